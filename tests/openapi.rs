@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use dragoman::domain::{Code, CollectionName, DocumentId, Scope};
 use dragoman::http;
-use dragoman::http::access::{Access, Reach};
+use dragoman::http::middleware::access::{Access, Reach};
 use serde_json::Value;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi/openapi.json");
@@ -89,9 +89,10 @@ impl<'a> Operation<'a> {
         listed && !schema::resolved(self.document, example)["value"].is_null()
     }
 
-    /// The names of the codes that it lists.
+    /// The names of the codes that it lists, or one of its answers.
     fn codes(&self) -> impl Iterator<Item = &'a str> {
-        self.body["x-error-codes"].as_array().expect("codes").iter().filter_map(Value::as_str)
+        let parts = std::iter::once(self.body).chain(self.responses().map(|(_, answer)| answer));
+        parts.filter_map(|part| part["x-error-codes"].as_array()).flatten().filter_map(Value::as_str)
     }
 
     fn responses(&self) -> impl Iterator<Item = (&'a String, &'a Value)> {

@@ -11,7 +11,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::routing::get;
-use dragoman::http::permit_body::PermitBody;
+use dragoman::http::middleware::permit_body::PermitBody;
 use dragoman::http::settings::{ConnectionMeter, Drain};
 use dragoman::server::{ServeOptions, Tls, TlsError, serve};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};

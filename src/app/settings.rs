@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::error::AppError;
 use crate::bundle::{Bundle, MANIFEST};
 use crate::config::{Config, ModelSetting, Secret};
-use crate::http::hosts::Hosts;
-use crate::http::origins::Origin;
+use crate::http::middleware::hosts::Hosts;
+use crate::http::middleware::origins::Origin;
 use crate::http::settings::{Rate, Settings};
 use crate::server::Tls;
 

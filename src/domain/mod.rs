@@ -11,6 +11,7 @@ pub mod embedding;
 pub mod evaluation;
 pub mod filter;
 pub mod ids;
+pub mod import_export;
 pub mod job;
 pub mod key;
 pub mod language;
@@ -30,7 +31,6 @@ pub mod similarity;
 pub mod snapshot;
 pub mod terms;
 pub mod timestamps;
-pub mod transfer;
 
 pub use causes::chain;
 pub use classifier::{
@@ -54,6 +54,7 @@ pub use evaluation::{
 };
 pub use filter::{Field, Filter, MetadataPath, Relation, Scalar, Test};
 pub use ids::{CollectionId, CollectionName, DocumentId, InvalidId, PassageId, Sequence};
+pub use import_export::{FileEncoding, FileFormat, RefusedDocument};
 pub use job::{Job, JobDetails, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, JobUnit};
 pub use key::{Caller, Key, KeyId, NewKey, Scope};
 pub use language::{DetectedLanguage, Language, LanguageTagError};
@@ -78,4 +79,3 @@ pub use settings::{HnswSettings, Metric, Quantization};
 pub use similarity::{PairSimilarity, SimilarityMatrix};
 pub use snapshot::{RestoreRequest, Snapshot, SnapshotClassifier, SnapshotCollection, SnapshotId};
 pub use terms::{PassageTerms, QueryTerm, QueryTerms, TermPhrase, WORD_COUNT_BITS, WORD_COUNT_MAX, WORD_KEY_BITS, WordCounts};
-pub use transfer::{FileEncoding, FileFormat, RefusedDocument};

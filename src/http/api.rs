@@ -3,8 +3,8 @@
 use axum::extract::FromRef;
 use jiff::Timestamp;
 
-use super::description::Description;
 use super::metrics::Metrics;
+use crate::http::openapi::description::Description;
 use crate::service::Service;
 
 /// What every handler can reach.

@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 
 use super::error::{self, ApiError};
-use super::etags;
+use crate::http::response::etags;
 
 /// The page.
 pub const PAGE_PATH: &str = "/";

@@ -7,9 +7,9 @@ use utoipa::ToSchema;
 
 use super::api::Api;
 use super::error::{ApiError, Violation};
-use super::operation_errors::OperationErrors;
-use super::operations::{Example, examples};
 use crate::domain::Code;
+use crate::http::openapi::operation_errors::OperationErrors;
+use crate::http::openapi::operations::{Example, examples};
 
 /// The errors of each operation.
 pub const ERRORS: &[OperationErrors] =

@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::api::Api;
-use super::cursor::{self, List};
 use super::error::{ApiError, Checks};
-use super::extract::{JsonBody, KeyPath, PageParameters, Parameters};
-use super::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
-use super::operations::{Example, examples};
 use crate::domain::timestamps::rfc3339;
 use crate::domain::{Code, CollectionName, Key, KeyId, NewKey, Scope};
+use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
+use crate::http::openapi::operations::{Example, examples};
+use crate::http::request::cursor::{self, List};
+use crate::http::request::extract::{JsonBody, KeyPath, PageParameters, Parameters};
 
 /// Longest name of a key, in bytes.
 const NAME_BYTES_MAX: usize = 256;

@@ -1,68 +1,29 @@
 //! The HTTP API: the whole route table on one screen.
 //!
 //! Handlers read a request, call one use case and shape its answer. What surrounds every request (id, log line, error body,
-//! caught panics) is in `request_middleware`, what stands before them (keys, bounds, time) in `auth_middleware`; every failure is
-//! an `ApiError`, rendered in `error`.
+//! caught panics) is in `middleware::request`, the checks before them (keys, limits, time) in `middleware::auth`; every failure is an
+//! `ApiError`, rendered in `error`. Each resource has a room of the same name here and in `service`. `request` reads
+//! requests, `response` has what responses share, `openapi` makes the description from what the routes declare.
 
-pub mod access;
-pub mod aliases;
 pub mod api;
-pub mod auth_middleware;
-pub mod body_schemas;
-mod browsers;
-pub mod caller_record;
 pub mod classifiers;
-pub mod collection_settings;
 pub mod collections;
-mod compression;
 mod console;
-pub mod cursor;
-pub mod description;
-pub mod detection;
-pub mod document_batch;
-mod documented_errors;
 pub mod documents;
-pub mod embeddings;
 pub mod error;
-pub mod etags;
-pub mod exposition;
-pub mod extract;
-pub mod facets;
-pub mod filter;
 pub mod health;
-pub mod hosts;
-pub mod job_streams;
 pub mod jobs;
 pub mod keys;
-pub mod languages;
 pub mod metrics;
+pub mod middleware;
 pub mod mining;
-pub mod mining_results;
 pub mod models;
 pub mod openapi;
-pub mod operation_errors;
-pub mod operations;
-pub mod origins;
-mod patterns;
-pub mod permit_body;
-pub mod preconditions;
-pub mod projections;
-pub mod reembedding;
-mod request_body;
-pub mod request_id;
-pub mod request_middleware;
-pub mod revisions;
+pub mod request;
+pub mod response;
 pub mod search;
-pub mod selections;
 pub mod settings;
-mod shared_parts;
-pub mod similarity;
 pub mod snapshots;
-mod streamed;
-#[cfg(feature = "otel")]
-mod trace_context;
-pub mod traffic;
-pub mod transfer;
 
 use std::sync::LazyLock;
 
@@ -73,13 +34,18 @@ use utoipa_axum::routes;
 
 use crate::domain::Scope;
 use crate::service::Service;
-use access::{Access, Reach};
 use api::Api;
-use auth_middleware::AuthMiddleware;
 use classifiers::{applications, definitions, evaluations, predictions};
-use description::Description;
+use collections::{aliases, projections, reembedding};
+use documents::{by_filter, import_export, put_patch};
+use jobs::streams;
 use metrics::{Bounds, Metrics, RequestMeter};
-use operations::Declared;
+use middleware::access::{Access, Reach};
+use middleware::auth::AuthMiddleware;
+use mining::results;
+use models::{detection, embeddings, similarity};
+use openapi::description::Description;
+use openapi::operations::Declared;
 use settings::Settings;
 
 /// The routes over `service` with the default settings.
@@ -93,7 +59,7 @@ pub fn router_with(service: Service, settings: Settings) -> Router {
     for word in ["scroll", "count", "delete"] {
         // A document may have such a word as its id.
         let path = format!("/v1/collections/{{collection}}/documents/{word}");
-        let one = get(documents::get_document).put(revisions::put_document).patch(revisions::patch_document);
+        let one = get(documents::get_document).put(put_patch::put_document).patch(put_patch::patch_document);
         routes = routes.route(&path, one.delete(documents::delete_document));
     }
     let description = description();
@@ -101,20 +67,20 @@ pub fn router_with(service: Service, settings: Settings) -> Router {
     let bounds = Bounds { shared: auth.bounds(), connections: settings.connections.clone() };
     let routes = routes
         .route("/openapi.json", get(openapi::serve_document))
-        .route(operations::METRICS_PATH, get(metrics::serve_metrics))
+        .route(openapi::operations::METRICS_PATH, get(metrics::serve_metrics))
         .route("/docs/errors", get(openapi::serve_errors_page))
         .merge(openapi::swagger_ui())
         .route(console::PAGE_PATH, get(console::serve_page))
         .route(console::FILE_PATH, get(console::serve_file))
         .fallback(error::route_not_found)
-        .layer(axum::middleware::from_fn_with_state(auth, auth_middleware::authorize));
+        .layer(axum::middleware::from_fn_with_state(auth, middleware::auth::authorize));
     let routes = match settings.cors() {
         Some(cors) => routes.layer(cors),
         None => routes,
     };
     let (started_at, requests) = (Timestamp::now(), RequestMeter::default());
     let metrics = Metrics::new(&service, &requests, bounds, started_at);
-    let routes = request_middleware::wrap(routes, requests, &description.operations).layer(compression::layer());
+    let routes = middleware::request::wrap(routes, requests, &description.operations).layer(middleware::compression::layer());
     routes.with_state(Api { service, started_at, metrics, description })
 }
 
@@ -172,11 +138,11 @@ operations! {
         get_document: Read, Path;
         delete_document: Write, Path;
     }
-    revisions {
+    put_patch {
         put_document: Write, Path;
         patch_document: Write, Path;
     }
-    selections {
+    by_filter {
         scroll_documents: Read, Path;
         count_documents: Read, Path;
         delete_documents: Write, Path;
@@ -187,7 +153,7 @@ operations! {
         list_projections: Read, Path;
         get_projection: Read, Path;
     }
-    transfer {
+    import_export {
         import_documents: Write, Path;
         export_documents: Read, Path;
     }
@@ -201,7 +167,7 @@ operations! {
         get_job: Read, Handler;
         cancel_job: Write, Handler;
     }
-    job_streams {
+    streams {
         watch_job: Read, Handler;
         get_job_results: Read, Handler;
     }
@@ -246,7 +212,7 @@ operations! {
         mine_pairs: Write, Handler;
         find_duplicates: Write, Path;
     }
-    mining_results {
+    results {
         get_mined_pairs: Read, Handler;
         get_mined_pairs_table: Read, Handler;
         get_duplicate_clusters: Read, Handler;

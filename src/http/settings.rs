@@ -8,9 +8,9 @@ use axum::http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, ETAG, IF
 use axum::http::{HeaderName, Method};
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
-use super::hosts::Hosts;
-use super::origins::Origin;
-use super::request_id::REQUEST_ID;
+use crate::http::middleware::hosts::Hosts;
+use crate::http::middleware::origins::Origin;
+use crate::http::middleware::request_id::REQUEST_ID;
 
 /// How long a browser may cache what is allowed.
 const PREFLIGHT_MAX_AGE: Duration = Duration::from_secs(3_600);

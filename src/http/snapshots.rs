@@ -15,13 +15,13 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::api::Api;
-use super::cursor::{self, List};
 use super::error::ApiError;
-use super::extract::{JsonBody, PageParameters, Parameters, path_param, path_params};
 use super::jobs::{Accepted, JobInfo, NoParameters, accepted};
-use super::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
-use super::operations::{Example, examples};
 use crate::domain::{Code, CollectionName, RestoreRequest, Snapshot, SnapshotId};
+use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
+use crate::http::openapi::operations::{Example, examples};
+use crate::http::request::cursor::{self, List};
+use crate::http::request::extract::{JsonBody, PageParameters, Parameters, path_param, path_params};
 
 /// The media type of an archive.
 const ZSTD: &str = "application/zstd";

@@ -20,13 +20,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use parking_lot::{Mutex, RwLock};
 use roaring::RoaringTreemap;
 
-use super::copies::{Copies, GAP, Removal};
 use super::engine::{Engine, GRAVES, Scored, check_head};
 use super::nearest::Nearest;
 use super::permits::Permits;
 use super::scan::{Among, Scan};
 use super::{IndexError, IndexParameters, Neighbor};
 use crate::domain::{Embedding, Metric, PassageId};
+use crate::index::near_duplicates::{Copies, GAP, Removal};
 
 /// An index with at most this many nodes is searched by comparing with all of them, which is as fast as searching the graph and
 /// misses nothing.

@@ -1,8 +1,8 @@
 //! usearch, the cache: nearest neighbors of an embedding. Everything in it can be rebuilt from the store; no usearch type
 //! leaves this module.
 
-mod copies;
 mod engine;
+mod near_duplicates;
 mod nearest;
 mod neighbor;
 mod parameters;

@@ -26,9 +26,9 @@ use tokio::sync::{mpsc, watch};
 use tokio_io_timeout::TimeoutStream;
 use tower::ServiceExt as _;
 
-use crate::http::permit_body::PermitBody;
+use crate::http::middleware::permit_body::PermitBody;
+use crate::http::middleware::traffic::ClientAddress;
 use crate::http::settings::{ConnectionMeter, Drain};
-use crate::http::traffic::ClientAddress;
 use connections::{Connections, Place};
 use socket::Socket;
 pub use tls::{Tls, TlsError};

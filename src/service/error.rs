@@ -5,13 +5,13 @@ mod code;
 use std::path::PathBuf;
 
 use super::classifiers::ClassifierError;
-use super::jobs::mine::MineError;
-use super::projections::error::ProjectionError;
-use super::shares::Refusal;
 use crate::domain::{CollectionName, Damage, DocumentId, FileEncoding, InvalidId, JobId, JobStatus, KeyId, SnapshotId};
 use crate::embed::{EmbedError, QueryError};
 use crate::index::IndexError;
 use crate::ranking::ScorerError;
+use crate::service::collections::projections::error::ProjectionError;
+use crate::service::limits::shares::Refusal;
+use crate::service::mining::MineError;
 use crate::storage::StorageError;
 use crate::store::StoreError;
 

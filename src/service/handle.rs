@@ -1,13 +1,13 @@
 //! A collection that a request works on: looked up once, by its own name or an alias.
 //!
-//! `documents`, `ingest`, `search`, `collections`, `export` and the jobs add what can be done with it.
+//! The rooms of the resources add its methods.
 
 use std::sync::Arc;
 
 use super::error::Error;
-use super::runtime::OpenCollection;
 use super::state::Service;
 use crate::domain::{Collection, CollectionName};
+use crate::service::open_collection::OpenCollection;
 
 /// A collection that a request works on.
 ///

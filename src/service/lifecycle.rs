@@ -10,18 +10,20 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Semaphore, watch};
 
 use super::blocking::blocking;
-use super::damage::check_after_crash;
 use super::error::Error;
 use super::folders::{COLLECTIONS_DIR, sync_dir};
 use super::jobs::{Jobs, made_by};
-use super::keyring::Keyring;
-use super::repair::recover;
-use super::runtime::OpenCollection;
-use super::shares::Bound;
+use super::search;
 use super::state::{BrokenCollection, Parts, Service, State};
 use super::upload_receiver::Uploads;
-use super::{orphaned_folders, search, upkeep};
 use crate::domain::{Collection, CollectionName, JobId, Page, chain};
+use crate::service::folders::orphaned;
+use crate::service::keys::keyring::Keyring;
+use crate::service::limits::shares::Bound;
+use crate::service::open_collection::OpenCollection;
+use crate::service::open_collection::damage::check_after_crash;
+use crate::service::open_collection::repair::recover;
+use crate::service::open_collection::upkeep;
 use crate::store::{Catalog, OpenDatabases, StoreError};
 
 /// Writes that block a thread at once, over all collections; they share their commits. The others wait without a thread, and
@@ -54,7 +56,7 @@ impl Service {
             .map_err(|source| Error::Folder { path: collections_dir.clone(), source })?;
         let rows = all_rows(&catalog)?;
         let unfinished = catalog.unfinished_jobs()?;
-        orphaned_folders::sweep(&collections_dir, &rows, &made_by(&unfinished))?;
+        orphaned::sweep(&collections_dir, &rows, &made_by(&unfinished))?;
         let going_on: Vec<JobId> = unfinished.into_iter().map(|job| job.id).collect();
         let aliases = catalog.aliases()?.into_iter().map(|alias| (alias.name, alias.collection)).collect();
         let state = State {
@@ -185,7 +187,7 @@ impl State {
 
 /// Opens the catalog; makes one only in a data directory that holds nothing that a catalog would name or protect.
 fn open_catalog(data_dir: &Path) -> Result<Catalog, Error> {
-    let found = orphaned_folders::holding(data_dir)?;
+    let found = orphaned::holding(data_dir)?;
     if found.is_empty() {
         return Ok(Catalog::open(data_dir)?);
     }

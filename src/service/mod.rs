@@ -1,48 +1,34 @@
 //! Use cases: the only place where rows, index and embedder meet. Handlers call these and nothing below.
 //!
-//! `state` is what all use cases share; `lifecycle` opens and shuts down, `repair` brings an index up to date, `runtime` holds what
-//! an open collection consists of, `handle` what a request holds of one, `worker` embeds in the background, `damage` is what becomes of a damaged database, `leftovers`
-//! of folders that nobody needs; `aliases`, `classifiers`, `collections`, `documents`, `ingest`, `search`, `comparison`, `export`,
-//! `jobs`, `projections` and `snapshots` are the use cases. `document_input` reads and checks documents, with `json`. `spool` receives files, `archive` packs and unpacks snapshots.
+//! One room for each resource, with the name that it has in `crate::http`: `classifiers`, `collections` (with aliases,
+//! projections and re-embedding), `documents` (with import and export), `jobs`, `keys`, `mining`, `models`, `search` and
+//! `snapshots`. A type of job is in the room of its resource; `jobs` runs them all.
+//!
+//! `state` is what all use cases share, `lifecycle` opens and shuts it down. `open_collection` is a collection in use: its
+//! database and index, their repair and upkeep, and the background worker. `handle` is what a request holds of one.
+//! `limits` bounds what all requests take together.
 
-pub mod aliases;
-mod archive;
 mod blocking;
-pub mod budget;
 pub mod classifiers;
 pub mod collections;
-pub mod comparison;
-mod damage;
-pub mod document_input;
 pub mod documents;
 mod embedding;
 pub mod error;
-pub mod export;
-mod facets;
 mod folders;
-mod found_damage;
 pub mod gauges;
 mod handle;
-mod idempotency;
-pub mod ingest;
 pub mod jobs;
 pub mod json;
-mod keyring;
 pub mod keys;
 pub mod lifecycle;
-mod orphaned_folders;
-pub mod projections;
-pub mod repair;
-mod reservation;
-mod reserved;
-mod runtime;
+pub mod limits;
+pub mod mining;
+pub mod models;
+mod open_collection;
 pub mod search;
-pub mod shares;
 pub mod snapshots;
 pub mod state;
-mod upkeep;
 mod upload_receiver;
-mod worker;
 
 pub use error::Error;
 pub use handle::CollectionHandle;

@@ -9,17 +9,17 @@ use std::thread::JoinHandle;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Semaphore, watch};
 
-use super::budget::RequestMemory;
 use super::classifiers::HeldClassifiers;
 use super::embedding::priority;
 use super::error::Error;
 use super::jobs::Jobs;
-use super::keyring::Keyring;
-use super::runtime::OpenCollection;
-use super::shares::Bound;
 use super::upload_receiver::Uploads;
 use crate::domain::{Collection, CollectionName, Embedded, Limits, ModelInfo, Payer};
 use crate::embed::Embedder;
+use crate::service::keys::keyring::Keyring;
+use crate::service::limits::budget::RequestMemory;
+use crate::service::limits::shares::Bound;
+use crate::service::open_collection::OpenCollection;
 use crate::store::{Catalog, OpenDatabases, StoreError};
 
 /// What the service is made of.

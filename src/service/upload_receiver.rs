@@ -16,11 +16,11 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 
 use super::blocking::blocking;
-use super::budget::RequestMemory;
 use super::error::Error;
 use super::folders::sync_dir;
-use super::shares::{Bound, Held, Refusal};
 use crate::domain::{FileEncoding, Limits, Payer};
+use crate::service::limits::budget::RequestMemory;
+use crate::service::limits::shares::{Bound, Held, Refusal};
 
 /// A file of which less than `PACE_BYTES` came in so much time gives its place to one that waits for it. Whoever sends a little now and
 /// then would keep it for ever otherwise.

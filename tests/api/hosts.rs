@@ -3,8 +3,8 @@
 use axum::body::Body;
 use axum::http::{Method, Request};
 use dragoman::domain::Limits;
-use dragoman::http::hosts::Hosts;
-use dragoman::http::origins::Origin;
+use dragoman::http::middleware::hosts::Hosts;
+use dragoman::http::middleware::origins::Origin;
 use dragoman::http::settings::Settings;
 use serde_json::json;
 

@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::http::{Method, Request};
 use dragoman::domain::{Limits, Scope};
 use dragoman::http;
-use dragoman::http::access::{Access, Reach};
+use dragoman::http::middleware::access::{Access, Reach};
 use dragoman::http::settings::Settings;
 use serde_json::{Value, json};
 

@@ -154,7 +154,7 @@ async fn a_panic_is_an_internal_error_that_hides_its_text() {
     async fn broken() {
         panic!("the secret is 42");
     }
-    let router: Router = http::request_middleware::wrap(
+    let router: Router = http::middleware::request::wrap(
         Router::new().route("/broken", get(broken)),
         RequestMeter::default(),
         &http::description().operations,

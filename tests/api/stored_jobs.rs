@@ -3,7 +3,7 @@
 
 use dragoman::domain::{CollectionName, Job, JobId, JobProgress, JobStatus, JobType, JobUnit, KeyId, Metadata, Scope};
 use dragoman::http;
-use dragoman::http::access::Access;
+use dragoman::http::middleware::access::Access;
 use dragoman::service::Service;
 use dragoman::service::jobs::{JobAccess, JobReach};
 use serde_json::{Value, json};

@@ -10,13 +10,13 @@ mod documents;
 mod embed;
 mod eval;
 mod eval_search;
+mod import_export;
 mod jobs;
 mod mining;
 mod pipes;
 mod projections;
 mod search;
 mod secure;
-mod transfer;
 mod usage;
 
 #[path = "../support/program.rs"]

@@ -7,7 +7,7 @@ use dragoman::domain::{
 };
 use dragoman::embed::FakeOptions;
 use dragoman::service::Error;
-use dragoman::service::jobs::import::ImportFile;
+use dragoman::service::documents::import::ImportFile;
 use futures::stream;
 
 use crate::{Running, Setting, document, eventually, name, open, open_with, request};

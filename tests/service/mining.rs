@@ -5,8 +5,8 @@ use std::path::Path;
 
 use dragoman::domain::{Code, Filter, Job, JobId, JobStatus, JobType, MiningUnit, Wait};
 use dragoman::mining::{Margin, MarginScores, NeighborLists, Strategy, propose};
-use dragoman::service::jobs::duplicates::{DuplicatesRequest, LanguageRule};
-use dragoman::service::jobs::mine::{Cut, MineRequest, Sentences};
+use dragoman::service::mining::duplicates::{DuplicatesRequest, LanguageRule};
+use dragoman::service::mining::{Cut, MineRequest, Sentences};
 use serde_json::Value;
 
 use crate::{Running, document, eventually, name, open};

@@ -5,7 +5,7 @@ use dragoman::domain::{
     NewSource, Quantization, Scalar, SearchParameters, SearchRequest, SearchTarget, Test, UpsertStatus, Wait,
 };
 use dragoman::service::Error;
-use dragoman::service::jobs::import::ImportFile;
+use dragoman::service::documents::import::ImportFile;
 use futures::stream;
 
 use crate::{Running, document, ids, name, open, request};

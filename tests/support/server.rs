@@ -197,7 +197,8 @@ impl Server {
         let problems = schema::violations(&self.document, &content["schema"], body);
         assert!(problems.is_empty(), "{method} {path} answers {}: {problems:?}", answer.body);
         if let Some(code) = answer.code().filter(|_| answer.status >= 400) {
-            let listed = operation["x-error-codes"].as_array().is_some_and(|codes| codes.iter().any(|one| one == code));
+            let lists = |part: &Value| part["x-error-codes"].as_array().is_some_and(|codes| codes.iter().any(|one| one == code));
+            let listed = lists(operation) || lists(response);
             assert!(listed && !content["examples"][code].is_null(), "{method} {path} does not document {code}");
         }
     }

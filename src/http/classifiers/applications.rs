@@ -9,13 +9,13 @@ use super::labels::written_path;
 use super::{ASKING, ClassifierPath, probability, visible};
 use crate::domain::{ApplyRequest, Caller, Code, CollectionName, MetadataPath};
 use crate::http::api::Api;
-use crate::http::auth_middleware::check_reach;
 use crate::http::error::ApiError;
-use crate::http::extract::JsonBody;
-use crate::http::filter::{self, FilterNode};
 use crate::http::jobs::{Accepted, JobInfo, accepted};
-use crate::http::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
-use crate::http::operations::{Example, examples};
+use crate::http::middleware::auth::check_reach;
+use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
+use crate::http::openapi::operations::{Example, examples};
+use crate::http::request::extract::JsonBody;
+use crate::http::request::filter::{self, FilterNode};
 
 /// The errors of each operation.
 pub const ERRORS: &[OperationErrors] = &[("apply_classifier", &[READ_ERRORS, BODY_ERRORS, ASKING, &[Code::InvalidFilter]])];

@@ -10,13 +10,13 @@ use super::request::{CreateClassifierRequest, check};
 use super::{ClassifierPath, check_name, is_visible, visible};
 use crate::domain::{Caller, ClassifierName, Code};
 use crate::http::api::Api;
-use crate::http::auth_middleware::check_reach;
-use crate::http::cursor::{self, List};
 use crate::http::error::ApiError;
-use crate::http::extract::{KeyedBody, PageParameters, Parameters};
 use crate::http::jobs::{Accepted, JobInfo, NoParameters, accepted};
-use crate::http::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
-use crate::http::operations::{Example, examples};
+use crate::http::middleware::auth::check_reach;
+use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
+use crate::http::openapi::operations::{Example, examples};
+use crate::http::request::cursor::{self, List};
+use crate::http::request::extract::{KeyedBody, PageParameters, Parameters};
 
 /// The errors of each operation.
 pub const ERRORS: &[OperationErrors] = &[

@@ -11,12 +11,12 @@ use super::request::{object, optional_objects};
 use super::{ASKING, ClassifierPath, probability, visible};
 use crate::domain::{Caller, Code, Evaluation, EvaluationSet};
 use crate::http::api::Api;
-use crate::http::auth_middleware::check_reach;
 use crate::http::error::ApiError;
-use crate::http::extract::{JsonBody, Parameters};
 use crate::http::jobs::{self, Accepted, JobInfo, JobPath, NoParameters, accepted};
-use crate::http::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
-use crate::http::operations::{Example, examples};
+use crate::http::middleware::auth::check_reach;
+use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
+use crate::http::openapi::operations::{Example, examples};
+use crate::http::request::extract::{JsonBody, Parameters};
 
 /// The errors of each operation.
 pub const ERRORS: &[OperationErrors] = &[

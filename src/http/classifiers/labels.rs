@@ -8,9 +8,9 @@ use utoipa::ToSchema;
 
 use crate::domain::{Code, CollectionName, DescribedLabel, Field, LabeledDocuments, LabeledText, Language, Limits, MetadataPath};
 use crate::http::error::{ApiError, Checks};
-use crate::http::filter::{self, FilterNode};
-use crate::http::languages::refused_tag;
-use crate::service::document_input::ZERO_IN_KEY;
+use crate::http::request::filter::{self, FilterNode};
+use crate::http::request::languages::refused_tag;
+use crate::service::documents::input::ZERO_IN_KEY;
 
 /// Maximum labeled texts per request.
 pub const EXAMPLES_MAX: usize = 10_000;

@@ -14,8 +14,8 @@ use axum::http::request::Parts;
 
 use super::api::Api;
 use super::error::ApiError;
-use super::extract::{path_param, path_params};
 use crate::domain::{Caller, Classifier, ClassifierName, Code, CollectionName};
+use crate::http::request::extract::{path_param, path_params};
 
 /// Errors of every operation that uses a classifier.
 const ASKING: &[Code] = &[

@@ -14,11 +14,11 @@ use crate::domain::{
     Caller, Code, CollectionName, DocumentId, LabeledNeighborText, Limits, PredictItems, PredictOptions, Prediction,
 };
 use crate::http::api::Api;
-use crate::http::auth_middleware::check_reach;
 use crate::http::error::{ApiError, Checks};
-use crate::http::extract::JsonBody;
-use crate::http::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
-use crate::http::operations::{Example, examples};
+use crate::http::middleware::auth::check_reach;
+use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
+use crate::http::openapi::operations::{Example, examples};
+use crate::http::request::extract::JsonBody;
 
 /// Default and maximum number of labels to return with their probabilities.
 const SCORES_DEFAULT: usize = 5;

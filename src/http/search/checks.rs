@@ -8,10 +8,10 @@ use crate::domain::{
     SearchParameters, SearchRequest, SearchTarget,
 };
 use crate::http::error::{ApiError, Checks};
-use crate::http::extract::check_limit;
-use crate::http::facets::{self, FACETS_MAX};
-use crate::http::filter;
-use crate::http::languages::languages;
+use crate::http::request::extract::check_limit;
+use crate::http::request::filter;
+use crate::http::request::languages::languages;
+use crate::http::search::facets::{self, FACETS_MAX};
 
 /// Default number of hits.
 const LIMIT_DEFAULT: usize = 10;

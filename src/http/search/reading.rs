@@ -3,7 +3,7 @@
 use super::request::{SearchDocumentsRequest, WordMatching, invalid};
 use crate::domain::{self, Language, PreferredLanguage, QueryReading, SearchTarget};
 use crate::http::error::{ApiError, Checks};
-use crate::http::languages::refused_tag;
+use crate::http::request::languages::refused_tag;
 
 /// How the words of a query are interpreted.
 pub(super) fn check_reading(

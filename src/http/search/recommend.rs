@@ -8,7 +8,7 @@ use super::checks::{check_id, check_rest, check_text, check_vector};
 use super::request::{GroupBy, HitPart, SearchDocumentsRequest, object};
 use crate::domain::{Code, Collection, ExampleSet, Examples, Limits, SearchRequest, SearchTarget};
 use crate::http::error::{ApiError, Checks};
-use crate::http::filter::FilterNode;
+use crate::http::request::filter::FilterNode;
 use crate::service::json::Object;
 
 /// A recommendation: finds documents that are like the positive examples and unlike the negative ones.

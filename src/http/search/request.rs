@@ -6,8 +6,8 @@ use utoipa::ToSchema;
 
 use crate::domain::Code;
 use crate::http::error::ApiError;
-use crate::http::facets::FacetInput;
-use crate::http::filter::FilterNode;
+use crate::http::request::filter::FilterNode;
+use crate::http::search::facets::FacetInput;
 use crate::service::json::{Object, objects, some_objects};
 
 /// A search: exactly one of `query`, `vector` and `like`, and options that restrict and order the hits.

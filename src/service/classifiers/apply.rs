@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::error::ClassifierError;
-use super::kept_filter;
+use super::persisted_filter;
 use super::texts::of_documents_patiently;
 use super::trained::{Scored, Trained};
 use super::training::wait_for_index;
@@ -20,7 +20,7 @@ use crate::domain::{
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobReach, NewJob, new_job_id};
-use crate::service::runtime::OpenCollection;
+use crate::service::open_collection::OpenCollection;
 use crate::service::state::{Service, State};
 use crate::store::{Patched, SearchFilter, TextPatch};
 
@@ -46,11 +46,11 @@ pub(crate) struct ClassifyPlan {
     classifier: String,
     name: ClassifierName,
     collection_id: CollectionId,
-    #[serde(with = "kept_filter::as_json")]
+    #[serde(with = "persisted_filter::as_json")]
     filter: Filter,
-    #[serde(with = "kept_filter::path_as_keys")]
+    #[serde(with = "persisted_filter::path_as_keys")]
     field: MetadataPath,
-    #[serde(default, with = "kept_filter::optional_path_as_keys")]
+    #[serde(default, with = "persisted_filter::optional_path_as_keys")]
     probability_field: Option<MetadataPath>,
     threshold: Option<f32>,
 }

@@ -15,7 +15,7 @@ use crate::domain::{
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::jobs::{NewJob, new_job_id};
-use crate::service::runtime::OpenCollection;
+use crate::service::open_collection::OpenCollection;
 use crate::service::state::{Service, State};
 use crate::store::system_clock as now_ms;
 use crate::store::{ClassifierText, StoredClassifier, TrainingProgress};

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::error::ClassifierError;
-use super::kept_filter;
+use super::persisted_filter;
 use crate::domain::{
     ClassifierDefinition, ClassifierKind, CollectionName, KnnSettings, LabeledDocuments, Metadata, MlpSettings, TrainingReport,
 };
@@ -33,7 +33,7 @@ pub(super) fn write_definition(definition: &ClassifierDefinition) -> Result<Meta
     let source = source.map(|source| KeptSource {
         collection: source.collection.as_str().to_owned(),
         field: source.field.keys().into(),
-        filter: kept_filter::write(&source.filter),
+        filter: persisted_filter::write(&source.filter),
     });
     object(KeptDefinition { kind, description, multi_label, threshold, source, knn, mlp })
 }
@@ -59,8 +59,8 @@ fn read_earlier(kept: &mut Metadata) {
 fn read_source(kept: KeptSource) -> Result<LabeledDocuments, ClassifierError> {
     Ok(LabeledDocuments {
         collection: CollectionName::parse(&kept.collection).map_err(|_| damaged("its collection's name is not valid"))?,
-        field: kept_filter::read_path(&kept.field).ok_or_else(|| damaged("its field is not a path"))?,
-        filter: kept_filter::read(&kept.filter).ok_or_else(|| damaged("its filter is not valid"))?,
+        field: persisted_filter::read_path(&kept.field).ok_or_else(|| damaged("its field is not a path"))?,
+        filter: persisted_filter::read(&kept.filter).ok_or_else(|| damaged("its filter is not valid"))?,
     })
 }
 

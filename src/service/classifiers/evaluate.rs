@@ -8,15 +8,15 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::apply::{collection_gone, planned_classifier, planned_collection};
-use super::embedded::Asked;
+use super::embedded_text::Asked;
 use super::error::ClassifierError;
+use super::evaluated::Judged;
 use super::examples::no_label;
-use super::judged::Judged;
 use super::neighbor_source::{NeighborSource, labeled};
 use super::texts::{embed_texts, of_documents, of_documents_patiently};
 use super::trained::Trained;
 use super::training::wait_for_index;
-use super::{kept_evaluation, kept_filter};
+use super::{persisted_evaluation, persisted_filter};
 use crate::domain::{
     ClassifierName, CollectionId, CollectionName, DocumentId, Evaluation, EvaluationSet, Filter, Job, JobId, JobStatus, JobType,
     JobUnit, LabeledDocuments, LabeledText, MetadataPath, Scope, labels_at,
@@ -25,7 +25,7 @@ use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::folders::sync_dir;
 use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobReach, NewJob, new_job_id};
-use crate::service::runtime::OpenCollection;
+use crate::service::open_collection::OpenCollection;
 use crate::service::state::Service;
 use crate::store::EmbeddedDocument;
 
@@ -59,9 +59,9 @@ pub(crate) struct EvaluatePlan {
     classifier: String,
     name: ClassifierName,
     collection_id: CollectionId,
-    #[serde(with = "kept_filter::as_json")]
+    #[serde(with = "persisted_filter::as_json")]
     filter: Filter,
-    #[serde(with = "kept_filter::path_as_keys")]
+    #[serde(with = "persisted_filter::path_as_keys")]
     field: MetadataPath,
     threshold: Option<f32>,
     /// Its result shows the labels of these: whoever looks at the job must reach them. Of a job of an earlier version they are not
@@ -166,7 +166,7 @@ impl Service {
         let path = self.state.job_dir(id).join(RESULT);
         blocking(move || {
             let text = std::fs::read(&path).map_err(|source| Error::Folder { path, source })?;
-            Ok(kept_evaluation::read(&text)?)
+            Ok(persisted_evaluation::read(&text)?)
         })
         .await
     }
@@ -300,7 +300,7 @@ async fn keep(context: &JobContext, trained: &Arc<Trained>, judged: Judged) -> R
     let evaluation = blocking(move || {
         let evaluation = judged.evaluation(&judging)?;
         let (partial, whole) = (folder.join("evaluation.partial"), folder.join(RESULT));
-        let text = kept_evaluation::write(&evaluation)?;
+        let text = persisted_evaluation::write(&evaluation)?;
         let write = || {
             std::fs::create_dir_all(&folder)?;
             std::fs::write(&partial, &text)?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::embedded::EmbeddedText;
+use super::embedded_text::EmbeddedText;
 use super::error::ClassifierError;
 use super::neighbor_source::labeled;
 use crate::classify::LabelNames;
@@ -11,7 +11,7 @@ use crate::domain::{
     TrainingReport, labels_at,
 };
 use crate::service::error::Error;
-use crate::service::runtime::OpenCollection;
+use crate::service::open_collection::OpenCollection;
 use crate::storage::Storage;
 use crate::store::EmbeddedDocument;
 

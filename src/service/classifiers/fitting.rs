@@ -1,6 +1,6 @@
 //! Calibration of the kinds that learn no weights: which temperature makes their probabilities mean what they say.
 
-use super::embedded::{Asked, EmbeddedText};
+use super::embedded_text::{Asked, EmbeddedText};
 use super::error::ClassifierError;
 use super::examples::{Example, Examples};
 use super::neighbor_source::{Surroundings, Voter};

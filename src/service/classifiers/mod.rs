@@ -1,26 +1,26 @@
-//! Classifiers: listing and deleting them, and which of them are in memory. `creation` makes one or trains it again, `training`
-//! is the job that does so, `trained` what answers with what `voters` finds, `predict`, `evaluate` and `apply` are what it is
-//! asked.
+//! Classifiers: lists and deletes them, and holds those in use in memory. `creation` creates one or starts its training again,
+//! and `training` is that job. `trained` predicts, for `knn` from what `neighbor_source` finds; `predict`, `evaluate` and `apply`
+//! are its uses.
 //!
 //! A document is compared by the mean of its passages' embeddings. A classifier belongs to the model whose embeddings it learned
 //! on: with another one loaded it can be listed and deleted, but not asked.
 
 mod apply;
-mod carried;
+mod cache;
 mod creation;
 mod definition;
-mod embedded;
+mod embedded_text;
 mod error;
 mod evaluate;
+mod evaluated;
 mod examples;
 mod fitting;
-mod held;
-mod judged;
-mod kept_evaluation;
-mod kept_filter;
 mod neighbor_source;
 mod outcome;
+mod persisted_evaluation;
+mod persisted_filter;
 mod predict;
+mod restored;
 mod texts;
 mod trained;
 mod training;
@@ -29,15 +29,15 @@ use std::sync::Arc;
 
 use super::blocking::blocking;
 use super::error::{Error, short};
-use super::runtime::OpenCollection;
 use super::state::{Service, State};
+use crate::service::open_collection::OpenCollection;
 pub(super) use apply::ClassifyJob;
-pub(super) use carried::check_carried;
+pub(super) use cache::HeldClassifiers;
 use definition::{read_definition, read_report};
 pub use error::ClassifierError;
 pub(super) use evaluate::EvaluateJob;
-pub(super) use held::HeldClassifiers;
 use neighbor_source::Surroundings;
+pub(super) use restored::check_carried;
 use trained::Trained;
 pub(super) use training::TrainJob;
 

@@ -7,10 +7,10 @@ use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use super::embedded::{Asked, EmbeddedText};
+use super::embedded_text::{Asked, EmbeddedText};
 use crate::domain::{DocumentId, Field, Filter, LabeledDocuments, LabeledNeighborText, PassageId, Test, labels_at};
 use crate::service::error::Error;
-use crate::service::runtime::OpenCollection;
+use crate::service::open_collection::OpenCollection;
 use crate::service::search::LabeledPassages;
 use crate::storage::Neighbor;
 use crate::store::SearchFilter;

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::embedded::Asked;
+use super::embedded_text::Asked;
 use super::texts::{embed_texts, of_documents};
 use crate::domain::{ClassifierName, PredictItems, PredictOptions, Prediction};
 use crate::service::blocking::blocking;
-use crate::service::budget::AnswerBudget;
 use crate::service::error::Error;
-use crate::service::runtime::OpenCollection;
+use crate::service::limits::budget::AnswerBudget;
+use crate::service::open_collection::OpenCollection;
 use crate::service::state::Service;
 
 impl Service {

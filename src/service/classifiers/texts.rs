@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::embedded::Asked;
+use super::embedded_text::Asked;
 use crate::domain::{Document, Embedded, Embedding, Language, PassageBounds, PassageContext};
 use crate::embed::EmbedText;
 use crate::service::blocking::blocking;

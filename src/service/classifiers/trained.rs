@@ -1,7 +1,7 @@
-//! A classifier that answers: from an embedding to labels with probabilities, `voters` finds the labeled passages near it.
+//! A classifier that answers: from an embedding to labels with probabilities. `neighbor_source` finds the labeled passages near it.
 
 use super::definition::damaged;
-use super::embedded::{Asked, EmbeddedText};
+use super::embedded_text::{Asked, EmbeddedText};
 use super::error::ClassifierError;
 use super::neighbor_source::{NeighborSource, Surroundings, Voter, side_by_side};
 use crate::classify::{LabelNames, LabeledNeighbor, Mlp, Prototypes, VoteRule, VoteWeight, vote};
@@ -9,8 +9,8 @@ use crate::domain::{
     ClassifierDefinition, ClassifierKind, ClassifierName, Embedding, KnnSettings, LabeledNeighborText, NeighborWeight,
     PredictOptions, Prediction, TrainingReport,
 };
-use crate::service::budget::AnswerBudget;
 use crate::service::error::Error;
+use crate::service::limits::budget::AnswerBudget;
 use crate::store::ClassifierText;
 
 /// From this probability on a label is in a set, unless the classifier or the request has another threshold.

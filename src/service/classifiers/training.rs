@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::definition::{damaged, read_definition, write_report};
-use super::embedded::EmbeddedText;
+use super::embedded_text::EmbeddedText;
 use super::error::ClassifierError;
 use super::examples::{Examples, gather, of_texts, sorted_counts};
 use super::fitting::{fit_neighbors, fit_prototypes};
@@ -26,7 +26,7 @@ use crate::domain::{
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobReach};
-use crate::service::runtime::OpenCollection;
+use crate::service::open_collection::OpenCollection;
 use crate::service::state::State;
 use crate::store::system_clock as now_ms;
 use crate::store::{FinishedTraining, StoredClassifier, TrainingProgress};

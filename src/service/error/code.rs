@@ -4,7 +4,7 @@ use super::Error;
 use crate::domain::{Code, chain};
 use crate::embed::EmbedError;
 use crate::index::IndexError;
-use crate::service::shares::Refusal;
+use crate::service::limits::shares::Refusal;
 use crate::store::StoreError;
 
 impl Error {

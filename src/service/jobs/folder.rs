@@ -6,14 +6,14 @@ use crate::service::error::Error;
 use crate::service::folders::sync_dir;
 
 /// A folder for a job's files that goes away with a job that is not accepted.
-pub(super) struct Folder {
+pub(crate) struct Folder {
     path: PathBuf,
     kept: bool,
 }
 
 impl Folder {
     /// Makes it.
-    pub(super) fn create(path: PathBuf) -> Result<Self, Error> {
+    pub(crate) fn create(path: PathBuf) -> Result<Self, Error> {
         let create = || {
             std::fs::create_dir(&path)?;
             path.parent().map_or(Ok(()), sync_dir)
@@ -23,12 +23,12 @@ impl Folder {
     }
 
     /// Where it is.
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// The job was accepted.
-    pub(super) fn keep(mut self) {
+    pub(crate) fn keep(mut self) {
         self.kept = true;
     }
 }

@@ -3,20 +3,13 @@
 
 mod access;
 mod context;
-pub mod duplicates;
 mod embedding;
 mod engine;
-mod folder;
-pub mod import;
-mod kind;
-pub mod mine;
+pub(super) mod folder;
+pub(super) mod kind;
 mod new_job;
-mod project;
-pub(super) mod reembed;
-mod restore;
 mod running;
-mod snapshot;
-mod stored;
+pub(super) mod stored;
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -36,6 +29,7 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use super::blocking::blocking;
 use super::error::Error;
 use super::state::{Service, State};
+use super::{classifiers, collections, documents, mining, snapshots};
 use crate::domain::{CollectionId, Job, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, Page, RequestKey};
 use crate::store::StoreError;
 use crate::store::system_clock as now_ms;
@@ -64,16 +58,16 @@ macro_rules! job_types {
 }
 
 job_types! {
-    Import: import::ImportJob,
-    Snapshot: snapshot::SnapshotJob,
-    Restore: restore::RestoreJob,
-    Train: super::classifiers::TrainJob,
-    Classify: super::classifiers::ClassifyJob,
-    Evaluate: super::classifiers::EvaluateJob,
-    Mine: mine::MineJob,
-    Duplicates: duplicates::DuplicatesJob,
-    Reembed: reembed::ReembedJob,
-    Project: project::ProjectJob,
+    Import: documents::import::ImportJob,
+    Snapshot: snapshots::create::SnapshotJob,
+    Restore: snapshots::restore::RestoreJob,
+    Train: classifiers::TrainJob,
+    Classify: classifiers::ClassifyJob,
+    Evaluate: classifiers::EvaluateJob,
+    Mine: mining::MineJob,
+    Duplicates: mining::duplicates::DuplicatesJob,
+    Reembed: collections::reembedding::ReembedJob,
+    Project: collections::projections::compute::ProjectJob,
 }
 
 /// The collections that these jobs make in folders of their own.
@@ -152,7 +146,7 @@ impl Service {
         let (state, id) = (Arc::clone(&self.state), id.clone());
         blocking(move || {
             state.job(&id)?;
-            import::open_results(&state.job_dir(&id))
+            documents::import::open_results(&state.job_dir(&id))
         })
         .await
     }
@@ -185,7 +179,7 @@ impl Service {
     }
 
     /// Accepts a job whose files are in `folder`, unless a request of this key was accepted meanwhile: then it gives that job.
-    async fn submit_job_once<J: JobKind>(
+    pub(super) async fn submit_job_once<J: JobKind>(
         &self,
         place: OwnedSemaphorePermit,
         new: NewJob<J>,
@@ -200,7 +194,7 @@ impl Service {
     }
 
     /// Gives the job, and whether it is a new one.
-    async fn submit<J: JobKind>(
+    pub(super) async fn submit<J: JobKind>(
         &self,
         place: OwnedSemaphorePermit,
         new: NewJob<J>,
@@ -357,7 +351,7 @@ impl State {
         }
     }
 
-    fn job(&self, id: &JobId) -> Result<Job, Error> {
+    pub(super) fn job(&self, id: &JobId) -> Result<Job, Error> {
         let found = self.catalog.job(id)?;
         found.map(|job| self.refreshed(job)).ok_or_else(|| Error::JobNotFound { id: id.clone() })
     }

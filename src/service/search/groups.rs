@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use super::super::Error;
-use super::super::runtime::OpenCollection;
 use super::hits::Candidate;
 use crate::domain::{GroupKey, Grouping, Metadata, MetadataPath, PassageId};
+use crate::service::open_collection::OpenCollection;
 
 /// Keeps the first `grouping.size` candidates of each group, in order, and tells each its group. A document without the
 /// language or value, or with a value that is no string, number or boolean, is a group of its own.

@@ -4,12 +4,12 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use super::super::Error;
-use super::super::budget::AnswerBudget;
-use super::super::runtime::OpenCollection;
 use super::marks::Marking;
 use crate::domain::{
     DocumentId, Embedding, Hit, HitParts, HitPassage, HitPlaces, Language, MetadataObject, PassageId, PassageMark,
 };
+use crate::service::limits::budget::AnswerBudget;
+use crate::service::open_collection::OpenCollection;
 use crate::storage::Neighbor;
 use crate::store::{HitSizes, PassageDocument, PassageRow, SearchFilter};
 

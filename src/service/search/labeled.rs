@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use super::super::Error;
-use super::super::runtime::OpenCollection;
 use crate::domain::{DocumentId, Embedding, PassageId};
+use crate::service::open_collection::OpenCollection;
 use crate::storage::{NearestSearch, Neighbor, PassageSet, Scope, WordPassages, search_exact};
 use crate::store::{PassageRow, SearchFilter};
 

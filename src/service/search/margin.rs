@@ -8,10 +8,10 @@
 use std::collections::HashMap;
 
 use super::super::Error;
-use super::super::runtime::OpenCollection;
 use super::fusion::sort;
 use super::hits::Candidate;
 use crate::domain::{Embedding, PassageId, SearchParameters};
+use crate::service::open_collection::OpenCollection;
 use crate::storage::{NearestSearch, Scope};
 use crate::store::SearchFilter;
 

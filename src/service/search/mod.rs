@@ -4,6 +4,7 @@
 //! `fusion`, `margin`, `preference`, `groups`), `hits` reads what hits carry, `marks` finds the words that answer; `labeled` looks
 //! among passages with labels.
 
+mod facets;
 mod full;
 mod fusion;
 mod groups;
@@ -26,13 +27,13 @@ use std::time::Instant;
 
 use futures::{StreamExt as _, TryStreamExt as _};
 
-use super::budget::AnswerBudget;
 use super::embedding::priority;
 use super::error::Error;
 use super::handle::CollectionHandle;
-use super::runtime::OpenCollection;
 use crate::domain::{Embedded, SearchAnswer, SearchMode, SearchRequest, SearchStatistics};
 use crate::embed::{Embedder, QueryText};
+use crate::service::limits::budget::AnswerBudget;
+use crate::service::open_collection::OpenCollection;
 use hits::Wanted;
 use marks::Marking;
 use ranking::Plan;

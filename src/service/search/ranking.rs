@@ -1,7 +1,6 @@
 //! The order of candidates: by meaning, by words or by both, then what the request says of margins, languages, groups and pages.
 
 use super::super::Error;
-use super::super::runtime::OpenCollection;
 use super::fusion::{fuse, take_turns, take_turns_by_score};
 use super::groups::collapse;
 use super::hits::Candidate;
@@ -13,6 +12,7 @@ use crate::domain::{
 };
 use crate::embed::Embedder;
 use crate::ranking::{Question, TokenScorer, Translations};
+use crate::service::open_collection::OpenCollection;
 use crate::storage::{FirstPassages, Nearest, NearestSearch, Neighbor, Scope, Unit, WordPassages};
 use crate::store::{SearchFilter, StoreError};
 

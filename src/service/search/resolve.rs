@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 
 use super::super::Error;
-use super::super::runtime::OpenCollection;
 use crate::domain::{
     DocumentId, Embedded, Embedding, ExampleSet, Language, Metric, QueryTerms, SearchMode, SearchRequest, SearchTarget,
 };
 use crate::embed::{Embedder, QueryError, QueryText, plain_words, word_key};
+use crate::service::open_collection::OpenCollection;
 
 /// What a search looks for.
 #[derive(Debug, Default)]

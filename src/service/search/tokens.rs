@@ -3,9 +3,9 @@
 
 use super::super::Error;
 use super::super::embedding::embed_text;
-use super::super::runtime::OpenCollection;
 use crate::embed::Embedder;
 use crate::ranking::{TokenIndex, Translations, WordIndex};
+use crate::service::open_collection::OpenCollection;
 use crate::store::PendingPassage;
 
 /// Hands the tokens of all passages, as they are now, to `use_them`, and their words if the model translates.

@@ -1,0 +1,453 @@
+//! `/v1/collections`: creates, lists, reads, changes and deletes collections.
+
+pub mod aliases;
+pub mod projections;
+pub mod reembedding;
+pub mod settings;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::{HeaderName, LOCATION};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::api::Api;
+use super::error::{ApiError, Checks};
+use crate::domain::timestamps::rfc3339;
+use crate::domain::{
+    Caller, Code, CollectionChange, CollectionName, CollectionView, Damage, Field, HnswSettings, IndexState, MetadataPath,
+    Metric, NewCollection, PassageBounds, Quantization,
+};
+use crate::http::middleware::auth::check_reach;
+use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
+use crate::http::openapi::operations::{Example, examples};
+use crate::http::request::cursor::{self, List};
+use crate::http::request::extract::{CollectionPath, JsonBody, KeyedBody, PageParameters, Parameters};
+use settings::{HnswChange, HnswOptions, PassageOptions};
+
+/// Longest description, in bytes.
+const DESCRIPTION_BYTES_MAX: usize = 4096;
+
+/// Maximum indexed paths per collection: each costs time with every write.
+const METADATA_INDEXES_MAX: usize = 16;
+
+/// The errors of each operation.
+pub const ERRORS: &[OperationErrors] = &[
+    (
+        "create_collection",
+        &[
+            WRITE_ERRORS,
+            &[Code::UnknownModel, Code::UnknownLanguage, Code::CollectionExists, Code::AliasExists],
+            &[Code::TooManyCollections, Code::IdempotencyConflict],
+        ],
+    ),
+    ("change_collection", &[WRITE_ERRORS, &[Code::CollectionNotFound, Code::UnknownLanguage]]),
+    ("list_collections", &[READ_ERRORS, &[Code::InvalidCursor]]),
+    ("get_collection", &[READ_ERRORS, &[Code::CollectionNotFound]]),
+    ("delete_collection", &[READ_ERRORS, &[Code::CollectionNotFound, Code::AliasExists, Code::Overloaded]]),
+];
+
+/// Examples of their bodies.
+pub const EXAMPLES: &[Example] = examples![
+    "create_collection.request",
+    "create_collection.201",
+    "list_collections.200",
+    "get_collection.200",
+    "change_collection.request",
+    "change_collection.200"
+];
+
+/// A collection to create.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateCollectionRequest {
+    /// The name, which every path of the collection contains: 1 to 64 ASCII letters, digits, `-`, `_` and `.`, beginning with a
+    /// letter or digit.
+    #[schema(min_length = 1, max_length = 64, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+    pub name: String,
+    /// What the collection is for, in your words; at most 4096 bytes.
+    #[serde(default)]
+    #[schema(nullable = false, max_length = 4096)]
+    pub description: Option<String>,
+    /// The model that embeds its texts, by a name that `GET /v1/models` lists. Without this and without `dimension`, the loaded
+    /// model.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub model: Option<String>,
+    /// The dimension of your own vectors, for a collection without a model. Every document must then bring its `vector`, and
+    /// may do without text.
+    #[serde(default)]
+    #[schema(nullable = false, minimum = 1, maximum = 8192)]
+    pub dimension: Option<usize>,
+    /// How vectors are compared; `cosine` by default, and always with a model.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub metric: Option<Metric>,
+    /// How the index stores values; by default `i8` under `cosine` and `f16` under the other metrics.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub quantization: Option<Quantization>,
+    /// Parameters of the index.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub hnsw: Option<HnswOptions>,
+    /// How its texts are split into passages; not allowed with `dimension`, where each vector stands for a whole document.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub passage_bounds: Option<PassageOptions>,
+    /// The languages of a search that names none, as BCP 47 tags; all by default.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub default_languages: Option<Vec<String>>,
+    /// Metadata paths to index, written as in a filter, for fields that many filters use. At most 16.
+    #[serde(default)]
+    #[schema(nullable = false, max_items = 16)]
+    pub metadata_indexes: Option<Vec<String>>,
+}
+
+/// Changes to a collection; what you leave out stays. Everything else about a collection is fixed at creation; only
+/// its model changes when it is re-embedded.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChangeCollectionRequest {
+    /// What the collection is for, at most 4096 bytes; an empty text removes it.
+    #[serde(default)]
+    #[schema(nullable = false, max_length = 4096)]
+    pub description: Option<String>,
+    /// Parameters of the index.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub hnsw: Option<HnswChange>,
+    /// The languages of a search that names none, as BCP 47 tags; an empty list means all.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub default_languages: Option<Vec<String>>,
+    /// All metadata paths to index from now on. A new index is built before the response, while other
+    /// writes to the collection wait; an index that is not named here is dropped. At most 16.
+    #[serde(default)]
+    #[schema(nullable = false, max_items = 16)]
+    pub metadata_indexes: Option<Vec<String>>,
+}
+
+/// A collection and its contents.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct CollectionInfo {
+    /// The name.
+    pub name: String,
+    /// What the collection is for; omitted if not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub description: Option<String>,
+    /// The model that embeds its texts; omitted if the caller sends vectors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub model: Option<String>,
+    /// SHA-256 over everything that determines the model's embeddings; a collection never mixes two. Omitted without a model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub model_fingerprint: Option<String>,
+    /// Values per embedding.
+    #[schema(minimum = 1)]
+    pub dimension: usize,
+    /// How embeddings are compared.
+    pub metric: Metric,
+    /// How the index stores values.
+    pub quantization: Quantization,
+    /// Parameters of the index.
+    pub hnsw: HnswSettings,
+    /// How its texts are split into passages; omitted without a model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub passage_bounds: Option<PassageBounds>,
+    /// ISO 639-1 codes of the languages of a search that names none; empty means all.
+    pub default_languages: Vec<String>,
+    /// Indexed metadata paths, in order.
+    pub metadata_indexes: Vec<String>,
+    /// When it was created.
+    #[schema(format = DateTime)]
+    pub created_at: String,
+    /// Number of documents.
+    pub documents: u64,
+    /// Number of passages of all its documents.
+    pub passages: u64,
+    /// Passages that are stored but not searchable yet.
+    pub passages_pending: u64,
+    /// Documents per language, most first.
+    pub languages: Vec<LanguageCount>,
+    /// Bytes of its database and its index on disk.
+    pub disk_bytes: u64,
+    /// True if an older version of the server split its texts into passages; `POST
+    /// /v1/collections/{collection}/reembed` splits and embeds them by the current rules. Omitted otherwise.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pub cut_by_older_rules: bool,
+    /// Whether searches find everything that is stored.
+    pub index_state: IndexStateName,
+    /// Damage in the collection's database found since the server started; omitted if there is none. Damaged data is
+    /// never returned; requests that touch it get `collection_damaged`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub damage: Vec<DamagedPlace>,
+}
+
+/// A place where a collection's database is damaged.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct DamagedPlace {
+    /// The damaged document: replace or delete it to repair the damage. Omitted if the damage is not in one document, or if its
+    /// id cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub document: Option<String>,
+    /// What is wrong, and where.
+    pub problem: String,
+}
+
+/// A language and its number of documents.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct LanguageCount {
+    /// ISO 639-1 code; omitted for documents without a recognized language.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub language: Option<String>,
+    /// Documents in this language.
+    pub documents: u64,
+}
+
+/// `ready`: searches find everything that is stored. `recovering`: the server is still loading the collection after a start.
+/// `damaged`: the database cannot be opened, so nothing can be read, and the counts are 0.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum IndexStateName {
+    /// Searches find everything that is stored.
+    Ready,
+    /// The server is still loading the collection after a start.
+    Recovering,
+    /// The database cannot be opened.
+    Damaged,
+}
+
+/// One page of collections.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct CollectionList {
+    /// Collections in the order of their names.
+    pub collections: Vec<CollectionInfo>,
+    /// Where the next page begins; omitted on the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub next_cursor: Option<String>,
+}
+
+/// Create a collection
+///
+/// Creates an empty collection, for texts that the loaded model embeds or, with `dimension`, for your own vectors.
+/// The name must be free. Once the response arrives, the collection is durable.
+#[utoipa::path(
+    post, path = "/v1/collections", tag = "collections",
+    params(
+        ("idempotency-key" = Option<String>, Header, description = "A name of your choice for this request, 1 to 255 printable \
+            ASCII characters: if you send it again within 24 hours, the server repeats its answer and does nothing."),
+    ),
+    request_body(content = CreateCollectionRequest, description = "The collection's name and settings."),
+    responses((
+        status = 201, description = "The collection was created.", body = CollectionInfo,
+        headers(("location" = String, description = "Path of the new collection.")),
+    )),
+)]
+pub async fn create_collection(
+    State(api): State<Api>,
+    caller: Caller,
+    KeyedBody(body, key): KeyedBody<CreateCollectionRequest>,
+) -> Result<(StatusCode, [(HeaderName, String); 1], Json<CollectionInfo>), ApiError> {
+    let mut checks = Checks::default();
+    let name = CollectionName::parse(&body.name);
+    let name = checks.add(name.map_err(|error| ApiError::at(Code::InvalidRequest, "/name", error.to_string())));
+    if let Some(name) = &name {
+        check_reach(&caller, name)?;
+    }
+    let new = check_new(body, checks, name, api.service.model().tokens_max)?;
+    let view = api.service.create_collection_once(new, key).await?;
+    let location = format!("/v1/collections/{}", view.collection.name);
+    Ok((StatusCode::CREATED, [(LOCATION, location)], Json(view.into())))
+}
+
+/// List collections
+///
+/// Lists collections in the order of their names, page by page; with a restricted key only those that it may access.
+#[utoipa::path(
+    get, path = "/v1/collections", tag = "collections", params(PageParameters),
+    responses((status = 200, description = "One page of collections.", body = CollectionList)),
+)]
+pub async fn list_collections(
+    State(api): State<Api>,
+    caller: Caller,
+    Parameters(parameters): Parameters<PageParameters>,
+) -> Result<Json<CollectionList>, ApiError> {
+    let page = parameters.page(&api, &List::Collections, CollectionName::parse)?;
+    let (views, next) = api.service.list_collections(page, &caller).await?;
+    Ok(Json(CollectionList {
+        collections: views.into_iter().map(CollectionInfo::from).collect(),
+        next_cursor: next.map(|name| cursor::encode(&List::Collections, name.as_str())),
+    }))
+}
+
+/// Get a collection
+///
+/// Returns a collection's model, its counts and the state of its index.
+#[utoipa::path(
+    get, path = "/v1/collections/{collection}", tag = "collections",
+    params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
+    responses((status = 200, description = "The collection.", body = CollectionInfo)),
+)]
+pub async fn get_collection(
+    State(api): State<Api>,
+    CollectionPath(name): CollectionPath,
+) -> Result<Json<CollectionInfo>, ApiError> {
+    Ok(Json(api.service.get_collection(&name).await?.into()))
+}
+
+/// Change a collection
+///
+/// Changes a collection's description, its search width, the languages of a search that names none, or its indexed metadata
+/// paths. Once the response arrives, the change is durable.
+#[utoipa::path(
+    patch, path = "/v1/collections/{collection}", tag = "collections",
+    params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
+    request_body(content = ChangeCollectionRequest, description = "What is to change."),
+    responses((status = 200, description = "The collection as it is now.", body = CollectionInfo)),
+)]
+pub async fn change_collection(
+    State(api): State<Api>,
+    CollectionPath(name): CollectionPath,
+    JsonBody(body): JsonBody<ChangeCollectionRequest>,
+) -> Result<Json<CollectionInfo>, ApiError> {
+    let mut checks = Checks::default();
+    checks.add(check_description(body.description.as_deref()));
+    let ef_search = checks.add(settings::ef_search(body.hnsw.and_then(|hnsw| hnsw.ef_search)));
+    let default_languages = body.default_languages.as_deref().map(settings::default_languages);
+    let default_languages = checks.add(default_languages.transpose());
+    let metadata_indexes = checks.add(body.metadata_indexes.map(metadata_paths).transpose());
+    checks.end()?;
+    let change = CollectionChange {
+        description: body.description,
+        ef_search: ef_search.flatten(),
+        default_languages: default_languages.flatten(),
+        metadata_indexes: metadata_indexes.flatten(),
+    };
+    Ok(Json(api.service.collection(&name)?.change(change).await?.into()))
+}
+
+/// Delete a collection
+///
+/// Deletes a collection with all its documents. This cannot be undone.
+#[utoipa::path(
+    delete, path = "/v1/collections/{collection}", tag = "collections",
+    params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
+    responses((status = 204, description = "The collection was deleted.")),
+)]
+pub async fn delete_collection(State(api): State<Api>, CollectionPath(name): CollectionPath) -> Result<StatusCode, ApiError> {
+    api.service.delete_collection(&name).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Checks a collection that is to be created, beside its name.
+fn check_new(
+    body: CreateCollectionRequest,
+    mut checks: Checks,
+    name: Option<CollectionName>,
+    model_tokens_max: usize,
+) -> Result<NewCollection, ApiError> {
+    checks.add(check_description(body.description.as_deref()));
+    let source = checks.add(settings::source(body.model, body.dimension));
+    let values = source.as_ref().map(|source| settings::values(source, body.metric, body.quantization));
+    let values = values.and_then(|values| checks.add(values));
+    let passages = source.as_ref().map(|source| settings::passage_bounds(source, body.passage_bounds, model_tokens_max));
+    let passages = passages.and_then(|passages| checks.add(passages));
+    let hnsw = checks.add(settings::hnsw(body.hnsw));
+    let default_languages = settings::default_languages(&body.default_languages.unwrap_or_default());
+    let default_languages = checks.add(default_languages);
+    let metadata_indexes = checks.add(metadata_paths(body.metadata_indexes.unwrap_or_default()));
+    let (Some(name), Some(source), Some((metric, quantization)), Some(passages)) = (name, source, values, passages) else {
+        return Err(checks.refusal());
+    };
+    let (Some(hnsw), Some(default_languages), Some(metadata_indexes)) = (hnsw, default_languages, metadata_indexes) else {
+        return Err(checks.refusal());
+    };
+    checks.end()?;
+    let description = body.description;
+    Ok(NewCollection { name, description, source, metric, quantization, hnsw, passages, default_languages, metadata_indexes })
+}
+
+fn check_description(description: Option<&str>) -> Result<(), ApiError> {
+    let bytes = description.map_or(0, str::len);
+    if bytes > DESCRIPTION_BYTES_MAX {
+        let detail = format!("must have at most {DESCRIPTION_BYTES_MAX} bytes, got {bytes}");
+        return Err(ApiError::at(Code::InvalidRequest, "/description", detail));
+    }
+    Ok(())
+}
+
+/// Parses the paths of `metadata_indexes`.
+fn metadata_paths(texts: Vec<String>) -> Result<Vec<MetadataPath>, ApiError> {
+    let got = texts.len();
+    if got > METADATA_INDEXES_MAX {
+        let detail = format!("must hold at most {METADATA_INDEXES_MAX} paths, got {got}");
+        return Err(ApiError::at(Code::InvalidRequest, "/metadata_indexes", detail));
+    }
+    let read = |(index, text): (usize, &String)| {
+        let refuse = |detail| ApiError::at(Code::InvalidRequest, format!("/metadata_indexes/{index}"), detail);
+        match Field::parse(text).map_err(refuse)? {
+            Field::Metadata(path) if path.is_indexable() => Ok(path),
+            Field::Metadata(_) => {
+                Err(refuse("must not contain quotes, backslashes or control characters in its keys".to_owned()))
+            }
+            own => Err(refuse(format!("the document's own {own} needs no index; metadata of that name is metadata.{own}"))),
+        }
+    };
+    Checks::all(texts.iter().enumerate().map(read))
+}
+
+impl From<CollectionView> for CollectionInfo {
+    fn from(view: CollectionView) -> Self {
+        let CollectionView { collection, counts, index_state, metadata_indexes, damage } = view;
+        let count = |(language, documents): (Option<crate::domain::Language>, u64)| LanguageCount {
+            language: language.map(|language| language.code().to_owned()),
+            documents,
+        };
+        // A caller's vector stands for a whole text.
+        let cut_by_older_rules = counts.cut_by_older_rules && collection.model.is_some();
+        let (model, model_fingerprint) = collection.model.map(|model| (model.name, model.fingerprint)).unzip();
+        Self {
+            name: collection.name.as_str().to_owned(),
+            description: collection.description,
+            model,
+            model_fingerprint,
+            dimension: collection.dimension,
+            metric: collection.metric,
+            quantization: collection.quantization,
+            hnsw: collection.hnsw,
+            passage_bounds: collection.passages,
+            default_languages: collection.default_languages.iter().map(ToString::to_string).collect(),
+            metadata_indexes: metadata_indexes.iter().map(ToString::to_string).collect(),
+            created_at: rfc3339(collection.created_at_ms),
+            documents: counts.documents,
+            passages: counts.passages,
+            passages_pending: counts.passages_pending,
+            languages: counts.languages.into_iter().map(count).collect(),
+            disk_bytes: counts.disk_bytes,
+            cut_by_older_rules,
+            index_state: match index_state {
+                IndexState::Ready => IndexStateName::Ready,
+                IndexState::Recovering => IndexStateName::Recovering,
+                IndexState::Damaged => IndexStateName::Damaged,
+            },
+            damage: damage.into_iter().map(DamagedPlace::from).collect(),
+        }
+    }
+}
+
+impl From<Damage> for DamagedPlace {
+    fn from(damage: Damage) -> Self {
+        Self { document: damage.document.map(|id| id.as_str().to_owned()), problem: damage.problem }
+    }
+}

@@ -1,0 +1,194 @@
+//! `/v1/collections/{collection}/projections`: maps of a collection's documents.
+
+use axum::Json;
+use axum::extract::{FromRequestParts, State};
+use axum::http::header::{CONTENT_TYPE, HeaderName};
+use axum::http::request::Parts;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::domain::{
+    Code, CollectionName, Field, MetadataPath, Projection, ProjectionCenter, ProjectionRequest, ProjectionSummary,
+};
+use crate::http::api::Api;
+use crate::http::error::{ApiError, Checks};
+use crate::http::jobs::{Accepted, JobInfo, NoParameters, accepted};
+use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
+use crate::http::openapi::operations::{Example, examples};
+use crate::http::request::extract::{CollectionPath, KeyedBody, Parameters, path_param, path_params};
+
+/// Points of a projection at most.
+const DOCUMENTS_MAX: usize = 50_000;
+/// Neighbors that a request may ask for, at least and at most.
+const NEIGHBORS: [usize; 2] = [2, 100];
+
+/// The errors of each operation.
+pub const ERRORS: &[OperationErrors] = &[
+    (
+        "create_projection",
+        &[WRITE_ERRORS, &[Code::CollectionNotFound, Code::TooFewDocuments, Code::JobRunning, Code::IdempotencyConflict]],
+    ),
+    ("list_projections", &[READ_ERRORS, &[Code::CollectionNotFound]]),
+    ("get_projection", &[READ_ERRORS, &[Code::CollectionNotFound, Code::ProjectionNotFound, Code::AnswerTooLarge]]),
+];
+
+/// Examples of their bodies.
+pub const EXAMPLES: &[Example] =
+    examples!["create_projection.request", "create_projection.202", "list_projections.200", "get_projection.200"];
+
+/// What to compute.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateProjectionRequest {
+    /// What is subtracted from the embeddings first.
+    #[serde(default)]
+    #[schema(default = "none")]
+    pub center: ProjectionCenter,
+    /// Points at most. Of more documents some are drawn, mostly the same ones every time.
+    #[serde(default = "documents_max")]
+    #[schema(minimum = 1, maximum = 50000, default = 50000)]
+    pub max_documents: usize,
+    /// Neighbors of each document that are to stay near it: few show fine groups, many the large picture.
+    #[serde(default = "neighbors")]
+    #[schema(minimum = 2, maximum = 100, default = 15)]
+    pub neighbors: usize,
+}
+
+/// The projections of a collection.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ProjectionList {
+    /// At most one for each center.
+    pub projections: Vec<ProjectionSummary>,
+}
+
+/// What to tell of each point.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct GetProjectionParameters {
+    /// A metadata value, written as in a filter: `values` and `value` tell which documents have which value there. Texts, numbers and
+    /// booleans count, by their text, up to 256 bytes; a list by its first element.
+    #[param(example = "topic")]
+    pub field: Option<String>,
+}
+
+/// The path parameters `collection` and `center`.
+pub struct ProjectionPath(CollectionName, ProjectionCenter);
+
+/// The points as JSON.
+pub type PointsJson = ([(HeaderName, &'static str); 1], Vec<u8>);
+
+/// Compute a projection
+///
+/// Accepts a job that places the documents of a collection on a plane, so that those of similar meaning are near each other: the
+/// principal components of their embeddings, moved by UMAP. A document of several passages counts with their mean, one without
+/// embeddings is left out. The projection takes the place of an earlier one with this center. It is stored beside the database:
+/// a snapshot does not have it, and embedding the collection anew drops it. A restart of the server begins the job anew.
+#[utoipa::path(
+    post, path = "/v1/collections/{collection}/projections", tag = "projections",
+    params(
+        ("collection" = String, Path, description = "Name of the collection.", example = "news"),
+        ("idempotency-key" = Option<String>, Header, description = "A name of your choice for this request, 1 to 255 printable \
+            ASCII characters: if you send it again within 24 hours, the server answers with the same job and starts no other."),
+    ),
+    request_body(content = CreateProjectionRequest, description = "What to compute; `{}` for the defaults."),
+    responses((
+        status = 202, description = "The job was accepted.", body = JobInfo,
+        headers(("location" = String, description = "Path of the job.")),
+    )),
+)]
+pub async fn create_projection(
+    State(api): State<Api>,
+    CollectionPath(collection): CollectionPath,
+    KeyedBody(body, key): KeyedBody<CreateProjectionRequest>,
+) -> Result<Accepted, ApiError> {
+    let CreateProjectionRequest { center, max_documents, neighbors } = body;
+    let mut checks = Checks::default();
+    checks.add(check_range("/max_documents", max_documents, [1, DOCUMENTS_MAX]));
+    checks.add(check_range("/neighbors", neighbors, NEIGHBORS));
+    checks.end()?;
+    let request = ProjectionRequest { center, documents_max: max_documents, neighbors };
+    Ok(accepted(api.service.create_projection(&collection, request, key).await?))
+}
+
+/// List projections
+///
+/// Lists the projections of a collection, at most one for each center.
+#[utoipa::path(
+    get, path = "/v1/collections/{collection}/projections", tag = "projections",
+    params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
+    responses((status = 200, description = "The projections, without their points.", body = ProjectionList)),
+)]
+pub async fn list_projections(
+    State(api): State<Api>,
+    CollectionPath(collection): CollectionPath,
+    _: Parameters<NoParameters>,
+) -> Result<Json<ProjectionList>, ApiError> {
+    Ok(Json(ProjectionList { projections: api.service.collection(&collection)?.list_projections().await? }))
+}
+
+/// Get a projection
+///
+/// Gives the points of a projection as columns. Where a document lies is as it was computed; its language and its value are those
+/// that it has now. Documents that were deleted since are left out, new ones are not there.
+#[utoipa::path(
+    get, path = "/v1/collections/{collection}/projections/{center}", tag = "projections",
+    params(
+        ("collection" = String, Path, description = "Name of the collection.", example = "news"),
+        ("center" = String, Path, description = "What was subtracted: `none` or `language`.", example = "language"),
+        GetProjectionParameters,
+    ),
+    responses((status = 200, description = "The points.", body = Projection)),
+)]
+pub async fn get_projection(
+    State(api): State<Api>,
+    ProjectionPath(collection, center): ProjectionPath,
+    Parameters(parameters): Parameters<GetProjectionParameters>,
+) -> Result<PointsJson, ApiError> {
+    let field = parameters.field.map(|name| field(&name)).transpose()?;
+    let projection = api.service.collection(&collection)?.get_projection(center, field).await?;
+    // Large: those that answer others are not to be busy with it.
+    let written = tokio::task::spawn_blocking(move || serde_json::to_vec(&projection)).await;
+    let json = written.map_err(|error| ApiError::internal(format!("writing a projection failed: {error}")))?;
+    let json = json.map_err(|error| ApiError::internal(format!("writing a projection failed: {error}")))?;
+    Ok(([(CONTENT_TYPE, "application/json")], json))
+}
+
+fn documents_max() -> usize {
+    DOCUMENTS_MAX
+}
+
+fn neighbors() -> usize {
+    15
+}
+
+fn check_range(pointer: &str, got: usize, [min, max]: [usize; 2]) -> Result<(), ApiError> {
+    if (min..=max).contains(&got) {
+        return Ok(());
+    }
+    Err(ApiError::at(Code::InvalidRequest, pointer, format!("must be an integer from {min} to {max}, got {got}")))
+}
+
+fn field(name: &str) -> Result<MetadataPath, ApiError> {
+    let refuse = |detail: String| ApiError::parameter(Code::InvalidRequest, "field", detail);
+    match Field::parse(name).map_err(refuse)? {
+        Field::Metadata(path) => Ok(path),
+        Field::Id | Field::Language | Field::CreatedAt | Field::UpdatedAt => {
+            Err(refuse(format!("must be a path into the metadata, got {name:?}")))
+        }
+    }
+}
+
+impl FromRequestParts<Api> for ProjectionPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
+        let params = path_params(parts, api).await?;
+        let collection = path_param(&params, "collection", CollectionName::parse)?;
+        let center = |name: &str| {
+            let names = ProjectionCenter::ALL.map(ProjectionCenter::name).join(", ");
+            ProjectionCenter::parse(name).ok_or_else(|| format!("must be one of {names}, got {name:?}"))
+        };
+        Ok(Self(collection, path_param(&params, "center", center)?))
+    }
+}

@@ -1,0 +1,60 @@
+//! `/v1/collections/{collection}/reembed`: moves a collection to the server's model.
+
+use axum::extract::State;
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::settings::{self, PassageOptions};
+use crate::domain::{Code, NewSource};
+use crate::http::api::Api;
+use crate::http::error::ApiError;
+use crate::http::jobs::{Accepted, JobInfo, accepted};
+use crate::http::openapi::operation_errors::{OperationErrors, WRITE_ERRORS};
+use crate::http::openapi::operations::{Example, examples};
+use crate::http::request::extract::{CollectionPath, JsonBody};
+
+/// The errors of each operation.
+pub const ERRORS: &[OperationErrors] =
+    &[("reembed_collection", &[WRITE_ERRORS, &[Code::CollectionNotFound, Code::NoModel, Code::ModelCurrent, Code::JobRunning]])];
+
+/// Examples of their bodies.
+pub const EXAMPLES: &[Example] = examples!["reembed_collection.request", "reembed_collection.202"];
+
+/// How to re-embed a collection.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReembedCollectionRequest {
+    /// How to split its texts into passages from now on, within what the server's model reads. By default, as
+    /// before, or into shorter passages if the model reads fewer tokens.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub passage_bounds: Option<PassageOptions>,
+}
+
+/// Re-embed a collection
+///
+/// Starts a job that moves a collection of another model to the server's model, or applies the current splitting rules to a
+/// collection that an older version of the server split. It splits and embeds all texts again beside the collection, which
+/// keeps answering as before (reading, lexical search, `like`, vectors of its old model; texts cannot be written). Documents
+/// may be changed and deleted meanwhile. At its end the job switches to the new embeddings, model and dimension all at once;
+/// documents keep their ids, versions and times. A job that fails or is canceled leaves the collection as it was. After
+/// a restart of the server it resumes. The details in the response estimate the memory and disk space that it needs;
+/// without enough of them it is refused.
+#[utoipa::path(
+    post, path = "/v1/collections/{collection}/reembed", tag = "collections",
+    params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
+    request_body(content = ReembedCollectionRequest, description = "How to split its texts; `{}` keeps the current bounds."),
+    responses((
+        status = 202, description = "The job was accepted.", body = JobInfo,
+        headers(("location" = String, description = "Path of the job.")),
+    )),
+)]
+pub async fn reembed_collection(
+    State(api): State<Api>,
+    CollectionPath(name): CollectionPath,
+    JsonBody(body): JsonBody<ReembedCollectionRequest>,
+) -> Result<Accepted, ApiError> {
+    let tokens_max = api.service.model().tokens_max;
+    let bounds = settings::passage_bounds(&NewSource::Model(None), body.passage_bounds, tokens_max)?;
+    Ok(accepted(api.service.collection(&name)?.reembed(bounds).await?))
+}

@@ -1,0 +1,140 @@
+//! How a collection compares and indexes, in the API: names, limits, and which settings fit together.
+
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use crate::domain::settings::{DIMENSION, EF, M};
+use crate::domain::{Code, HnswSettings, Language, Metric, NewSource, PassageBounds, Quantization, passages};
+use crate::http::error::{ApiError, Checks};
+use crate::http::request::languages::languages;
+
+/// Parameters of the index, an HNSW graph. Parameters that you leave out get defaults.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HnswOptions {
+    /// Neighbors per node: more neighbors find more, but take more memory and longer to build. Default 16.
+    #[serde(default)]
+    #[schema(nullable = false, minimum = 4, maximum = 128)]
+    pub m: Option<usize>,
+    /// Candidates while building: more candidates find more, but take longer to build. Default 128.
+    #[serde(default)]
+    #[schema(nullable = false, minimum = 8, maximum = 4096)]
+    pub ef_construction: Option<usize>,
+    /// Candidates while searching: more candidates find more, but take longer. Default 96.
+    #[serde(default)]
+    #[schema(nullable = false, minimum = 8, maximum = 4096)]
+    pub ef_search: Option<usize>,
+}
+
+/// Changes to the index's parameters.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HnswChange {
+    /// Candidates while searching: more candidates find more, but take longer.
+    #[serde(default)]
+    #[schema(nullable = false, minimum = 8, maximum = 4096)]
+    pub ef_search: Option<usize>,
+}
+
+/// How texts are split into passages, each with its own embedding.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PassageOptions {
+    /// Maximum tokens per passage, from 8 to what the model reads in full, which is the default.
+    #[serde(default)]
+    #[schema(nullable = false, minimum = 8)]
+    pub tokens_max: Option<usize>,
+    /// Maximum tokens at the end of a passage that the next one repeats: at most half of `tokens_max`; none by default.
+    #[serde(default)]
+    #[schema(nullable = false, minimum = 0)]
+    pub overlap_tokens: Option<usize>,
+}
+
+/// The source of embeddings: a model, or the caller, who gives their dimension.
+pub fn source(model: Option<String>, dimension: Option<usize>) -> Result<NewSource, ApiError> {
+    let Some(dimension) = dimension else { return Ok(NewSource::Model(model)) };
+    if let Some(model) = model {
+        let detail = format!(
+            "must be left out with a model, which has its own dimension: expected one of them, got {dimension} and {model:?}"
+        );
+        return Err(ApiError::at(Code::InvalidRequest, "/dimension", detail));
+    }
+    Ok(NewSource::OwnVectors(within("/dimension", dimension, DIMENSION)?))
+}
+
+/// The metric and the quantization, which must fit each other and the source.
+pub fn values(
+    source: &NewSource,
+    metric: Option<Metric>,
+    quantization: Option<Quantization>,
+) -> Result<(Metric, Quantization), ApiError> {
+    let metric = metric.unwrap_or_default();
+    let quantization = quantization.unwrap_or_else(|| Quantization::usual(metric));
+    if matches!(source, NewSource::Model(_)) && metric != Metric::Cosine {
+        let detail = format!(
+            "must be cosine for a collection with a model, because its embeddings have unit length, got {}",
+            metric.name()
+        );
+        return Err(ApiError::at(Code::InvalidRequest, "/metric", detail));
+    }
+    if quantization.needs_cosine() && metric != Metric::Cosine {
+        let (quantization, metric) = (quantization.name(), metric.name());
+        let detail =
+            format!("must be f32, bf16 or f16 under the metric {metric}, got {quantization}, which keeps only directions");
+        return Err(ApiError::at(Code::InvalidRequest, "/quantization", detail));
+    }
+    Ok((metric, quantization))
+}
+
+/// How texts are split, within the limits of the model and of each other.
+pub fn passage_bounds(
+    source: &NewSource,
+    options: Option<PassageOptions>,
+    model_tokens_max: usize,
+) -> Result<Option<PassageBounds>, ApiError> {
+    let Some(PassageOptions { tokens_max, overlap_tokens }) = options else { return Ok(None) };
+    if let NewSource::OwnVectors(_) = source {
+        let detail = "must be left out with a dimension, because each vector stands for its whole document";
+        return Err(ApiError::at(Code::InvalidRequest, "/passage_bounds", detail));
+    }
+    let bounds = passages::TOKENS_MIN..=model_tokens_max;
+    let tokens_max = tokens_max.map(|asked| within("/passage_bounds/tokens_max", asked, bounds)).transpose()?;
+    let tokens_max = tokens_max.unwrap_or(model_tokens_max);
+    let overlap_tokens = within("/passage_bounds/overlap_tokens", overlap_tokens.unwrap_or_default(), 0..=tokens_max / 2)?;
+    Ok(Some(PassageBounds { tokens_max, overlap_tokens }))
+}
+
+/// The parameters of the index, within their limits.
+pub fn hnsw(options: Option<HnswOptions>) -> Result<HnswSettings, ApiError> {
+    let options = options.unwrap_or_default();
+    let usual = HnswSettings::default();
+    let mut checks = Checks::default();
+    let m = checks.add(within("/hnsw/m", options.m.unwrap_or(usual.m), M));
+    let ef_construction = options.ef_construction.unwrap_or(usual.ef_construction);
+    let ef_construction = checks.add(within("/hnsw/ef_construction", ef_construction, EF));
+    let ef_search = checks.add(ef_search(options.ef_search));
+    match (m, ef_construction, ef_search) {
+        (Some(m), Some(ef_construction), Some(ef_search)) => {
+            Ok(HnswSettings { m, ef_construction, ef_search: ef_search.unwrap_or(usual.ef_search) })
+        }
+        _ => Err(checks.refusal()),
+    }
+}
+
+/// The search width, within its limits.
+pub fn ef_search(asked: Option<usize>) -> Result<Option<usize>, ApiError> {
+    asked.map(|asked| within("/hnsw/ef_search", asked, EF)).transpose()
+}
+
+/// The default languages of searches.
+pub fn default_languages(codes: &[String]) -> Result<Vec<Language>, ApiError> {
+    languages(codes, "/default_languages")
+}
+
+fn within(pointer: &str, got: usize, bounds: std::ops::RangeInclusive<usize>) -> Result<usize, ApiError> {
+    if bounds.contains(&got) {
+        return Ok(got);
+    }
+    let detail = format!("must be between {} and {}, got {got}", bounds.start(), bounds.end());
+    Err(ApiError::at(Code::InvalidRequest, pointer, detail))
+}

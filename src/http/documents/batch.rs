@@ -1,0 +1,71 @@
+//! The documents of an upsert, each read by itself: one that cannot be read does not refuse the others.
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use crate::domain::{Code, DocumentId};
+use crate::http::error::{ApiError, Violation};
+use crate::http::request::body_schemas::Bodies;
+use crate::http::request::extract::{RequestBody, parse_json, read_json};
+use crate::service::documents::input::{DocumentInput, DocumentProblem, Refusal};
+use crate::service::json::objects;
+
+/// Documents to be stored.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UpsertDocumentsRequest {
+    /// The documents: at least one, at most the server's limit (1000 unless configured otherwise).
+    #[serde(deserialize_with = "objects")]
+    #[schema(min_items = 1)]
+    pub documents: Vec<DocumentInput>,
+}
+
+/// The documents of an `UpsertDocumentsRequest`.
+pub struct DocumentBatch(pub Vec<Result<DocumentInput, Refusal>>);
+
+/// The same, its documents not yet read.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UnreadBatch {
+    documents: Vec<Box<RawValue>>,
+}
+
+impl RequestBody for DocumentBatch {
+    fn read(json: &[u8], bodies: &Bodies, operation: &str) -> Result<Self, ApiError> {
+        let refused = match read_json::<UpsertDocumentsRequest>(json, bodies.of_operation(operation)) {
+            Ok(request) => return Ok(Self(request.documents.into_iter().map(Ok).collect())),
+            Err(error) if error.code == Code::InvalidRequest => error,
+            Err(error) => return Err(error),
+        };
+        let batch: UnreadBatch = parse_json(json).map_err(|_| refused)?;
+        let read = |document: Box<RawValue>| read_element(document.get().as_bytes(), bodies);
+        Ok(Self(batch.documents.into_iter().map(read).collect()))
+    }
+}
+
+/// Reads a document of a batch.
+fn read_element(json: &[u8], bodies: &Bodies) -> Result<DocumentInput, Refusal> {
+    read_json(json, bodies.named("DocumentInput")).map_err(|error| {
+        let id = serde_json::from_slice(json).ok().and_then(|value: Value| DocumentId::parse_new(value["id"].as_str()?).ok());
+        let place = |violation: Violation| DocumentProblem::at(violation.pointer.unwrap_or_default(), violation.detail);
+        let problems = match error.errors.is_empty() {
+            true => vec![DocumentProblem::at("", error.detail.replacen("the body", "the document", 1))],
+            false => error.errors.into_iter().map(place).collect(),
+        };
+        Refusal { id, code: error.code, problems }
+    })
+}
+
+impl From<DocumentProblem> for Violation {
+    fn from(problem: DocumentProblem) -> Self {
+        Self::at(problem.pointer, problem.detail)
+    }
+}
+
+impl From<Refusal> for ApiError {
+    fn from(refusal: Refusal) -> Self {
+        Self::several(refusal.code, refusal.problems.into_iter().map(Violation::from).collect())
+    }
+}

@@ -1,0 +1,272 @@
+//! Documents selected by a filter: scroll, count and delete them, and count the values of fields.
+
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+
+use super::{DocumentList, StoredDocument};
+use crate::domain::{Code, DocumentId, DocumentOrder, Facet, Field, Filter, Scalar, ScrollPosition, ScrollRequest, Test};
+use crate::http::api::Api;
+use crate::http::error::{ApiError, Checks};
+use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS, WRITE_ERRORS};
+use crate::http::openapi::operations::{Example, examples};
+use crate::http::request::cursor::{self, List};
+use crate::http::request::extract::{CollectionPath, JsonBody, KeyedBody, PAGE_DEFAULT, check_limit};
+use crate::http::request::filter::{self, FilterNode, VALUES_MAX};
+use crate::http::response::streamed::Streamed;
+use crate::http::search::facets::{self, FacetInput};
+use crate::service::json::objects;
+
+/// The errors of each operation.
+pub const ERRORS: &[OperationErrors] = &[
+    ("scroll_documents", &[READ_ERRORS, BODY_ERRORS, &[Code::InvalidCursor, Code::InvalidFilter, Code::CollectionNotFound]]),
+    ("count_documents", &[READ_ERRORS, BODY_ERRORS, &[Code::InvalidFilter, Code::CollectionNotFound]]),
+    ("delete_documents", &[WRITE_ERRORS, &[Code::InvalidFilter, Code::CollectionNotFound, Code::IdempotencyConflict]]),
+    ("count_facets", &[READ_ERRORS, BODY_ERRORS, &[Code::InvalidFilter, Code::CollectionNotFound, Code::AnswerTooLarge]]),
+];
+
+/// Examples of their bodies.
+pub const EXAMPLES: &[Example] = examples![
+    "scroll_documents.request",
+    "scroll_documents.200",
+    "count_documents.request",
+    "count_documents.200",
+    "delete_documents.request",
+    "delete_documents.200",
+    "count_facets.request",
+    "count_facets.200"
+];
+
+/// Which documents to list, and in which order.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScrollDocumentsRequest {
+    /// Only documents that match; all by default.
+    #[serde(default)]
+    #[schema(value_type = Option<FilterNode>, nullable = false)]
+    pub filter: Option<Value>,
+    /// The order of the documents.
+    #[serde(default)]
+    #[schema(default = "id")]
+    pub order: ScrollOrder,
+    /// Whether to reverse the order.
+    #[serde(default)]
+    #[schema(default = false)]
+    pub descending: bool,
+    /// Maximum documents, from 1 to the server's limit (1000 unless configured otherwise).
+    #[serde(default)]
+    #[schema(nullable = false, minimum = 1, default = 20)]
+    pub limit: Option<usize>,
+    /// Where the page begins: `next_cursor` of the previous page, with the same filter and order. Leave it out for the first
+    /// page.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub cursor: Option<String>,
+}
+
+/// `id`: by id. `created_at`: by the time when a document was first stored. `updated_at`: by the time when it was last stored; a
+/// document that changes meanwhile moves to the end.
+#[derive(Debug, Default, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ScrollOrder {
+    /// By id.
+    #[default]
+    Id,
+    /// By the time when a document was first stored.
+    CreatedAt,
+    /// By the time when it was last stored.
+    UpdatedAt,
+}
+
+/// Which documents to count.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CountDocumentsRequest {
+    /// Only documents that match; all by default.
+    #[serde(default)]
+    #[schema(value_type = Option<FilterNode>, nullable = false)]
+    pub filter: Option<Value>,
+}
+
+/// How many documents match.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct DocumentCount {
+    /// Documents that match.
+    pub documents: u64,
+}
+
+/// Which documents to delete: exactly one of the two members.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DeleteDocumentsRequest {
+    /// Deletes the documents that match. To delete all, say so: `{"and": []}`.
+    #[serde(default)]
+    #[schema(value_type = Option<FilterNode>, nullable = false)]
+    pub filter: Option<Value>,
+    /// Documents with these ids, at most 10000. One that is not there is passed over.
+    #[serde(default)]
+    #[schema(nullable = false, min_items = 1, max_items = 10000)]
+    pub ids: Option<Vec<String>>,
+}
+
+/// How many documents were deleted.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct DeletedDocuments {
+    /// Documents that this request deleted.
+    pub deleted: u64,
+}
+
+/// Which values to count, among which documents.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CountFacetsRequest {
+    /// Only documents that match; all by default.
+    #[serde(default)]
+    #[schema(value_type = Option<FilterNode>, nullable = false)]
+    pub filter: Option<Value>,
+    /// The fields whose values to count, 1 to 20.
+    #[serde(deserialize_with = "objects")]
+    #[schema(min_items = 1, max_items = 20)]
+    pub facets: Vec<FacetInput>,
+}
+
+/// Values and how many documents have them.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct FacetsResult {
+    /// Documents that match the filter.
+    pub documents: u64,
+    /// One facet per field, in the order of the request.
+    pub facets: Vec<Facet>,
+}
+
+/// Scroll documents
+///
+/// Lists the documents that match a filter, in the requested order, page by page. Every document that exists all the time and
+/// does not change appears exactly once. A page ends early if its texts and metadata are large (more than 1 MiB, and
+/// than 16 KiB per requested document); `next_cursor` continues from there.
+#[utoipa::path(
+    post, path = "/v1/collections/{collection}/documents/scroll", tag = "documents",
+    params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
+    request_body(content = ScrollDocumentsRequest, description = "Which documents, and in which order."),
+    responses((status = 200, description = "One page of documents.", body = DocumentList)),
+)]
+pub async fn scroll_documents(
+    State(api): State<Api>,
+    CollectionPath(collection): CollectionPath,
+    JsonBody(body): JsonBody<ScrollDocumentsRequest>,
+) -> Result<Streamed<StoredDocument>, ApiError> {
+    let filter = filter::parse(body.filter, api.service.limits())?;
+    let limits = api.service.limits();
+    let limit = check_limit(body.limit.unwrap_or(PAGE_DEFAULT.min(limits.page_max)), "/limit", limits)?;
+    let order = match body.order {
+        ScrollOrder::Id => DocumentOrder::Id,
+        ScrollOrder::CreatedAt => DocumentOrder::CreatedAt,
+        ScrollOrder::UpdatedAt => DocumentOrder::UpdatedAt,
+    };
+    let what = json!([format!("{order:?}"), body.descending, filter::print(&filter)]).to_string();
+    let list = List::Scroll(&collection, &what);
+    let after = body.cursor.map(|text| position(&list, &text)).transpose()?;
+    let request = ScrollRequest { filter, order, descending: body.descending, limit, after };
+    let page = api.service.collection(&collection)?.scroll(request).await?;
+    let next = |after: ScrollPosition| cursor::encode(&list, &json!([after.at_ms, after.id.as_str()]).to_string());
+    let documents = page.documents.into_iter().map(StoredDocument::from);
+    Ok(Streamed::within(&DocumentList { documents: Vec::new(), next_cursor: page.next.map(next) }, documents))
+}
+
+/// Count documents
+///
+/// Counts the documents that match a filter.
+#[utoipa::path(
+    post, path = "/v1/collections/{collection}/documents/count", tag = "documents",
+    params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
+    request_body(content = CountDocumentsRequest, description = "Which documents."),
+    responses((status = 200, description = "How many there are.", body = DocumentCount)),
+)]
+pub async fn count_documents(
+    State(api): State<Api>,
+    CollectionPath(collection): CollectionPath,
+    JsonBody(body): JsonBody<CountDocumentsRequest>,
+) -> Result<Json<DocumentCount>, ApiError> {
+    let filter = filter::parse(body.filter, api.service.limits())?;
+    Ok(Json(DocumentCount { documents: api.service.collection(&collection)?.count(filter).await? }))
+}
+
+/// Delete documents by filter or by ids
+///
+/// Deletes the documents that match, or have these ids, and were last stored before this request. It works in short transactions, so other writes can
+/// run in between, and a request that fails midway has deleted some of them; send it again to delete the rest. Once the response
+/// arrives, no search returns them.
+#[utoipa::path(
+    post, path = "/v1/collections/{collection}/documents/delete", tag = "documents",
+    params(
+        ("collection" = String, Path, description = "Name of the collection.", example = "news"),
+        ("idempotency-key" = Option<String>, Header, description = "A name of your choice for this request, 1 to 255 printable \
+            ASCII characters: if you send it again within 24 hours, the server repeats its answer and does nothing."),
+    ),
+    request_body(content = DeleteDocumentsRequest, description = "Which documents."),
+    responses((status = 200, description = "The documents were deleted.", body = DeletedDocuments)),
+)]
+pub async fn delete_documents(
+    State(api): State<Api>,
+    CollectionPath(collection): CollectionPath,
+    KeyedBody(body, key): KeyedBody<DeleteDocumentsRequest>,
+) -> Result<Json<DeletedDocuments>, ApiError> {
+    let filter = match (body.filter, body.ids) {
+        (Some(filter), None) => filter::parse(Some(filter), api.service.limits())?,
+        (None, Some(ids)) => with_ids(&ids)?,
+        (None, None) => return Err(ApiError::at(Code::InvalidRequest, "", "must have exactly one of filter and ids, got none")),
+        _ => return Err(ApiError::at(Code::InvalidRequest, "", "must have exactly one of filter and ids, got both")),
+    };
+    let collection = api.service.collection(&collection)?;
+    let deleted = match key {
+        Some(key) => collection.delete_matching_once(filter, key).await?,
+        None => collection.delete_matching(filter).await?,
+    };
+    Ok(Json(DeletedDocuments { deleted }))
+}
+
+/// Count the values of fields
+///
+/// Counts how many of the documents that match a filter have each value of a field: the languages of a collection, say, or the
+/// most frequent tags.
+#[utoipa::path(
+    post, path = "/v1/collections/{collection}/facets", tag = "documents",
+    params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
+    request_body(content = CountFacetsRequest, description = "Which fields, among which documents."),
+    responses((status = 200, description = "The values, all counted in the same state of the collection.", body = FacetsResult)),
+)]
+pub async fn count_facets(
+    State(api): State<Api>,
+    CollectionPath(collection): CollectionPath,
+    JsonBody(body): JsonBody<CountFacetsRequest>,
+) -> Result<Json<FacetsResult>, ApiError> {
+    let filter = filter::parse(body.filter, api.service.limits())?;
+    let facets = facets::check(body.facets, api.service.limits())?;
+    let facets = api.service.collection(&collection)?.facets(filter, facets).await?;
+    Ok(Json(FacetsResult { documents: facets.documents, facets: facets.counts }))
+}
+
+/// The documents with these ids, as a filter.
+fn with_ids(ids: &[String]) -> Result<Filter, ApiError> {
+    let got = ids.len();
+    if !(1..=VALUES_MAX).contains(&got) {
+        return Err(ApiError::at(Code::InvalidRequest, "/ids", format!("must hold 1 to {VALUES_MAX} ids, got {got}")));
+    }
+    let read = |(index, id): (usize, &String)| {
+        let id = DocumentId::parse(id).map(|id| Scalar::Text(id.as_str().to_owned()));
+        id.map_err(|error| ApiError::at(Code::InvalidRequest, format!("/ids/{index}"), error.to_string()))
+    };
+    Ok(Filter::Field(Field::Id, Test::In(Checks::all(ids.iter().enumerate().map(read))?)))
+}
+
+fn position(list: &List<'_>, text: &str) -> Result<ScrollPosition, ApiError> {
+    let invalid = || {
+        let detail = "must be the unchanged next_cursor of an earlier page of the same list, with the same filter and order";
+        ApiError::at(Code::InvalidCursor, "/cursor", detail)
+    };
+    let after = cursor::decode(list, text).map_err(|_| invalid())?;
+    let (at_ms, id): (i64, String) = serde_json::from_str(&after).map_err(|_| invalid())?;
+    Ok(ScrollPosition { at_ms, id: DocumentId::parse(&id).map_err(|_| invalid())? })
+}

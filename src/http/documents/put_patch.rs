@@ -1,0 +1,202 @@
+//! Conditional writes to one document: put it as a whole, or patch everything but its text.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::{ETAG, HeaderName};
+use serde::{Deserialize, Deserializer};
+use utoipa::ToSchema;
+
+use super::{DocumentResult, DocumentStatus, StoredDocument, UpsertParameters, parse_wait};
+use crate::domain::{
+    Code, DocumentId, DocumentPatch, InvalidId, Language, MetadataObject, TitleChange, UpsertStatus, check_title, metadata,
+};
+use crate::http::api::Api;
+use crate::http::error::ApiError;
+use crate::http::openapi::operation_errors::{OperationErrors, WRITE_ERRORS};
+use crate::http::openapi::operations::{Example, examples};
+use crate::http::request::extract::{DocumentPath, JsonBody, Parameters};
+use crate::http::request::languages::refused_tag;
+use crate::http::request::preconditions::{Demanded, etag};
+use crate::service::documents::input::{DocumentInput, ZERO_IN_KEY, check};
+
+/// The errors of each operation.
+pub const ERRORS: &[OperationErrors] = &[
+    (
+        "put_document",
+        &[WRITE_ERRORS, &[Code::UnknownLanguage, Code::CollectionNotFound, Code::ModelMismatch, Code::PreconditionFailed]],
+    ),
+    (
+        "patch_document",
+        &[
+            WRITE_ERRORS,
+            &[
+                Code::UnknownLanguage,
+                Code::CollectionNotFound,
+                Code::DocumentNotFound,
+                Code::ModelMismatch,
+                Code::PreconditionFailed,
+            ],
+        ],
+    ),
+];
+
+/// Examples of their bodies.
+pub const EXAMPLES: &[Example] =
+    examples!["put_document.request", "put_document.200", "put_document.201", "patch_document.request", "patch_document.200"];
+
+/// A document to store under the id of the path.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PutDocumentRequest {
+    /// The title: one line without control characters, at most 1000 characters. It is embedded with every passage of the text and
+    /// its words count in lexical search.
+    #[serde(default)]
+    #[schema(nullable = false, min_length = 1, max_length = 1000)]
+    pub title: Option<String>,
+    /// The text, in any language: not blank, at most the server's limit (1 MiB unless configured otherwise). Required, except in
+    /// a collection of vectors.
+    #[serde(default)]
+    #[schema(nullable = false, min_length = 1)]
+    pub text: Option<String>,
+    /// Your own vector, which stands for the whole document: required in a collection that was created with a
+    /// `dimension`, with that many values; refused in any other.
+    #[serde(default)]
+    #[schema(nullable = false, min_items = 1, max_items = 8192)]
+    pub vector: Option<Vec<f32>>,
+    /// The text's language, as a BCP 47 tag of a language that `GET /v1/models` lists. For `pt-BR`, `por` or `iw` the server
+    /// stores the ISO 639-1 code of the language. Without a language, or with `und`, the server detects it.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub language: Option<String>,
+    /// Anything else about the document, to filter by and to return.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub metadata: Option<MetadataObject>,
+}
+
+/// Changes to a document; at least one member.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PatchDocumentRequest {
+    /// A new title, as in a document; null removes it. The text is then split and embedded again.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<String>, min_length = 1, max_length = 1000)]
+    pub title: Option<Option<String>>,
+    /// A merge patch of the metadata (RFC 7396): null removes a member, an object is merged with the existing one, everything
+    /// else replaces it.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub metadata: Option<MetadataObject>,
+    /// The correct language of the text, as a BCP 47 tag.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub language: Option<String>,
+}
+
+/// Put a document
+///
+/// Stores one document under the id of the path, and replaces a stored document with this id. `if-match` replaces only the
+/// version that the caller has seen; `if-none-match: *` only creates.
+#[utoipa::path(
+    put, path = "/v1/collections/{collection}/documents/{id}", tag = "documents",
+    params(
+        ("collection" = String, Path, description = "Name of the collection.", example = "news"),
+        ("id" = String, Path, description = "Id of the document, percent-encoded: a slash within it is `%2F`.", example = "fr-1"),
+        ("if-match" = Option<String>, Header, description = "Replaces only a document with one of these entity tags, or with `*` any that exists."),
+        ("if-none-match" = Option<String>, Header, description = "`*`: stores the document only if none has this id."),
+        UpsertParameters,
+    ),
+    request_body(content = PutDocumentRequest, description = "The document."),
+    responses(
+        (status = 200, description = "The document was replaced.", body = DocumentResult,
+            headers(("etag" = String, description = "The entity tag of the new version."))),
+        (status = 201, description = "The document was created.", body = DocumentResult,
+            headers(("etag" = String, description = "The entity tag of the new version."))),
+    ),
+)]
+pub async fn put_document(
+    State(api): State<Api>,
+    DocumentPath(collection, id): DocumentPath,
+    Demanded(precondition): Demanded,
+    Parameters(parameters): Parameters<UpsertParameters>,
+    JsonBody(body): JsonBody<PutDocumentRequest>,
+) -> Result<(StatusCode, [(HeaderName, String); 1], Json<DocumentResult>), ApiError> {
+    let wait = parse_wait(parameters.wait.as_deref())?;
+    let invalid = |error: InvalidId| ApiError::parameter(Code::InvalidRequest, "id", error.to_string());
+    let id = DocumentId::parse_new(id.as_str()).map_err(invalid)?;
+    let PutDocumentRequest { title, text, vector, language, metadata } = body;
+    let input = DocumentInput { id: Some(id.as_str().to_owned()), title, text, vector, language, metadata };
+    let collection = api.service.collection(&collection)?;
+    let document = check(input, &collection.row(), api.service.limits())?;
+    let outcome = collection.put(document, wait, precondition).await?;
+    let (status, done) = match outcome.status {
+        UpsertStatus::Created => (StatusCode::CREATED, DocumentStatus::Created),
+        UpsertStatus::Updated => (StatusCode::OK, DocumentStatus::Updated),
+        UpsertStatus::Failed { code, detail } => return Err(ApiError::new(code, detail)),
+    };
+    let version = outcome.version.ok_or_else(|| ApiError::internal("a stored document has no version"))?;
+    let result = DocumentResult { id: Some(id.as_str().to_owned()), status: done, version: Some(version.0), error: None };
+    Ok((status, [(ETAG, etag(version))], Json(result)))
+}
+
+/// Patch a document
+///
+/// Changes metadata by a merge patch, corrects the language, and sets or removes the title. The text stays; only a new title
+/// embeds it again, which needs the collection's model. Filters see the change at once. A patch that changes nothing keeps the
+/// version.
+#[utoipa::path(
+    patch, path = "/v1/collections/{collection}/documents/{id}", tag = "documents",
+    params(
+        ("collection" = String, Path, description = "Name of the collection.", example = "news"),
+        ("id" = String, Path, description = "Id of the document, percent-encoded: a slash within it is `%2F`.", example = "fr-1"),
+        ("if-match" = Option<String>, Header, description = "Changes the document only if it has one of these entity tags."),
+        UpsertParameters,
+    ),
+    request_body(content = PatchDocumentRequest, description = "What to change."),
+    responses((
+        status = 200, description = "The changed document.", body = StoredDocument,
+        headers(("etag" = String, description = "The document's entity tag.")),
+    )),
+)]
+pub async fn patch_document(
+    State(api): State<Api>,
+    DocumentPath(collection, id): DocumentPath,
+    Demanded(precondition): Demanded,
+    Parameters(parameters): Parameters<UpsertParameters>,
+    JsonBody(body): JsonBody<PatchDocumentRequest>,
+) -> Result<([(HeaderName, String); 1], Json<StoredDocument>), ApiError> {
+    let wait = parse_wait(parameters.wait.as_deref())?;
+    if body.title.is_none() && body.metadata.is_none() && body.language.is_none() {
+        return Err(ApiError::at(Code::InvalidRequest, "", "must have title, metadata or language; PUT changes the text"));
+    }
+    let title = match body.title {
+        None => TitleChange::Keep,
+        Some(None) => TitleChange::Remove,
+        Some(Some(title)) => {
+            check_title(&title).map_err(|problem| ApiError::at(Code::InvalidRequest, "/title", problem))?;
+            TitleChange::Set(title)
+        }
+    };
+    let metadata = body.metadata.unwrap_or_default().0;
+    if metadata::has_zero_in_key(&metadata) {
+        return Err(ApiError::at(Code::InvalidRequest, "/metadata", ZERO_IN_KEY));
+    }
+    let language =
+        body.language.map(|tag| Language::from_tag(&tag).map_err(|error| refused_tag(&error, "/language"))).transpose()?;
+    let limits = api.service.limits();
+    let patch = DocumentPatch {
+        title,
+        metadata,
+        language,
+        metadata_bytes_max: limits.metadata_bytes_max,
+        metadata_depth_max: limits.metadata_depth_max,
+    };
+    let document = api.service.collection(&collection)?.patch(&id, patch, wait, precondition).await?;
+    Ok(([(ETAG, etag(document.sequence))], Json(document.into())))
+}
+
+/// Distinguishes a null member from a missing one.
+fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}

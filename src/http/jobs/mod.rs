@@ -1,0 +1,280 @@
+//! `/v1/jobs`: lists, reads and cancels jobs. Their streams are in `streams`.
+
+pub mod streams;
+
+use axum::Json;
+use axum::extract::{FromRequestParts, State};
+use axum::http::StatusCode;
+use axum::http::header::{HeaderName, LOCATION};
+use axum::http::request::Parts;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::api::Api;
+use super::error::ApiError;
+use crate::domain::timestamps::rfc3339;
+use crate::domain::{Caller, Code, CollectionName, Job, JobDetails, JobFilter, JobId, JobProgress, JobStatus, JobType};
+use crate::http::middleware::auth::check_reach;
+use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS};
+use crate::http::openapi::operations::{Example, examples};
+use crate::http::request::cursor::{self, List};
+use crate::http::request::extract::{PageParameters, Parameters, path_param, path_params};
+use crate::service::Service;
+use crate::service::jobs::JobReach;
+
+/// The errors of each operation.
+pub const ERRORS: &[OperationErrors] = &[
+    ("list_jobs", &[READ_ERRORS, &[Code::InvalidCursor]]),
+    ("get_job", &[READ_ERRORS, &[Code::JobNotFound]]),
+    ("cancel_job", &[READ_ERRORS, &[Code::JobNotFound, Code::JobFinished]]),
+];
+
+/// Examples of their bodies.
+pub const EXAMPLES: &[Example] = examples!["list_jobs.200", "get_job.200", "cancel_job.200"];
+
+/// A job: work that outlives its request and a restart of the server.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct JobInfo {
+    /// The id, a UUID.
+    pub id: String,
+    /// What it does.
+    #[serde(rename = "type")]
+    pub kind: JobType,
+    /// Its status.
+    pub status: JobStatus,
+    /// The collection that it concerns; omitted if there is none or several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub collection: Option<String>,
+    /// Its progress.
+    pub progress: JobProgress,
+    /// Details of its type, such as the counts of an import.
+    pub details: JobDetails,
+    /// Whether its cancellation was requested.
+    pub cancel_requested: bool,
+    /// Why it failed; omitted if it did not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub error: Option<JobProblem>,
+    /// When it was accepted.
+    #[schema(format = DateTime)]
+    pub created_at: String,
+    /// When it first ran; omitted while it waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, format = DateTime)]
+    pub started_at: Option<String>,
+    /// When it ended; omitted until then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, format = DateTime)]
+    pub finished_at: Option<String>,
+}
+
+/// Why a job failed.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct JobProblem {
+    /// The error code, from the same closed list as for requests.
+    #[schema(value_type = Code)]
+    pub code: String,
+    /// What is wrong.
+    pub detail: String,
+}
+
+/// One page of jobs.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct JobList {
+    /// Jobs, the newest first.
+    pub jobs: Vec<JobInfo>,
+    /// Where the next page begins; omitted on the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub next_cursor: Option<String>,
+}
+
+/// Filters of the list.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ListJobsParameters {
+    /// Only jobs of this type.
+    #[serde(rename = "type")]
+    #[param(rename = "type", value_type = Option<JobType>)]
+    pub kind: Option<String>,
+    /// Only jobs with this status.
+    #[param(value_type = Option<JobStatus>)]
+    pub status: Option<String>,
+    /// Only jobs that concern the collection with this name.
+    pub collection: Option<String>,
+    /// Maximum rows, from 1 to the server's limit (1000 unless configured otherwise).
+    #[param(value_type = Option<u32>, minimum = 1, default = 20)]
+    pub limit: Option<String>,
+    /// Where the page begins: the unchanged `next_cursor` of the previous page. Leave it out for the first page.
+    pub cursor: Option<String>,
+}
+
+/// No query parameters.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NoParameters {}
+
+/// The path parameter `job`.
+pub struct JobPath(pub JobId);
+
+/// An accepted job: the status, the path of the job, and the job.
+pub type Accepted = (StatusCode, [(HeaderName, String); 1], Json<JobInfo>);
+
+/// List jobs
+///
+/// Lists jobs, newest first, page by page. A key that is restricted to collections sees only its own, so a page may have
+/// fewer rows. Finished jobs are forgotten after a week, and earlier if there are many.
+#[utoipa::path(
+    get, path = "/v1/jobs", tag = "jobs", params(ListJobsParameters),
+    responses((status = 200, description = "One page of jobs.", body = JobList)),
+)]
+pub async fn list_jobs(
+    State(api): State<Api>,
+    caller: Caller,
+    Parameters(parameters): Parameters<ListJobsParameters>,
+) -> Result<Json<JobList>, ApiError> {
+    let ListJobsParameters { kind, status, collection, limit, cursor } = parameters;
+    let collection = collection
+        .map(|name| CollectionName::parse(&name))
+        .transpose()
+        .map_err(|error| ApiError::parameter(Code::InvalidRequest, "collection", error.to_string()))?;
+    let collections = match collection {
+        Some(collection) => {
+            check_reach(&caller, &collection)?;
+            Some(vec![collection])
+        }
+        None => caller.collections().map(<[_]>::to_vec),
+    };
+    let filter = JobFilter {
+        kind: named("type", kind.as_deref(), &JobType::ALL, JobType::name)?,
+        status: named("status", status.as_deref(), &JobStatus::ALL, JobStatus::name)?,
+        collections,
+    };
+    let page = PageParameters { limit, cursor }.page(&api, &List::Jobs, JobId::parse)?;
+    let (jobs, next) = api.service.list_jobs(filter, page).await?;
+    Ok(Json(JobList {
+        jobs: jobs.into_iter().filter(|job| check_visible(&caller, job).is_ok()).map(JobInfo::from).collect(),
+        next_cursor: next.map(|id| cursor::encode(&List::Jobs, id.as_str())),
+    }))
+}
+
+/// Get a job
+///
+/// Returns a job with its progress.
+#[utoipa::path(
+    get, path = "/v1/jobs/{job}", tag = "jobs",
+    params(("job" = String, Path, description = "Id of the job.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
+    responses((status = 200, description = "The job.", body = JobInfo)),
+)]
+pub async fn get_job(
+    State(api): State<Api>,
+    caller: Caller,
+    JobPath(id): JobPath,
+    _: Parameters<NoParameters>,
+) -> Result<Json<JobInfo>, ApiError> {
+    Ok(Json(visible(&api, &caller, &id).await?.into()))
+}
+
+/// Cancel a job
+///
+/// Asks a job to stop. A waiting job is canceled at once; a running one stops as soon as it can, and until then is still
+/// `running`, with `cancel_requested`. This needs the same scope as starting it. What the job did so far stays, and its details
+/// say how far it got. Canceling a canceled job changes nothing; canceling one that ended otherwise is an error.
+#[utoipa::path(
+    post, path = "/v1/jobs/{job}/cancel", tag = "jobs",
+    params(("job" = String, Path, description = "Id of the job.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
+    responses((status = 200, description = "The job, asked to stop.", body = JobInfo)),
+)]
+pub async fn cancel_job(
+    State(api): State<Api>,
+    caller: Caller,
+    JobPath(id): JobPath,
+    _: Parameters<NoParameters>,
+) -> Result<Json<JobInfo>, ApiError> {
+    let job = visible(&api, &caller, &id).await?;
+    let scope = Service::job_access(&job).scope;
+    if caller.scope() < scope {
+        let (has, kind, needs) = (caller.scope().name(), job.kind.name(), scope.name());
+        let detail = format!("the key has scope {has}; canceling a job of type {kind} needs {needs}, like starting one");
+        return Err(ApiError::new(Code::Forbidden, detail));
+    }
+    Ok(Json(api.service.cancel_job(&id).await?.into()))
+}
+
+/// A job that the caller may see.
+pub async fn visible(api: &Api, caller: &Caller, id: &JobId) -> Result<Job, ApiError> {
+    let job = api.service.get_job(id).await?;
+    check_visible(caller, &job).map(|()| job)
+}
+
+/// Refuses a job that the caller may not see: one that shows what the key does not reach. Without restriction all may be seen.
+fn check_visible(caller: &Caller, job: &Job) -> Result<(), ApiError> {
+    if caller.collections().is_none() {
+        return Ok(());
+    }
+    let refuse = |detail: &str| Err(ApiError::new(Code::Forbidden, detail));
+    match Service::job_access(job).reach {
+        JobReach::Server => Ok(()),
+        JobReach::Collections(names) => names.iter().try_for_each(|name| check_reach(caller, name)),
+        JobReach::Texts { collections, sender } => {
+            collections.iter().try_for_each(|name| check_reach(caller, name))?;
+            match caller {
+                Caller::Holder(key) if sender.as_ref() != Some(&key.id) => refuse("the job has texts of another caller"),
+                _ => Ok(()),
+            }
+        }
+        JobReach::Everything => refuse("the key is restricted to certain collections, and the job may show others"),
+    }
+}
+
+/// The response of an operation that starts a job.
+pub fn accepted(job: Job) -> Accepted {
+    let location = format!("/v1/jobs/{}", job.id);
+    (StatusCode::ACCEPTED, [(LOCATION, location)], Json(job.into()))
+}
+
+fn named<T: Copy>(
+    parameter: &'static str,
+    text: Option<&str>,
+    all: &[T],
+    name: impl Fn(T) -> &'static str,
+) -> Result<Option<T>, ApiError> {
+    let Some(text) = text else { return Ok(None) };
+    match all.iter().find(|one| name(**one) == text) {
+        Some(found) => Ok(Some(*found)),
+        None => {
+            let names: Vec<_> = all.iter().map(|one| name(*one)).collect();
+            let detail = format!("must be one of {}, got {text:?}", names.join(", "));
+            Err(ApiError::parameter(Code::InvalidRequest, parameter, detail))
+        }
+    }
+}
+
+impl FromRequestParts<Api> for JobPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
+        let params = path_params(parts, api).await?;
+        Ok(Self(path_param(&params, "job", JobId::parse)?))
+    }
+}
+
+impl From<Job> for JobInfo {
+    fn from(job: Job) -> Self {
+        Self {
+            id: job.id.as_str().to_owned(),
+            kind: job.kind,
+            status: job.status,
+            collection: job.collection.map(|name| name.as_str().to_owned()),
+            progress: job.progress,
+            details: JobDetails(job.details),
+            cancel_requested: job.cancel_requested,
+            error: job.error.map(|error| JobProblem { code: error.code.name().to_owned(), detail: error.detail }),
+            created_at: rfc3339(job.created_at_ms),
+            started_at: job.started_at_ms.map(rfc3339),
+            finished_at: job.finished_at_ms.map(rfc3339),
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Streams of a job: its progress as server-sent events, and an import's results line by line.
+
+use std::convert::Infallible;
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read as _, Take};
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::header::{CONTENT_TYPE, HeaderName};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use futures::stream::{self, Stream};
+use serde::Deserialize;
+use utoipa::{IntoParams, ToSchema};
+
+use super::{JobInfo, JobPath, NoParameters, visible};
+use crate::domain::{Caller, Code};
+use crate::http::api::Api;
+use crate::http::documents::import_export::NDJSON;
+use crate::http::error::ApiError;
+use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS};
+use crate::http::openapi::operations::Example;
+use crate::http::request::extract::Parameters;
+use crate::service::jobs::JobWatch;
+
+/// The errors of each operation.
+pub const ERRORS: &[OperationErrors] =
+    &[("watch_job", &[READ_ERRORS, &[Code::JobNotFound]]), ("get_job_results", &[READ_ERRORS, &[Code::JobNotFound]])];
+
+/// Examples of their bodies.
+pub const EXAMPLES: &[Example] = &[];
+
+/// Bytes read of a file of results at a time.
+const BYTES_PER_READ: usize = 64 << 10;
+
+/// Server-sent events. The data of each is a job, as in `GET /v1/jobs/{job}`: `event: progress` at once and after every
+/// change, at most five times a second, and `event: end` once the job has ended; then the stream ends. It also ends, without
+/// that event, when the server stops.
+#[derive(Debug, ToSchema)]
+#[schema(value_type = String)]
+pub struct JobEvents(pub String);
+
+/// Lines of JSON, one for each document of the import that has been stored or rejected so far, in order: `line` is the line of
+/// the file on which the document begins, from 1; `id` is the document's, omitted if it has no valid one; `status` is `created`,
+/// `updated` or `failed`; a failed one has `error` with `code`, `pointer` and `detail`.
+#[derive(Debug, ToSchema)]
+#[schema(value_type = String)]
+pub struct JobResults(pub String);
+
+/// Which results.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct JobResultsParameters {
+    /// Only lines with this status: `created`, `updated` or `failed`.
+    #[param(value_type = Option<crate::http::documents::DocumentStatus>)]
+    pub status: Option<String>,
+}
+
+/// Watch a job
+///
+/// Sends the job's progress as server-sent events until it ends.
+#[utoipa::path(
+    get, path = "/v1/jobs/{job}/events", tag = "job_streams",
+    params(("job" = String, Path, description = "Id of the job.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
+    responses((
+        status = 200, description = "The events.", body = JobEvents, content_type = "text/event-stream",
+        example = json!("event: end\ndata: {\"id\":\"0198c0de-7a11-7000-8000-2f1de5c0ffee\",\"type\":\"import\",\"status\":\"succeeded\"}\n\n"),
+    )),
+)]
+pub async fn watch_job(
+    State(api): State<Api>,
+    caller: Caller,
+    JobPath(id): JobPath,
+    _: Parameters<NoParameters>,
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
+    visible(&api, &caller, &id).await?;
+    let watch = api.service.watch_job(&id).await?;
+    Ok(Sse::new(stream::unfold(watch, next_event)).keep_alive(KeepAlive::default()))
+}
+
+async fn next_event(mut watch: JobWatch) -> Option<(Result<Event, Infallible>, JobWatch)> {
+    let job = match watch.next().await {
+        Ok(job) => job?,
+        Err(error) => {
+            tracing::warn!(cause = error.chain(), "watching a job ended early");
+            return None;
+        }
+    };
+    let name = if job.status.is_finished() { "end" } else { "progress" };
+    let event = Event::default().event(name).json_data(JobInfo::from(job)).ok()?;
+    Some((Ok(event), watch))
+}
+
+/// Get an import's results
+///
+/// Streams the result of each line of an import so far: one line of JSON per document, in the order of the file. A job of
+/// another type has none. The results are kept as long as the job is.
+#[utoipa::path(
+    get, path = "/v1/jobs/{job}/results", tag = "job_streams",
+    params(
+        ("job" = String, Path, description = "Id of the job.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee"),
+        JobResultsParameters,
+    ),
+    responses((
+        status = 200, description = "The results.", body = JobResults, content_type = "application/x-ndjson",
+        example = json!("{\"line\":1,\"id\":\"fr-1\",\"status\":\"created\"}\n{\"line\":2,\"status\":\"failed\",\"error\":\
+            {\"code\":\"invalid_request\",\"pointer\":\"/text\",\"detail\":\"must contain something besides white space\"}}\n"),
+    )),
+)]
+pub async fn get_job_results(
+    State(api): State<Api>,
+    caller: Caller,
+    JobPath(id): JobPath,
+    Parameters(parameters): Parameters<JobResultsParameters>,
+) -> Result<([(HeaderName, &'static str); 1], Body), ApiError> {
+    let status = parameters.status.as_deref();
+    if let Some(other) = status.filter(|status| !["created", "updated", "failed"].contains(status)) {
+        let detail = format!("must be created, updated or failed, got {other:?}");
+        return Err(ApiError::parameter(Code::InvalidRequest, "status", detail));
+    }
+    // Quotation marks within a text are escaped, so this occurs only in the member itself.
+    let part = status.map(|status| format!("\"status\":\"{status}\""));
+    visible(&api, &caller, &id).await?;
+    let body = match api.service.job_results(&id).await? {
+        None => Body::empty(),
+        Some((file, bytes)) => Body::from_stream(lines(file, bytes, part)),
+    };
+    Ok(([(CONTENT_TYPE, NDJSON)], body))
+}
+
+/// The complete lines among the first `bytes` of a file that contain `part`.
+pub fn lines(file: File, bytes: u64, part: Option<String>) -> impl Stream<Item = io::Result<Vec<u8>>> {
+    let reader = BufReader::with_capacity(BYTES_PER_READ, file.take(bytes));
+    stream::try_unfold(reader, move |reader| {
+        let part = part.clone();
+        async move {
+            let read = tokio::task::spawn_blocking(move || read_lines(reader, part.as_deref()));
+            read.await.map_err(io::Error::other)?
+        }
+    })
+}
+
+type Reader = BufReader<Take<File>>;
+
+fn read_lines(mut reader: Reader, part: Option<&str>) -> io::Result<Option<(Vec<u8>, Reader)>> {
+    let (mut chunk, mut line) = (Vec::new(), Vec::new());
+    while chunk.len() < BYTES_PER_READ {
+        line.clear();
+        reader.read_until(b'\n', &mut line)?;
+        if line.last() != Some(&b'\n') {
+            break;
+        }
+        let wanted = part.is_none_or(|part| line.windows(part.len()).any(|window| window == part.as_bytes()));
+        if wanted {
+            chunk.extend_from_slice(&line);
+        }
+    }
+    Ok(if chunk.is_empty() { None } else { Some((chunk, reader)) })
+}

@@ -1,0 +1,329 @@
+//! `/metrics`: what Prometheus reads, as OpenMetrics or in its text format (`exposition`).
+//!
+//! Requests and the encoder count as they go. The state of the collections is read on request, at most once per
+//! `GAUGES_KEPT`, and for at most `COLLECTIONS_MAX` collections, so that a scrape stays cheap however many there are.
+
+pub mod exposition;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::http::header::{CONTENT_TYPE, VARY};
+use axum::response::IntoResponse;
+use jiff::Timestamp;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit};
+use tokio::sync::Mutex;
+
+use super::error::ApiError;
+use super::settings::{ConnectionCounts, ConnectionMeter};
+use crate::domain::{JobStatus, JobType};
+use crate::service::Service;
+use crate::service::gauges::{CollectionGauges, Gauges};
+use crate::service::limits::shares::Bound;
+use exposition::Exposition;
+
+/// What every name begins with.
+const PREFIX: &str = "dragoman";
+/// How long the state of the collections may be reused.
+const GAUGES_KEPT: Duration = Duration::from_secs(5);
+/// Collections with gauges of their own, the first by name; `dragoman_collections` counts all.
+const COLLECTIONS_MAX: usize = 1_000;
+/// Upper bounds of the latency histogram in seconds.
+const LATENCIES_S: [f64; 14] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+
+/// Counts requests. Clones share the counts.
+#[derive(Debug, Clone)]
+pub struct RequestMeter {
+    answered: Family<Answered, Counter>,
+    latency_s: Family<Operation, Histogram, fn() -> Histogram>,
+    running: Gauge,
+}
+
+/// A running request; it counts as running until it is dropped.
+pub struct Running<'a>(&'a RequestMeter);
+
+/// The state of the collections, and when it was read.
+type Seen = (Instant, Arc<Gauges>);
+
+/// The shared limits of all requests.
+#[derive(Clone, Default)]
+pub struct Bounds {
+    /// What is shared fairly.
+    pub shared: Vec<Arc<Bound>>,
+    /// Connections, which are the listener's.
+    pub connections: ConnectionMeter,
+}
+
+/// Everything that `/metrics` shows.
+#[derive(Clone)]
+pub struct Metrics {
+    counted: Arc<Registry>,
+    bounds: Arc<Bounds>,
+    seen: Arc<Mutex<Option<Seen>>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Answered {
+    operation: Name,
+    status: u16,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Operation {
+    operation: Name,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct BoundLabel {
+    bound: Name,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CollectionLabel {
+    collection: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct JobLabels {
+    r#type: Name,
+    status: Name,
+}
+
+/// A name of this program's own: an operation's id, a type of jobs.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Name(&'static str);
+
+impl EncodeLabelValue for Name {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
+        self.0.encode(encoder)
+    }
+}
+
+impl Default for RequestMeter {
+    fn default() -> Self {
+        Self {
+            answered: Family::default(),
+            latency_s: Family::new_with_constructor(|| Histogram::new(LATENCIES_S)),
+            running: Gauge::default(),
+        }
+    }
+}
+
+impl RequestMeter {
+    /// A request has arrived.
+    pub fn begin(&self) -> Running<'_> {
+        self.running.inc();
+        Running(self)
+    }
+}
+
+impl Running<'_> {
+    /// The request was answered.
+    pub fn end(self, operation: &'static str, status: u16, took: Duration) {
+        self.0.answered.get_or_create(&Answered { operation: Name(operation), status }).inc();
+        self.0.latency_s.get_or_create(&Operation { operation: Name(operation) }).observe(took.as_secs_f64());
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.running.dec();
+    }
+}
+
+impl Metrics {
+    /// Registers what is counted as it happens.
+    pub fn new(service: &Service, requests: &RequestMeter, bounds: Bounds, started_at: Timestamp) -> Self {
+        let mut registry = Registry::with_prefix(PREFIX);
+        let model = service.model();
+        let build = [
+            ("version", env!("CARGO_PKG_VERSION").to_owned()),
+            ("model", model.name.clone()),
+            ("model_version", model.version.clone()),
+        ];
+        registry.register("build", "The program and its model", Info::new(build.to_vec()));
+        let started = Gauge::<f64, AtomicU64>::default();
+        started.set(started_at.as_millisecond() as f64 / 1e3);
+        registry.register_with_unit(
+            "start_time",
+            "When the server started to serve, since the Unix epoch",
+            Unit::Seconds,
+            started,
+        );
+
+        registry.register("requests", "Requests answered", requests.answered.clone());
+        let about = "Time from the head of a request to the head of its response";
+        registry.register_with_unit("request", about, Unit::Seconds, requests.latency_s.clone());
+        registry.register("requests_running", "Running requests", requests.running.clone());
+
+        let meter = service.embed_meter().clone();
+        registry.register_with_unit("embed_wait", "Time that a text waited for the encoder", Unit::Seconds, meter.wait_s);
+        registry.register_with_unit("embed_batch", "Duration of a forward pass", Unit::Seconds, meter.batch_s);
+        registry.register("embed_batch_texts", "Texts in a forward pass", meter.batch_texts);
+        registry.register("embed_texts", "Texts embedded", meter.texts);
+        registry.register("embed_tokens", "Embedded tokens, without padding", meter.tokens);
+        registry.register("embed_failures", "Forward passes that failed", meter.failures);
+        Self { counted: Arc::new(registry), bounds: Arc::new(bounds), seen: Arc::default() }
+    }
+
+    /// The state of the server, at most a few seconds old. Concurrent requests share one reading.
+    async fn gauges(&self, service: &Service) -> Result<Arc<Gauges>, ApiError> {
+        let mut seen = self.seen.lock().await;
+        if let Some((_, gauges)) = seen.as_ref().filter(|(at, _)| at.elapsed() < GAUGES_KEPT) {
+            return Ok(Arc::clone(gauges));
+        }
+        let gauges = Arc::new(service.gauges().await?);
+        *seen = Some((Instant::now(), Arc::clone(&gauges)));
+        Ok(gauges)
+    }
+}
+
+/// Serves the metrics, in the form that the client asks for.
+pub async fn serve_metrics(
+    State(metrics): State<Metrics>,
+    State(service): State<Service>,
+    headers: HeaderMap,
+) -> Result<impl IntoResponse, ApiError> {
+    let gauges = metrics.gauges(&service).await?;
+    let mut state = state(&gauges, service.embed_queue_texts());
+    register_bounds(&mut state, &metrics.bounds);
+    let mut text = String::new();
+    let written = encode_registry(&mut text, &metrics.counted)
+        .and_then(|()| encode_registry(&mut text, &state))
+        .and_then(|()| encode_eof(&mut text));
+    written.map_err(|error| ApiError::internal(format!("the metrics cannot be written: {error}")))?;
+    let form = Exposition::asked_for(&headers);
+    Ok(([(CONTENT_TYPE, form.media_type()), (VARY, "accept")], form.of(text)))
+}
+
+/// Values read at the moment of the scrape.
+fn state(gauges: &Gauges, embed_queue_texts: usize) -> Registry {
+    let mut registry = Registry::with_prefix(PREFIX);
+    let gauge = |value: u64| {
+        let gauge = Gauge::<i64>::default();
+        gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+        gauge
+    };
+    registry.register("embed_queue_texts", "Texts waiting for the encoder", gauge(embed_queue_texts as u64));
+    registry.register("collections", "Collections", gauge(gauges.collections.len() as u64));
+    let damaged = "Collections with a damaged database";
+    registry.register("collections_damaged", damaged, gauge(gauges.collections_damaged));
+    registry.register("jobs", "Jobs that the server remembers", jobs(gauges));
+    if let Some(bytes) = resident_bytes() {
+        registry.register_with_unit("resident_memory", "Memory of the process", Unit::Bytes, gauge(bytes));
+    }
+    type Read = fn(&CollectionGauges) -> u64;
+    let of_collections: [(&str, &str, Option<Unit>, Read); 6] = [
+        ("documents", "Documents", None, |one| one.documents),
+        ("passages", "Passages", None, |one| one.passages),
+        ("passages_pending", "Passages that are not searchable yet", None, |one| one.passages_pending),
+        ("disk", "Database and saved index on disk", Some(Unit::Bytes), |one| one.disk_bytes),
+        ("index_disk", "Saved index on disk", Some(Unit::Bytes), |one| one.index_bytes),
+        ("log_disk", "Write-ahead log on disk", Some(Unit::Bytes), |one| one.log_bytes),
+    ];
+    for (name, help, unit, read) in of_collections {
+        let family = Family::<CollectionLabel, Gauge>::default();
+        for one in gauges.collections.iter().take(COLLECTIONS_MAX) {
+            let value = i64::try_from(read(one)).unwrap_or(i64::MAX);
+            family.get_or_create(&CollectionLabel { collection: one.name.as_str().to_owned() }).set(value);
+        }
+        let name = format!("collection_{name}");
+        match unit {
+            Some(unit) => registry.register_with_unit(name, help, unit, family),
+            None => registry.register(name, help, family),
+        }
+    }
+    registry
+}
+
+/// Each limit, how much of it is in use, and how often there was no room.
+fn register_bounds(registry: &mut Registry, bounds: &Bounds) {
+    let (limits, used) = (Family::<BoundLabel, Gauge>::default(), Family::<BoundLabel, Gauge>::default());
+    let refused = Family::<BoundLabel, Counter>::default();
+    let add = |name, [limit, taken, refusals]: [u64; 3]| {
+        let label = BoundLabel { bound: Name(name) };
+        limits.get_or_create(&label).set(i64::try_from(limit).unwrap_or(i64::MAX));
+        used.get_or_create(&label).set(i64::try_from(taken).unwrap_or(i64::MAX));
+        refused.get_or_create(&label).inc_by(refusals);
+    };
+    for bound in &bounds.shared {
+        add(bound.name(), [bound.limit(), bound.used(), bound.refused()]);
+    }
+    let ConnectionCounts { open, limit, gave_way } = &*bounds.connections;
+    add("connections_max", [limit, open, gave_way].map(|count| count.load(Ordering::Relaxed)));
+    registry.register("bound_limit", "Limits that all requests share, by the name of their setting", limits);
+    registry.register("bound_used", "How much of each limit is in use", used);
+    registry.register("bound_refusals", "Refusals for lack of room; for connections: idle ones closed to make room", refused);
+}
+
+/// Jobs by type and status, including zeros, so that an alert can compare with the time before the first.
+fn jobs(gauges: &Gauges) -> Family<JobLabels, Gauge> {
+    let family = Family::<JobLabels, Gauge>::default();
+    for kind in &JobType::ALL {
+        for status in &JobStatus::ALL {
+            let counts = gauges.jobs.iter().filter(|(one, at, _)| one == kind && at == status).map(|(_, _, count)| *count);
+            let labels = JobLabels { r#type: Name(kind.name()), status: Name(status.name()) };
+            family.get_or_create(&labels).set(i64::try_from(counts.sum::<u64>()).unwrap_or(i64::MAX));
+        }
+    }
+    family
+}
+
+/// Memory of this process, on systems that report it as Linux does.
+fn resident_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kilobytes: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
+    Some(kilobytes * 1_024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_are_counted_also_where_there_are_none() {
+        let jobs = vec![(JobType::Mine, JobStatus::Failed, 3)];
+        let mut text = String::new();
+        encode_registry(&mut text, &state(&Gauges { collections: Vec::new(), collections_damaged: 0, jobs }, 0)).unwrap();
+        assert!(text.contains("dragoman_jobs{type=\"mine\",status=\"failed\"} 3\n"), "{text}");
+        assert!(text.contains("dragoman_jobs{type=\"import\",status=\"running\"} 0\n"), "{text}");
+        assert_eq!(text.matches("dragoman_jobs{").count(), JobType::ALL.len() * JobStatus::ALL.len());
+    }
+
+    #[test]
+    fn the_process_has_some_memory() {
+        assert!(resident_bytes().is_none_or(|bytes| bytes > 1 << 20));
+    }
+
+    #[test]
+    fn collections_beyond_the_bound_are_only_counted() {
+        let one = |number: usize| CollectionGauges {
+            name: crate::domain::CollectionName::parse(&format!("c{number:05}")).unwrap(),
+            documents: 7,
+            passages: 0,
+            passages_pending: 0,
+            disk_bytes: 0,
+            index_bytes: 0,
+            log_bytes: 0,
+        };
+        let gauges =
+            Gauges { collections: (0..COLLECTIONS_MAX + 1).map(one).collect(), collections_damaged: 1, jobs: Vec::new() };
+        let mut text = String::new();
+        encode_registry(&mut text, &state(&gauges, 3)).unwrap();
+        assert!(text.contains("dragoman_collections 1001\n"), "{text}");
+        assert!(text.contains("dragoman_collection_documents{collection=\"c00999\"} 7\n") && !text.contains("c01000"));
+        assert!(text.contains("dragoman_embed_queue_texts 3\n") && text.contains("dragoman_collections_damaged 1\n"));
+    }
+}

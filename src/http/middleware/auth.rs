@@ -1,0 +1,189 @@
+//! The checks before every handler: the drain, the key, its scope and reach, the limits on traffic, the time limit.
+
+use std::sync::Arc;
+
+use axum::RequestExt as _;
+use axum::body::Body;
+use axum::extract::{FromRequestParts, RawPathParams, Request, State};
+use axum::http::header::{AUTHORIZATION, CONNECTION};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use hyper::body::Body as _;
+
+use super::access::{Access, Reach};
+use super::caller_record::CallerRecord;
+use super::hosts::Addressed;
+use super::permit_body::PermitBody;
+use super::traffic::{ClientAddress, Traffic, refused};
+use crate::domain::{Caller, Code, CollectionName, Payer, Scope};
+use crate::http::api::Api;
+use crate::http::error::ApiError;
+use crate::http::openapi::operations::{Operation, Operations};
+use crate::http::settings::Settings;
+use crate::service::Service;
+use crate::service::limits::shares::Bound;
+
+/// The scheme of the header `authorization`, in lower case, with the space after it.
+const BEARER: &str = "bearer ";
+
+/// What stands before the handlers: keys, bounds, the time limit.
+#[derive(Clone)]
+pub struct AuthMiddleware {
+    service: Service,
+    settings: Arc<Settings>,
+    traffic: Arc<Traffic>,
+    operations: &'static Operations,
+}
+
+impl AuthMiddleware {
+    /// Stands before the handlers of `service`.
+    pub fn new(service: Service, settings: Settings, operations: &'static Operations) -> Self {
+        let traffic = Traffic::new(&settings);
+        Self { service, settings: Arc::new(settings), traffic, operations }
+    }
+
+    /// The shared part of all requests.
+    pub fn bounds(&self) -> Vec<Arc<Bound>> {
+        let mut bounds = self.traffic.bounds().to_vec();
+        bounds.extend(self.service.shared_bounds());
+        bounds
+    }
+
+    /// Who sends a request with these headers.
+    fn caller(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
+        if !self.service.is_guarded() {
+            return Ok(Caller::Anyone);
+        }
+        let refuse = |detail: &str| ApiError::new(Code::Unauthorized, detail);
+        let Some(header) = headers.get(AUTHORIZATION) else {
+            return Err(refuse("this server needs a key in the header \"authorization: Bearer KEY\"; the request has none"));
+        };
+        let secret = header.to_str().ok().and_then(|text| {
+            let scheme = text.get(..BEARER.len())?;
+            scheme.eq_ignore_ascii_case(BEARER).then(|| text[BEARER.len()..].trim())
+        });
+        // The header is not repeated: it may contain a mistyped secret.
+        let secret = secret.ok_or_else(|| refuse("the header authorization must be \"Bearer KEY\", with a single space"))?;
+        Ok(self.service.authenticate(secret)?)
+    }
+}
+
+/// Lets a request through to its handler, or refuses it.
+pub async fn authorize(State(auth): State<AuthMiddleware>, mut request: Request, next: Next) -> Response {
+    let operation = auth.operations.of(&request);
+    let addressed = Addressed { method: request.method(), uri: request.uri(), headers: request.headers() };
+    if let Err(error) = addressed.host() {
+        return error.into_response();
+    }
+    if auth.settings.drain.has_begun() && operation.id != "check_health" {
+        let error = ApiError::new(Code::Unavailable, "the server is stopping");
+        return ([(CONNECTION, HeaderValue::from_static("close"))], error).into_response();
+    }
+    let Access::Key(scope, reach) = operation.access else { return next.run(request).await };
+    let address = request.extensions().get::<ClientAddress>().map(|ClientAddress(address)| *address);
+    let admitted = async {
+        // Monitoring is answered even if all places are taken, because that is what it has to see.
+        let watches = operation.id == "get_metrics";
+        if watches && auth.settings.metrics_open {
+            return Ok((None, None, Caller::Anyone));
+        }
+        if !auth.service.is_guarded() {
+            let addressed = Addressed { method: request.method(), uri: request.uri(), headers: request.headers() };
+            addressed.check(&auth.settings.hosts, &auth.settings.cors_origins)?;
+        }
+        let caller = match auth.caller(request.headers()) {
+            Ok(caller) => caller,
+            // Whoever guesses keys pays for it.
+            Err(error) => return Err(auth.traffic.admit(Payer::at(address)).err().unwrap_or(error)),
+        };
+        if let Some(record) = request.extensions().get::<CallerRecord>() {
+            record.set(&caller);
+        }
+        let payer = Payer::of(&caller, address);
+        let place = match operation.id.as_str() {
+            "watch_job" => Some(auth.traffic.listen(payer.clone())?),
+            _ if watches => None,
+            _ => Some(auth.traffic.enter(payer.clone())?),
+        };
+        let admission = auth.traffic.admit(payer)?;
+        permit(&caller, scope, reach, &mut request).await?;
+        Ok((place, Some(admission), caller))
+    };
+    let (place, admission, caller) = match admitted.await {
+        Ok(admitted) => admitted,
+        Err(error) => return error.into_response(),
+    };
+    let memory = auth.service.request_memory(Payer::of(&caller, address));
+    request.extensions_mut().insert(caller);
+    let response = memory.clone().scope(run(operation, &auth.settings, request, next)).await;
+    memory.release_body();
+    let held = response.body().size_hint().exact().map_or(Ok(()), |bytes| memory.answer_at_least(bytes));
+    // The result of a write is reported in any case; its response is small beside the request.
+    if let (Err(refusal), Scope::Read) = (held, scope) {
+        return refused(refusal).into_response();
+    }
+    response.map(|body| Body::new(PermitBody::new(body, (place, admission, memory))))
+}
+
+/// Checks what the caller may do and access.
+async fn permit(caller: &Caller, scope: Scope, reach: Reach, request: &mut Request) -> Result<(), ApiError> {
+    if caller.scope() < scope {
+        let (has, needs) = (caller.scope().name(), scope.name());
+        return Err(ApiError::new(Code::Forbidden, format!("the key has scope {has}, but this needs {needs}")));
+    }
+    if caller.collections().is_none() {
+        return Ok(());
+    }
+    match reach {
+        Reach::Server | Reach::Handler => Ok(()),
+        Reach::Everything => {
+            Err(ApiError::new(Code::Forbidden, "the key is restricted to some collections, but this concerns all"))
+        }
+        Reach::Path => {
+            let params = request.extract_parts::<RawPathParams>().await;
+            let params = params.map_err(|_| ApiError::new(Code::Forbidden, "the path does not name a collection of this key"))?;
+            let value = params.iter().find(|(name, _)| *name == "collection").map_or("", |(_, value)| value);
+            match CollectionName::parse(value) {
+                Ok(name) => check_reach(caller, &name),
+                Err(error) => Err(ApiError::parameter(Code::Forbidden, "collection", error.to_string())),
+            }
+        }
+    }
+}
+
+/// Refuses a collection that the caller may not access, without revealing whether it exists.
+pub fn check_reach(caller: &Caller, collection: &CollectionName) -> Result<(), ApiError> {
+    if caller.reaches(collection) {
+        return Ok(());
+    }
+    Err(ApiError::new(Code::Forbidden, format!("the key is restricted to collections other than {collection}")))
+}
+
+async fn run(operation: &Operation, settings: &Settings, request: Request, next: Next) -> Response {
+    if operation.streams {
+        return next.run(request).await;
+    }
+    let limit = settings.request_timeout;
+    match tokio::time::timeout(limit, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => {
+            let detail = format!(
+                "the request took longer than {} s (request_timeout_s); its writes may still be stored",
+                limit.as_secs_f64()
+            );
+            ApiError::new(Code::RequestTimeout, detail).into_response()
+        }
+    }
+}
+
+/// Who sent the request, for handlers that must know: those whose reach is `Reach::Handler`.
+impl FromRequestParts<Api> for Caller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _api: &Api) -> Result<Self, ApiError> {
+        let caller = parts.extensions.get::<Caller>().cloned();
+        caller.ok_or_else(|| ApiError::internal("a handler asks who called, but its route asks for no key"))
+    }
+}

@@ -1,0 +1,219 @@
+//! The host names under which, and the web pages from which, a server without keys may be called.
+//!
+//! Any page that a browser on this machine shows can send requests to 127.0.0.1, and a page whose owner lets its name resolve to
+//! 127.0.0.1 (DNS rebinding) can also read the answers. A server with keys is safe, because no page has a key. Without keys, this
+//! check protects it: the request must name this machine, and must not come from a page of another origin. Operations
+//! that need no key on a server with keys are open to every name.
+
+use std::net::IpAddr;
+
+use axum::http::header::{HOST, ORIGIN};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderName, Method, Uri};
+
+use super::origins::Origin;
+use crate::domain::Code;
+use crate::http::error::ApiError;
+
+/// The relation of the page that sent a request to this server; browsers send it, and no page can change it.
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+/// What a request is for: `navigate` if somebody follows a link.
+const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+
+/// The names of this server.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Hosts {
+    names: Vec<String>,
+    /// Whether every name is allowed.
+    any: bool,
+    listen: Option<IpAddr>,
+}
+
+/// The parts of a request to check.
+pub struct Addressed<'a> {
+    /// Its method.
+    pub method: &'a Method,
+    /// Its target, which includes an authority in absolute form.
+    pub uri: &'a Uri,
+    /// Its headers.
+    pub headers: &'a HeaderMap,
+}
+
+impl Hosts {
+    /// Takes host names and addresses, without ports; `*` stands for all.
+    pub fn parse<T: AsRef<str>>(names: &[T]) -> Result<Self, String> {
+        let mut hosts = Self::default();
+        for name in names.iter().map(AsRef::as_ref) {
+            if name == "*" {
+                hosts.any = true;
+                continue;
+            }
+            let authority = Authority::try_from(name).ok().filter(|authority| authority.host() == name && !name.contains('@'));
+            if authority.is_none() && name.parse::<IpAddr>().is_err() {
+                return Err(format!("must hold host names without a port, such as db.example, or *, got {name:?}"));
+            }
+            hosts.names.push(plain(name));
+        }
+        Ok(hosts)
+    }
+
+    /// The same for a server that listens on `address`.
+    pub fn listening_on(self, address: IpAddr) -> Self {
+        Self { listen: Some(address), ..self }
+    }
+
+    /// Whether `host` names this server.
+    fn has(&self, host: &str) -> bool {
+        let host = plain(host);
+        if self.any || host == "localhost" || host.ends_with(".localhost") || self.names.contains(&host) {
+            return true;
+        }
+        let Ok(address) = host.parse::<IpAddr>().map(|address| address.to_canonical()) else { return false };
+        // A server that listens on all addresses may have one that it cannot know, behind a published port. An address does not
+        // resolve to anything else, so no foreign page can take one over.
+        address.is_loopback() || self.listen.is_some_and(|listen| listen.is_unspecified() || listen.to_canonical() == address)
+    }
+}
+
+impl Addressed<'_> {
+    /// The host that the request names; an error if it is malformed, or if there are several.
+    pub fn host(&self) -> Result<Option<Authority>, ApiError> {
+        let refuse = |detail: &str| ApiError::parameter(Code::InvalidHost, HOST.as_str(), detail);
+        let mut sent = self.headers.get_all(HOST).iter();
+        let header = sent.next();
+        if sent.next().is_some() {
+            return Err(refuse("must be sent once, got several"));
+        }
+        let parse = |bytes: &[u8]| Authority::try_from(bytes).ok().filter(is_host);
+        let header = header.map(|value| parse(value.as_bytes()).ok_or_else(|| refuse("must be a host with an optional port")));
+        let header = header.transpose()?;
+        match (self.uri.authority(), header) {
+            (Some(target), Some(header)) if *target != header => Err(refuse("must match the host of the request target")),
+            (Some(target), _) => Ok(Some(target.clone())),
+            (None, header) => Ok(header),
+        }
+    }
+
+    /// Refuses what may come from a foreign page, whether under its own name or this server's.
+    pub fn check(&self, hosts: &Hosts, origins: &[Origin]) -> Result<(), ApiError> {
+        let host = self.host()?;
+        if let Some(other) = host.as_ref().filter(|host| !hosts.has(host.host())) {
+            let detail = format!(
+                "a server without keys answers only to localhost, its addresses and the names in its hosts setting, got {other}"
+            );
+            return Err(ApiError::parameter(Code::HostNotAllowed, HOST.as_str(), detail));
+        }
+        let mut sent = self.headers.get_all(ORIGIN).iter().peekable();
+        if sent.peek().is_none() {
+            return self.check_site();
+        }
+        for origin in sent {
+            let allowed = origins.iter().any(|one| match one {
+                Origin::Any => true,
+                Origin::Exactly(value) => value == origin,
+            });
+            if !allowed && !host.as_ref().is_some_and(|host| is_own(origin.to_str().unwrap_or_default(), host)) {
+                let got = String::from_utf8_lossy(origin.as_bytes()).into_owned();
+                let detail = format!("a page of another origin may call only if cors_origins lists it, got {got}");
+                return Err(ApiError::parameter(Code::OriginNotAllowed, ORIGIN.as_str(), detail));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses what a browser marks as sent by another site, unless somebody followed a link. Browsers omit the header `origin`
+    /// from some requests that read.
+    fn check_site(&self) -> Result<(), ApiError> {
+        let says = |name: &HeaderName, values: &[&str]| {
+            self.headers.get(name).and_then(|value| value.to_str().ok()).is_some_and(|value| values.contains(&value))
+        };
+        let reads = [Method::GET, Method::HEAD].contains(self.method);
+        if !says(&FETCH_SITE, &["cross-site", "same-site"]) || reads && says(&FETCH_MODE, &["navigate"]) {
+            return Ok(());
+        }
+        let detail = "a page of another origin may call only if cors_origins lists it";
+        Err(ApiError::parameter(Code::OriginNotAllowed, FETCH_SITE.as_str(), detail))
+    }
+}
+
+/// Whether this is a host with an optional port, and nothing else.
+fn is_host(authority: &Authority) -> bool {
+    let port = authority.as_str().strip_prefix(authority.host());
+    port.is_some_and(|port| port.is_empty() || port == ":" || authority.port_u16().is_some())
+}
+
+/// Whether a page of `origin` was served under the host that its request names.
+fn is_own(origin: &str, host: &Authority) -> bool {
+    let (rest, default_port) = match (origin.strip_prefix("http://"), origin.strip_prefix("https://")) {
+        (Some(rest), _) => (rest, 80),
+        (_, Some(rest)) => (rest, 443),
+        _ => return false,
+    };
+    let Ok(page) = Authority::try_from(rest) else { return false };
+    let port = |authority: &Authority| authority.port_u16().unwrap_or(default_port);
+    plain(page.host()) == plain(host.host()) && port(&page) == port(host)
+}
+
+/// A host in the form to compare: in lower case, without the brackets of an address and the dot of a full name.
+fn plain(host: &str) -> String {
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn has(hosts: &Hosts, expect: bool, names: &[&str]) {
+        for name in names {
+            assert_eq!(hosts.has(name), expect, "{name} {hosts:?}");
+        }
+    }
+
+    #[test]
+    fn this_machine_has_loopback_names_and_addresses() {
+        let hosts = Hosts::default().listening_on(IpAddr::from([127, 0, 0, 1]));
+        has(&hosts, true, &["localhost", "LOCALHOST.", "app.localhost", "127.0.0.1", "127.1.2.3", "[::1]", "[::ffff:127.0.0.1]"]);
+        has(
+            &hosts,
+            false,
+            &["example.com", "localhost.example.com", "127.0.0.1.example.com", "192.0.2.1", "0.0.0.0", "[::]", ""],
+        );
+    }
+
+    #[test]
+    fn the_address_that_is_listened_on_is_a_name() {
+        let one = Hosts::default().listening_on(IpAddr::from([192, 0, 2, 1]));
+        has(&one, true, &["192.0.2.1", "127.0.0.1"]);
+        has(&one, false, &["192.0.2.2", "db"]);
+        let all = Hosts::default().listening_on(IpAddr::from([0, 0, 0, 0]));
+        has(&all, true, &["192.0.2.1", "[2001:db8::1]"]);
+        has(&all, false, &["db", "192.0.2.1.example.com"]);
+    }
+
+    #[test]
+    fn the_operator_adds_names() {
+        has(&Hosts::parse(&["DB.example", "[2001:db8::1]"]).unwrap(), true, &["db.example", "db.example.", "[2001:db8::1]"]);
+        has(&Hosts::parse(&["*"]).unwrap(), true, &["anything.example"]);
+        for bad in ["", "db:7700", "http://db", "db/", "a b", "me@db"] {
+            assert!(Hosts::parse(&[bad]).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_page_is_the_servers_own_when_scheme_and_port_fit() {
+        let own = |origin: &str, host: &str| is_own(origin, &host.parse().unwrap());
+        assert!(own("http://localhost:7700", "localhost:7700"));
+        assert!(own("http://localhost", "localhost") && own("http://localhost", "localhost:80"));
+        assert!(own("https://Db.example", "db.example") && own("https://db.example:443", "db.example"));
+        for (origin, host) in [
+            ("http://localhost:3000", "localhost:7700"),
+            ("http://localhost", "localhost:7700"),
+            ("https://example.com", "localhost:7700"),
+            ("null", "localhost:7700"),
+            ("", "localhost:7700"),
+        ] {
+            assert!(!own(origin, host), "{origin} {host}");
+        }
+    }
+}

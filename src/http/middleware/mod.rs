@@ -1,0 +1,15 @@
+//! What stands around every handler: request ids, the log line, keys, limits, host names, compression.
+
+pub mod access;
+pub mod auth;
+pub mod caller_record;
+pub(super) mod compression;
+pub mod hosts;
+pub mod origins;
+pub mod permit_body;
+pub mod request;
+pub mod request_id;
+mod security_headers;
+#[cfg(feature = "otel")]
+mod trace_context;
+pub mod traffic;

@@ -1,0 +1,180 @@
+//! What surrounds every request: its id, its log line and the body of its error.
+
+use std::net::IpAddr;
+use std::time::Instant;
+
+use axum::Router;
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::header::ALLOW;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::middleware::Next;
+use axum::response::Response;
+use tower_http::catch_panic::CatchPanicLayer;
+use tracing::Instrument as _;
+
+use super::caller_record::CallerRecord;
+use super::request_id::{REQUEST_ID, request_id};
+use super::security_headers;
+use super::traffic::ClientAddress;
+use crate::domain::{Blame, CollectionName};
+use crate::http::error::{self, ApiError, Shape};
+use crate::http::metrics::RequestMeter;
+use crate::http::openapi::operations::Operations;
+
+/// Operations by which a server is watched: they come every few seconds.
+const PROBES: [&str; 3] = ["check_health", "check_readiness", "get_metrics"];
+
+/// Puts the middleware around `routes`: every path, also one that no route has, and every handler, also one that panics.
+pub fn wrap<S: Clone + Send + Sync + 'static>(
+    routes: Router<S>,
+    requests: RequestMeter,
+    operations: &'static Operations,
+) -> Router<S> {
+    let surround = axum::middleware::from_fn_with_state((requests, operations), surround);
+    routes.layer(CatchPanicLayer::custom(error::panicked)).layer(surround)
+}
+
+/// Gives the request an id, runs it, renders its error if it failed, counts it and logs one line.
+async fn surround(
+    State((requests, operations)): State<(RequestMeter, &'static Operations)>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let started = Instant::now();
+    let running = requests.begin();
+    let id = request_id(request.headers());
+    let method = request.method().clone();
+    let path = request.uri().path().to_owned();
+    let route = request.extensions().get::<MatchedPath>().map_or("unmatched", MatchedPath::as_str).to_owned();
+
+    let operation = operations.of(&request).id.as_str();
+    let address = request.extensions().get::<ClientAddress>().map(|ClientAddress(address)| *address);
+
+    let caller = CallerRecord::default();
+    request.extensions_mut().insert(caller.clone());
+    let span = tracing::info_span!("request", request_id = %id, operation, status = tracing::field::Empty);
+    #[cfg(feature = "otel")]
+    super::trace_context::adopt(&span, request.headers());
+    let mut response = next.run(request).instrument(span.clone()).await;
+
+    let failure = error::take(&mut response);
+    if let Some(failure) = &failure {
+        let shape = if path == crate::http::models::embeddings::PATH { Shape::OpenAi } else { Shape::Problem };
+        let headers = std::mem::take(response.headers_mut());
+        response = failure.render(shape, &id, &path, kept(headers));
+    }
+    security_headers::protect(&path, response.headers_mut());
+    if response.status() == StatusCode::METHOD_NOT_ALLOWED
+        && let Ok(allowed) = HeaderValue::from_str(&operations.methods(&route).join(", "))
+        && !allowed.is_empty()
+    {
+        response.headers_mut().insert(ALLOW, allowed);
+    }
+    if let Ok(value) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(REQUEST_ID, value);
+    }
+    span.record("status", response.status().as_u16());
+    running.end(operation, response.status().as_u16(), started.elapsed());
+    let (status, collection) = (response.status().as_u16(), collection(&route, &path));
+    let line = Line { method: method.as_str(), route: &route, operation, status, id: &id, collection, caller, address };
+    line.log(started.elapsed().as_secs_f64() * 1e3, failure.as_ref());
+    response
+}
+
+/// The fields of a request's log line besides time and failure.
+struct Line<'a> {
+    method: &'a str,
+    route: &'a str,
+    operation: &'a str,
+    status: u16,
+    id: &'a str,
+    /// The collection that the path names, perhaps by an alias.
+    collection: Option<&'a str>,
+    caller: CallerRecord,
+    address: Option<IpAddr>,
+}
+
+impl Line<'_> {
+    fn log(&self, took_ms: f64, failure: Option<&ApiError>) {
+        let Self { method, route, operation, status, id, collection, ref caller, address } = *self;
+        let (caller, key) = (caller.kind(), caller.key());
+        let (address, took_ms) = (address.map(tracing::field::display), rounded(took_ms));
+        let code = failure.map(|failure| failure.code.name());
+        let blame = failure.map(|failure| failure.code.blame());
+        let cause = failure.filter(|_| blame != Some(Blame::Client)).and_then(|failure| failure.cause.as_deref());
+        macro_rules! event {
+            ($level:ident, $message:literal) => {
+                tracing::$level!(
+                    method,
+                    route,
+                    operation,
+                    collection,
+                    status,
+                    took_ms,
+                    request_id = id,
+                    caller,
+                    key,
+                    address,
+                    code,
+                    cause,
+                    $message
+                )
+            };
+        }
+        match blame {
+            // Not being ready is what a probe is there to find.
+            None | Some(Blame::Capacity) if PROBES.contains(&operation) => event!(debug, "request"),
+            None | Some(Blame::Client) => event!(info, "request"),
+            Some(Blame::Capacity) => event!(warn, "request refused"),
+            Some(Blame::Server) => event!(error, "request failed"),
+        }
+    }
+}
+
+/// The collection that a path names where its route has one.
+fn collection<'a>(route: &str, path: &'a str) -> Option<&'a str> {
+    let name = route.split('/').zip(path.split('/')).find_map(|(part, value)| (part == "{collection}").then_some(value));
+    name.filter(|name| CollectionName::parse(name).is_ok())
+}
+
+/// Three significant digits, which is more than one measurement of a time is good for.
+fn rounded(value: f64) -> f64 {
+    format!("{value:.2e}").parse().unwrap_or(value)
+}
+
+/// Headers of a refusal that its rendered form keeps: those that do not describe the replaced body.
+fn kept(mut headers: HeaderMap) -> HeaderMap {
+    headers.remove(axum::http::header::CONTENT_LENGTH);
+    headers.remove(axum::http::header::CONTENT_TYPE);
+    headers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_three_digits() {
+        for (value, expect) in [
+            (0.168_631, 0.169),
+            (1.629_4, 1.63),
+            (99.96, 100.0),
+            (1_234.5, 1_230.0),
+            (60_000.4, 60_000.0),
+            (0.000_012_345, 0.000_012_3),
+            (0.0, 0.0),
+        ] {
+            assert_eq!(rounded(value).to_string(), expect.to_string(), "{value}");
+        }
+        assert!(rounded(f64::NAN).is_nan());
+    }
+
+    #[test]
+    fn the_collection_is_that_of_the_path() {
+        let documents = "/v1/collections/{collection}/documents/{id}";
+        assert_eq!(collection(documents, "/v1/collections/news/documents/other"), Some("news"));
+        assert_eq!(collection(documents, "/v1/collections/a%20b/documents/other"), None);
+        assert_eq!(collection("/v1/collections", "/v1/collections"), None);
+        assert_eq!(collection("unmatched", "/v1/collections/news"), None);
+    }
+}

@@ -1,0 +1,221 @@
+//! Limits on traffic, shared fairly: how many requests run at once, how many callers wait for events, how many
+//! requests a caller may run at once, and its rate.
+//!
+//! A caller is a key; without keys, or with a wrong one, the client's address (for IPv6 its /64, which belongs to one
+//! subscriber).
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use crate::domain::{Code, Payer};
+use crate::http::error::ApiError;
+use crate::http::settings::{Rate, Settings};
+use crate::service;
+use crate::service::limits::shares::{Bound, Held, Refusal};
+
+/// Maximum callers with an account of their own. Beyond that, further callers share one.
+const ACCOUNTS_MAX: usize = 10_000;
+/// How long to assume that all accounts are in use.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// The address that a request came from; the listener puts it into the request's extensions.
+#[derive(Debug, Clone, Copy)]
+pub struct ClientAddress(pub IpAddr);
+
+/// The accounts of all callers.
+pub struct Traffic {
+    requests: Arc<Bound>,
+    event_streams: Arc<Bound>,
+    caller_running_max: Option<usize>,
+    rate: Option<Rate>,
+    accounts: Mutex<Accounts>,
+}
+
+/// Who has an account.
+#[derive(Default)]
+struct Accounts {
+    by_payer: HashMap<Payer, Account>,
+    /// When the last search for an account to forget found none.
+    full_at: Option<Instant>,
+}
+
+/// A request's place within the limits. Dropping it makes room for another.
+pub struct Admission {
+    traffic: Arc<Traffic>,
+    payer: Option<Payer>,
+}
+
+struct Account {
+    tokens: f64,
+    at: Instant,
+    running: usize,
+}
+
+impl Traffic {
+    /// Nothing runs, every account is full.
+    pub fn new(settings: &Settings) -> Arc<Self> {
+        Arc::new(Self {
+            requests: Bound::new("requests_max", settings.requests_max as u64),
+            event_streams: Bound::new("event_streams_max", settings.event_streams_max as u64),
+            caller_running_max: settings.caller_requests_max,
+            rate: settings.rate,
+            accounts: Mutex::default(),
+        })
+    }
+
+    /// A place among all requests that run.
+    pub fn enter(&self, payer: Payer) -> Result<Held, ApiError> {
+        self.requests.take(payer, 1).map_err(refused)
+    }
+
+    /// A place among those who wait for events: they do nothing, but for long, so they must not take the places of requests that
+    /// work.
+    pub fn listen(&self, payer: Payer) -> Result<Held, ApiError> {
+        self.event_streams.take(payer, 1).map_err(refused)
+    }
+
+    /// The limits on concurrency.
+    pub fn bounds(&self) -> [Arc<Bound>; 2] {
+        [Arc::clone(&self.requests), Arc::clone(&self.event_streams)]
+    }
+
+    /// A place among the caller's own requests, and one token of its account.
+    pub fn admit(self: &Arc<Self>, payer: Payer) -> Result<Admission, ApiError> {
+        self.admit_at(payer, Instant::now())
+    }
+
+    fn admit_at(self: &Arc<Self>, payer: Payer, now: Instant) -> Result<Admission, ApiError> {
+        if self.rate.is_none() && self.caller_running_max.is_none() {
+            return Ok(Admission { traffic: Arc::clone(self), payer: None });
+        }
+        let mut accounts = self.accounts.lock();
+        let payer = self.room_for(payer, &mut accounts, now);
+        let accounts = &mut accounts.by_payer;
+        let burst = self.rate.map_or(0.0, |rate| f64::from(rate.burst));
+        let account = accounts.entry(payer.clone()).or_insert(Account { tokens: burst, at: now, running: 0 });
+        if let Some(max) = self.caller_running_max.filter(|max| account.running >= *max) {
+            let detail = format!("this caller already has {max} requests running, the most that it may (caller_requests_max)");
+            return Err(ApiError::new(Code::RateLimited, detail));
+        }
+        if let Some(rate) = self.rate {
+            account.refill(rate, now);
+            if account.tokens < 1.0 {
+                let wait_s = (1.0 - account.tokens) / rate.per_second;
+                let Rate { per_second, burst } = rate;
+                let detail =
+                    format!("a caller may send {per_second} requests per second (rate_per_s), and {burst} at once (rate_burst)");
+                let error = ApiError::new(Code::RateLimited, detail);
+                return Err(ApiError { retry_after_s: Some(wait_s.ceil().max(1.0) as u64), ..error });
+            }
+            account.tokens -= 1.0;
+        }
+        account.running += 1;
+        Ok(Admission { traffic: Arc::clone(self), payer: Some(payer) })
+    }
+
+    /// Makes room by forgetting accounts that equal a new one. After a search in vain, it waits for
+    /// `LOOK_AGAIN`, so that a flood of new addresses does not make each request pay for it.
+    fn room_for(&self, payer: Payer, accounts: &mut Accounts, now: Instant) -> Payer {
+        if accounts.by_payer.len() < ACCOUNTS_MAX || accounts.by_payer.contains_key(&payer) {
+            return payer;
+        }
+        if accounts.full_at.is_some_and(|at| now.saturating_duration_since(at) < LOOK_AGAIN) {
+            return Payer::Others;
+        }
+        accounts.by_payer.retain(|_, account| {
+            let spent = self.rate.is_some_and(|rate| {
+                account.refill(rate, now);
+                account.tokens < f64::from(rate.burst)
+            });
+            account.running > 0 || spent
+        });
+        if accounts.by_payer.len() < ACCOUNTS_MAX {
+            return payer;
+        }
+        accounts.full_at = Some(now);
+        Payer::Others
+    }
+}
+
+/// The error if there is no room.
+pub fn refused(refusal: Refusal) -> ApiError {
+    service::Error::from(refusal).into()
+}
+
+impl Account {
+    fn refill(&mut self, rate: Rate, now: Instant) {
+        let passed_s = now.saturating_duration_since(self.at).as_secs_f64();
+        self.tokens = (self.tokens + passed_s * rate.per_second).min(f64::from(rate.burst));
+        self.at = now;
+    }
+}
+
+impl Drop for Admission {
+    fn drop(&mut self) {
+        let Some(payer) = self.payer.take() else { return };
+        if let Some(account) = self.traffic.accounts.lock().by_payer.get_mut(&payer) {
+            account.running = account.running.saturating_sub(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn traffic(rate: Option<Rate>, caller_requests_max: Option<usize>) -> Arc<Traffic> {
+        Traffic::new(&Settings { rate, caller_requests_max, ..Settings::default() })
+    }
+
+    fn address(text: &str) -> Payer {
+        Payer::at(Some(text.parse().unwrap()))
+    }
+
+    #[test]
+    fn a_bucket_gives_its_burst_and_then_its_rate() {
+        let traffic = traffic(Some(Rate { per_second: 0.5, burst: 3 }), None);
+        let start = Instant::now();
+        let at = |seconds: f64| traffic.admit_at(address("10.0.0.1"), start + Duration::from_secs_f64(seconds)).err();
+        assert!((0..3).all(|_| at(0.0).is_none()));
+        let refused = at(0.0).unwrap();
+        assert_eq!((refused.code, refused.retry_after_s), (Code::RateLimited, Some(2)));
+        assert_eq!(at(1.0).unwrap().retry_after_s, Some(1));
+        assert!(at(2.0).is_none());
+        assert!(at(2.1).is_some());
+        assert!((0..3).all(|_| at(1_000.0).is_none()) && at(1_000.0).is_some(), "a bucket holds its burst, not more");
+        assert!(traffic.admit_at(address("10.0.0.2"), start).is_ok(), "another caller has its own bucket");
+    }
+
+    #[test]
+    fn a_caller_gets_its_place_back() {
+        let traffic = traffic(None, Some(2));
+        let (one, two) = (traffic.admit(Payer::Operator).unwrap(), traffic.admit(Payer::Operator).unwrap());
+        assert_eq!(traffic.admit(Payer::Operator).err().unwrap().code, Code::RateLimited);
+        drop(one);
+        assert!(traffic.admit(Payer::Operator).is_ok());
+        drop(two);
+    }
+
+    #[test]
+    fn accounts_are_bounded() {
+        let traffic = traffic(Some(Rate { per_second: 1.0, burst: 1 }), None);
+        let start = Instant::now();
+        let nth = |number: u32| Payer::Address(IpAddr::from(number.to_be_bytes()));
+        for number in 0..ACCOUNTS_MAX as u32 {
+            drop(traffic.admit_at(nth(number), start));
+        }
+        drop(traffic.admit_at(nth(u32::MAX), start).unwrap());
+        assert!(
+            traffic.accounts.lock().by_payer.contains_key(&Payer::Others),
+            "all accounts are spent: the next callers share one"
+        );
+        let soon = start + Duration::from_millis(100);
+        assert!(traffic.admit_at(nth(u32::MAX), soon).is_err(), "the shared account is spent, and nobody looks for room so soon");
+        drop(traffic.admit_at(nth(u32::MAX), start + Duration::from_secs(5)).unwrap());
+        assert!(traffic.accounts.lock().by_payer.len() == 1, "full accounts are forgotten");
+    }
+}

@@ -1,0 +1,416 @@
+//! `/v1/mine` and `/v1/collections/{collection}/duplicates`: jobs that find texts with the same meaning.
+
+pub mod results;
+
+use axum::extract::State;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::api::Api;
+use super::error::{ApiError, Checks};
+use super::jobs::{Accepted, JobInfo, accepted};
+use crate::domain::{Caller, Code, CollectionName, Filter, Limits, MiningUnit};
+use crate::http::middleware::auth::check_reach;
+use crate::http::models::embeddings::check_text;
+use crate::http::openapi::operation_errors::{OperationErrors, WRITE_ERRORS};
+use crate::http::openapi::operations::{Example, examples};
+use crate::http::request::extract::{CollectionPath, KeyedBody};
+use crate::http::request::filter::{self, FilterNode};
+use crate::http::request::languages::languages;
+use crate::service::Error;
+use crate::service::json::Object;
+use crate::service::mining::duplicates::{DuplicatesRequest, LanguageRule};
+use crate::service::mining::{Cut, Margin, MineError, MineRequest, Sentences, Strategy};
+
+/// Limits of the number of neighbors.
+const NEIGHBORS_MAX: usize = 255;
+/// Maximum known pairs per request.
+const KNOWN_PAIRS_MAX: usize = 10_000;
+/// Limits of the size of a cluster.
+const SIZE_MAX: u32 = 1_000;
+
+/// Errors of both operations.
+const CODES: &[Code] =
+    &[Code::UnknownLanguage, Code::InvalidFilter, Code::CollectionNotFound, Code::ModelMismatch, Code::IdempotencyConflict];
+
+/// The errors of each operation.
+pub const ERRORS: &[OperationErrors] = &[("mine_pairs", &[WRITE_ERRORS, CODES]), ("find_duplicates", &[WRITE_ERRORS, CODES])];
+
+/// Examples of their bodies.
+pub const EXAMPLES: &[Example] =
+    examples!["mine_pairs.request", "mine_pairs.202", "find_duplicates.request", "find_duplicates.202"];
+
+/// What to mine, and how.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MinePairsRequest {
+    /// The sentences of one side.
+    #[serde(deserialize_with = "side")]
+    pub first: MiningSide,
+    /// The sentences of the other side.
+    #[serde(deserialize_with = "side")]
+    pub second: MiningSide,
+    /// Neighbors in the margin score, in each direction. Each side must have at least as many sentences.
+    #[serde(default = "mining_neighbors")]
+    #[schema(minimum = 1, maximum = 255, default = 4)]
+    pub neighbors: usize,
+    /// How pairs are scored.
+    #[serde(default)]
+    #[schema(default = "ratio")]
+    pub margin: MarginName,
+    /// Which pairs are proposed.
+    #[serde(default)]
+    #[schema(default = "max_score")]
+    pub strategy: MiningStrategy,
+    /// Whether each sentence is in at most one pair, the best one proposed. Always so with `intersection` and `max_score`.
+    #[serde(default)]
+    #[schema(default = false)]
+    pub one_to_one: bool,
+    /// What counts as a sentence of a collection.
+    #[serde(default)]
+    #[schema(default = "passage")]
+    pub unit: MiningUnit,
+    /// `true`: compares every sentence with every one of the other side. `false`: searches for neighbors through indexes, which
+    /// miss some. By default, whatever takes less time and misses next to nothing.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub exact: Option<bool>,
+    /// Whether equal texts of a side count as one sentence.
+    #[serde(default = "yes")]
+    #[schema(default = true)]
+    pub deduplicate: bool,
+    /// Only pairs with at least this score. Excludes `known_pairs`.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub threshold: Option<f64>,
+    /// Known translations, 1 to 10000. The job chooses the threshold that best separates them from the other pairs of their
+    /// sentences (highest F1). Their sentences should have no other translation on the other side.
+    #[serde(default, deserialize_with = "known_pairs")]
+    #[schema(nullable = false, min_items = 1, max_items = 10000)]
+    pub known_pairs: Option<Vec<KnownPair>>,
+}
+
+/// Sentences: either the passages of a collection's documents, or texts.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MiningSide {
+    /// Name of the collection whose passages are the sentences. Excludes `texts`.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub collection: Option<String>,
+    /// Only documents in these languages, as BCP 47 tags; empty or left out for all. With `collection`.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub languages: Option<Vec<String>>,
+    /// Only documents that match. With `collection`.
+    #[serde(default)]
+    #[schema(value_type = Option<FilterNode>, nullable = false)]
+    pub filter: Option<Value>,
+    /// The sentences themselves, none blank. Excludes `collection`.
+    #[serde(default)]
+    #[schema(nullable = false, min_items = 1)]
+    pub texts: Option<Vec<String>>,
+}
+
+/// `ratio`: the cosine of the pair divided by the mean cosine of its neighbors; above 1, the two are nearer to each other than to
+/// their neighbors. `distance`: the cosine minus that mean. `absolute`: the cosine itself.
+#[derive(Debug, Default, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MarginName {
+    /// The cosine divided by the mean cosine of the neighbors.
+    #[default]
+    Ratio,
+    /// The cosine minus the mean cosine of the neighbors.
+    Distance,
+    /// The cosine itself.
+    Absolute,
+}
+
+/// `max_score`: the best pair of each sentence of both sides by falling score, each sentence once. `intersection`: pairs that are
+/// the best in both directions. `forward`: the best of each sentence of the first side. `backward`: the best of each of the
+/// second.
+#[derive(Debug, Default, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MiningStrategy {
+    /// The best of both directions, each sentence once.
+    #[default]
+    MaxScore,
+    /// The best in both directions.
+    Intersection,
+    /// The best of each of the first side.
+    Forward,
+    /// The best of each of the second side.
+    Backward,
+}
+
+/// Two sentences that are translations of each other: by the ids of their documents, each of one passage or, with `unit: sentence`, of one
+/// sentence; or by their places in `texts`, from 0, as strings.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KnownPair {
+    /// The sentence of the first side.
+    pub first: String,
+    /// The sentence of the second side.
+    pub second: String,
+}
+
+/// Which duplicates to look for.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FindDuplicatesRequest {
+    /// Only documents in these languages, as BCP 47 tags; empty or left out for all.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub languages: Option<Vec<String>>,
+    /// Only documents that match.
+    #[serde(default)]
+    #[schema(value_type = Option<FilterNode>, nullable = false)]
+    pub filter: Option<Value>,
+    /// What is compared.
+    #[serde(default)]
+    #[schema(default = "passage")]
+    pub unit: MiningUnit,
+    /// Minimum cosine similarity of two passages or documents in a cluster.
+    #[serde(default = "score_min")]
+    #[schema(minimum = -1, maximum = 1, default = 0.9)]
+    pub score_min: f32,
+    /// Neighbors to consider for each passage or document.
+    #[serde(default = "duplicate_neighbors")]
+    #[schema(minimum = 1, maximum = 255, default = 8)]
+    pub neighbors: usize,
+    /// Maximum passages or documents per cluster. Near-duplicates form chains whose ends are not alike; a pair that would make a
+    /// cluster larger is ignored.
+    #[serde(default = "size_max")]
+    #[schema(minimum = 2, maximum = 1000, default = 100)]
+    pub size_max: u32,
+    /// The languages of two duplicate passages or documents.
+    #[serde(default)]
+    #[schema(default = "any")]
+    pub pairs: DuplicateLanguages,
+}
+
+/// `any`: any languages. `same`: the same language. `different`: two languages, so that clusters contain translations.
+/// Documents without a recognized language count only with `any`.
+#[derive(Debug, Default, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DuplicateLanguages {
+    /// Any languages.
+    #[default]
+    Any,
+    /// The same language.
+    Same,
+    /// Two different languages.
+    Different,
+}
+
+/// Mine translation pairs
+///
+/// Starts a job that finds translations between two sets of sentences: passages of two collections or of two parts of one, texts
+/// of the request, or one of each. It works on what is stored and embedded at the start. The details in the response estimate the
+/// memory and disk space that the job needs; without enough of them it is refused. Once it has succeeded, `GET
+/// /v1/jobs/{job}/pairs` returns the pairs. After a restart of the server, embeddings of texts are kept and the rest starts over.
+/// With a key that is restricted to collections, only that key can see a job with texts.
+#[utoipa::path(
+    post, path = "/v1/mine", tag = "mining",
+    params(
+        ("idempotency-key" = Option<String>, Header, description = "A name of your choice for this request, 1 to 255 printable \
+            ASCII characters: if you send it again within 24 hours, the server answers with the same job and starts no other."),
+    ),
+    request_body(content = MinePairsRequest, description = "What to mine, and how."),
+    responses((
+        status = 202, description = "The job was accepted.", body = JobInfo,
+        headers(("location" = String, description = "Path of the job.")),
+    )),
+)]
+pub async fn mine_pairs(
+    State(api): State<Api>,
+    caller: Caller,
+    KeyedBody(body, key): KeyedBody<MinePairsRequest>,
+) -> Result<Accepted, ApiError> {
+    let limits = api.service.limits();
+    let mut checks = Checks::default();
+    checks.add(check_range("/neighbors", body.neighbors, 1, NEIGHBORS_MAX));
+    let cut = checks.add(cut(body.threshold, body.known_pairs));
+    let unit = body.unit;
+    let first = checks.add(sentences("/first", body.first, unit, limits, &caller));
+    let second = checks.add(sentences("/second", body.second, unit, limits, &caller));
+    let (Some(cut), Some(first), Some(second)) = (cut, first, second) else { return Err(checks.refusal()) };
+    checks.end()?;
+    let request = MineRequest {
+        first,
+        second,
+        neighbors: body.neighbors,
+        margin: match body.margin {
+            MarginName::Ratio => Margin::Ratio,
+            MarginName::Distance => Margin::Distance,
+            MarginName::Absolute => Margin::Absolute,
+        },
+        strategy: match body.strategy {
+            MiningStrategy::MaxScore => Strategy::MaxScore,
+            MiningStrategy::Intersection => Strategy::Intersection,
+            MiningStrategy::Forward => Strategy::Forward,
+            MiningStrategy::Backward => Strategy::Backward,
+        },
+        one_to_one: body.one_to_one,
+        exact: body.exact,
+        deduplicate: body.deduplicate,
+        cut,
+        key: match &caller {
+            Caller::Holder(key) => Some(key.id.clone()),
+            Caller::Anyone | Caller::Operator => None,
+        },
+    };
+    Ok(accepted(api.service.mine_once(request, key).await.map_err(placed)?))
+}
+
+/// Find duplicates
+///
+/// Starts a job that finds clusters of passages of a collection with the same meaning: near-duplicates, and translations of each
+/// other. It works on what is stored and embedded at the start. Equal texts belong together whatever their neighbors;
+/// passages of the same document are not compared with each other. Once it has succeeded, `GET /v1/jobs/{job}/clusters` returns
+/// the clusters. After a restart of the server the job starts over.
+#[utoipa::path(
+    post, path = "/v1/collections/{collection}/duplicates", tag = "mining",
+    params(
+        ("collection" = String, Path, description = "Name of the collection.", example = "news"),
+        ("idempotency-key" = Option<String>, Header, description = "A name of your choice for this request, 1 to 255 printable \
+            ASCII characters: if you send it again within 24 hours, the server answers with the same job and starts no other."),
+    ),
+    request_body(content = FindDuplicatesRequest, description = "Which duplicates to look for."),
+    responses((
+        status = 202, description = "The job was accepted.", body = JobInfo,
+        headers(("location" = String, description = "Path of the job.")),
+    )),
+)]
+pub async fn find_duplicates(
+    State(api): State<Api>,
+    CollectionPath(collection): CollectionPath,
+    KeyedBody(body, key): KeyedBody<FindDuplicatesRequest>,
+) -> Result<Accepted, ApiError> {
+    let limits = api.service.limits();
+    let mut checks = Checks::default();
+    checks.add(check_range("/neighbors", body.neighbors, 1, NEIGHBORS_MAX));
+    checks.add(check_range("/size_max", body.size_max, 2, SIZE_MAX));
+    if !(-1.0..=1.0).contains(&body.score_min) {
+        let detail = format!("must be a number from -1 to 1, got {}", body.score_min);
+        checks.add::<()>(Err(ApiError::at(Code::InvalidRequest, "/score_min", detail)));
+    }
+    let languages = checks.add(languages(&body.languages.unwrap_or_default(), "/languages"));
+    let filter = checks.add(filter::parse(body.filter, limits));
+    let (Some(languages), Some(filter)) = (languages, filter) else { return Err(checks.refusal()) };
+    checks.end()?;
+    let request = DuplicatesRequest {
+        languages,
+        filter,
+        unit: body.unit,
+        score_min: body.score_min,
+        neighbors: body.neighbors,
+        size_max: body.size_max,
+        pairs: match body.pairs {
+            DuplicateLanguages::Any => LanguageRule::Any,
+            DuplicateLanguages::Same => LanguageRule::Same,
+            DuplicateLanguages::Different => LanguageRule::Different,
+        },
+    };
+    Ok(accepted(api.service.find_duplicates_once(&collection, request, key).await.map_err(placed)?))
+}
+
+fn mining_neighbors() -> usize {
+    4
+}
+
+fn duplicate_neighbors() -> usize {
+    8
+}
+
+fn size_max() -> u32 {
+    100
+}
+
+fn score_min() -> f32 {
+    0.9
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn side<'de, D: Deserializer<'de>>(deserializer: D) -> Result<MiningSide, D::Error> {
+    Object::deserialize(deserializer).map(|Object(side)| side)
+}
+
+fn known_pairs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<KnownPair>>, D::Error> {
+    let pairs = Option::<Vec<Object<KnownPair>>>::deserialize(deserializer)?;
+    Ok(pairs.map(|pairs| pairs.into_iter().map(|Object(pair)| pair).collect()))
+}
+
+fn check_range<T: PartialOrd + std::fmt::Display>(pointer: &str, got: T, min: T, max: T) -> Result<(), ApiError> {
+    if (&min..=&max).contains(&&got) {
+        return Ok(());
+    }
+    Err(ApiError::at(Code::InvalidRequest, pointer, format!("must be an integer from {min} to {max}, got {got}")))
+}
+
+fn cut(threshold: Option<f64>, known: Option<Vec<KnownPair>>) -> Result<Cut, ApiError> {
+    let refuse = |detail: String| Err(ApiError::at(Code::InvalidRequest, "/known_pairs", detail));
+    match (threshold, known) {
+        (Some(_), Some(_)) => refuse("must be left out with threshold: give one of the two".to_owned()),
+        (Some(threshold), None) => Ok(Cut::Threshold(threshold)),
+        (None, Some(known)) if !(1..=KNOWN_PAIRS_MAX).contains(&known.len()) => {
+            refuse(format!("must hold 1 to {KNOWN_PAIRS_MAX} pairs, got {}", known.len()))
+        }
+        (None, Some(known)) => Ok(Cut::Known(known.into_iter().map(|pair| (pair.first, pair.second)).collect())),
+        (None, None) => Ok(Cut::None),
+    }
+}
+
+fn sentences(pointer: &str, side: MiningSide, unit: MiningUnit, limits: &Limits, caller: &Caller) -> Result<Sentences, ApiError> {
+    let refuse = |member: &str, detail: &str| Err(ApiError::at(Code::InvalidRequest, format!("{pointer}{member}"), detail));
+    match side {
+        MiningSide { collection: Some(_), texts: Some(_), .. } | MiningSide { collection: None, texts: None, .. } => {
+            refuse("", "must have exactly one of collection and texts")
+        }
+        MiningSide { collection: Some(name), languages: codes, filter, texts: None } => {
+            let name = CollectionName::parse(&name);
+            let name =
+                name.map_err(|error| ApiError::at(Code::InvalidRequest, format!("{pointer}/collection"), error.to_string()))?;
+            check_reach(caller, &name)?;
+            let filter = parse_filter(pointer, filter, limits)?;
+            Ok(Sentences::Collection {
+                name,
+                languages: languages(&codes.unwrap_or_default(), &format!("{pointer}/languages"))?,
+                filter,
+                unit,
+            })
+        }
+        MiningSide { filter: Some(_), .. } => refuse("/filter", "works with collection only"),
+        MiningSide { languages: Some(_), .. } => refuse("/languages", "works with collection only"),
+        MiningSide { texts: Some(texts), .. } => {
+            if texts.is_empty() {
+                return refuse("/texts", "must hold at least one text, got none");
+            }
+            let check = |(index, text): (usize, &String)| check_text(&format!("{pointer}/texts/{index}"), text, limits);
+            Checks::all(texts.iter().enumerate().map(check))?;
+            Ok(Sentences::List(texts))
+        }
+    }
+}
+
+/// A filter parses itself at `/filter`; this one lies deeper.
+fn parse_filter(pointer: &str, filter: Option<Value>, limits: &Limits) -> Result<Filter, ApiError> {
+    filter::parse(filter, limits).map_err(|error| error.within(pointer))
+}
+
+/// The error at the place of the request that it concerns.
+fn placed(error: Error) -> ApiError {
+    match &error {
+        Error::Mine(MineError::KnownPair { index, side, problem }) => {
+            ApiError::at(Code::InvalidRequest, format!("/known_pairs/{index}/{side}"), problem.clone())
+        }
+        Error::Mine(problem @ MineError::TooFewSentences { side, .. }) => {
+            ApiError::at(Code::InvalidRequest, format!("/{side}"), problem.to_string())
+        }
+        _ => error.into(),
+    }
+}

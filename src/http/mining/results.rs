@@ -1,0 +1,266 @@
+//! The results of mining and duplicates jobs, as lines of JSON and as tables.
+
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read as _, Take};
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::header::{CONTENT_TYPE, HeaderName};
+use futures::stream::{self, Stream};
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use crate::domain::{Caller, Code, JobId, JobType};
+use crate::http::api::Api;
+use crate::http::documents::import_export::NDJSON;
+use crate::http::error::ApiError;
+use crate::http::jobs::streams::lines;
+use crate::http::jobs::{JobPath, NoParameters, visible};
+use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS};
+use crate::http::openapi::operations::Example;
+use crate::http::request::extract::Parameters;
+
+/// The media type of tables.
+const TSV: &str = "text/tab-separated-values";
+/// Bytes of a table made at a time, at least.
+const BYTES_PER_READ: usize = 64 << 10;
+const PAIRS: Kind = Kind { what: "pairs", of: JobType::Mine, head: "score\tfirst_id\tsecond_id\tfirst_text\tsecond_text\n" };
+const CLUSTERS: Kind = Kind { what: "clusters", of: JobType::Duplicates, head: "cluster\tid\trepresentative\tlanguage\ttext\n" };
+
+/// Errors of every operation here.
+const CODES: &[&[Code]] = &[READ_ERRORS, &[Code::JobNotFound, Code::NoResults]];
+
+/// The errors of each operation.
+pub const ERRORS: &[OperationErrors] = &[
+    ("get_mined_pairs", CODES),
+    ("get_mined_pairs_table", CODES),
+    ("get_duplicate_clusters", CODES),
+    ("get_duplicate_clusters_table", CODES),
+];
+
+/// Examples of their bodies.
+pub const EXAMPLES: &[Example] = &[];
+
+/// Lines of JSON, one for each pair, by falling score: `score`, and `first` and `second` with `id` (the document's, or the text's
+/// position in the request), `language` if known, `text`, and, for a document of several passages, the passage's `start` and
+/// `end` in characters.
+#[derive(Debug, ToSchema)]
+#[schema(value_type = String, format = Binary)]
+pub struct MinedPairs(pub String);
+
+/// A table with one row for each pair, by falling score, below a header row: `score`, `first_id`, `second_id`, `first_text`,
+/// `second_text`, separated by tabs. Tabs and line ends within a text become spaces.
+#[derive(Debug, ToSchema)]
+#[schema(value_type = String)]
+pub struct MinedPairsTable(pub String);
+
+/// Lines of JSON, one for each cluster: `size`, `representative` (the id of the document that is nearest to all others) and
+/// `members`, each with `id`, `language` if known, `text`, and, for a document of several passages, the passage's `start`
+/// and `end` in characters.
+#[derive(Debug, ToSchema)]
+#[schema(value_type = String, format = Binary)]
+pub struct DuplicateClusters(pub String);
+
+/// A table with one row for each member of each cluster, below a header row: `cluster` (a number from 1), `id`, `representative`
+/// (`yes` or empty), `language`, `text`, separated by tabs. Tabs and line ends within a text become spaces.
+#[derive(Debug, ToSchema)]
+#[schema(value_type = String)]
+pub struct DuplicateClustersTable(pub String);
+
+/// The results of a type of job.
+#[derive(Clone, Copy)]
+struct Kind {
+    what: &'static str,
+    of: JobType,
+    /// The table's first row.
+    head: &'static str,
+}
+
+/// A stream with its media type.
+type Lines = ([(HeaderName, &'static str); 1], Body);
+
+#[derive(Deserialize)]
+struct Pair {
+    score: f32,
+    first: Sentence,
+    second: Sentence,
+}
+
+#[derive(Deserialize)]
+struct Cluster {
+    representative: String,
+    members: Vec<Sentence>,
+}
+
+#[derive(Deserialize)]
+struct Sentence {
+    id: String,
+    #[serde(default)]
+    language: String,
+    text: String,
+}
+
+/// Get mined pairs
+///
+/// Streams the pairs of a job of type `mine` that has succeeded, best first. They are kept as long as the job is.
+#[utoipa::path(
+    get, path = "/v1/jobs/{job}/pairs", tag = "mining_results",
+    params(("job" = String, Path, description = "Id of the job.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
+    responses((
+        status = 200, description = "The pairs.", body = MinedPairs, content_type = "application/x-ndjson",
+        example = json!("{\"score\":1.31,\"first\":{\"id\":\"de-7\",\"language\":\"de\",\"text\":\"Der Zug hat Verspätung.\"},\
+            \"second\":{\"id\":\"fr-1\",\"language\":\"fr\",\"text\":\"Le train est en retard.\"}}\n"),
+    )),
+)]
+pub async fn get_mined_pairs(
+    State(api): State<Api>,
+    caller: Caller,
+    JobPath(id): JobPath,
+    _: Parameters<NoParameters>,
+) -> Result<Lines, ApiError> {
+    as_lines(&api, &caller, &id, PAIRS).await
+}
+
+/// Get mined pairs as a table
+///
+/// Streams the pairs of a job of type `mine` that has succeeded as tab-separated values, best first.
+#[utoipa::path(
+    get, path = "/v1/jobs/{job}/pairs.tsv", tag = "mining_results",
+    params(("job" = String, Path, description = "Id of the job.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
+    responses((
+        status = 200, description = "The pairs.", body = MinedPairsTable, content_type = "text/tab-separated-values",
+        example = json!("score\tfirst_id\tsecond_id\tfirst_text\tsecond_text\n1.31\tde-7\tfr-1\tDer Zug hat Verspätung.\tLe train est en retard.\n"),
+    )),
+)]
+pub async fn get_mined_pairs_table(
+    State(api): State<Api>,
+    caller: Caller,
+    JobPath(id): JobPath,
+    _: Parameters<NoParameters>,
+) -> Result<Lines, ApiError> {
+    as_table(&api, &caller, &id, PAIRS, pair_rows).await
+}
+
+/// Get clusters of duplicates
+///
+/// Streams the clusters of a job of type `duplicates` that has succeeded. They are kept as long as the job is.
+#[utoipa::path(
+    get, path = "/v1/jobs/{job}/clusters", tag = "mining_results",
+    params(("job" = String, Path, description = "Id of the job.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
+    responses((
+        status = 200, description = "The clusters.", body = DuplicateClusters, content_type = "application/x-ndjson",
+        example = json!("{\"size\":2,\"representative\":\"fr-1\",\"members\":[{\"id\":\"fr-1\",\"language\":\"fr\",\"text\":\
+            \"Le train est en retard.\"},{\"id\":\"de-7\",\"language\":\"de\",\"text\":\"Der Zug hat Verspätung.\"}]}\n"),
+    )),
+)]
+pub async fn get_duplicate_clusters(
+    State(api): State<Api>,
+    caller: Caller,
+    JobPath(id): JobPath,
+    _: Parameters<NoParameters>,
+) -> Result<Lines, ApiError> {
+    as_lines(&api, &caller, &id, CLUSTERS).await
+}
+
+/// Get clusters of duplicates as a table
+///
+/// Streams the clusters of a job of type `duplicates` that has succeeded as tab-separated values, one row for each member.
+#[utoipa::path(
+    get, path = "/v1/jobs/{job}/clusters.tsv", tag = "mining_results",
+    params(("job" = String, Path, description = "Id of the job.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
+    responses((
+        status = 200, description = "The clusters.", body = DuplicateClustersTable, content_type = "text/tab-separated-values",
+        example = json!("cluster\tid\trepresentative\tlanguage\ttext\n1\tfr-1\tyes\tfr\tLe train est en retard.\n1\tde-7\t\tde\tDer Zug hat Verspätung.\n"),
+    )),
+)]
+pub async fn get_duplicate_clusters_table(
+    State(api): State<Api>,
+    caller: Caller,
+    JobPath(id): JobPath,
+    _: Parameters<NoParameters>,
+) -> Result<Lines, ApiError> {
+    as_table(&api, &caller, &id, CLUSTERS, cluster_rows).await
+}
+
+async fn as_lines(api: &Api, caller: &Caller, id: &JobId, kind: Kind) -> Result<Lines, ApiError> {
+    visible(api, caller, id).await?;
+    let (file, bytes) = api.service.job_lines(id, kind.what, kind.of).await?;
+    Ok(([(CONTENT_TYPE, NDJSON)], Body::from_stream(lines(file, bytes, None))))
+}
+
+async fn as_table(api: &Api, caller: &Caller, id: &JobId, kind: Kind, rows: Rows) -> Result<Lines, ApiError> {
+    visible(api, caller, id).await?;
+    let (file, bytes) = api.service.job_lines(id, kind.what, kind.of).await?;
+    Ok(([(CONTENT_TYPE, TSV)], Body::from_stream(table(file, bytes, kind.head, rows))))
+}
+
+/// The rows of a line, of which `number` counts from 1.
+type Rows = fn(&str, u64) -> io::Result<String>;
+
+struct Table {
+    reader: BufReader<Take<File>>,
+    number: u64,
+    rows: Rows,
+    /// The first row, until it is given.
+    head: Option<&'static str>,
+}
+
+/// The table of the first `bytes` of a file of lines.
+fn table(file: File, bytes: u64, head: &'static str, rows: Rows) -> impl Stream<Item = io::Result<Vec<u8>>> {
+    let table = Table { reader: BufReader::new(file.take(bytes)), number: 0, rows, head: Some(head) };
+    stream::try_unfold(table, |table| async move {
+        let read = tokio::task::spawn_blocking(move || read_rows(table));
+        read.await.map_err(io::Error::other)?
+    })
+}
+
+fn read_rows(mut table: Table) -> io::Result<Option<(Vec<u8>, Table)>> {
+    let mut chunk = table.head.take().map(|head| head.as_bytes().to_vec()).unwrap_or_default();
+    let mut line = String::new();
+    while chunk.len() < BYTES_PER_READ {
+        line.clear();
+        if table.reader.read_line(&mut line)? == 0 {
+            break;
+        }
+        table.number += 1;
+        chunk.extend_from_slice((table.rows)(&line, table.number)?.as_bytes());
+    }
+    Ok(if chunk.is_empty() { None } else { Some((chunk, table)) })
+}
+
+fn pair_rows(line: &str, _: u64) -> io::Result<String> {
+    let Pair { score, first, second } = serde_json::from_str(line)?;
+    let (one, other) = (cell(&first.text), cell(&second.text));
+    Ok(format!("{score}\t{}\t{}\t{one}\t{other}\n", first.id, second.id))
+}
+
+fn cluster_rows(line: &str, number: u64) -> io::Result<String> {
+    let Cluster { representative, members } = serde_json::from_str(line)?;
+    let row = |member: &Sentence| {
+        let chosen = if member.id == representative { "yes" } else { "" };
+        format!("{number}\t{}\t{chosen}\t{}\t{}\n", member.id, member.language, cell(&member.text))
+    };
+    Ok(members.iter().map(row).collect())
+}
+
+/// A text as a cell: on one line, without tabs.
+fn cell(text: &str) -> String {
+    text.replace(['\t', '\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'], " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_have_a_cell_for_each_name() {
+        let pair =
+            r#"{"score":1.25,"first":{"id":"a","language":"de","text":"eins\tzwei\r\ndrei"},"second":{"id":"7","text":"un"}}"#;
+        assert_eq!(pair_rows(pair, 1).unwrap(), "1.25\ta\t7\teins zwei  drei\tun\n");
+        assert_eq!(PAIRS.head.matches('\t').count(), 4);
+        let cluster =
+            r#"{"size":2,"representative":"b","members":[{"id":"a","text":"x"},{"id":"b","language":"fr","text":"y"}]}"#;
+        assert_eq!(cluster_rows(cluster, 3).unwrap(), "3\ta\t\t\tx\n3\tb\tyes\tfr\ty\n");
+        assert!(pair_rows("{}", 1).is_err());
+    }
+}

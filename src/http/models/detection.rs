@@ -1,0 +1,89 @@
+//! `/v1/detect`: detects the language of texts.
+
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::embeddings::check_text;
+use crate::domain::{Code, DetectedLanguage, Limits};
+use crate::http::api::Api;
+use crate::http::error::{ApiError, Checks};
+use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors};
+use crate::http::openapi::operations::{Example, examples};
+use crate::http::request::extract::JsonBody;
+
+/// The errors of each operation.
+pub const ERRORS: &[OperationErrors] =
+    &[("detect_languages", &[BODY_ERRORS, &[Code::InvalidRequest, Code::Unavailable, Code::Internal]])];
+
+/// Examples of their bodies.
+pub const EXAMPLES: &[Example] = examples!["detect_languages.request", "detect_languages.200"];
+
+/// Texts to detect the language of.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DetectLanguagesRequest {
+    /// The texts: at least one, none blank, at most the server's limit (2048 unless configured otherwise).
+    #[schema(min_items = 1)]
+    pub texts: Vec<String>,
+}
+
+/// The languages of texts.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct LanguageDetections {
+    /// One for each text, in the order of the request.
+    pub detections: Vec<LanguageDetection>,
+}
+
+/// The language of a text. Empty if it is in none of the supported languages: without letters, in letters of another script, or
+/// in another language, as far as the model can tell.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct LanguageDetection {
+    /// ISO 639-1 code of the most likely language.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub language: Option<&'static str>,
+    /// Confidence, 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, minimum = 0, maximum = 1)]
+    pub confidence: Option<f32>,
+}
+
+/// Detect languages
+///
+/// Detects the language of each text, as the server does for documents without one. For a long text it reads the
+/// beginning, the middle and the end.
+#[utoipa::path(
+    post, path = "/v1/detect", tag = "comparison",
+    request_body(content = DetectLanguagesRequest, description = "The texts."),
+    responses((status = 200, description = "One language per text, in their order.", body = LanguageDetections)),
+)]
+pub async fn detect_languages(
+    State(api): State<Api>,
+    JsonBody(body): JsonBody<DetectLanguagesRequest>,
+) -> Result<Json<LanguageDetections>, ApiError> {
+    check_texts("/texts", &body.texts, api.service.limits())?;
+    let found = api.service.detect(body.texts).await?;
+    Ok(Json(LanguageDetections { detections: found.into_iter().map(LanguageDetection::from).collect() }))
+}
+
+/// Refuses a list of texts that is empty or too long, or has a text that is blank or too long.
+pub fn check_texts(pointer: &str, texts: &[String], limits: &Limits) -> Result<(), ApiError> {
+    let (max, got) = (limits.embedding_inputs_max, texts.len());
+    if !(1..=max).contains(&got) {
+        let detail = format!("must hold 1 to {max} texts (embedding_inputs_max), got {got}");
+        return Err(ApiError::at(Code::InvalidRequest, pointer, detail));
+    }
+    let checked = texts.iter().enumerate().map(|(index, text)| check_text(&format!("{pointer}/{index}"), text, limits));
+    Checks::all(checked).map(drop)
+}
+
+impl From<Option<DetectedLanguage>> for LanguageDetection {
+    fn from(detected: Option<DetectedLanguage>) -> Self {
+        Self {
+            language: detected.map(|detected| detected.language.code()),
+            confidence: detected.map(|detected| detected.confidence),
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! `/v1/similarity`: compares texts by meaning, pair by pair or every one with every other.
+
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::detection::check_texts;
+use super::embeddings::check_text;
+use crate::domain::{Code, Limits, PairSimilarity, SimilarityMatrix};
+use crate::http::api::Api;
+use crate::http::error::{ApiError, Checks};
+use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors};
+use crate::http::openapi::operations::{Example, examples};
+use crate::http::request::extract::JsonBody;
+use crate::service::json::objects;
+
+/// Errors of both operations.
+const CODES: &[&[Code]] = &[BODY_ERRORS, &[Code::InvalidRequest, Code::Overloaded, Code::Unavailable, Code::Internal]];
+
+/// The errors of each operation.
+pub const ERRORS: &[OperationErrors] = &[("compare_pairs", CODES), ("compare_sets", CODES)];
+
+/// Examples of their bodies.
+pub const EXAMPLES: &[Example] =
+    examples!["compare_pairs.request", "compare_pairs.200", "compare_sets.request", "compare_sets.200"];
+
+/// Pairs of texts.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ComparePairsRequest {
+    /// The pairs: at least one; their texts together at most the server's limit (2048 unless configured otherwise).
+    #[serde(deserialize_with = "objects")]
+    #[schema(min_items = 1)]
+    pub pairs: Vec<TextPair>,
+}
+
+/// Two texts, in any languages.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TextPair {
+    /// The first text.
+    #[schema(min_length = 1)]
+    pub first: String,
+    /// The second text.
+    #[schema(min_length = 1)]
+    pub second: String,
+}
+
+/// The similarity of the texts of each pair.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct PairSimilarities {
+    /// One for each pair, in the order of the request.
+    pub results: Vec<PairSimilarity>,
+}
+
+/// Two sets of texts.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CompareSetsRequest {
+    /// The texts of the rows. Both sets together have at most the server's limit (2048 unless configured otherwise).
+    #[schema(min_items = 1)]
+    pub first: Vec<String>,
+    /// The texts of the columns; defaults to those of the rows.
+    #[serde(default)]
+    #[schema(nullable = false, min_items = 1)]
+    pub second: Option<Vec<String>>,
+}
+
+/// Compare pairs of texts
+///
+/// Returns the cosine similarity of the two texts of each pair, in whatever languages.
+#[utoipa::path(
+    post, path = "/v1/similarity", tag = "comparison",
+    request_body(content = ComparePairsRequest, description = "The pairs."),
+    responses((status = 200, description = "One score per pair, in their order.", body = PairSimilarities)),
+)]
+pub async fn compare_pairs(
+    State(api): State<Api>,
+    JsonBody(body): JsonBody<ComparePairsRequest>,
+) -> Result<Json<PairSimilarities>, ApiError> {
+    let limits = api.service.limits();
+    let (max, got) = (limits.embedding_inputs_max, body.pairs.len() * 2);
+    if !(1..=max).contains(&got) {
+        let detail = format!("must hold 2 to {max} texts (embedding_inputs_max), got {got}");
+        return Err(ApiError::at(Code::InvalidRequest, "/pairs", detail));
+    }
+    let mut checks = Checks::default();
+    for (index, pair) in body.pairs.iter().enumerate() {
+        checks.add(check_text(&format!("/pairs/{index}/first"), &pair.first, limits));
+        checks.add(check_text(&format!("/pairs/{index}/second"), &pair.second, limits));
+    }
+    checks.end()?;
+    let (first, second) = body.pairs.into_iter().map(|pair| (pair.first, pair.second)).unzip();
+    Ok(Json(PairSimilarities { results: api.service.compare_pairs(first, second).await? }))
+}
+
+/// Compare sets of texts
+///
+/// Returns the cosine similarity of every text of one set with every text of another, or of the same set.
+#[utoipa::path(
+    post, path = "/v1/similarity/matrix", tag = "comparison",
+    request_body(content = CompareSetsRequest, description = "The sets."),
+    responses((status = 200, description = "The scores.", body = SimilarityMatrix)),
+)]
+pub async fn compare_sets(
+    State(api): State<Api>,
+    JsonBody(body): JsonBody<CompareSetsRequest>,
+) -> Result<Json<SimilarityMatrix>, ApiError> {
+    let CompareSetsRequest { first, second } = body;
+    let second = second.unwrap_or_else(|| first.clone());
+    check_sets(&first, &second, api.service.limits())?;
+    Ok(Json(api.service.compare_sets(first, second).await?))
+}
+
+fn check_sets(first: &[String], second: &[String], limits: &Limits) -> Result<(), ApiError> {
+    check_texts("/first", first, limits)?;
+    check_texts("/second", second, limits)?;
+    let (max, got) = (limits.embedding_inputs_max, first.len() + second.len());
+    if got > max {
+        let detail = format!("both sets together may hold at most {max} texts (embedding_inputs_max), got {got}");
+        return Err(ApiError::at(Code::InvalidRequest, "/second", detail));
+    }
+    Ok(())
+}

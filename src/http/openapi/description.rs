@@ -1,0 +1,28 @@
+//! What each request is checked against: its operation, and the schema of its body in the OpenAPI document.
+
+use serde_json::Value;
+
+use super::operations::Operations;
+use crate::http::request::body_schemas::Bodies;
+use crate::http::response::etags;
+
+/// The OpenAPI document, the operations in it, and the bodies that it describes.
+pub struct Description {
+    /// The document as it is served.
+    pub text: String,
+    /// Its entity tag.
+    pub etag: String,
+    /// The operation behind each route.
+    pub operations: Operations,
+    /// The schemas of request bodies.
+    pub bodies: Bodies,
+}
+
+impl Description {
+    /// Describes `operations` by their document.
+    pub fn of(document: Value, operations: Operations) -> Self {
+        let text = document.to_string();
+        let etag = etags::of(text.as_bytes());
+        Self { text, etag, operations, bodies: Bodies::of(document) }
+    }
+}

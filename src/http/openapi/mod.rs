@@ -1,0 +1,179 @@
+//! The OpenAPI document: assembled from the operations, completed with all errors and examples, and served.
+
+pub mod description;
+mod documented_errors;
+pub mod operation_errors;
+pub mod operations;
+mod patterns;
+mod shared_parts;
+
+use axum::extract::State;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{Html, IntoResponse as _, Response};
+use serde_json::{Map, Value, json};
+use utoipa::OpenApi;
+use utoipa_swagger_ui::{Config, SwaggerUi};
+
+use super::api::Api;
+use super::documents::WaitFor;
+use super::error::{OpenAiProblem, Problem, Shape};
+use crate::domain::Code;
+use crate::http::documents::import_export::ExportInclude;
+use crate::http::middleware::access::Access;
+use crate::http::response::etags;
+use documented_errors::DocumentedErrors;
+use operations::{Operation, Operations};
+
+/// The security scheme's name in the document.
+const SCHEME: &str = "key";
+
+/// The id of jobs, snapshots and requests in examples.
+const EXAMPLE_ID: &str = "0198c0de-7a11-7000-8000-2f1de5c0ffee";
+
+/// What the document says besides its operations.
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Dragoman",
+        description = "Vector search across languages, with the embedder built in: send documents in any of 62 languages, ask in \
+            any other.\n\nEvery error is an RFC 9457 problem with a `code` from a closed list, which `/docs/errors` explains; \
+            an operation can have those that it lists as `x-error-codes`, and those that its answers list. Errors of `/v1/embeddings` have OpenAI's shape. A path that does not exist answers `route_not_found` (404), a method \
+            that a path does not have `method_not_allowed` (405); HEAD is answered as GET is, without a body. On a server with keys every request needs one, as `authorization: Bearer KEY`, \
+            except for operations that are marked as open, this document and its pages; `/metrics` answers Prometheus. Every answer carries `x-request-id`: the client's own, if it \
+            sent one of at most 128 printable ASCII characters, else a new one. Unknown members of a request are refused by \
+            name, and null where the schema has none: an optional member is left out. In answers optional members are omitted, \
+            not null. A JSON body may be packed with gzip or zstd, as its `content-encoding` says; answers are packed when \
+            `accept-encoding` asks for it.",
+        license(name = "Apache License 2.0", identifier = "Apache-2.0"),
+    ),
+    servers((url = "/", description = "The server that this document comes from.")),
+    tags(
+        (name = "collections", description = "Collections: documents that share a model and an index."),
+        (name = "aliases", description = "Aliases: other names of collections."),
+        (name = "documents", description = "Documents: texts with an id, a language and metadata."),
+        (name = "projections", description = "Maps: the documents of a collection as points on a plane."),
+        (name = "search", description = "Search a collection across languages."),
+        (name = "import_export", description = "Import and export documents as files, streamed both ways."),
+        (name = "jobs", description = "Jobs: work that outlives its request."),
+        (name = "job_streams", description = "Streams of a job: progress as server-sent events, results line by line."),
+        (name = "snapshots", description = "Snapshots: copies of collections, each as of one moment."),
+        (name = "snapshot_archives", description = "Download and upload the files of snapshots."),
+        (name = "classifiers", description = "Classifiers: learn labels in some languages and predict them in all."),
+        (name = "embeddings", description = "Embed texts, as OpenAI's clients do."),
+        (name = "comparison", description = "Detect the languages of texts, and compare their meanings."),
+        (name = "mining", description = "Find texts with the same meaning: translation pairs and clusters of duplicates."),
+        (name = "mining_results", description = "The pairs and clusters that jobs found, as JSON lines and as tables."),
+        (name = "models", description = "The loaded models."),
+        (name = "keys", description = "Keys: who may do what."),
+        (name = "health", description = "Liveness and readiness, for operators and their tools."),
+    ),
+    components(schemas(Problem, OpenAiProblem, WaitFor, ExportInclude)),
+)]
+struct Frame;
+
+/// The document without operations.
+pub fn frame() -> utoipa::openapi::OpenApi {
+    Frame::openapi()
+}
+
+/// Adds what the operations share: errors with their statuses, headers, examples, security.
+pub fn complete(document: utoipa::openapi::OpenApi, declared: &Operations) -> Value {
+    let mut document = serde_json::to_value(document).unwrap_or_default();
+    document["components"]["securitySchemes"][SCHEME] = json!({
+        "type": "http",
+        "scheme": "bearer",
+        "description": "A key of `/v1/keys`, or the admin key of the server's configuration. A server without keys needs none.",
+    });
+    document["security"] = json!([{SCHEME: []}]);
+    let mut errors = DocumentedErrors::default();
+    let paths = document.get_mut("paths").and_then(Value::as_object_mut).into_iter().flatten();
+    let operations = paths.flat_map(|(path, item)| {
+        let path = path.replace("{classifier}", "topics");
+        let instance = path.replace("{collection}", "news").replace("{alias}", "current").replace("{id}", "fr-1");
+        let instance = instance.replace("{key}", "0198c0de7a117000800000000000000a").replace("{center}", "none");
+        let instance = ["{job}", "{snapshot}"].iter().fold(instance, |path, name| path.replace(name, EXAMPLE_ID));
+        item.as_object_mut().into_iter().flat_map(Map::values_mut).map(move |operation| (instance.clone(), operation))
+    });
+    for (instance, operation) in operations {
+        let Some(one) = operation["operationId"].as_str().and_then(|id| declared.get(id)) else { continue };
+        for response in operation["responses"].as_object_mut().into_iter().flat_map(Map::values_mut) {
+            response["headers"]["x-request-id"] = documented_errors::header("x-request-id");
+        }
+        let shape = if one.id == "create_embeddings" { Shape::OpenAi } else { Shape::Problem };
+        errors.describe(operation, shape, one.codes(), &instance);
+        add_examples(one, operation);
+        for parameter in operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten() {
+            patterns::of_parameter(parameter);
+            never_null(&mut parameter["schema"]);
+        }
+        if one.access == Access::Open {
+            operation["security"] = json!([]);
+        }
+    }
+    let schemas = document.pointer_mut("/components/schemas").and_then(Value::as_object_mut);
+    if let Some(schemas) = schemas {
+        schemas.values_mut().for_each(say_defaults_in_words);
+        patterns::of_schemas(schemas);
+    }
+    errors.add_to(&mut document["components"], EXAMPLE_ID);
+    documented_errors::share_codes(&mut document);
+    shared_parts::share(&mut document);
+    document
+}
+
+/// A header or a query parameter can be left out, but not be null.
+fn never_null(schema: &mut Value) {
+    let Some(types) = schema["type"].as_array_mut() else { return };
+    types.retain(|one| one != "null");
+    if let [one] = types.as_slice() {
+        schema["type"] = one.clone();
+    }
+}
+
+/// Moves the defaults of a schema's members from the keyword `default` into their descriptions: openapi-typescript takes a member
+/// with a default for one that is always present, so that nobody could leave it out of a request.
+fn say_defaults_in_words(schema: &mut Value) {
+    let members = schema.get_mut("properties").and_then(Value::as_object_mut);
+    for member in members.into_iter().flat_map(Map::values_mut) {
+        let Some(default) = member.as_object_mut().and_then(|member| member.remove("default")) else { continue };
+        let description = member["description"].as_str().unwrap_or_default();
+        member["description"] = json!(format!("{description} Default: `{default}`.").trim_start());
+    }
+}
+
+fn add_examples(declared: &Operation, operation: &mut Value) {
+    for (part, text) in declared.examples() {
+        let body = match part {
+            "request" => &mut operation["requestBody"],
+            status => &mut operation["responses"][status],
+        };
+        body["content"]["application/json"]["example"] = serde_json::from_str(text).unwrap_or_default();
+    }
+}
+
+/// Serves the document, or says that the client has it already.
+pub async fn serve_document(State(api): State<Api>, headers: HeaderMap) -> Response {
+    let described = [(ETAG, api.description.etag.as_str()), (CACHE_CONTROL, "no-cache")];
+    if etags::is_known(&headers, &api.description.etag) {
+        return (StatusCode::NOT_MODIFIED, described).into_response();
+    }
+    (described, [(CONTENT_TYPE, "application/json")], api.description.text.as_str()).into_response()
+}
+
+/// Serves the list of error codes, to which the member `type` of every problem points.
+pub async fn serve_errors_page() -> Html<String> {
+    let entry = |code: &Code| {
+        let (name, status, summary) = (code.name(), code.status(), code.summary());
+        format!("<h2 id=\"{name}\">{name}</h2>\n<p>Status {status}. {summary}</p>\n")
+    };
+    let entries: String = Code::ALL.iter().map(entry).collect();
+    let head =
+        "<!doctype html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>Dragoman: errors</title></head>\n<body>\n";
+    Html(format!("{head}<h1>Errors</h1>\n{entries}</body>\n</html>\n"))
+}
+
+/// The browser of the document, with its assets inside the program. It loads nothing from elsewhere.
+pub fn swagger_ui() -> SwaggerUi {
+    SwaggerUi::new("/docs").config(Config::new(["/openapi.json"]).validator_url("none").show_extensions(true))
+}

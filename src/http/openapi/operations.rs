@@ -1,0 +1,234 @@
+//! Operations as their routes declare them: what each needs, how it may fail, which examples it has. A request finds its operation
+//! by the method and the route.
+//!
+//! A route enters the document only together with what it needs, so no operation can lack that. Whatever is not a documented
+//! operation, such as a method that a path does not have, needs an unrestricted admin key.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use axum::extract::{MatchedPath, Request};
+use axum::http::Method;
+use utoipa::openapi::path::{Operation as Described, PathItem, Paths};
+use utoipa::openapi::{OpenApi, RefOr};
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
+
+use super::operation_errors::OperationErrors;
+use crate::domain::{Code, Scope};
+use crate::http::console;
+use crate::http::middleware::access::{self, Access, Reach};
+
+/// An example by its name, which is the operation's id, then `request` or the status of the answer, such as `put_alias.request`;
+/// and the JSON of `openapi/examples`.
+pub type Example = (&'static str, &'static str);
+
+/// The examples of these names.
+macro_rules! examples {
+    ($($name:literal),+ $(,)?) => {
+        &[$(($name, include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/openapi/examples/", $name, ".json")))),+]
+    };
+}
+pub(crate) use examples;
+
+/// An operation as a request meets it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Operation {
+    /// The operation's id in the document; also its name in the log and the metrics.
+    pub id: String,
+    /// What it needs.
+    pub access: Access,
+    /// Whether it reads or answers anything but JSON, such as lines, a file or events: then it may take its time.
+    pub streams: bool,
+    /// Codes that it can answer with, those of its access not among them.
+    own_codes: Vec<Code>,
+    /// Examples of its bodies.
+    examples: Vec<Example>,
+}
+
+/// The documented operations by their routes.
+#[derive(Default)]
+pub struct Operations {
+    by_route: HashMap<(Method, String), Operation>,
+}
+
+/// The routes of the documented operations, and what each of them declares.
+pub struct Declared<S> {
+    /// The routes, with the document of them.
+    pub router: OpenApiRouter<S>,
+    /// What they declare.
+    pub operations: Operations,
+}
+
+/// The path of the metrics, which the document leaves to its introduction.
+pub const METRICS_PATH: &str = "/metrics";
+
+static METRICS: LazyLock<Operation> = LazyLock::new(|| other("get_metrics", Access::Key(Scope::Read, Reach::Everything)));
+/// The document with its pages, and the console.
+static PAGE: LazyLock<Operation> = LazyLock::new(|| other("page", Access::Open));
+/// A path that no route has: it answers 404 to everybody.
+static UNMATCHED: LazyLock<Operation> = LazyLock::new(|| other("unmatched", Access::Open));
+/// A method or a route that is not an operation.
+static UNLISTED: LazyLock<Operation> = LazyLock::new(|| other("unlisted", Access::Key(Scope::Admin, Reach::Everything)));
+
+fn other(id: &str, access: Access) -> Operation {
+    Operation { id: id.to_owned(), access, streams: false, own_codes: Vec::new(), examples: Vec::new() }
+}
+
+impl<S: Clone + Send + Sync + 'static> Declared<S> {
+    /// No operations yet, in a document that says `frame` besides them.
+    pub fn new(frame: OpenApi) -> Self {
+        Self { router: OpenApiRouter::with_openapi(frame), operations: Operations::default() }
+    }
+
+    /// Adds an operation with its route and what it needs; `errors` and `examples` are those of its module.
+    pub fn with(
+        mut self,
+        access: Access,
+        (errors, examples): (&[OperationErrors], &[Example]),
+        route: UtoipaMethodRouter<S>,
+    ) -> Self {
+        self.operations.add(access, errors, examples, &route.1);
+        Self { router: self.router.routes(route), operations: self.operations }
+    }
+}
+
+impl Operation {
+    fn new(access: Access, errors: &[OperationErrors], examples: &[Example], described: &Described) -> Self {
+        let id = described.operation_id.clone().unwrap_or_default();
+        let groups = errors.iter().find(|(name, _)| *name == id).into_iter().flat_map(|(_, groups)| groups.iter());
+        let own_codes = groups.flat_map(|group| group.iter().copied()).collect();
+        let own_examples = examples.iter().filter(|(name, _)| name.split('.').next() == Some(id.as_str()));
+        Self { access, streams: streams(described), own_codes, examples: own_examples.copied().collect(), id }
+    }
+
+    /// The codes that it can answer with: its own, and those of its access.
+    pub fn codes(&self) -> Vec<Code> {
+        let mut codes = Vec::new();
+        for &code in self.own_codes.iter().chain(access::codes(self.access)) {
+            if !codes.contains(&code) {
+                codes.push(code);
+            }
+        }
+        codes
+    }
+
+    /// Examples of its bodies: each with `request`, or the status of the answer, and its JSON.
+    pub fn examples(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        self.examples.iter().filter_map(|(name, json)| Some((name.split_once('.')?.1, *json)))
+    }
+}
+
+impl Operations {
+    fn add(&mut self, access: Access, errors: &[OperationErrors], examples: &[Example], paths: &Paths) {
+        for (path, item) in &paths.paths {
+            for (method, described) in methods(item) {
+                self.by_route.insert((method, path.clone()), Operation::new(access, errors, examples, described));
+            }
+        }
+    }
+
+    /// All of them.
+    pub fn all(&self) -> impl Iterator<Item = &Operation> {
+        self.by_route.values()
+    }
+
+    /// The documented operation with this id.
+    pub fn get(&self, id: &str) -> Option<&Operation> {
+        self.all().find(|operation| operation.id == id)
+    }
+
+    /// The operation that a routed request asks for.
+    pub fn of(&self, request: &Request) -> &Operation {
+        self.find(request.method(), request.extensions().get::<MatchedPath>().map(MatchedPath::as_str))
+    }
+
+    /// The operation of a request, by its method and the route that it matched.
+    pub fn find(&self, method: &Method, route: Option<&str>) -> &Operation {
+        let Some(route) = route else { return &UNMATCHED };
+        if ["/openapi.json", "/docs", console::PAGE_PATH, console::FILE_PATH].contains(&route) || route.starts_with("/docs/") {
+            return &PAGE;
+        }
+        if route == METRICS_PATH {
+            return &METRICS;
+        }
+        let method = if method == Method::HEAD { Method::GET } else { method.clone() };
+        let listed = |route: String| self.by_route.get(&(method.clone(), route));
+        // A word such as `count` after `documents/` is an id for the methods that operate on one document.
+        let as_id = || listed(format!("{}/{{id}}", route.rsplit_once('/')?.0));
+        listed(route.to_owned()).or_else(as_id).unwrap_or(&UNLISTED)
+    }
+
+    /// The methods that the document has for a route, those of the operations on one document among them where the last part of
+    /// the path can be an id; none for a route that is not in the document.
+    pub fn methods(&self, route: &str) -> Vec<&str> {
+        let as_id = route.rsplit_once('/').map(|(folder, _)| format!("{folder}/{{id}}"));
+        let mut methods: Vec<&str> = self
+            .by_route
+            .keys()
+            .filter(|(_, path)| path == route || Some(path) == as_id.as_ref())
+            .map(|(method, _)| method.as_str())
+            .collect();
+        methods.sort_unstable();
+        methods.dedup();
+        methods
+    }
+}
+
+fn methods(item: &PathItem) -> impl Iterator<Item = (Method, &Described)> {
+    let all = [
+        (Method::GET, &item.get),
+        (Method::PUT, &item.put),
+        (Method::POST, &item.post),
+        (Method::DELETE, &item.delete),
+        (Method::PATCH, &item.patch),
+    ];
+    all.into_iter().filter_map(|(method, described)| Some((method, described.as_ref()?)))
+}
+
+/// Whether the request's body or a successful answer has another media type than JSON.
+fn streams(described: &Described) -> bool {
+    let other = |media_type: &String| media_type != "application/json";
+    let request = match &described.request_body {
+        Some(RefOr::T(body)) => body.content.keys().any(other),
+        Some(RefOr::Ref(_)) | None => false,
+    };
+    let successes = described.responses.responses.iter().filter(|(status, _)| status.starts_with('2'));
+    request || successes.into_iter().any(|(_, response)| matches!(response, RefOr::T(one) if one.content.keys().any(other)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_an_operation_needs_an_unrestricted_admin_key() {
+        let closed = Access::Key(Scope::Admin, Reach::Everything);
+        let operations = &crate::http::description().operations;
+        assert_eq!(operations.find(&Method::PATCH, Some("/healthz")).access, closed);
+        assert_eq!(operations.find(&Method::GET, Some("/v1/new")).access, closed);
+    }
+
+    #[test]
+    fn head_is_as_get() {
+        let operations = &crate::http::description().operations;
+        assert_eq!(operations.find(&Method::HEAD, Some("/v1/collections")).id, "list_collections");
+        assert_eq!(operations.find(&Method::POST, Some("/v1/collections")).id, "create_collection");
+        assert_eq!(operations.find(&Method::GET, None).access, Access::Open);
+    }
+
+    #[test]
+    fn lines_events_and_files_take_their_time() {
+        let operations = &crate::http::description().operations;
+        for (id, expect) in [
+            ("search_documents", false),
+            ("delete_collection", false),
+            ("import_documents", true),
+            ("export_documents", true),
+            ("watch_job", true),
+            ("download_snapshot", true),
+            ("get_mined_pairs_table", true),
+        ] {
+            assert_eq!(operations.get(id).map(|operation| operation.streams), Some(expect), "{id}");
+        }
+    }
+}

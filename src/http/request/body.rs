@@ -1,0 +1,170 @@
+//! Receives the body of a request in JSON: of the right type, unpacked, within the size limit and within the memory that all
+//! requests share.
+
+use std::io::{self, Read};
+
+use axum::extract::Request;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
+use axum::http::{HeaderMap, HeaderName};
+use flate2::read::MultiGzDecoder;
+use futures::StreamExt as _;
+
+use crate::domain::{Code, FileEncoding};
+use crate::http::error::ApiError;
+use crate::http::middleware::traffic::refused;
+use crate::service::limits::budget::RequestMemory;
+
+/// Size up to which a body is parsed where it arrives.
+pub const INLINE_BYTES_MAX: usize = 64 << 10;
+/// How often a body is in memory: as sent, and as parsed.
+const BODY_COPIES: u64 = 2;
+/// Bytes that are unpacked at a time.
+const UNPACKED_BYTES: usize = 64 << 10;
+/// Logarithm of the window of a zstd body at most: the 8 MiB that RFC 9659 allows for HTTP. It is memory that the sender chooses.
+const WINDOW_LOG_MAX: u32 = 23;
+
+/// Receives the whole body, unpacked at most `bytes_max` bytes.
+pub async fn receive_json(request: Request, bytes_max: usize) -> Result<Vec<u8>, ApiError> {
+    let encoding = json_encoding(request.headers())?;
+    let memory = RequestMemory::current();
+    let body = receive(request, bytes_max, &memory).await?;
+    if encoding == FileEncoding::Identity {
+        return Ok(body);
+    }
+    let unpacking = tokio::task::spawn_blocking(move || unpack(&body, encoding, bytes_max, &memory));
+    unpacking.await.map_err(|error| ApiError::internal(format!("unpacking a body failed: {error}")))?
+}
+
+/// How the body is packed; refuses one that is no JSON.
+fn json_encoding(headers: &HeaderMap) -> Result<FileEncoding, ApiError> {
+    let read = |name: HeaderName| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase());
+    let refuse = |name: &str, detail: String| ApiError::parameter(Code::UnsupportedMediaType, name, detail);
+    let encoding = match read(CONTENT_ENCODING).as_deref().map(str::trim) {
+        None | Some("identity") => FileEncoding::Identity,
+        Some("gzip" | "x-gzip") => FileEncoding::Gzip,
+        Some("zstd") => FileEncoding::Zstd,
+        Some(other) => return Err(refuse("content-encoding", format!("must be gzip, zstd or absent, got {other:?}"))),
+    };
+    let media_type = read(CONTENT_TYPE);
+    let media_type = media_type.ok_or_else(|| refuse("content-type", "must be application/json, got none".to_owned()))?;
+    let mut parts = media_type.split(';').map(str::trim);
+    let json = parts.next() == Some("application/json");
+    let utf8 =
+        parts.all(|part| !part.starts_with("charset=") || part.trim_start_matches("charset=").trim_matches('"') == "utf-8");
+    match json && utf8 {
+        true => Ok(encoding),
+        false => Err(refuse("content-type", format!("must be application/json, got {media_type:?}"))),
+    }
+}
+
+/// Receives a body as it was sent, at most `bytes_max`, and no more than there is memory for beside the other requests.
+///
+/// A body over the limit is read and discarded up to twice the limit before the refusal is sent, because most clients read
+/// the response only after they have sent everything. One that asks first (`Expect: 100-continue`) is refused at once.
+async fn receive(request: Request, bytes_max: usize, memory: &RequestMemory) -> Result<Vec<u8>, ApiError> {
+    let announced = request.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+    let too_large = || {
+        let got = announced.map_or("more".to_owned(), |bytes| bytes.to_string());
+        ApiError::new(Code::BodyTooLarge, format!("the body may have at most {bytes_max} bytes (body_bytes_max), got {got}"))
+    };
+    let beyond = announced.is_some_and(|bytes| bytes > bytes_max);
+    if beyond && request.headers().contains_key(EXPECT) {
+        return Err(too_large());
+    }
+    let mut body = Vec::with_capacity(announced.unwrap_or(0).min(INLINE_BYTES_MAX));
+    let (mut received, mut no_room) = (0_usize, None);
+    let mut stream = request.into_body().into_data_stream();
+    while let Some(chunk) = stream.next().await {
+        let chunk = chunk.map_err(|_| ApiError::new(Code::MalformedJson, "the body ended before it was complete"))?;
+        received = received.saturating_add(chunk.len());
+        if received <= bytes_max && !beyond && no_room.is_none() {
+            no_room = memory.add_body(chunk.len() as u64 * BODY_COPIES).err();
+            body.extend_from_slice(&chunk);
+        } else if received > bytes_max.saturating_mul(2) {
+            break;
+        } else {
+            body = Vec::new();
+            memory.release_body();
+        }
+    }
+    if let Some(refusal) = no_room {
+        return Err(refused(refusal));
+    }
+    if beyond || received > bytes_max { Err(too_large()) } else { Ok(body) }
+}
+
+/// Unpacks a body, and stops where the limit or the memory does: what was sent says nothing about how much it becomes.
+fn unpack(packed: &[u8], encoding: FileEncoding, bytes_max: usize, memory: &RequestMemory) -> Result<Vec<u8>, ApiError> {
+    let malformed = |error: io::Error| {
+        let detail = format!("the body is not well-formed {}, as its header content-encoding says: {error}", encoding.name());
+        ApiError::new(Code::MalformedJson, detail)
+    };
+    let mut reader: Box<dyn Read> = match encoding {
+        FileEncoding::Identity => Box::new(packed),
+        FileEncoding::Gzip => Box::new(MultiGzDecoder::new(packed)),
+        FileEncoding::Zstd => {
+            let mut decoder = zstd::stream::read::Decoder::with_buffer(packed).map_err(malformed)?;
+            decoder.window_log_max(WINDOW_LOG_MAX).map_err(malformed)?;
+            Box::new(decoder)
+        }
+    };
+    let (mut body, mut piece) = (Vec::new(), vec![0; UNPACKED_BYTES]);
+    loop {
+        let read = match reader.read(&mut piece) {
+            Ok(0) => return Ok(body),
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(malformed(error)),
+        };
+        if body.len() + read > bytes_max {
+            let detail = format!("the body may have at most {bytes_max} bytes unpacked (body_bytes_max), got more");
+            return Err(ApiError::new(Code::BodyTooLarge, detail));
+        }
+        memory.add_body(read as u64 * BODY_COPIES).map_err(refused)?;
+        body.extend_from_slice(&piece[..read]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    fn packed(encoding: FileEncoding, bytes: &[u8]) -> Vec<u8> {
+        if encoding == FileEncoding::Zstd {
+            return zstd::encode_all(bytes, 3).unwrap();
+        }
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        encoder.write_all(bytes).and_then(|()| encoder.finish()).unwrap()
+    }
+
+    #[test]
+    fn a_body_is_unpacked_up_to_the_limit() {
+        let memory = RequestMemory::current();
+        for encoding in [FileEncoding::Gzip, FileEncoding::Zstd] {
+            let whole = vec![b'a'; 300_000];
+            let packed = packed(encoding, &whole);
+            assert!(packed.len() < 1_000);
+            assert_eq!(unpack(&packed, encoding, whole.len(), &memory), Ok(whole.clone()));
+            let refused = unpack(&packed, encoding, whole.len() - 1, &memory).unwrap_err();
+            assert_eq!(refused.code, Code::BodyTooLarge, "{}", refused.detail);
+            for bad in [&packed[..packed.len() - 3], b"{\"name\": \"a\"}"] {
+                let refused = unpack(bad, encoding, whole.len(), &memory).unwrap_err();
+                assert_eq!(refused.code, Code::MalformedJson, "{}", refused.detail);
+                assert!(refused.detail.contains(encoding.name()), "{}", refused.detail);
+            }
+        }
+    }
+
+    #[test]
+    fn a_window_that_takes_much_memory_is_refused() {
+        let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 3).unwrap();
+        encoder.window_log(27).unwrap();
+        // Without the length of the whole, the window is not cut down to it.
+        encoder.write_all(&[b'a'; 1_000]).unwrap();
+        let packed = encoder.finish().unwrap();
+        let refused = unpack(&packed, FileEncoding::Zstd, 1 << 20, &RequestMemory::current()).unwrap_err();
+        assert_eq!(refused.code, Code::MalformedJson);
+    }
+}

@@ -1,0 +1,348 @@
+//! Parses bodies, path parameters and query parameters. Errors name the place, what was expected and
+//! what was given.
+
+use std::fmt;
+
+use axum::extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request};
+use axum::http::HeaderName;
+use axum::http::request::Parts;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use utoipa::IntoParams;
+
+use super::body::{INLINE_BYTES_MAX, receive_json};
+use super::body_schemas::{Bodies, BodySchema, Misfit};
+use super::cursor::{self, List};
+use crate::domain::{Caller, Code, CollectionName, DocumentId, KeyId, Limits, Page, RequestKey};
+use crate::http::api::Api;
+use crate::http::error::{ApiError, Violation};
+use crate::service::json::{self, JsonError};
+
+/// Default rows per page of a list.
+pub const PAGE_DEFAULT: usize = 20;
+/// Bytes of a body that is read once more to name all that does not fit: as JSON values it takes many times the memory.
+const EXPLAINED_BYTES_MAX: usize = 1 << 20;
+
+/// The header with a caller's name for a request.
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// What can be read out of a JSON body.
+pub trait RequestBody: Sized + Send + 'static {
+    /// Reads it; `bodies` has the schema of the operation's body.
+    fn read(json: &[u8], bodies: &Bodies, operation: &str) -> Result<Self, ApiError>;
+}
+
+/// A JSON body.
+pub struct JsonBody<T>(pub T);
+
+/// A JSON body, and the caller's idempotency key if there is one.
+pub struct KeyedBody<T>(pub T, pub Option<RequestKey>);
+
+/// The path parameter `collection`.
+pub struct CollectionPath(pub CollectionName);
+
+/// The path parameter `alias`.
+pub struct AliasPath(pub CollectionName);
+
+/// The path parameters `collection` and `id`.
+pub struct DocumentPath(pub CollectionName, pub DocumentId);
+
+/// The path parameter `key`.
+pub struct KeyPath(pub KeyId);
+
+/// Query parameters; unknown ones are refused by name. Their values stay text, so that each gets our error message.
+pub struct Parameters<T>(pub T);
+
+/// Which rows of a list.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct PageParameters {
+    /// Maximum rows, from 1 to the server's limit (1000 unless configured otherwise).
+    #[param(value_type = Option<u32>, minimum = 1, default = 20)]
+    pub limit: Option<String>,
+    /// Where the page begins: the unchanged `next_cursor` of the previous page. Leave it out for the first page.
+    pub cursor: Option<String>,
+}
+
+impl PageParameters {
+    /// The requested page of `list`; `parse` reads the last row's key from the cursor.
+    pub fn page<T, E>(&self, api: &Api, list: &List<'_>, parse: impl Fn(&str) -> Result<T, E>) -> Result<Page<T>, ApiError> {
+        let max = api.service.limits().page_max;
+        let limit = match &self.limit {
+            None => PAGE_DEFAULT.min(max),
+            Some(text) => text.parse().ok().filter(|limit| (1..=max).contains(limit)).ok_or_else(|| {
+                let detail = format!("must be an integer from 1 to {max} (page_max), got {text:?}");
+                ApiError::parameter(Code::InvalidRequest, "limit", detail)
+            })?,
+        };
+        let after = match &self.cursor {
+            None => None,
+            Some(text) => Some(parse(&cursor::decode(list, text)?).map_err(|_| cursor::invalid())?),
+        };
+        Ok(Page { limit, after })
+    }
+}
+
+impl<T: DeserializeOwned + Send + 'static> RequestBody for T {
+    fn read(json: &[u8], bodies: &Bodies, operation: &str) -> Result<Self, ApiError> {
+        read_json(json, bodies.of_operation(operation))
+    }
+}
+
+impl<T: RequestBody> FromRequest<Api> for JsonBody<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, api: &Api) -> Result<Self, ApiError> {
+        let (bodies, operation) = (&api.description.bodies, api.description.operations.of(&request).id.as_str());
+        let bytes = receive_json(request, api.service.limits().body_bytes_max).await?;
+        let read = move |json: &[u8]| T::read(json, bodies, operation).map(Self);
+        off_thread(bytes, read).await
+    }
+}
+
+impl<T: RequestBody> FromRequest<Api> for KeyedBody<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, api: &Api) -> Result<Self, ApiError> {
+        let key = request.headers().get(IDEMPOTENCY_KEY).map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned());
+        let caller = request.extensions().get::<Caller>().cloned();
+        let (bodies, operation) = (&api.description.bodies, api.description.operations.of(&request).id.as_str());
+        let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
+        let head = format!("{} {path}?{query}\n", request.method());
+        let bytes = receive_json(request, api.service.limits().body_bytes_max).await?;
+        let read = move |bytes: &[u8]| {
+            let hash = key.as_ref().map(|_| Sha256::new().chain_update(head.as_bytes()).chain_update(bytes).finalize());
+            Ok((T::read(bytes, bodies, operation)?, key.zip(hash)))
+        };
+        let (body, key) = off_thread(bytes, read).await?;
+        let key = key.map(|(key, hash)| {
+            let fingerprint = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+            let key = RequestKey::new(&key, fingerprint);
+            let key = key.map(|key| match &caller {
+                Some(Caller::Holder(holder)) => key.of(&holder.id),
+                _ => key,
+            });
+            key.map_err(|detail| ApiError::parameter(Code::InvalidRequest, IDEMPOTENCY_KEY.as_str(), detail))
+        });
+        Ok(Self(body, key.transpose()?))
+    }
+}
+
+impl FromRequestParts<Api> for CollectionPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
+        let params = path_params(parts, api).await?;
+        Ok(Self(path_param(&params, "collection", CollectionName::parse)?))
+    }
+}
+
+impl FromRequestParts<Api> for AliasPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
+        let params = path_params(parts, api).await?;
+        Ok(Self(path_param(&params, "alias", CollectionName::parse)?))
+    }
+}
+
+impl FromRequestParts<Api> for DocumentPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
+        let params = path_params(parts, api).await?;
+        let collection = path_param(&params, "collection", CollectionName::parse)?;
+        // On the paths of operations on many documents, which could also be ids, the id is no parameter.
+        let word = parts.uri.path().rsplit('/').next().filter(|_| params.iter().all(|(key, _)| key != "id"));
+        match word {
+            Some(word) => Ok(Self(collection, DocumentId::parse(word).map_err(|error| invalid_parameter("id", &error))?)),
+            None => Ok(Self(collection, path_param(&params, "id", DocumentId::parse)?)),
+        }
+    }
+}
+
+impl FromRequestParts<Api> for KeyPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
+        let params = path_params(parts, api).await?;
+        Ok(Self(path_param(&params, "key", KeyId::parse)?))
+    }
+}
+
+impl<T: DeserializeOwned> FromRequestParts<Api> for Parameters<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _api: &Api) -> Result<Self, ApiError> {
+        let read = Query::<T>::try_from_uri(&parts.uri);
+        read.map(|Query(parameters)| Self(parameters)).map_err(|rejection| {
+            let text = rejection.body_text();
+            let detail = text.rsplit("query string: ").next().unwrap_or(&text);
+            let name = detail.split('`').nth(1).unwrap_or_default();
+            // A parameter may be called `field`.
+            let detail = detail.replace(" field `", " parameter `").replace("there are no fields", "there are no parameters");
+            ApiError::parameter(Code::InvalidRequest, name, detail)
+        })
+    }
+}
+
+/// Checks the requested number of items, the member `pointer`.
+pub fn check_limit(got: usize, pointer: &str, limits: &Limits) -> Result<usize, ApiError> {
+    let max = limits.page_max;
+    if (1..=max).contains(&got) {
+        return Ok(got);
+    }
+    Err(ApiError::at(Code::InvalidRequest, pointer, format!("must be an integer from 1 to {max}, got {got}")))
+}
+
+/// Parses JSON of this schema, names everything that does not fit, and takes null only where the schema does.
+pub fn read_json<T: DeserializeOwned>(json: &[u8], schema: BodySchema<'_>) -> Result<T, ApiError> {
+    let has_null = json.windows(4).any(|word| word == b"null");
+    match parse_json(json) {
+        Ok(parsed) if has_null => {
+            let nulls = serde_json::from_slice(json).map_or_else(|_| Vec::new(), |value: Value| schema.nulls(&value));
+            if nulls.is_empty() { Ok(parsed) } else { Err(misfitting(nulls)) }
+        }
+        Err(error) if error.code == Code::InvalidRequest && (has_null || json.len() <= EXPLAINED_BYTES_MAX) => {
+            let misfits = serde_json::from_slice(json).map_or_else(|_| Vec::new(), |value: Value| schema.misfits(&value));
+            Err(completed(error, misfits))
+        }
+        parsed => parsed,
+    }
+}
+
+fn misfitting(misfits: Vec<Misfit>) -> ApiError {
+    let violations = misfits.into_iter().map(|misfit| Violation::at(misfit.pointer, misfit.detail));
+    ApiError::several(Code::InvalidRequest, violations.collect())
+}
+
+/// The error of reading, which ended at the first violation, with the others. Of one place reading tells more than the schema,
+/// except that a null can be left out.
+fn completed(error: ApiError, mut misfits: Vec<Misfit>) -> ApiError {
+    let Some((first, place)) = error.errors.first().and_then(|first| Some((first, first.pointer.as_deref()?))) else {
+        return error;
+    };
+    let within =
+        |misfit: &Misfit| misfit.pointer.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    let more_exact = misfits.iter().any(within);
+    match misfits.iter_mut().find(|misfit| misfit.pointer == place) {
+        Some(misfit) if misfit.null => {}
+        Some(misfit) => misfit.detail.clone_from(&first.detail),
+        None if more_exact => {}
+        None => misfits.insert(0, Misfit { pointer: place.to_owned(), detail: first.detail.clone(), null: false }),
+    }
+    misfitting(misfits)
+}
+
+/// Parses JSON and says where and why it does not fit.
+pub fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+    json::parse_object(bytes).map_err(|error| match error {
+        JsonError::Malformed(problem) => ApiError::new(Code::MalformedJson, format!("the body {problem}")),
+        JsonError::Invalid { pointer, problem } => ApiError::at(Code::InvalidRequest, pointer, problem),
+    })
+}
+
+/// Parses a body; a long one on a thread of its own, so that it does not occupy those that answer others.
+async fn off_thread<T: Send + 'static>(
+    bytes: Vec<u8>,
+    read: impl FnOnce(&[u8]) -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    if bytes.len() <= INLINE_BYTES_MAX {
+        return read(&bytes);
+    }
+    let reading = tokio::task::spawn_blocking(move || read(&bytes));
+    reading.await.map_err(|error| ApiError::internal(format!("reading a body failed: {error}")))?
+}
+
+/// The parameters of the path, percent-decoded.
+pub async fn path_params(parts: &mut Parts, api: &Api) -> Result<RawPathParams, ApiError> {
+    if let Some(at) = malformed_percent(parts.uri.path()) {
+        let detail =
+            format!("byte {at} of the path is not valid percent-encoding: '%' must be followed by two hexadecimal digits");
+        return Err(ApiError::new(Code::InvalidRequest, detail));
+    }
+    let read = RawPathParams::from_request_parts(parts, api).await;
+    read.map_err(|_| ApiError::new(Code::InvalidRequest, "the path is not valid UTF-8 after percent-decoding"))
+}
+
+/// Parses one parameter of the path.
+pub fn path_param<T, E: std::fmt::Display>(
+    params: &RawPathParams,
+    name: &'static str,
+    parse: impl Fn(&str) -> Result<T, E>,
+) -> Result<T, ApiError> {
+    let value = params.iter().find(|(key, _)| *key == name).map_or("", |(_, value)| value);
+    parse(value).map_err(|error| invalid_parameter(name, &error))
+}
+
+fn invalid_parameter(name: &'static str, error: &impl fmt::Display) -> ApiError {
+    ApiError::parameter(Code::InvalidRequest, name, error.to_string())
+}
+
+/// The offset of the first `%` that two hexadecimal digits do not follow.
+fn malformed_percent(path: &str) -> Option<usize> {
+    let bytes = path.as_bytes();
+    let digits = |at: usize| bytes.get(at + 1..at + 3).is_some_and(|two| two.iter().all(u8::is_ascii_hexdigit));
+    (0..bytes.len()).find(|&at| bytes[at] == b'%' && !digits(at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::service::json::objects;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "only the errors of reading it are looked at")]
+    struct Body {
+        name: String,
+        #[serde(default, deserialize_with = "objects")]
+        rows: Vec<Row>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "only the errors of reading it are looked at")]
+    struct Row {
+        limit: usize,
+    }
+
+    fn check(body: &str, code: Code, detail: &str) {
+        let error = parse_json::<Body>(body.as_bytes()).expect_err(body);
+        assert_eq!((error.code, error.detail.as_str()), (code, detail), "{body}");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named_with_its_place() {
+        let invalid = Code::InvalidRequest;
+        check(r#"{"name": 3}"#, invalid, "/name: invalid type: integer `3`, expected a string");
+        check(r#"{"rows": []}"#, invalid, "/name: missing field `name`");
+        check(r#"[]"#, invalid, "invalid type: array, expected an object");
+        check(r#"["a", []]"#, invalid, "invalid type: array, expected an object");
+        check(r#"{"name": "a", "rows": [[1]]}"#, invalid, "/rows/0: invalid type: array, expected an object");
+        check(r#"{"name": "a", "nmae": 1}"#, invalid, "/nmae: unknown field `nmae`, expected `name` or `rows`");
+        check(r#"{"name": "a", "rows": {}}"#, invalid, "/rows: invalid type: object, expected an array");
+        let negative = "/rows/1/limit: invalid value: integer `-1`, expected a non-negative integer";
+        check(r#"{"name": "a", "rows": [{"limit": 1}, {"limit": -1}]}"#, invalid, negative);
+    }
+
+    #[test]
+    fn what_is_no_json_is_malformed() {
+        let malformed = Code::MalformedJson;
+        check("", malformed, "the body is empty, expected JSON");
+        check("{", malformed, "the body is not well-formed JSON: EOF while parsing an object at line 1 column 1");
+        check(r#"{"name": "a"} x"#, malformed, "the body is not well-formed JSON: trailing characters at line 1 column 15");
+        let error = parse_json::<Body>(b"{\"name\": \"\xff\"}").expect_err("no UTF-8");
+        assert_eq!(error.detail, "the body is not valid UTF-8 after byte 10");
+    }
+
+    #[test]
+    fn percent_encoding_is_checked() {
+        for (path, at) in [("/a%2Fb", None), ("/%zz", Some(1)), ("/a%2", Some(2)), ("/%", Some(1)), ("/", None)] {
+            assert_eq!(malformed_percent(path), at, "{path}");
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! Languages of a request: parsed from tags, and refused with their place.
+
+use crate::domain::{Language, LanguageTagError};
+use crate::http::error::{ApiError, Checks};
+
+/// Languages by their tags, each once. `pointer` is where the list stands in the request.
+pub fn languages(tags: &[String], pointer: &str) -> Result<Vec<Language>, ApiError> {
+    let read = |(place, tag): (usize, &String)| {
+        Language::from_tag(tag).map_err(|error| refused_tag(&error, &format!("{pointer}/{place}")))
+    };
+    let mut languages = Vec::new();
+    for language in Checks::all(tags.iter().enumerate().map(read))? {
+        if !languages.contains(&language) {
+            languages.push(language);
+        }
+    }
+    Ok(languages)
+}
+
+/// Refuses what stands at `pointer` for the language that it does not name.
+pub fn refused_tag(error: &LanguageTagError, pointer: &str) -> ApiError {
+    ApiError::at(error.code(), pointer, error.to_string())
+}

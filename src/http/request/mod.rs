@@ -1,0 +1,9 @@
+//! Reading requests: path, parameters and body, and what many requests have in common.
+
+mod body;
+pub mod body_schemas;
+pub mod cursor;
+pub mod extract;
+pub mod filter;
+pub mod languages;
+pub mod preconditions;

@@ -1,0 +1,4 @@
+//! What many responses have in common.
+
+pub mod etags;
+pub(super) mod streamed;

@@ -1,0 +1,193 @@
+//! `/v1/collections/{collection}/search`, `/search/batch` and `/recommend`: from a query in any language, or from examples, to
+//! hits. Their requests are in `request`, `reading` and `recommend`.
+
+mod checks;
+pub mod facets;
+mod reading;
+mod recommend;
+mod request;
+
+use std::time::Instant;
+
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::api::Api;
+use super::error::ApiError;
+use crate::domain::{Code, Facet, Hit, SearchAnswer, SearchStatistics};
+use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
+use crate::http::openapi::operations::{Example, examples};
+use crate::http::request::extract::{CollectionPath, JsonBody};
+use crate::http::response::streamed::Streamed;
+pub use recommend::{ExampleInputs, RecommendDocumentsRequest};
+pub use request::{
+    GroupBy, HitPart, MarginScoring, SearchBatchRequest, SearchDocumentsRequest, SearchMode, SearchWeights, WordMatching,
+};
+
+const SEARCH_ERRORS: &[Code] = &[
+    Code::UnknownLanguage,
+    Code::InvalidFilter,
+    Code::CollectionNotFound,
+    Code::DocumentNotFound,
+    Code::DocumentPending,
+    Code::NoModel,
+    Code::ModelMismatch,
+    Code::AnswerTooLarge,
+    Code::Overloaded,
+];
+
+/// The errors of each operation.
+pub const ERRORS: &[OperationErrors] = &[
+    ("search_documents", &[READ_ERRORS, BODY_ERRORS, SEARCH_ERRORS]),
+    ("search_batch", &[READ_ERRORS, BODY_ERRORS, SEARCH_ERRORS]),
+    ("recommend_documents", &[READ_ERRORS, BODY_ERRORS, SEARCH_ERRORS]),
+];
+
+/// Examples of their bodies.
+pub const EXAMPLES: &[Example] = examples![
+    "search_documents.request",
+    "search_documents.200",
+    "search_batch.request",
+    "search_batch.200",
+    "recommend_documents.request",
+    "recommend_documents.200"
+];
+
+/// The result of a search.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SearchResult {
+    /// Hits, best first; each document at most once.
+    pub hits: Vec<Hit>,
+    /// The counts that `facets` asks for, in its order; omitted if it asks for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub facets: Option<Vec<Facet>>,
+    /// Whether a query was longer than the model reads, or had more words than are searched for (200), so that
+    /// its end was ignored.
+    pub query_truncated: bool,
+    /// True while the collection's index is still catching up after a start of the server: documents that were added shortly
+    /// before it stopped may be missing. Omitted otherwise.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pub incomplete: bool,
+    /// Statistics of the search; omitted unless `explain` asks for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub explanation: Option<SearchStatistics>,
+    /// Milliseconds from the parsed request to the response; for a search in a batch, of its own steps.
+    #[schema(minimum = 0)]
+    pub took_ms: f64,
+}
+
+/// The results of a batch of searches.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SearchBatchResult {
+    /// One result per search, in order.
+    pub results: Vec<SearchResult>,
+    /// Milliseconds from the parsed request to the response.
+    #[schema(minimum = 0)]
+    pub took_ms: f64,
+}
+
+/// Search documents
+///
+/// Finds the documents whose passages are nearest in meaning to the query, in whatever language, or that share words
+/// with it, or both.
+#[utoipa::path(
+    post, path = "/v1/collections/{collection}/search", tag = "search",
+    params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
+    request_body(content = SearchDocumentsRequest, description = "What to search for, and which hits to return."),
+    responses((status = 200, description = "The hits, best first.", body = SearchResult)),
+)]
+pub async fn search_documents(
+    State(api): State<Api>,
+    CollectionPath(collection): CollectionPath,
+    JsonBody(body): JsonBody<SearchDocumentsRequest>,
+) -> Result<Streamed<Hit>, ApiError> {
+    let started = Instant::now();
+    let explain = body.explain.unwrap_or_default();
+    let collection = api.service.collection(&collection)?;
+    let request = checks::check(body, &collection.row(), api.service.limits())?;
+    let answer = collection.search(request).await?;
+    let (result, hits) = result(answer, explain);
+    Ok(Streamed::within(&SearchResult { took_ms: since(started), ..result }, hits))
+}
+
+/// Search several times
+///
+/// Runs several searches of one collection and returns their results in order. Their queries are embedded together, which is
+/// faster than one request each. If a search is invalid, the whole batch is refused, with its place in the error.
+#[utoipa::path(
+    post, path = "/v1/collections/{collection}/search/batch", tag = "search",
+    params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
+    request_body(content = SearchBatchRequest, description = "The searches."),
+    responses((status = 200, description = "One result per search, in order.", body = SearchBatchResult)),
+)]
+pub async fn search_batch(
+    State(api): State<Api>,
+    CollectionPath(collection): CollectionPath,
+    JsonBody(body): JsonBody<SearchBatchRequest>,
+) -> Result<Streamed<Hit>, ApiError> {
+    let started = Instant::now();
+    let explain: Vec<bool> = body.searches.iter().map(|search| search.explain.unwrap_or_default()).collect();
+    let collection = api.service.collection(&collection)?;
+    let requests = checks::check_batch(body, &collection.row(), api.service.limits())?;
+    let answers = collection.search_batch(requests).await?;
+    let frame = SearchBatchResult { results: Vec::new(), took_ms: since(started) };
+    let results = answers.into_iter().zip(explain).map(|(answer, explain)| {
+        let (result, hits) = result(answer, explain);
+        Streamed::within(&result, hits)
+    });
+    Ok(Streamed::nested(&frame, results))
+}
+
+/// Recommend documents
+///
+/// Finds the documents that are like the positive examples and unlike the negative ones: those nearest to the mean of the
+/// positive examples minus the mean of the negative ones. A document counts as the mean of its passages. The documents given
+/// as examples are never hits. Under the metric l2, and with negative examples, hits are nearest to the point that lies as far
+/// beyond the mean of the positive examples as that is from the mean of the negative ones.
+#[utoipa::path(
+    post, path = "/v1/collections/{collection}/recommend", tag = "search",
+    params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
+    request_body(content = RecommendDocumentsRequest, description = "The examples, and which hits to return."),
+    responses((status = 200, description = "The hits, best first.", body = SearchResult)),
+)]
+pub async fn recommend_documents(
+    State(api): State<Api>,
+    CollectionPath(collection): CollectionPath,
+    JsonBody(body): JsonBody<RecommendDocumentsRequest>,
+) -> Result<Streamed<Hit>, ApiError> {
+    let started = Instant::now();
+    let explain = body.explain.unwrap_or_default();
+    let collection = api.service.collection(&collection)?;
+    let request = recommend::check_examples(body, &collection.row(), api.service.limits())?;
+    let answer = collection.search(request).await?;
+    let (result, hits) = result(answer, explain);
+    Ok(Streamed::within(&SearchResult { took_ms: since(started), ..result }, hits))
+}
+
+/// The result with these hits instead of its own.
+fn result(answer: SearchAnswer, explain: bool) -> (SearchResult, impl Iterator<Item = Hit>) {
+    let SearchAnswer { hits, facets, query_truncated, complete, statistics } = answer;
+    let took_ms = rounded(statistics.embedding_ms + statistics.index_ms + statistics.rows_ms);
+    let explanation = explain.then(|| SearchStatistics {
+        embedding_ms: rounded(statistics.embedding_ms),
+        index_ms: rounded(statistics.index_ms),
+        rows_ms: rounded(statistics.rows_ms),
+        ..statistics
+    });
+    let hits = hits.into_iter().map(move |hit| Hit { explanation: hit.explanation.filter(|_| explain), ..hit });
+    let facets = (!facets.is_empty()).then_some(facets);
+    (SearchResult { hits: Vec::new(), facets, query_truncated, incomplete: !complete, explanation, took_ms }, hits)
+}
+
+fn since(started: Instant) -> f64 {
+    rounded(started.elapsed().as_secs_f64() * 1e3)
+}
+
+/// Milliseconds, to the microsecond.
+fn rounded(milliseconds: f64) -> f64 {
+    (milliseconds * 1e3).round() / 1e3
+}

@@ -1,0 +1,52 @@
+//! Classifiers that come from another server's catalog: whether they can answer here, before anybody asks them.
+
+use super::ClassifierError;
+use super::definition::{damaged, read_definition, read_report};
+use super::trained::{Model, Trained};
+use crate::domain::{ClassifierName, ModelInfo};
+use crate::service::error::Error;
+use crate::service::snapshots::archive::invalid;
+use crate::service::state::State;
+use crate::store::{Catalog, TrainingProgress};
+
+/// Classifiers in one data directory.
+const CLASSIFIERS_MAX: usize = 1_000;
+
+/// Checks that the catalog of an archive has a classifier of this name that has learned, and that all of it fits together. One
+/// of another model than `loaded` is not asked before that is loaded, but it must be whole, too.
+pub(crate) fn check_carried(catalog: &Catalog, name: &ClassifierName, loaded: &ModelInfo) -> Result<(), Error> {
+    let row = catalog.classifier(name)?.filter(|row| row.progress == TrainingProgress::Ready);
+    let row = row.ok_or_else(|| invalid(format!("does not contain the trained classifier {name}, which its manifest names")))?;
+    let dimension = row.dimension;
+    let of_model = row.model_fingerprint != loaded.fingerprint || dimension == loaded.dimension;
+    let check = || {
+        let definition = read_definition(&row.definition)?;
+        let report = row.report.as_ref().map(read_report).transpose()?.ok_or_else(|| damaged("it has no report"))?;
+        let whole = catalog.whole_classifier(&row.id)?.ok_or_else(|| damaged("it has no trained state"))?;
+        let key = (row.id.clone(), row.version, row.name.clone());
+        let trained = Trained::assemble(key, definition, report, whole.weights, whole.texts)?;
+        let of_texts = trained.texts.iter().all(|text| text.embedding.as_slice().len() == dimension);
+        let of_weights = match &trained.model {
+            Model::Mlp(mlp) => mlp.dimension() == dimension,
+            Model::Knn(_) | Model::Prototype(_) => true,
+        };
+        match of_model && of_texts && of_weights {
+            true => Ok(()),
+            false => Err(Error::from(damaged("its parts have different dimensions"))),
+        }
+    };
+    check().map_err(|error| match error {
+        Error::Classifier(error) => invalid(format!("contains a classifier {name} that cannot be used: {error}")),
+        other => other,
+    })
+}
+
+impl State {
+    /// Refuses more classifiers than there may be. Blocks.
+    pub(crate) fn check_classifier_room(&self, new: usize) -> Result<(), Error> {
+        if self.catalog.classifier_count()?.saturating_add(new) > CLASSIFIERS_MAX {
+            return Err(ClassifierError::TooMany { limit: CLASSIFIERS_MAX }.into());
+        }
+        Ok(())
+    }
+}

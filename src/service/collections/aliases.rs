@@ -1,0 +1,95 @@
+//! Other names of collections. An alias stands wherever a collection's name can, except where the collection is deleted.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use crate::domain::{Alias, CollectionName, Page};
+use crate::service::blocking::blocking;
+use crate::service::error::Error;
+use crate::service::state::{Service, State};
+use crate::store::StoreError;
+
+impl Service {
+    /// Lists aliases by name; also says which is the last of the page, when there is a next one.
+    pub async fn list_aliases(&self, page: Page<CollectionName>) -> Result<(Vec<Alias>, Option<CollectionName>), Error> {
+        let aliases = self.state.aliases.read();
+        let after = page.after.map_or(Bound::Unbounded, Bound::Excluded);
+        let alias =
+            |(name, collection): (&CollectionName, &CollectionName)| Alias { name: name.clone(), collection: collection.clone() };
+        let mut found: Vec<Alias> =
+            aliases.range((after, Bound::Unbounded)).take(page.limit.saturating_add(1)).map(alias).collect();
+        let more = found.len() > page.limit;
+        found.truncate(page.limit);
+        let next = found.last().filter(|_| more).map(|alias| alias.name.clone());
+        Ok((found, next))
+    }
+
+    /// Makes a name an alias of a collection. When it was one of another collection, it changes from one to the other at once:
+    /// every request finds one or the other.
+    pub async fn set_alias(&self, alias: Alias) -> Result<Alias, Error> {
+        self.change_names(move |state| state.set_alias(alias)).await
+    }
+
+    /// Removes an alias; its collection stays.
+    pub async fn delete_alias(&self, name: &CollectionName) -> Result<(), Error> {
+        let name = name.clone();
+        let delete = move |state: &State| {
+            if !state.catalog.delete_alias(&name)? {
+                return Err(Error::AliasNotFound { name });
+            }
+            state.aliases.write().remove(&name);
+            Ok(())
+        };
+        self.change_names(delete).await
+    }
+
+    /// Runs a change of names while no other runs.
+    async fn change_names<T: Send + 'static>(
+        &self,
+        change: impl FnOnce(&State) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        self.check_running()?;
+        let naming = Arc::clone(&self.state.naming).lock_owned().await;
+        let state = Arc::clone(&self.state);
+        blocking(move || {
+            let _naming = naming;
+            change(&state)
+        })
+        .await
+    }
+}
+
+impl State {
+    /// The collection's own name, when `name` is an alias.
+    pub(crate) fn own_name(&self, name: &CollectionName) -> Option<CollectionName> {
+        self.aliases.read().get(name).cloned()
+    }
+
+    /// Forgets the aliases of a collection that is gone.
+    pub(crate) fn forget_aliases_of(&self, collection: &CollectionName) {
+        self.aliases.write().retain(|_, own| own != collection);
+    }
+
+    fn set_alias(&self, alias: Alias) -> Result<Alias, Error> {
+        let id = {
+            let open = self.open.read();
+            let broken = self.broken.read();
+            let row = open.get(&alias.collection).map(|collection| &collection.row);
+            let row = row.or_else(|| broken.get(&alias.collection).map(|broken| &broken.row));
+            row.map(|row| row.id.clone()).ok_or_else(|| Error::CollectionNotFound { name: alias.collection.clone() })?
+        };
+        {
+            let aliases = self.aliases.read();
+            let limit = self.limits.collections_max;
+            if aliases.len() >= limit && !aliases.contains_key(&alias.name) {
+                return Err(Error::TooManyAliases { limit });
+            }
+        }
+        self.catalog.set_alias(&alias.name, &id).map_err(|error| match error {
+            StoreError::CollectionExists { name } => Error::CollectionExists { name },
+            other => other.into(),
+        })?;
+        self.aliases.write().insert(alias.name.clone(), alias.collection.clone());
+        Ok(alias)
+    }
+}

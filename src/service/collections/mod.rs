@@ -1,0 +1,386 @@
+//! Creating, listing and deleting collections.
+
+pub mod aliases;
+pub mod projections;
+pub(super) mod reembedding;
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::blocking::blocking;
+use super::error::Error;
+use super::folders::{COLLECTIONS_DIR, sync_dir};
+use super::handle::CollectionHandle;
+use super::state::{BrokenCollection, Found, Service, State};
+use crate::domain::{
+    Caller, Collection, CollectionChange, CollectionCounts, CollectionId, CollectionModel, CollectionName, CollectionView,
+    IndexState, MetadataPath, NewCollection, NewSource, Page, PassageBounds, RequestKey,
+};
+use crate::embed::passage_terms;
+use crate::index::{self, Index};
+use crate::service::folders::orphaned;
+use crate::service::open_collection::worker::Worker;
+use crate::service::open_collection::{Applied, OpenCollection};
+use crate::store::{DocumentStore, StoreError, StoreOptions, system_clock as now_ms};
+
+/// Connections that read one collection at once.
+const READERS_MAX: usize = 4;
+
+impl Service {
+    /// Creates a collection.
+    ///
+    /// Folder and database come first, then the catalog's row: a crash in between leaves a folder without a row, which the
+    /// next start removes.
+    pub async fn create_collection(&self, new: NewCollection) -> Result<CollectionView, Error> {
+        self.create_collection_once(new, None).await
+    }
+
+    /// As `create_collection`, unless the request created a collection before: then it gives that collection, as it is now.
+    pub async fn create_collection_once(&self, new: NewCollection, request: Option<RequestKey>) -> Result<CollectionView, Error> {
+        self.check_running()?;
+        let NewCollection {
+            name,
+            description,
+            source,
+            metric,
+            quantization,
+            hnsw,
+            passages,
+            default_languages,
+            metadata_indexes,
+        } = new;
+        let (model, dimension) = self.source(source)?;
+        let whole = PassageBounds::adjacent(self.model().tokens_max);
+        let passages = model.is_some().then(|| passages.unwrap_or(whole));
+        let row = Collection {
+            id: CollectionId(Uuid::now_v7().to_string()),
+            name,
+            description,
+            model,
+            dimension,
+            metric,
+            quantization,
+            hnsw,
+            passages,
+            default_languages,
+            created_at_ms: now_ms(),
+        };
+        let naming = Arc::clone(&self.state.naming).lock_owned().await;
+        let state = Arc::clone(&self.state);
+        blocking(move || {
+            let _naming = naming;
+            if let Some(before) = request.as_ref().map(|request| state.created_before(request)).transpose()?.flatten() {
+                return Ok(before);
+            }
+            let created = state.create(row, metadata_indexes, request.as_ref())?;
+            view(&created)
+        })
+        .await
+    }
+
+    /// Lists the collections that the caller may touch, by name; also says which is the last of the page, when there is a next
+    /// one.
+    pub async fn list_collections(
+        &self,
+        page: Page<CollectionName>,
+        caller: &Caller,
+    ) -> Result<(Vec<CollectionView>, Option<CollectionName>), Error> {
+        let after = page.after.map_or(Bound::Unbounded, Bound::Excluded);
+        let size = page.limit.saturating_add(1);
+        let mut found: BTreeMap<CollectionName, Found<CollectionView>> = {
+            let open = self.state.open.read();
+            let rest = open.range((after.clone(), Bound::Unbounded)).filter(|(name, _)| caller.reaches(name));
+            rest.take(size).map(|(name, collection)| (name.clone(), Found::Open(Arc::clone(collection)))).collect()
+        };
+        {
+            let broken = self.state.broken.read();
+            let rest = broken.range((after, Bound::Unbounded)).filter(|(name, _)| caller.reaches(name));
+            found.extend(rest.take(size).map(|(name, collection)| (name.clone(), Found::Broken(collection.view()))));
+        }
+        let more = found.len() > page.limit;
+        let next = if more { found.keys().take(page.limit).next_back().cloned() } else { None };
+        let views = blocking(move || {
+            let mut views = Vec::with_capacity(found.len().min(page.limit));
+            for listed in found.into_values().take(page.limit) {
+                match listed {
+                    Found::Broken(view) => views.push(view),
+                    Found::Open(collection) => match view(&collection) {
+                        Ok(view) => views.push(view),
+                        Err(_) if collection.is_deleted() => (),
+                        Err(error) => return Err(error),
+                    },
+                }
+            }
+            Ok(views)
+        });
+        Ok((views.await?, next))
+    }
+
+    /// Reads a collection.
+    pub async fn get_collection(&self, name: &CollectionName) -> Result<CollectionView, Error> {
+        match self.state.find(name, BrokenCollection::view)? {
+            Found::Open(collection) => collection.run(|collection| view(collection)).await,
+            Found::Broken(view) => Ok(view),
+        }
+    }
+
+    /// The model and the dimension of a new collection.
+    fn source(&self, source: NewSource) -> Result<(Option<CollectionModel>, usize), Error> {
+        let loaded = self.model();
+        match source {
+            NewSource::OwnVectors(dimension) => Ok((None, dimension)),
+            NewSource::Model(Some(asked)) if asked != loaded.name => {
+                Err(Error::UnknownModel { asked, loaded: loaded.name.clone() })
+            }
+            NewSource::Model(_) => {
+                let model = CollectionModel { name: loaded.name.clone(), fingerprint: loaded.fingerprint.clone() };
+                Ok((Some(model), loaded.dimension))
+            }
+        }
+    }
+
+    /// Deletes a collection and everything in it.
+    ///
+    /// The catalog's row goes first: a crash after that leaves a folder without a row, which the next start removes.
+    pub async fn delete_collection(&self, name: &CollectionName) -> Result<(), Error> {
+        self.check_running()?;
+        let naming = Arc::clone(&self.state.naming).lock_owned().await;
+        let state = Arc::clone(&self.state);
+        let name = name.clone();
+        blocking(move || {
+            let _naming = naming;
+            state.delete(&name)
+        })
+        .await
+    }
+}
+
+impl CollectionHandle {
+    /// Changes what may change, and gives the collection as it is then. When this is answered, the change is durable. Making an
+    /// index of a large collection takes a while, in which its other writes wait.
+    pub async fn change(&self, change: CollectionChange) -> Result<CollectionView, Error> {
+        self.service.check_running()?;
+        if let Some(paths) = change.metadata_indexes.clone() {
+            let (collection, bounds) = self.enter_write().await?;
+            let declare = move |collection: &Arc<OpenCollection>| {
+                let _bounds = bounds;
+                Ok(collection.store.set_metadata_indexes(paths)?)
+            };
+            collection.run(declare).await?;
+        }
+        let state = Arc::clone(&self.service.state);
+        let naming = Arc::clone(&state.naming).lock_owned().await;
+        let change = move |collection: &Arc<OpenCollection>| {
+            let _naming = naming;
+            let mut row = collection.current();
+            row.change(change);
+            if !state.catalog.update(&row)? {
+                return Err(Error::CollectionNotFound { name: row.name });
+            }
+            collection.set_current(row);
+            view(collection)
+        };
+        // Another one may have its place by now.
+        self.open().run(change).await
+    }
+}
+
+impl State {
+    /// Where the folders of the collections lie.
+    pub(crate) fn collections_dir(&self) -> std::path::PathBuf {
+        self.data_dir.join(COLLECTIONS_DIR)
+    }
+
+    /// The collection that a request created before.
+    fn created_before(&self, request: &RequestKey) -> Result<Option<CollectionView>, Error> {
+        let Some(id) = self.catalog.created_before(request, now_ms())? else { return Ok(None) };
+        if let Some(collection) = self.collection_by_id(&id) {
+            return view(&collection).map(Some);
+        }
+        let broken = self.broken.read();
+        let found = broken.values().find(|broken| broken.row.id.0 == id).map(BrokenCollection::view);
+        found.map(Some).ok_or_else(|| Error::CreatedAndGone { key: request.key().to_owned() })
+    }
+
+    fn create(
+        &self,
+        row: Collection,
+        metadata_indexes: Vec<MetadataPath>,
+        request: Option<&RequestKey>,
+    ) -> Result<Arc<OpenCollection>, Error> {
+        if let Some(collection) = self.own_name(&row.name) {
+            return Err(Error::AliasExists { name: row.name, collection });
+        }
+        {
+            let open = self.open.read();
+            let broken = self.broken.read();
+            if open.contains_key(&row.name) || broken.contains_key(&row.name) {
+                return Err(Error::CollectionExists { name: row.name });
+            }
+            let limit = self.limits.collections_max;
+            if open.len() + broken.len() >= limit {
+                return Err(Error::TooManyCollections { limit });
+            }
+        }
+        let folder = self.collections_dir().join(&row.id.0);
+        let created = self.create_in(row, &folder, metadata_indexes, request);
+        if created.is_err() {
+            // The next start removes it, should this fail.
+            let _ = std::fs::remove_dir_all(&folder);
+        }
+        created
+    }
+
+    fn create_in(
+        &self,
+        row: Collection,
+        folder: &Path,
+        metadata_indexes: Vec<MetadataPath>,
+        request: Option<&RequestKey>,
+    ) -> Result<Arc<OpenCollection>, Error> {
+        let access = |source| Error::Folder { path: folder.to_owned(), source };
+        std::fs::create_dir(folder).map_err(access)?;
+        let collection = Arc::new(self.make_collection(row, folder)?);
+        if !metadata_indexes.is_empty() {
+            collection.store.set_metadata_indexes(metadata_indexes)?;
+        }
+        sync_dir(folder).and_then(|()| sync_dir(&self.collections_dir())).map_err(access)?;
+        collection.install(Index::create(&collection.index_parameters())?, Applied::default());
+        collection.catch_up()?;
+        let row = &collection.row;
+        if let Err(error) = self.catalog.create_once(row, request) {
+            let _ = collection.store.close();
+            return Err(match error {
+                StoreError::CollectionExists { .. } => Error::CollectionExists { name: row.name.clone() },
+                other => other.into(),
+            });
+        }
+        self.open.write().insert(row.name.clone(), Arc::clone(&collection));
+        self.start_worker(&collection);
+        tracing::info!(collection = %row.name, id = %row.id, "collection created");
+        Ok(collection)
+    }
+
+    fn delete(&self, name: &CollectionName) -> Result<(), Error> {
+        if let Some(collection) = self.own_name(name) {
+            return Err(Error::AliasExists { name: name.clone(), collection });
+        }
+        if self.delete_broken(name)? {
+            return Ok(());
+        }
+        let not_found = || Error::CollectionNotFound { name: name.clone() };
+        let collection = {
+            let open = self.open.read();
+            Arc::clone(open.get(name).ok_or_else(not_found)?)
+        };
+        orphaned::removing_on_error(std::slice::from_ref(&collection.folder), || Ok(self.catalog.delete(name)?))?;
+        self.open.write().remove(name);
+        self.forget_aliases_of(name);
+        tracing::info!(collection = %name, id = %collection.row.id, "collection deleted");
+        if let Err(error) = collection.destroy() {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(collection = %name, error, "cannot remove a deleted collection's folder; the next start tries again");
+        }
+        Ok(())
+    }
+
+    /// Deletes a collection whose database cannot be opened. Says whether it was one.
+    fn delete_broken(&self, name: &CollectionName) -> Result<bool, Error> {
+        let found = self.broken.read().get(name).map(|broken| broken.row.clone());
+        let Some(row) = found else { return Ok(false) };
+        orphaned::removing_on_error(&[self.collections_dir().join(&row.id.0)], || Ok(self.catalog.delete(name)?))?;
+        self.broken.write().remove(name);
+        self.forget_aliases_of(name);
+        tracing::info!(collection = %name, id = %row.id, "deleted a damaged collection");
+        self.remove_broken_folder(&row);
+        Ok(true)
+    }
+
+    /// Removes the folder of a collection that could not be opened and is no more in the catalog.
+    pub(crate) fn remove_broken_folder(&self, row: &Collection) {
+        let folder = self.collections_dir().join(&row.id.0);
+        if let Err(error) = orphaned::remove(&folder) {
+            let (folder, error) = (folder.display(), &error as &dyn std::error::Error);
+            tracing::warn!(%folder, error, "cannot remove a deleted collection's folder; the next start tries again");
+        }
+    }
+
+    /// Opens the database of a collection that was made before; its index is still to be recovered. A saved index that reaches
+    /// further than the database shows that this lost changes; both stay as they are then.
+    pub(crate) fn open_collection(&self, row: Collection, folder: &Path) -> Result<OpenCollection, Error> {
+        let store = DocumentStore::open_existing(folder, &self.store_options(), index::saved_sequence(folder))?;
+        self.opened(row, folder, store)
+    }
+
+    /// Makes the database of a new collection in its empty folder.
+    pub(crate) fn make_collection(&self, row: Collection, folder: &Path) -> Result<OpenCollection, Error> {
+        let store = DocumentStore::open(folder, &self.store_options())?;
+        self.opened(row, folder, store)
+    }
+
+    fn store_options(&self) -> StoreOptions {
+        let write_queue_max = self.limits.write_queue_max;
+        let places = Some(Arc::clone(&self.open_databases));
+        StoreOptions { power_safe: self.power_safe, write_queue_max, readers_max: READERS_MAX, terms_of: passage_terms, places }
+    }
+
+    fn opened(&self, mut row: Collection, folder: &Path, store: DocumentStore) -> Result<OpenCollection, Error> {
+        let loaded = self.embedder.model();
+        if row.model.as_ref().is_some_and(|own| own.fingerprint == loaded.fingerprint) {
+            row.passages.get_or_insert(PassageBounds::adjacent(loaded.tokens_max));
+        }
+        let collection = OpenCollection::new(row, folder.to_owned(), store, &self.limits)?;
+        if let Some(lost) = collection.embedded.store.lost_log() {
+            collection.note_damage(lost);
+        }
+        Ok(collection)
+    }
+
+    /// Starts the background worker, unless the loaded model is another than the collection's: then nothing may be embedded.
+    pub(crate) fn start_worker(&self, collection: &Arc<OpenCollection>) {
+        if let Err(error) = collection.check_model(self.embedder.model()) {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(collection = %collection.row.name, error, "the collection can only be read, and not searched by meaning");
+            return;
+        }
+        let (embedder, turns) = (self.embedder.clone(), Arc::clone(&self.background_turns));
+        let worker = Worker { collection: Arc::clone(collection), embedder, turns };
+        *collection.worker.lock() = Some(self.runtime.spawn(worker.run()));
+    }
+}
+
+/// A collection with what it holds. Blocks.
+fn view(collection: &OpenCollection) -> Result<CollectionView, Error> {
+    let mut counts = match collection.store.counts() {
+        Err(error) if error.is_damage() => {
+            collection.note_damage(&error);
+            CollectionCounts::default()
+        }
+        counts => counts?,
+    };
+    counts.disk_bytes += index_bytes(&collection.folder);
+    Ok(CollectionView {
+        collection: collection.current(),
+        counts,
+        index_state: if collection.store.ready().is_ok() { IndexState::Ready } else { IndexState::Recovering },
+        metadata_indexes: collection.store.metadata_indexes(),
+        damage: collection.damage.all(),
+    })
+}
+
+/// Bytes of the saved index. A file that comes or goes meanwhile counts as none.
+pub(crate) fn index_bytes(folder: &Path) -> u64 {
+    let files = index_files(folder).unwrap_or_default();
+    files.iter().filter_map(|file| file.metadata().ok()).map(|metadata| metadata.len()).sum()
+}
+
+/// The files of the saved index.
+fn index_files(folder: &Path) -> std::io::Result<Vec<std::fs::DirEntry>> {
+    let mut files = std::fs::read_dir(folder)?.collect::<Result<Vec<_>, _>>()?;
+    files.retain(|file| file.file_name().as_encoded_bytes().starts_with(b"index."));
+    Ok(files)
+}

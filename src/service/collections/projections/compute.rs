@@ -1,0 +1,337 @@
+//! Projections: the documents of a collection as points on a plane, computed by `crate::projection` of what is stored and embedded
+//! when the job runs, and kept in the collection's folder.
+//!
+//! Each document stands for the mean of its passages' embeddings. Of more documents than points, those are drawn whose ids have the
+//! least hashes, so that a later projection shows the same ones. A restart of the server begins anew. When the collection is
+//! embedded anew or replaced meanwhile, the job begins anew with the one that has its name then.
+
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+
+use crate::domain::{
+    CollectionName, Embedding, Job, JobId, JobUnit, Metadata, ProjectionCenter, ProjectionRequest, RequestKey, Scope,
+};
+use crate::mining::{BLOCK_SENTENCES, NeighborLists};
+use crate::projection::{FuzzyGraph, Layout, Neighborhood, Point, Vectors, bytes_needed, epochs, principal_plane};
+use crate::service::blocking::blocking;
+use crate::service::collections::projections::ProjectionError;
+use crate::service::collections::projections::file::{Origin, ProjectionFile};
+use crate::service::error::Error;
+use crate::service::jobs::kind::Named as _;
+use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobReach, NewJob, new_job_id, stored};
+use crate::service::mining::parallelism::{in_parallel, parallelism};
+use crate::service::mining::{MineError, memory};
+use crate::service::open_collection::OpenCollection;
+use crate::service::state::{Service, State};
+use crate::service::upload_receiver::check_room;
+use crate::store::{DocumentKey, system_clock as now_ms};
+
+/// Documents that a projection needs.
+const DOCUMENTS_MIN: usize = 10;
+/// Documents whose embeddings are read at a time.
+const DOCUMENTS_PER_READ: usize = 256;
+/// Ids that are read at a time.
+const IDS_PER_READ: usize = 4_096;
+/// Blocks of every core that are compared between two looks at whether to stop.
+const BLOCKS_PER_CORE: usize = 4;
+/// Bytes in memory and on the disk of a point with its id, about.
+const POINT_BYTES: u64 = 128;
+
+/// Places the documents of a collection on a plane.
+pub(crate) struct ProjectJob;
+
+/// What the job tells from the beginning: how many documents it shows, and what that needs.
+#[derive(Debug, Serialize)]
+pub(crate) struct ProjectDetails {
+    center: ProjectionCenter,
+    documents: u64,
+    memory_bytes: u64,
+    disk_bytes: u64,
+}
+
+/// Documents with what they are compared by.
+struct Sample {
+    vectors: Vectors,
+    /// [documents]
+    ids: Vec<String>,
+    /// [documents] A number for each language, 0 for none.
+    languages: Vec<u32>,
+    origin: Origin,
+}
+
+/// How the job goes on, and what it tells.
+struct Steps<'a> {
+    context: &'a JobContext,
+    done: u64,
+    details: Metadata,
+}
+
+impl Service {
+    /// Accepts a job that projects a collection, unless a request of this key was accepted before: then it gives that job, as it is
+    /// now. Of one collection and center there is one such job at a time.
+    pub async fn create_projection(
+        &self,
+        name: &CollectionName,
+        request: ProjectionRequest,
+        key: Option<RequestKey>,
+    ) -> Result<Job, Error> {
+        self.check_running()?;
+        if let Some(job) = self.accepted_before(key.as_ref()).await? {
+            return Ok(job);
+        }
+        let place = self.job_place()?;
+        let collection = self.state.collection(name)?;
+        let ProjectionRequest { center, documents_max, neighbors } = request;
+        let documents = collection.run(|collection| {
+            check_enough(&collection.row.name, collection.store.embedded_keys(None, DOCUMENTS_MIN)?.len())?;
+            Ok(collection.store.counts()?.documents)
+        });
+        let documents = documents.await?.min(documents_max as u64);
+        let memory_bytes = memory_bytes(documents, &collection, neighbors);
+        memory::check_free(memory_bytes)?;
+        let disk_bytes = documents.saturating_mul(POINT_BYTES);
+        check_room(&self.state.data_dir, disk_bytes, self.limits().disk_reserve_bytes)?;
+        let new: NewJob<ProjectJob> = NewJob {
+            id: new_job_id()?,
+            collection: Some(collection.row.name.clone()),
+            request,
+            details: ProjectDetails { center, documents, memory_bytes, disk_bytes },
+            total: steps(documents),
+            unit: JobUnit::Steps,
+        };
+        // Nobody else accepts one for the same collection meanwhile.
+        let _naming = self.state.naming.lock().await;
+        if let Some(job) = self.accepted_before(key.as_ref()).await? {
+            return Ok(job);
+        }
+        let (state, own) = (Arc::clone(&self.state), collection.row.name.clone());
+        let running = blocking(move || state.projecting(&own, center)).await?;
+        if let Some(job) = running {
+            return Err(ProjectionError::AlreadyRunning { collection: collection.row.name.clone(), center, job }.into());
+        }
+        self.submit(place, new, key).await.map(|(job, _)| job)
+    }
+}
+
+impl State {
+    /// The unfinished job that projects a collection with this center. Blocks.
+    fn projecting(&self, name: &CollectionName, center: ProjectionCenter) -> Result<Option<JobId>, Error> {
+        let same = |job: &Job| {
+            let planned = || stored::read::<ProjectionRequest>(&job.id, &job.request).is_ok_and(|plan| plan.center == center);
+            job.kind == ProjectJob::TYPE && job.collection.as_ref() == Some(name) && planned()
+        };
+        Ok(self.catalog.unfinished_jobs()?.into_iter().find(same).map(|job| job.id))
+    }
+}
+
+impl JobKind for ProjectJob {
+    type Request = ProjectionRequest;
+    type Details = ProjectDetails;
+
+    fn access(_: &ProjectionRequest, collection: Option<&CollectionName>) -> JobAccess {
+        JobAccess { scope: Scope::Write, reach: JobReach::of(collection) }
+    }
+
+    async fn run(context: &JobContext, plan: ProjectionRequest) -> Result<(), JobError> {
+        let Some(name) = &context.live.collection else {
+            return Err(Error::JobState { id: context.live.id.clone(), problem: "it does not name a collection" }.into());
+        };
+        loop {
+            let collection = context.state()?.collection(name)?;
+            let projected = project(context, plan, &collection).await;
+            // Work that was told to stop fails; that is no failure of the job.
+            context.check()?;
+            // What was deleted meanwhile is not found any more.
+            if Arc::ptr_eq(&context.state()?.collection(name)?, &collection) {
+                return projected;
+            }
+        }
+    }
+}
+
+async fn project(context: &JobContext, plan: ProjectionRequest, collection: &Arc<OpenCollection>) -> Result<(), JobError> {
+    let mut steps = Steps { context, done: 0, details: context.live.progress().1 };
+    steps.begin("reading").await?;
+    let begun = Instant::now();
+    let (reading, of) = (context.clone(), Arc::clone(collection));
+    let sample = blocking(move || read(&reading, &of, plan).map_err(|error| of.tell_damage(error))).await?;
+    let Sample { mut vectors, ids, languages, origin } = sample;
+    let documents = ids.len();
+    memory::check_free(memory_bytes(documents as u64, collection, plan.neighbors)).map_err(Error::from)?;
+    steps.end("reading_ms", begun);
+    steps.details.insert("documents".to_owned(), documents.into());
+    steps.details.insert("sampled".to_owned(), origin.sampled.into());
+    steps.done = reads(documents as u64);
+
+    steps.begin("neighbors").await?;
+    let begun = Instant::now();
+    let comparing = context.clone();
+    let (plane, lists) = blocking(move || {
+        if plan.center == ProjectionCenter::Language {
+            vectors.center(&languages);
+        }
+        let plane = principal_plane(&vectors, || comparing.check().is_err()).map_err(MineError::from)?;
+        Ok((plane, neighbors(&comparing, vectors, plan.neighbors)?))
+    })
+    .await?;
+    steps.end("neighbors_ms", begun);
+    steps.done += blocks(documents as u64);
+
+    steps.begin("layout").await?;
+    let begun = Instant::now();
+    let (moving, of) = (context.clone(), Arc::clone(collection));
+    blocking(move || {
+        let points = points(&moving, &lists, &plane)?;
+        ProjectionFile::new(origin, now_ms(), ids, &points).write(&of.folder, plan.center)
+    })
+    .await?;
+    steps.end("layout_ms", begun);
+    let details = steps.details;
+    context.progress(context.live.progress().0.total, &details).await
+}
+
+/// Reads the documents that are to be shown, and their embeddings. Blocks.
+fn read(context: &JobContext, collection: &OpenCollection, plan: ProjectionRequest) -> Result<Sample, Error> {
+    let (store, row) = (&collection.store, &collection.row);
+    // First: what changes from now on makes the projection stale.
+    let sequence = store.sequence()?.0;
+    let collection_documents = store.counts()?.documents;
+    let (keys, sampled) = drawn(context, collection, plan.documents_max)?;
+    context.measure(0, steps(keys.len() as u64));
+    let mut vectors = Vectors::new(row.dimension);
+    let (mut ids, mut languages) = (Vec::with_capacity(keys.len()), Vec::with_capacity(keys.len()));
+    for (done, part) in (1..).zip(keys.chunks(DOCUMENTS_PER_READ)) {
+        go_on(context)?;
+        for document in collection.read_mending(|store| store.embeddings_by_document(part))? {
+            // Passages that cancel each other out have no direction.
+            let Some(mean) = mean(&document.embeddings) else { continue };
+            vectors.push(mean.as_slice());
+            ids.push(document.id.as_str().to_owned());
+            languages.push(document.language.map_or(0, |language| language.index() as u32 + 1));
+        }
+        context.set_done(done);
+    }
+    if vectors.is_empty() {
+        check_enough(&row.name, 0)?;
+    }
+    let origin = Origin {
+        database: collection.identity.clone(),
+        sequence,
+        model: row.model.as_ref().map(|model| model.name.clone()),
+        collection_documents,
+        sampled,
+    };
+    Ok(Sample { vectors, ids, languages, origin })
+}
+
+/// Draws at most `most` of the documents with embeddings, and says whether there are more; in the order of their keys.
+fn drawn(context: &JobContext, collection: &OpenCollection, most: usize) -> Result<(Vec<DocumentKey>, bool), Error> {
+    let mut least: BinaryHeap<(u64, DocumentKey)> = BinaryHeap::with_capacity(most.saturating_add(1).min(IDS_PER_READ));
+    let (mut after, mut found) = (None, 0_usize);
+    loop {
+        go_on(context)?;
+        let page = collection.store.embedded_keys(after, IDS_PER_READ)?;
+        let Some((last, _)) = page.last() else { break };
+        after = Some(*last);
+        found += page.len();
+        for (key, id) in page {
+            least.push((hash(id.as_str()), key));
+            if least.len() > most {
+                least.pop();
+            }
+        }
+    }
+    check_enough(&collection.row.name, found)?;
+    let mut keys: Vec<DocumentKey> = least.into_iter().map(|(_, key)| key).collect();
+    keys.sort_unstable();
+    Ok((keys, found > most))
+}
+
+/// The neighbors of each vector. Blocks.
+fn neighbors(context: &JobContext, vectors: Vectors, neighbors: usize) -> Result<NeighborLists, Error> {
+    let neighborhood = Neighborhood::new(vectors, neighbors).map_err(MineError::from)?;
+    let (parts, before) = (neighborhood.parts(), context.live.progress().0.done);
+    let mut found = Vec::with_capacity(parts);
+    for begin in (0..parts).step_by(BLOCKS_PER_CORE * parallelism()) {
+        go_on(context)?;
+        let range = begin..parts.min(begin + BLOCKS_PER_CORE * parallelism());
+        found.extend(in_parallel(range, 1, |part| Ok(neighborhood.compare(part.start).map_err(MineError::from)?))?);
+        context.set_done(before + found.len() as u64);
+    }
+    Ok(neighborhood.lists(found).map_err(MineError::from)?)
+}
+
+/// Places points by their neighbors, from their places on the plane on. Blocks.
+fn points(context: &JobContext, lists: &NeighborLists, plane: &[Point]) -> Result<Vec<Point>, Error> {
+    let before = context.live.progress().0.done;
+    let mut layout = Layout::new(FuzzyGraph::of(lists), plane);
+    for done in 1.. {
+        go_on(context)?;
+        let more = layout.step();
+        context.set_done(before + done);
+        if !more {
+            break;
+        }
+    }
+    Ok(layout.into_points())
+}
+
+impl Steps<'_> {
+    /// Says what is done from now on.
+    async fn begin(&mut self, phase: &str) -> Result<(), JobError> {
+        self.context.check()?;
+        self.details.insert("phase".to_owned(), phase.into());
+        self.context.progress(self.done, &self.details).await
+    }
+
+    /// Says how long that took.
+    fn end(&mut self, name: &str, begun: Instant) {
+        self.details.remove("phase");
+        self.details.insert(name.to_owned(), u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX).into());
+    }
+}
+
+/// Ends work when the job is to stop.
+fn go_on(context: &JobContext) -> Result<(), Error> {
+    if context.check().is_err() { Err(Error::Stopping) } else { Ok(()) }
+}
+
+fn check_enough(collection: &CollectionName, got: usize) -> Result<(), Error> {
+    if got >= DOCUMENTS_MIN {
+        return Ok(());
+    }
+    Err(ProjectionError::TooFewDocuments { collection: collection.clone(), expected: DOCUMENTS_MIN, got }.into())
+}
+
+/// The direction of the sum of a document's passages.
+fn mean(passages: &[Embedding]) -> Option<Embedding> {
+    let unit = |embedding: &Embedding| Embedding::normalized(embedding.as_slice().to_vec());
+    Embedding::mean(&passages.iter().filter_map(unit).collect::<Vec<_>>())
+}
+
+/// The first eight bytes of the SHA-256 of an id.
+fn hash(id: &str) -> u64 {
+    Sha256::digest(id.as_bytes()).iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+fn memory_bytes(documents: u64, collection: &OpenCollection, neighbors: usize) -> u64 {
+    let needed = bytes_needed(documents, collection.row.dimension as u64, neighbors as u64);
+    needed.saturating_add(documents.saturating_mul(POINT_BYTES))
+}
+
+/// Steps of a job over so many documents: reads, blocks that are compared, epochs.
+fn steps(documents: u64) -> u64 {
+    reads(documents) + blocks(documents) + epochs(usize::try_from(documents).unwrap_or(usize::MAX)) as u64
+}
+
+fn reads(documents: u64) -> u64 {
+    documents.div_ceil(DOCUMENTS_PER_READ as u64)
+}
+
+fn blocks(documents: u64) -> u64 {
+    documents.div_ceil(BLOCK_SENTENCES as u64)
+}

@@ -1,0 +1,167 @@
+//! Reading projections: which there are, and their points with what these are colored by. `compute` computes
+//! them.
+
+pub(crate) mod compute;
+pub mod error;
+pub(crate) mod file;
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use serde_json::Value;
+
+use crate::domain::{DocumentId, Language, MetadataPath, Projection, ProjectionCenter, ProjectionSummary};
+use crate::service::error::Error;
+use crate::service::handle::CollectionHandle;
+use crate::service::limits::budget::AnswerBudget;
+use crate::service::open_collection::OpenCollection;
+pub use error::ProjectionError;
+use file::ProjectionFile;
+
+/// Values of a field that get a place of their own: as many colors as can be told apart.
+const VALUES_MAX: usize = 19;
+/// A longer value is nothing that many documents share.
+const VALUE_BYTES_MAX: usize = 256;
+/// Documents read at a time.
+const DOCUMENTS_PER_READ: usize = 1_024;
+/// Bytes of a point in the answer besides what its file has: the places of its language and of its value.
+const POINT_BYTES: u64 = 8;
+
+impl CollectionHandle {
+    /// Lists the collection's projections.
+    pub async fn list_projections(&self) -> Result<Vec<ProjectionSummary>, Error> {
+        let collection = self.open();
+        let listed = collection.run(|collection| {
+            let sequence = collection.store.sequence()?.0;
+            let mut found = Vec::new();
+            for center in ProjectionCenter::ALL {
+                let file = ProjectionFile::read(&collection.folder, center, &collection.identity)?;
+                found.extend(file.map(|file| summary(file, center, sequence)));
+            }
+            Ok(found)
+        });
+        listed.await
+    }
+
+    /// Reads a projection; with a `field` of the metadata, also which value each document has there.
+    pub async fn get_projection(&self, center: ProjectionCenter, field: Option<MetadataPath>) -> Result<Projection, Error> {
+        let budget = AnswerBudget::new(self.service.limits().answer_bytes_max);
+        let collection = self.open();
+        let read = collection.run(move |collection| {
+            spend(&budget, file::bytes(&collection.folder, center))?;
+            let Some(file) = ProjectionFile::read(&collection.folder, center, &collection.identity)? else {
+                return Err(ProjectionError::NotFound { collection: collection.row.name.clone(), center }.into());
+            };
+            spend(&budget, file.ids.len() as u64 * POINT_BYTES)?;
+            columns(collection, file, center, field.as_ref())
+        });
+        read.await
+    }
+}
+
+fn spend(budget: &AnswerBudget, bytes: u64) -> Result<(), Error> {
+    if budget.spend(bytes) {
+        return Ok(());
+    }
+    let too_large = || {
+        let advice = "compute the projection again with fewer documents (max_documents)";
+        Error::AnswerTooLarge { bytes: budget.spent(), limit: budget.limit(), advice }
+    };
+    Err(budget.refusal().unwrap_or_else(too_large))
+}
+
+fn summary(file: ProjectionFile, center: ProjectionCenter, sequence: u64) -> ProjectionSummary {
+    ProjectionSummary {
+        center,
+        documents: file.ids.len() as u64,
+        sampled: file.sampled,
+        collection_documents: file.collection_documents,
+        created_at_ms: file.created_at_ms,
+        model: file.model,
+        stale: file.sequence != sequence,
+    }
+}
+
+/// Adds to the points what their documents are like now. Those whose documents are gone are left out.
+fn columns(
+    collection: &OpenCollection,
+    file: ProjectionFile,
+    center: ProjectionCenter,
+    field: Option<&MetadataPath>,
+) -> Result<Projection, Error> {
+    let stale = file.sequence != collection.store.sequence()?.0;
+    let (mut ids, mut x, mut y) = (Vec::with_capacity(file.ids.len()), Vec::new(), Vec::new());
+    let (mut languages, mut values): (Vec<Option<Language>>, Vec<Option<String>>) = (Vec::new(), Vec::new());
+    let mut points = file.ids.into_iter().zip(file.x.into_iter().zip(file.y));
+    loop {
+        let part: Vec<(String, (f32, f32))> = points.by_ref().take(DOCUMENTS_PER_READ).collect();
+        if part.is_empty() {
+            break;
+        }
+        let wanted = part.iter().map(|(id, _)| Ok(DocumentId::parse(id)?)).collect::<Result<Vec<_>, Error>>()?;
+        let traits = collection.store.traits_of(&wanted, field)?;
+        for ((id, point), traits) in part.into_iter().zip(traits) {
+            let Some(traits) = traits else { continue };
+            ids.push(id);
+            x.push(point.0);
+            y.push(point.1);
+            languages.push(traits.language);
+            values.push(traits.value.as_ref().and_then(text));
+        }
+    }
+    let (languages, language) = places(languages, Language::COUNT);
+    let valued = field.map(|_| places(values, VALUES_MAX));
+    let (values, value) = valued.unzip();
+    Ok(Projection { center, created_at_ms: file.created_at_ms, stale, ids, x, y, languages, language, values, value })
+}
+
+/// A value as text: that of a list is its first one.
+fn text(value: &Value) -> Option<String> {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        Value::Bool(truth) => truth.to_string(),
+        Value::Array(values) => return values.first().filter(|first| !first.is_array()).and_then(text),
+        Value::Null | Value::Object(_) => return None,
+    };
+    (text.len() <= VALUE_BYTES_MAX).then_some(text)
+}
+
+/// The most frequent values, at most `most`, and the place of each among them; -1 for others and for none. Of equally frequent ones
+/// the lesser comes first.
+fn places<T: Clone + Eq + Hash + Ord>(values: Vec<Option<T>>, most: usize) -> (Vec<T>, Vec<i32>) {
+    let mut counts: HashMap<&T, usize> = HashMap::new();
+    values.iter().flatten().for_each(|value| *counts.entry(value).or_default() += 1);
+    let mut frequent: Vec<(&T, usize)> = counts.into_iter().collect();
+    frequent.sort_unstable_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(other.0)));
+    frequent.truncate(most);
+    let numbers: HashMap<&T, i32> = (0..).zip(&frequent).map(|(number, (value, _))| (*value, number)).collect();
+    let places = values.iter().map(|value| value.as_ref().and_then(|value| numbers.get(value)).copied().unwrap_or(-1)).collect();
+    (frequent.iter().map(|(value, _)| (*value).clone()).collect(), places)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_most_frequent_values_get_a_place() {
+        let values = ["b", "a", "c", "", "b", "a"].map(|value| (!value.is_empty()).then_some(value));
+        assert_eq!(places(values.to_vec(), 2), (vec!["a", "b"], vec![1, 0, -1, -1, 1, 0]));
+        assert_eq!(places::<u8>(vec![None], 3), (vec![], vec![-1]));
+    }
+
+    #[test]
+    fn a_value_is_told_as_text() {
+        let check = |value: Value, expect: Option<&str>| assert_eq!(text(&value).as_deref(), expect, "{value}");
+        check(json!("sports"), Some("sports"));
+        check(json!(2026), Some("2026"));
+        check(json!(true), Some("true"));
+        check(json!(["sports", "money"]), Some("sports"));
+        for none in [json!(null), json!({"a": 1}), json!([]), json!([["a"]]), json!("x".repeat(257))] {
+            check(none, None);
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! Brings a collection's replacement to what the collection holds, as it is now: compares the revisions of their documents,
+//! embeds what is missing, removes what is gone.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+
+use crate::domain::{Document, Metadata, PassageBounds, PassageContext, PassageEmbedding, PassageSpan, Sequence};
+use crate::embed::{EmbedError, EmbedText, Embedder, Priority};
+use crate::service::blocking::blocking;
+use crate::service::embedding::{PROBE, is_passing};
+use crate::service::error::Error;
+use crate::service::jobs::{JobContext, JobError};
+use crate::service::open_collection::OpenCollection;
+use crate::service::state::State;
+use crate::store::{DocumentKey, DocumentStore, MovedDocument, MovedPassage, Revision, StoreError};
+
+/// Revisions read at a time.
+const REVISIONS_PER_READ: usize = 4_096;
+/// Differences that are made good at a time.
+const DIFFERENCES_MAX: usize = 128;
+/// Bytes of texts after which no more documents are read at a time.
+const TEXT_BYTES: usize = 4 << 20;
+/// Texts embedded at a time: some batches of the encoder, so that it can sort them by length.
+const TEXTS_PER_TURN: usize = 128;
+/// Pause before another attempt when the encoder's queue is full.
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
+
+/// The work of one run of the job.
+pub(crate) struct Copying<'c> {
+    context: &'c JobContext,
+    old: Arc<OpenCollection>,
+    next: Arc<OpenCollection>,
+    /// The encoder works on the next documents while those before are being stored.
+    storing: Option<JoinHandle<Result<(), Error>>>,
+    details: Metadata,
+    not_embedded: u64,
+}
+
+/// A document to be moved.
+struct Prepared {
+    key: DocumentKey,
+    document: Document,
+    /// `None` when those that the replacement has stay.
+    passages: Option<Vec<PassageSpan>>,
+}
+
+impl<'c> Copying<'c> {
+    /// Begins, or goes on where an earlier run stopped.
+    pub(crate) async fn begin(
+        context: &'c JobContext,
+        old: &Arc<OpenCollection>,
+        next: &Arc<OpenCollection>,
+    ) -> Result<Self, JobError> {
+        let (old, next) = (Arc::clone(old), Arc::clone(next));
+        let details = context.live.progress().1;
+        let mut copying = Self { context, old, next, storing: None, details, not_embedded: 0 };
+        let (done, total) = copying.counts().await?;
+        context.measure(done, total);
+        copying.tell().await?;
+        Ok(copying)
+    }
+
+    /// Compares everything; gives the sequence up to which no document differs any more, unless it was deleted meanwhile.
+    pub(crate) async fn whole(&mut self) -> Result<Sequence, JobError> {
+        self.from(Revision::FIRST).await
+    }
+
+    /// Compares what changed after `seen`, but finds nothing of what was deleted; gives the sequence as `whole` does.
+    pub(crate) async fn later(&mut self, seen: Sequence) -> Result<Sequence, JobError> {
+        self.from(behind(seen)).await
+    }
+
+    /// Whether both hold as many documents. When everything was compared before, nothing was deleted since then.
+    pub(crate) async fn is_equal(&self) -> Result<bool, JobError> {
+        let (next, old) = self.counts().await?;
+        Ok(next == old)
+    }
+
+    async fn from(&mut self, first: Revision) -> Result<Sequence, JobError> {
+        let old = Arc::clone(&self.old);
+        let reached = blocking(move || Ok(old.store.sequence()?)).await?;
+        let mut comparison = Comparison::new(Arc::clone(&self.old), Arc::clone(&self.next), first);
+        loop {
+            self.context.check()?;
+            let (found, back) = blocking(move || Ok((comparison.step()?, comparison))).await?;
+            comparison = back;
+            let Some(Differences { missing, surplus }) = found else { break };
+            self.drop_gone(surplus).await?;
+            self.take(&missing).await?;
+        }
+        self.stored().await?;
+        self.tell().await?;
+        Ok(reached)
+    }
+
+    /// Documents of the replacement and of the collection.
+    async fn counts(&self) -> Result<(u64, u64), JobError> {
+        let (old, next) = (Arc::clone(&self.old), Arc::clone(&self.next));
+        Ok(blocking(move || Ok((next.store.counts()?.documents, old.store.counts()?.documents))).await?)
+    }
+
+    /// Says how far the job is.
+    async fn tell(&mut self) -> Result<(), JobError> {
+        let (old, next) = (Arc::clone(&self.old), Arc::clone(&self.next));
+        let (counts, total) = blocking(move || Ok((next.store.counts()?, old.store.counts()?.documents))).await?;
+        self.context.set_total(total);
+        self.details.insert("passages".to_owned(), counts.passages.into());
+        self.details.insert("not_embedded".to_owned(), self.not_embedded.into());
+        self.context.progress(counts.documents, &self.details).await
+    }
+
+    /// Removes documents that the collection has no more. One that it has in another revision is among the missing.
+    async fn drop_gone(&self, surplus: Vec<DocumentKey>) -> Result<(), JobError> {
+        if surplus.is_empty() {
+            return Ok(());
+        }
+        let (old, next) = (Arc::clone(&self.old), Arc::clone(&self.next));
+        Ok(blocking(move || {
+            let mut gone = Vec::new();
+            for key in surplus {
+                if read(&old, |store| store.documents_by_key(&[key], 0))?.iter().all(Option::is_none) {
+                    gone.push(key);
+                }
+            }
+            next.embedded.store.drop_documents(gone)?;
+            next.apply_changes()
+        })
+        .await?)
+    }
+
+    /// Moves documents over, those that are still there.
+    async fn take(&mut self, mut keys: &[DocumentKey]) -> Result<(), JobError> {
+        while !keys.is_empty() {
+            let (old, next, wanted) = (Arc::clone(&self.old), Arc::clone(&self.next), keys.to_vec());
+            let embedder = self.context.state()?.embedder.clone();
+            let (read, prepared) = blocking(move || prepare(&old, &next, &wanted, &embedder)).await?;
+            keys = &keys[read.min(keys.len())..];
+            let moved = self.embed(prepared).await?;
+            self.store(moved).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes the embeddings of documents.
+    async fn embed(&mut self, prepared: Vec<Prepared>) -> Result<Vec<MovedDocument>, JobError> {
+        let text = |one: &Prepared, span: &PassageSpan| EmbedText {
+            context: PassageContext { title: one.document.title.clone(), headings: span.headings.clone() },
+            text: one.document.text[span.range.clone()].to_owned(),
+        };
+        let texts = prepared.iter().flat_map(|one| one.passages.iter().flatten().map(move |span| text(one, span)));
+        let texts: Vec<EmbedText> = texts.collect();
+        let mut embeddings = Vec::with_capacity(texts.len());
+        for part in texts.chunks(TEXTS_PER_TURN) {
+            embeddings.extend(self.embed_part(part).await?);
+        }
+        let mut embeddings = embeddings.into_iter();
+        let moved = prepared.into_iter().map(|Prepared { key, document, passages }| {
+            let passages = passages.map(|spans| {
+                let passage = |(span, embedding)| MovedPassage { span, embedding };
+                spans.into_iter().zip(embeddings.by_ref()).map(passage).collect()
+            });
+            MovedDocument { key, document, passages }
+        });
+        Ok(moved.collect())
+    }
+
+    /// Embeds texts. When the encoder fails on them, embeds each alone, and leaves those out that it fails on: the replacement's
+    /// worker tries them again. An encoder that is broken ends the job.
+    async fn embed_part(&mut self, texts: &[EmbedText]) -> Result<Vec<Option<PassageEmbedding>>, JobError> {
+        if let Ok(embeddings) = self.embed_patiently(texts).await? {
+            return Ok(embeddings.into_iter().map(Some).collect());
+        }
+        let (mut embeddings, mut failures) = (Vec::with_capacity(texts.len()), 0_u64);
+        for text in texts {
+            match self.embed_patiently(std::slice::from_ref(text)).await? {
+                Ok(one) => embeddings.extend(one.into_iter().map(Some)),
+                Err(error) => {
+                    failures += 1;
+                    let error = &error as &dyn std::error::Error;
+                    tracing::error!(collection = %self.old.row.name, error, "cannot embed a passage; trying again later");
+                    embeddings.push(None);
+                }
+            }
+        }
+        if failures > 0 {
+            self.embed_patiently(&[PROBE.to_owned().into()]).await?.map_err(Error::from)?;
+        }
+        self.not_embedded += failures;
+        Ok(embeddings)
+    }
+
+    /// Embeds texts all or none, after waiting for a place in the encoder's queue.
+    async fn embed_patiently(&self, texts: &[EmbedText]) -> Result<Result<Vec<PassageEmbedding>, EmbedError>, JobError> {
+        loop {
+            self.context.check()?;
+            let state = self.context.state()?;
+            match embed_now(&state, texts).await? {
+                Err(error) if is_passing(&error) => drop(state),
+                answer => return Ok(answer),
+            }
+            self.context.pause(RETRY_PAUSE).await?;
+        }
+    }
+
+    /// Begins to store documents, after those before are stored.
+    async fn store(&mut self, moved: Vec<MovedDocument>) -> Result<(), JobError> {
+        self.stored().await?;
+        if moved.is_empty() {
+            return Ok(());
+        }
+        let next = Arc::clone(&self.next);
+        self.storing = Some(tokio::task::spawn_blocking(move || {
+            next.embedded.store.take_documents(moved)?;
+            next.apply_changes()?;
+            next.save_if_due()
+        }));
+        Ok(())
+    }
+
+    /// Waits until what was begun to be stored is.
+    async fn stored(&mut self) -> Result<(), JobError> {
+        let Some(storing) = self.storing.take() else { return Ok(()) };
+        storing.await.map_err(Error::from)??;
+        self.tell().await
+    }
+}
+
+async fn embed_now(state: &State, texts: &[EmbedText]) -> Result<Result<Vec<PassageEmbedding>, EmbedError>, Error> {
+    let _turn = state.background_turns.acquire().await;
+    match state.embedder.embed_in_context(texts.to_vec(), Priority::Ingest).await {
+        Ok(embedded) if embedded.len() == texts.len() => Ok(Ok(embedded.into_iter().map(PassageEmbedding::from).collect())),
+        Ok(embedded) => Err(Error::EncoderAnswers { asked: texts.len(), got: embedded.len() }),
+        Err(error) => Ok(Err(error)),
+    }
+}
+
+/// Reads from the collection; when its database is damaged there, the collection is marked.
+fn read<T>(old: &OpenCollection, read: impl FnOnce(&DocumentStore) -> Result<T, StoreError>) -> Result<T, Error> {
+    read(&old.embedded.store).map_err(|error| old.tell_damage(error.into()))
+}
+
+/// Reads documents of the collection and cuts those whose text the replacement does not have. Gives how many of `keys` it read.
+fn prepare(
+    old: &OpenCollection,
+    next: &OpenCollection,
+    keys: &[DocumentKey],
+    embedder: &Embedder,
+) -> Result<(usize, Vec<Prepared>), Error> {
+    let found = read(old, |store| store.documents_by_key(keys, TEXT_BYTES))?;
+    let bounds = next.row.passages.unwrap_or(PassageBounds::adjacent(embedder.model().tokens_max));
+    let mut prepared = Vec::with_capacity(found.len());
+    for (key, document) in keys.iter().zip(&found) {
+        let Some(document) = document else { continue };
+        let there = next.embedded.store.documents_by_key(&[*key], 0)?.into_iter().flatten().next();
+        let passages = match there {
+            Some(there) if there.sequence == document.sequence => continue,
+            Some(there) if (&there.id, &there.title, &there.text) == (&document.id, &document.title, &document.text) => None,
+            _ => Some(embedder.split(document.title.as_deref(), &document.text, bounds)?),
+        };
+        prepared.push(Prepared { key: *key, document: document.clone(), passages });
+    }
+    Ok((found.len(), prepared))
+}
+
+/// What differs between the two.
+struct Differences {
+    /// Documents whose revision the replacement has not.
+    missing: Vec<DocumentKey>,
+    /// Documents of which the replacement has a revision that the collection has not.
+    surplus: Vec<DocumentKey>,
+}
+
+/// Goes along the revisions of both.
+struct Comparison {
+    old: Corpus,
+    next: Corpus,
+}
+
+/// One of the two lists, read page by page.
+struct Corpus {
+    collection: Arc<OpenCollection>,
+    page: VecDeque<Revision>,
+    after: Revision,
+    ended: bool,
+}
+
+impl Comparison {
+    /// Compares revisions after `first`.
+    fn new(old: Arc<OpenCollection>, next: Arc<OpenCollection>, first: Revision) -> Self {
+        let side = |collection| Corpus { collection, page: VecDeque::new(), after: first, ended: false };
+        Self { old: side(old), next: side(next) }
+    }
+
+    /// The next differences, which may be none; `None` at the end. Blocks.
+    fn step(&mut self) -> Result<Option<Differences>, Error> {
+        let (mut missing, mut surplus) = (Vec::new(), Vec::new());
+        let mut equal = 0;
+        while missing.len() + surplus.len() < DIFFERENCES_MAX && equal < REVISIONS_PER_READ {
+            match (self.old.first()?, self.next.first()?) {
+                (None, None) if missing.is_empty() && surplus.is_empty() && equal == 0 => return Ok(None),
+                (None, None) => break,
+                (Some(old), Some(next)) if old == next => {
+                    self.old.page.pop_front();
+                    self.next.page.pop_front();
+                    equal += 1;
+                }
+                (Some(old), next) if next.is_none_or(|next| old < next) => {
+                    self.old.page.pop_front();
+                    missing.push(old.key);
+                }
+                (_, next) => {
+                    self.next.page.pop_front();
+                    surplus.extend(next.map(|next| next.key));
+                }
+            }
+        }
+        Ok(Some(Differences { missing, surplus }))
+    }
+}
+
+impl Corpus {
+    fn first(&mut self) -> Result<Option<Revision>, Error> {
+        if self.page.is_empty() && !self.ended {
+            let after = self.after;
+            self.page = read(&self.collection, |store| store.revisions(after, REVISIONS_PER_READ))?.into();
+            self.ended = self.page.len() < REVISIONS_PER_READ;
+            self.after = self.page.back().copied().unwrap_or(after);
+        }
+        Ok(self.page.front().copied())
+    }
+}
+
+/// After all revisions up to the last change of `sequence`.
+fn behind(sequence: crate::domain::Sequence) -> Revision {
+    Revision { sequence: crate::domain::Sequence(sequence.0.saturating_add(1)), ..Revision::FIRST }
+}

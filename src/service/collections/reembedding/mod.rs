@@ -1,0 +1,360 @@
+//! Re-embedding: a collection gets the server's model, and passages by the rules of today.
+//!
+//! The job makes the collection's replacement beside it, in a folder of its own that nobody sees: all documents as they are, with
+//! passages, embeddings and index made anew. Meanwhile the collection serves what it served before. `copying` compares the two
+//! until they are equal; for the last comparison writes wait. Then one transaction of the catalog puts the replacement in place,
+//! with its model, dimension and folder, and searches go on there at once. So whenever the process is killed, the next start
+//! finds the collection wholly old or wholly new. Unless the job is over it goes on with what the replacement's database holds;
+//! when it is over without success, its folder is removed.
+
+mod copying;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::OwnedRwLockWriteGuard;
+use uuid::Uuid;
+
+use crate::domain::{
+    Collection, CollectionId, CollectionModel, CollectionName, Job, JobId, JobUnit, ModelInfo, PassageBounds, Scope,
+};
+use crate::service::blocking::blocking;
+use crate::service::error::{Error, short};
+use crate::service::folders::orphaned;
+use crate::service::folders::sync_dir;
+use crate::service::handle::CollectionHandle;
+use crate::service::jobs::kind::Named as _;
+use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobReach, NewJob, new_job_id, stored};
+use crate::service::mining::memory;
+use crate::service::open_collection::OpenCollection;
+use crate::service::snapshots::restore::build_index;
+use crate::service::state::State;
+use crate::service::upload_receiver::check_room;
+use copying::Copying;
+
+/// Pause between two looks at whether a collection that was replaced is still at work.
+const RETIRE_PAUSE: Duration = Duration::from_millis(200);
+/// Bytes of a passage in a database besides its embedding and its text: its row, its terms, its places in indexes.
+const PASSAGE_BYTES: u64 = 400;
+
+/// Embeds a collection anew with the server's model.
+pub(crate) struct ReembedJob;
+
+/// What the job is to do.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct ReembedPlan {
+    /// The collection.
+    collection_id: CollectionId,
+    /// The id that it has afterwards.
+    #[serde(alias = "successor")]
+    replacement: CollectionId,
+    /// The model that it is to have.
+    model: String,
+    model_fingerprint: String,
+    dimension: usize,
+    tokens_max: usize,
+    overlap_tokens: usize,
+}
+
+/// What the job tells from the beginning.
+#[derive(Debug, Serialize)]
+pub(crate) struct ReembedDetails {
+    from_model: String,
+    from_model_fingerprint: String,
+    to_model: String,
+    to_model_fingerprint: String,
+    memory_bytes: u64,
+    disk_bytes: u64,
+}
+
+impl CollectionHandle {
+    /// Accepts a job that embeds all texts anew with the loaded model, cut within `bounds`, or as before. Until
+    /// it has succeeded the collection stays as it is. One that has the model and was cut by today's rules is refused.
+    pub async fn reembed(&self, bounds: Option<PassageBounds>) -> Result<Job, Error> {
+        let (service, collection) = (&self.service, self.open());
+        service.check_running()?;
+        let loaded = service.model();
+        let row = &collection.row;
+        let Some(own) = &row.model else {
+            return Err(Error::NoModel { collection: row.name.clone(), dimension: row.dimension });
+        };
+        if own.fingerprint == loaded.fingerprint {
+            let older = |collection: &Arc<OpenCollection>| Ok(collection.embedded.store.is_cut_by_older_rules()?);
+            if !collection.run(older).await? {
+                return Err(Error::ModelCurrent { collection: row.name.clone(), model: own.name.clone() });
+            }
+        }
+        let bounds = bounds.unwrap_or_else(|| fitting(row.passages, loaded.tokens_max));
+        let plan = ReembedPlan {
+            collection_id: row.id.clone(),
+            replacement: CollectionId(Uuid::now_v7().to_string()),
+            model: loaded.name.clone(),
+            model_fingerprint: loaded.fingerprint.clone(),
+            dimension: loaded.dimension,
+            tokens_max: bounds.tokens_max,
+            overlap_tokens: bounds.overlap_tokens,
+        };
+        let place = service.job_place()?;
+        // Nobody else accepts one for the same collection meanwhile.
+        let _naming = service.state.naming.lock().await;
+        let (state, id) = (Arc::clone(&service.state), plan.collection_id.clone());
+        let counts = collection.run(move |collection| {
+            if let Some(job) = state.reembedding(&id)? {
+                return Err(Error::AlreadyReembedding { collection: collection.row.name.clone(), job });
+            }
+            Ok(collection.store.counts()?)
+        });
+        let counts = counts.await?;
+        let memory_bytes = memory::of_index(counts.passages, plan.dimension);
+        memory::check_free(memory_bytes)?;
+        let embeddings = counts.passages.saturating_mul(plan.dimension as u64 * 4 + PASSAGE_BYTES);
+        let disk_bytes = collection.embedded.store.bytes().saturating_add(embeddings).saturating_add(memory_bytes);
+        check_room(&service.state.data_dir, disk_bytes, service.limits().disk_reserve_bytes)?;
+        let details = ReembedDetails {
+            from_model: own.name.clone(),
+            from_model_fingerprint: own.fingerprint.clone(),
+            to_model: plan.model.clone(),
+            to_model_fingerprint: plan.model_fingerprint.clone(),
+            memory_bytes,
+            disk_bytes,
+        };
+        let (id, total, unit) = (new_job_id()?, counts.documents, JobUnit::Documents);
+        let collection = Some(row.name.clone());
+        let new: NewJob<ReembedJob> = NewJob { id, collection, request: plan, details, total, unit };
+        service.submit_job(place, new).await
+    }
+}
+
+/// How texts are cut by a model that reads `tokens_max` tokens: as before, as far as it can.
+fn fitting(before: Option<PassageBounds>, tokens_max: usize) -> PassageBounds {
+    let whole = PassageBounds::adjacent(tokens_max);
+    before.map_or(whole, |before| {
+        let tokens_max = before.tokens_max.min(tokens_max);
+        PassageBounds { tokens_max, overlap_tokens: before.overlap_tokens.min(tokens_max / 2) }
+    })
+}
+
+impl JobKind for ReembedJob {
+    type Request = ReembedPlan;
+    type Details = ReembedDetails;
+
+    fn access(_: &ReembedPlan, collection: Option<&CollectionName>) -> JobAccess {
+        JobAccess { scope: Scope::Admin, reach: JobReach::of(collection) }
+    }
+
+    /// Makes the replacement and puts it in place.
+    async fn run(context: &JobContext, plan: ReembedPlan) -> Result<(), JobError> {
+        let Some(old) = plan.collection(context)? else {
+            // Put in place before the last restart, which came before that was noted.
+            return Ok(());
+        };
+        let (opening, of, state) = (plan.clone(), Arc::clone(&old), context.state()?);
+        let next = blocking(move || opening.open(&state, &of)).await?;
+        let replaced = replace(context, &plan, &old, &next).await;
+        if let Err(halt) = &replaced {
+            let (next, goes_on) = (Arc::clone(&next), matches!(halt, JobError::Interrupted));
+            blocking(move || {
+                close(&next, goes_on);
+                Ok(())
+            })
+            .await?;
+        }
+        match replaced {
+            Err(JobError::Failed(_)) if old.is_deleted() => Err(Error::CollectionNotFound { name: old.row.name.clone() }.into()),
+            replaced => replaced,
+        }
+    }
+
+    /// Removes what a job that did not succeed has left of a replacement. What fails here the next start removes.
+    fn free_space(state: &State, _: &JobId, plan: &ReembedPlan) {
+        let Some(replacement) = Self::makes(plan) else { return };
+        let in_place = {
+            let open = state.open.read();
+            open.values().any(|collection| collection.row.id == replacement)
+        };
+        if !in_place {
+            let _ = orphaned::remove(&state.collections_dir().join(replacement.0));
+        }
+    }
+
+    /// A name of a folder, so nothing but what was made for that.
+    fn makes(plan: &ReembedPlan) -> Option<CollectionId> {
+        Uuid::try_parse(&plan.replacement.0).ok().map(|_| plan.replacement.clone())
+    }
+}
+
+async fn replace(
+    context: &JobContext,
+    plan: &ReembedPlan,
+    old: &Arc<OpenCollection>,
+    next: &Arc<OpenCollection>,
+) -> Result<(), JobError> {
+    build_index(context, Arc::clone(next)).await?;
+    let mut copying = Copying::begin(context, old, next).await?;
+    let mut seen = copying.whole().await?;
+    let saving = Arc::clone(next);
+    blocking(move || saving.save()).await?;
+    // What changed meanwhile, and what changed while that was made good: little is left for when writes wait.
+    seen = copying.later(seen).await?;
+    seen = copying.later(seen).await?;
+
+    // From here on no write of the old one begins.
+    let gate = Arc::clone(&old.replacement).write_owned().await;
+    copying.later(seen).await?;
+    if !copying.is_equal().await? {
+        // Something was deleted.
+        copying.whole().await?;
+    }
+    if !copying.is_equal().await? {
+        let problem = "the collection and its replacement have different numbers of documents";
+        return Err(Error::JobState { id: context.live.id.clone(), problem }.into());
+    }
+    context.check()?;
+    let naming = Arc::clone(&context.state()?.naming).lock_owned().await;
+    let (state, plan, from, to) = (context.state()?, plan.clone(), Arc::clone(old), Arc::clone(next));
+    blocking(move || {
+        let _naming = naming;
+        plan.put_in_place(&state, &from, &to, gate)
+    })
+    .await?;
+    context.state()?.runtime.spawn(retire(Arc::clone(old)));
+    Ok(())
+}
+
+/// Removes a collection that was replaced once nobody works on it any more.
+async fn retire(old: Arc<OpenCollection>) {
+    while Arc::strong_count(&old) > 1 {
+        tokio::time::sleep(RETIRE_PAUSE).await;
+    }
+    let removed = blocking(move || old.destroy()).await;
+    if let Err(error) = removed {
+        let error = &error as &dyn std::error::Error;
+        tracing::warn!(error, "cannot remove a replaced collection's folder; the next start tries again");
+    }
+}
+
+/// Closes a replacement that did not get its place. Blocks.
+fn close(next: &OpenCollection, goes_on: bool) {
+    next.stop();
+    // Else the next run builds the index from the embeddings.
+    let saved = if goes_on { next.save() } else { Ok(()) };
+    if let Err(error) = saved.and(next.store.close().map_err(Error::from)) {
+        let error = &error as &dyn std::error::Error;
+        tracing::warn!(collection = %next.row.name, error, "cannot close an unfinished collection");
+    }
+}
+
+impl ReembedPlan {
+    /// The collection that the job is to replace; `None` when that was done.
+    fn collection(&self, context: &JobContext) -> Result<Option<Arc<OpenCollection>>, JobError> {
+        let state = context.state()?;
+        let Some(name) = &context.live.collection else {
+            return Err(Error::JobState { id: context.live.id.clone(), problem: "it does not name a collection" }.into());
+        };
+        let found = state.collection(name)?;
+        if found.row.id == self.replacement {
+            return Ok(None);
+        }
+        // Another one may have the name by now.
+        if found.row.id != self.collection_id {
+            return Err(Error::CollectionNotFound { name: name.clone() }.into());
+        }
+        self.check_model(state.embedder.model())?;
+        Ok(Some(found))
+    }
+
+    /// The server may have been started with a third model.
+    fn check_model(&self, loaded: &ModelInfo) -> Result<(), Error> {
+        if self.model_fingerprint == loaded.fingerprint {
+            return Ok(());
+        }
+        Err(Error::JobModel {
+            expected: self.model.clone(),
+            expected_fingerprint: short(&self.model_fingerprint),
+            loaded: loaded.name.clone(),
+            loaded_fingerprint: short(&loaded.fingerprint),
+        })
+    }
+
+    /// The replacement's row, of what the collection's is now.
+    fn row(&self, old: &OpenCollection) -> Collection {
+        Collection {
+            id: self.replacement.clone(),
+            model: Some(CollectionModel { name: self.model.clone(), fingerprint: self.model_fingerprint.clone() }),
+            dimension: self.dimension,
+            passages: Some(PassageBounds { tokens_max: self.tokens_max, overlap_tokens: self.overlap_tokens }),
+            ..old.current()
+        }
+    }
+
+    /// Opens the replacement's database, which an earlier run may have left. A damaged one is thrown away. Blocks.
+    fn open(&self, state: &State, old: &OpenCollection) -> Result<Arc<OpenCollection>, Error> {
+        let folder = state.collections_dir().join(&self.replacement.0);
+        let open = || {
+            let access = |source| Error::Folder { path: folder.clone(), source };
+            let there = folder.try_exists().map_err(access)?;
+            if !there {
+                std::fs::create_dir_all(&folder).map_err(access)?;
+            }
+            orphaned::mark(&folder);
+            let row = self.row(old);
+            let next = if there { state.open_collection(row, &folder)? } else { state.make_collection(row, &folder)? };
+            sync_dir(&folder).and_then(|()| sync_dir(&state.collections_dir())).map_err(access)?;
+            next.store.set_metadata_indexes(old.store.metadata_indexes())?;
+            Ok(Arc::new(next))
+        };
+        match open() {
+            Err(Error::Store(error)) if error.is_damage() => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(collection = %old.row.name, error, "an unfinished collection is damaged; starting over");
+                orphaned::remove(&folder).map_err(|source| Error::Folder { path: folder.clone(), source })?;
+                open()
+            }
+            opened => opened,
+        }
+    }
+
+    /// Makes `next` the collection that `old` was. No write of `old` runs while `gate` is held; those that wait for it go on with
+    /// `next`. Blocks.
+    fn put_in_place(
+        &self,
+        state: &Arc<State>,
+        old: &Arc<OpenCollection>,
+        next: &Arc<OpenCollection>,
+        mut gate: OwnedRwLockWriteGuard<Option<Arc<OpenCollection>>>,
+    ) -> Result<(), Error> {
+        state.check_running()?;
+        let name = &old.row.name;
+        let not_found = || Error::CollectionNotFound { name: name.clone() };
+        {
+            let open = state.open.read();
+            open.get(name).filter(|open| Arc::ptr_eq(open, old)).ok_or_else(not_found)?;
+        }
+        if next.store.metadata_indexes() != old.store.metadata_indexes() {
+            next.store.set_metadata_indexes(old.store.metadata_indexes())?;
+        }
+        next.embedded.store.succeed(old.store.sequence()?, old.embedded.store.idempotency_records()?)?;
+        let row = self.row(old);
+        orphaned::removing_on_error(std::slice::from_ref(&old.folder), || {
+            if state.catalog.succeed(&old.row.id, &row)? { Ok(()) } else { Err(not_found()) }
+        })?;
+        orphaned::unmark(&next.folder);
+        next.set_current(row);
+        state.open.write().insert(name.clone(), Arc::clone(next));
+        *gate = Some(Arc::clone(next));
+        state.start_worker(next);
+        tracing::info!(collection = %name, model = self.model, id = %self.replacement, "collection embedded anew");
+        Ok(())
+    }
+}
+
+impl State {
+    /// The unfinished job that embeds the collection with this id anew. Blocks.
+    fn reembedding(&self, collection: &CollectionId) -> Result<Option<JobId>, Error> {
+        let jobs = self.catalog.unfinished_jobs()?;
+        let of =
+            |job: &Job| stored::read::<ReembedPlan>(&job.id, &job.request).is_ok_and(|plan| plan.collection_id == *collection);
+        Ok(jobs.into_iter().find(|job| job.kind == ReembedJob::TYPE && of(job)).map(|job| job.id))
+    }
+}

@@ -1,0 +1,62 @@
+//! Export: all documents of a collection in the order of their ids, page by page, so that memory does not grow with it.
+//!
+//! Each page is read in one transaction of its own and sees what is committed then. So a document that is there all the time
+//! comes exactly once; one that is stored or deleted meanwhile comes or does not, depending on whether its place in the order
+//! has passed. For one moment of the whole collection there are snapshots.
+
+use std::sync::Arc;
+
+use crate::domain::{Document, DocumentId, Embedding, Page};
+use crate::service::error::Error;
+use crate::service::handle::CollectionHandle;
+use crate::service::limits::budget::RequestMemory;
+use crate::service::open_collection::OpenCollection;
+
+/// Documents read at a time.
+const DOCUMENTS_PER_PAGE: usize = 200;
+/// Bytes of their texts and metadata; one document may have more.
+const BYTES_PER_PAGE: u64 = 2 << 20;
+/// How often a page is in memory: as it was read, and packed.
+const PAGE_COPIES: u64 = 2;
+
+/// An export under way.
+pub struct Export {
+    collection: Arc<OpenCollection>,
+    after: Option<DocumentId>,
+    vectors: bool,
+    over: bool,
+}
+
+impl CollectionHandle {
+    /// Begins an export; with `vectors`, of documents with their embedding.
+    pub fn export(&self, vectors: bool) -> Result<Export, Error> {
+        self.service.check_running()?;
+        // Held until all is sent: then the request is over.
+        RequestMemory::current().add_answer(BYTES_PER_PAGE * PAGE_COPIES)?;
+        Ok(Export { collection: self.open(), after: None, vectors, over: false })
+    }
+}
+
+impl Export {
+    /// The next documents; none at the end. A document has an embedding when it was asked for, is one passage, and is
+    /// embedded already.
+    pub async fn next(&mut self) -> Result<Vec<(Document, Option<Embedding>)>, Error> {
+        if self.over {
+            return Ok(Vec::new());
+        }
+        let (after, vectors) = (self.after.take(), self.vectors);
+        let read = self.collection.run(move |collection| {
+            let page = Page { limit: DOCUMENTS_PER_PAGE, after };
+            if vectors {
+                let (page, embeddings) = collection.store.list_embedded(&page, BYTES_PER_PAGE)?;
+                return Ok((page.documents.into_iter().zip(embeddings).collect(), page.next));
+            }
+            let page = collection.store.list(&page, BYTES_PER_PAGE)?;
+            Ok((page.documents.into_iter().map(|document| (document, None)).collect(), page.next))
+        });
+        let (documents, next) = read.await?;
+        self.over = next.is_none();
+        self.after = next;
+        Ok(documents)
+    }
+}

@@ -1,0 +1,62 @@
+//! What is kept of an upsert that came with an idempotency key: its outcomes, as JSON, in the order of the request.
+
+use serde_json::{Value, json};
+
+use crate::domain::{Code, DocumentId, Sequence, UpsertOutcome, UpsertStatus};
+use crate::service::error::Error;
+
+/// Writes outcomes.
+pub(crate) fn write(outcomes: &[UpsertOutcome]) -> String {
+    let one = |outcome: &UpsertOutcome| {
+        let id = outcome.id.as_ref().map(DocumentId::as_str);
+        let version = outcome.version.map(|version| version.0);
+        match &outcome.status {
+            UpsertStatus::Created => json!({"id": id, "status": "created", "version": version}),
+            UpsertStatus::Updated => json!({"id": id, "status": "updated", "version": version}),
+            UpsertStatus::Failed { code, detail } => json!({"id": id, "code": code.name(), "detail": detail}),
+        }
+    };
+    Value::Array(outcomes.iter().map(one).collect()).to_string()
+}
+
+/// Reads what `write` wrote.
+pub(crate) fn read(text: &str) -> Result<Vec<UpsertOutcome>, Error> {
+    let kept: Vec<Value> = serde_json::from_str(text).map_err(|_| Error::CorruptIdempotencyRecord)?;
+    kept.iter().map(|one| outcome(one).ok_or(Error::CorruptIdempotencyRecord)).collect()
+}
+
+fn outcome(kept: &Value) -> Option<UpsertOutcome> {
+    let id = match &kept["id"] {
+        Value::Null => None,
+        id => Some(DocumentId::parse(id.as_str()?).ok()?),
+    };
+    let status = match kept["status"].as_str() {
+        Some("created") => UpsertStatus::Created,
+        Some("updated") => UpsertStatus::Updated,
+        Some(_) => return None,
+        None => {
+            let name = kept["code"].as_str()?;
+            let code = *Code::ALL.iter().find(|code| code.name() == name)?;
+            UpsertStatus::Failed { code, detail: kept["detail"].as_str()?.to_owned() }
+        }
+    };
+    Some(UpsertOutcome { id, status, version: kept["version"].as_u64().map(Sequence) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outcomes_are_read_as_they_were_written() {
+        let id = DocumentId::parse("été").ok();
+        let failed = UpsertStatus::Failed { code: Code::InvalidRequest, detail: "is \"blank\"".to_owned() };
+        let outcomes = vec![
+            UpsertOutcome { id: id.clone(), status: UpsertStatus::Created, version: Some(Sequence(7)) },
+            UpsertOutcome { id, status: UpsertStatus::Updated, version: Some(Sequence(8)) },
+            UpsertOutcome { id: None, status: failed, version: None },
+        ];
+        assert_eq!(read(&write(&outcomes)).unwrap(), outcomes);
+        assert!(read("{}").is_err() && read(r#"[{"id": "a"}]"#).is_err());
+    }
+}

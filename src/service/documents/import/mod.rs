@@ -1,0 +1,301 @@
+//! Import: a file of documents, received whole and then stored batch by batch.
+//!
+//! Each batch is one transaction that holds the documents and the job's checkpoint: the place in the file, the counts, and the
+//! batch's results. The results go to a file after the commit and are durable there before the next one; after a crash that
+//! file is cut to where the checkpoint says and the checkpoint's own results are written again. So no line is lost, and none
+//! is counted twice. Embedding is the collection's worker's; the import pauses while much waits for it, and ends when all of it
+//! can be found.
+
+mod records;
+mod results;
+mod table;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::service::blocking::blocking;
+use crate::service::documents::ingest::{new_id, prepare};
+use crate::service::documents::input::read_document;
+use crate::service::error::Error;
+use crate::service::handle::CollectionHandle;
+use crate::service::jobs::folder::Folder;
+use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobReach, NewJob, new_job_id};
+use crate::service::open_collection::OpenCollection;
+use crate::service::state::State;
+use crate::service::upload_receiver::{UploadBounds, check_room, receive};
+use futures::Stream;
+use records::{Record, Records};
+pub(crate) use results::open as open_results;
+use results::{Checkpoint, Counts, Line, Results};
+use serde::{Deserialize, Serialize};
+
+use crate::domain::{
+    Collection, CollectionId, CollectionName, DocumentId, FileEncoding, FileFormat, Job, JobId, JobUnit, NewDocument,
+    RefusedDocument, Scope,
+};
+use crate::store::{PreparedDocument, Upserted};
+
+const SOURCE: &str = "source";
+/// Records of one transaction.
+const BATCH_RECORDS: usize = 500;
+/// Bytes of records after which a transaction takes no more.
+const BATCH_BYTES: usize = 4 << 20;
+/// Pause between two looks at how many passages wait for their embedding.
+const BACKLOG_PAUSE: Duration = Duration::from_millis(50);
+
+/// A file of documents that a caller sends.
+#[derive(Debug, Clone, Copy)]
+pub struct ImportFile {
+    /// Its format.
+    pub format: FileFormat,
+    /// How it is packed.
+    pub encoding: FileEncoding,
+    /// Its bytes as they come, when the caller said.
+    pub announced: Option<u64>,
+}
+
+impl CollectionHandle {
+    /// Receives a file of documents and accepts the job that stores them. The file is durable when this is answered; after an
+    /// error nothing of it is left.
+    pub async fn import<B, E, S>(&self, file: ImportFile, body: S) -> Result<Job, Error>
+    where
+        B: AsRef<[u8]> + Send + 'static,
+        S: Stream<Item = Result<B, E>> + Unpin,
+    {
+        let service = &self.service;
+        service.check_running()?;
+        let collection = self.open();
+        collection.check_model(service.model())?;
+        let place = service.job_place()?;
+        let upload = service.state.uploads.begin()?;
+        let limits = service.limits();
+        check_room(&service.state.data_dir, file.announced.unwrap_or(0), limits.disk_reserve_bytes)?;
+
+        let id = new_job_id()?;
+        let folder = Folder::create(service.state.job_dir(&id))?;
+        let bounds = UploadBounds::new(limits);
+        let source = folder.path().join(SOURCE);
+        let total = receive(body, file.encoding, source.clone(), (bounds, &upload)).await?;
+        let line_bytes_max = limits.import_line_bytes_max;
+        // Only to look at the header row, while the caller is still there to be told.
+        blocking(move || Records::open(&source, file.format, line_bytes_max).map(drop)).await?;
+
+        let request = ImportPlan { format: file.format, collection_id: collection.row.id.clone() };
+        // As it was asked for: a key that is restricted to an alias sees the job. Its collection is told by the id.
+        let collection = Some(self.name.clone());
+        let new: NewJob<ImportJob> = NewJob { id, collection, request, details: None, total, unit: JobUnit::Bytes };
+        let job = service.submit_job(place, new).await?;
+        folder.keep();
+        Ok(job)
+    }
+}
+
+/// Stores the documents of a file.
+pub(crate) struct ImportJob;
+
+/// What an import needs to run, besides the file.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ImportPlan {
+    format: FileFormat,
+    collection_id: CollectionId,
+}
+
+impl JobKind for ImportJob {
+    type Request = ImportPlan;
+    /// None before anything is stored.
+    type Details = Option<Counts>;
+
+    fn access(_: &ImportPlan, collection: Option<&CollectionName>) -> JobAccess {
+        JobAccess { scope: Scope::Write, reach: JobReach::of(collection) }
+    }
+
+    /// Stores the file's documents, from the last checkpoint on.
+    async fn run(context: &JobContext, plan: ImportPlan) -> Result<(), JobError> {
+        let collection = collection(context, &plan.collection_id)?;
+        let ended = store_all(context, &collection, plan.format).await;
+        match ended {
+            Err(JobError::Failed(_)) if collection.is_deleted() => Err(deleted(context)),
+            Err(JobError::Failed(error)) => {
+                let told = blocking(move || Ok(collection.tell_damage(error))).await;
+                Err(JobError::Failed(told.unwrap_or_else(|failed| failed)))
+            }
+            other => other,
+        }
+    }
+
+    fn finish(state: &State, id: &JobId, plan: &ImportPlan) {
+        state.forget_checkpoints(id, &plan.collection_id);
+    }
+
+    /// Removes the file. The results stay.
+    fn clean_up(folder: &Path) {
+        if let Err(error) = std::fs::remove_file(folder.join(SOURCE))
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            tracing::warn!(path = %folder.display(), error = &error as &dyn std::error::Error, "removing an import's file failed");
+        }
+    }
+}
+
+async fn store_all(context: &JobContext, collection: &Arc<OpenCollection>, format: FileFormat) -> Result<(), JobError> {
+    let (state, of, id) = (context.state()?, Arc::clone(collection), context.live.id.clone());
+    let mut import = blocking(move || Import::open(&state, of, &id, format)).await?;
+    context.measure(import.done.place.offset, import.bytes);
+    loop {
+        context.check()?;
+        wait_for_worker(context, collection, context.state()?.limits.import_backlog_max).await?;
+        let state = context.state()?;
+        let (more, back) = blocking(move || {
+            let more = import.step(&state)?;
+            Ok((more, import))
+        })
+        .await?;
+        import = back;
+        context.progress(import.done.place.offset, &import.done.counts()).await?;
+        if !more {
+            break;
+        }
+    }
+    // What could not be embedded is left out of the count by the worker, which says so in the log.
+    wait_for_worker(context, collection, 0).await?;
+    wait_for_index(context, collection).await
+}
+
+/// Waits until everything that has an embedding can be found. Vectors of the caller's own never waited for the worker.
+async fn wait_for_index(context: &JobContext, collection: &Arc<OpenCollection>) -> Result<(), JobError> {
+    // After a restart, recovery takes it in.
+    while collection.store.ready().is_err() {
+        if collection.is_deleted() {
+            return Err(deleted(context));
+        }
+        context.pause(BACKLOG_PAUSE).await?;
+    }
+    let of = Arc::clone(collection);
+    Ok(blocking(move || of.apply_changes()).await?)
+}
+
+/// Waits until at most `waiting_max` passages wait for their embedding.
+async fn wait_for_worker(context: &JobContext, collection: &Arc<OpenCollection>, waiting_max: u64) -> Result<(), JobError> {
+    loop {
+        let of = Arc::clone(collection);
+        if blocking(move || of.waiting_count()).await? <= waiting_max {
+            return context.check();
+        }
+        context.pause(BACKLOG_PAUSE).await?;
+    }
+}
+
+/// The collection that the file was sent to, by its id: another one may have its name or its alias by now.
+fn collection(context: &JobContext, id: &CollectionId) -> Result<Arc<OpenCollection>, JobError> {
+    let state = context.state()?;
+    {
+        let broken = state.broken.read();
+        if let Some(broken) = broken.values().find(|broken| broken.row.id == *id) {
+            return Err(broken.refusal().into());
+        }
+    }
+    let collection = state.collection_by_id(&id.0).ok_or_else(|| deleted(context))?;
+    collection.check_model(state.embedder.model())?;
+    Ok(collection)
+}
+
+fn deleted(context: &JobContext) -> JobError {
+    match &context.live.collection {
+        Some(name) => JobError::Failed(Error::CollectionNotFound { name: name.clone() }),
+        None => JobError::Interrupted,
+    }
+}
+
+/// An import at work.
+struct Import {
+    collection: Arc<OpenCollection>,
+    job: JobId,
+    records: Records,
+    results: Results,
+    done: Checkpoint,
+    bytes: u64,
+}
+
+impl Import {
+    fn open(state: &State, collection: Arc<OpenCollection>, job: &JobId, format: FileFormat) -> Result<Self, Error> {
+        let broken = |problem| Error::JobState { id: job.clone(), problem };
+        let folder = state.job_dir(job);
+        let source = folder.join(SOURCE);
+        let bytes = source.metadata().map_err(|_| broken("its file is missing"))?.len();
+        let mut records = Records::open(&source, format, state.limits.import_line_bytes_max)?;
+        let checkpoint = collection.store.job_checkpoint(job)?;
+        let (done, results) = match checkpoint {
+            None => (Checkpoint::at(records.place()), Results::create(&folder, state.power_safe)?),
+            Some(json) => {
+                let done: Checkpoint = serde_json::from_str(&json).map_err(|_| broken("its checkpoint is damaged"))?;
+                records.go_to(done.place).map_err(|source| Error::Folder { path: folder.clone(), source })?;
+                let results = Results::reopen(&folder, state.power_safe, &done)?;
+                (done, results)
+            }
+        };
+        Ok(Self { collection, job: job.clone(), records, results, done, bytes })
+    }
+
+    /// Stores the next batch. Says whether there may be more.
+    fn step(&mut self, state: &State) -> Result<bool, Error> {
+        let (mut prepared, mut lines, mut bytes) = (Vec::new(), Vec::new(), 0);
+        let access = |source| Error::Folder { path: state.job_dir(&self.job), source };
+        let row = &self.collection.row;
+        let mut more = true;
+        while lines.len() < BATCH_RECORDS && bytes < BATCH_BYTES {
+            let Some(Record { line, content }) = self.records.next().map_err(access)? else {
+                more = false;
+                break;
+            };
+            bytes += content.as_ref().map_or(0, Vec::len);
+            let read = content.and_then(|json| read_document(&json, row, &state.limits));
+            lines.push(match read.and_then(|document| prepare_document(state, row, document)) {
+                Ok(document) => {
+                    prepared.push(document);
+                    Line { line, outcome: Ok(()) }
+                }
+                Err(refused) => Line { line, outcome: Err(refused) },
+            });
+        }
+        if lines.is_empty() {
+            return Ok(false);
+        }
+        self.commit(prepared, lines)?;
+        Ok(more)
+    }
+
+    /// Stores a batch with the checkpoint behind it, then writes its results.
+    fn commit(&mut self, prepared: Vec<PreparedDocument>, lines: Vec<Line>) -> Result<(), Error> {
+        let stored: Vec<DocumentId> = prepared.iter().map(|document| document.id.clone()).collect();
+        let ids: Vec<String> = stored.iter().map(|id| id.as_str().to_owned()).collect();
+        let (place, results_bytes) = (self.records.place(), self.results.bytes());
+        let before = self.done.clone();
+        let (sender, made) = std::sync::mpsc::sync_channel(1);
+        let checkpoint = move |outcomes: &[Upserted]| {
+            let created = outcomes.iter().map(|outcome| outcome.created).collect::<Vec<_>>();
+            let checkpoint = before.after(place, results_bytes, &lines, ids.iter().zip(created));
+            // Numbers and text can always be written as JSON.
+            let json = serde_json::to_string(&checkpoint).unwrap_or_default();
+            let _ = sender.send(checkpoint);
+            json
+        };
+        self.collection.store.upsert_for_job(&self.job, prepared, Box::new(checkpoint))?;
+        self.collection.damage.forget(&stored);
+        self.collection.wake.notify_one();
+        self.done =
+            made.recv().map_err(|_| Error::JobState { id: self.job.clone(), problem: "its checkpoint was not written" })?;
+        self.results.append(&self.done.results)
+    }
+}
+
+fn prepare_document(state: &State, row: &Collection, document: NewDocument) -> Result<PreparedDocument, RefusedDocument> {
+    let given = document.id.clone();
+    let prepared = given.clone().map_or_else(new_id, Ok).and_then(|id| prepare(state, row, id, document));
+    prepared.map(|(document, _)| document).map_err(|error| RefusedDocument {
+        id: given,
+        code: error.code(),
+        pointer: String::new(),
+        detail: error.to_string(),
+    })
+}

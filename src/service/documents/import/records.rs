@@ -1,0 +1,277 @@
+//! Reads the records of a file one by one, each as the JSON of a document, whatever the file's format. Memory is bounded by the
+//! longest record that is allowed; one beyond that, or one that is malformed, is told with its line and does not stop the rest.
+
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::table::{Cells, Columns};
+use crate::domain::{Code, FileFormat, RefusedDocument};
+use crate::service::error::Error;
+
+/// What a file of text may begin with.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// The cells of one row of a table, or why they cannot be told apart.
+type Row = Result<Vec<Vec<u8>>, String>;
+
+/// One record.
+pub(crate) struct Record {
+    /// The line on which it begins, from 1.
+    pub(crate) line: u64,
+    /// A document as JSON, or why it is none.
+    pub(crate) content: Result<Vec<u8>, RefusedDocument>,
+}
+
+/// A file from some place on.
+pub(crate) struct Records {
+    reader: BufReader<File>,
+    format: FileFormat,
+    columns: Columns,
+    bytes_max: usize,
+    place: Place,
+}
+
+/// Between two records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct Place {
+    /// Bytes before it.
+    pub(crate) offset: u64,
+    /// Lines before it.
+    pub(crate) line: u64,
+}
+
+impl Records {
+    /// Opens a file at its first record. `Error::Header` when its first row names no usable columns.
+    pub(crate) fn open(path: &Path, format: FileFormat, bytes_max: usize) -> Result<Self, Error> {
+        let access = |source| Error::Folder { path: path.to_owned(), source };
+        let reader = BufReader::with_capacity(1 << 18, File::open(path).map_err(access)?);
+        let mut records = Self { reader, format, columns: Columns::default(), bytes_max, place: Place::default() };
+        if records.reader.fill_buf().map_err(access)?.starts_with(BYTE_ORDER_MARK) {
+            records.reader.consume(BYTE_ORDER_MARK.len());
+            records.place.offset = BYTE_ORDER_MARK.len() as u64;
+        }
+        if format == FileFormat::Ndjson {
+            return Ok(records);
+        }
+        let refused = |problem: String| Error::Header { problem };
+        let row = records.next_row().map_err(access)?.ok_or_else(|| refused("is missing: the file is empty".to_owned()))?;
+        let cells = row.1.map_err(|problem| refused(format!("{problem} on line {}", row.0)))?;
+        records.columns = Columns::of_header(&cells).map_err(refused)?;
+        Ok(records)
+    }
+
+    /// Goes on from a place where it was before.
+    pub(crate) fn go_to(&mut self, place: Place) -> io::Result<()> {
+        self.reader.seek(SeekFrom::Start(place.offset))?;
+        self.place = place;
+        Ok(())
+    }
+
+    /// Behind the last record that was read.
+    pub(crate) fn place(&self) -> Place {
+        self.place
+    }
+
+    /// The next record; `None` at the end. Blank lines are none.
+    pub(crate) fn next(&mut self) -> io::Result<Option<Record>> {
+        match self.format {
+            FileFormat::Ndjson => self.next_json(),
+            FileFormat::Csv | FileFormat::Tsv => {
+                let Some((line, cells)) = self.next_row()? else { return Ok(None) };
+                let content = cells.and_then(|cells| self.columns.document(cells));
+                Ok(Some(Record { line, content: content.map(|object| json(&object)).map_err(malformed) }))
+            }
+        }
+    }
+
+    fn next_json(&mut self) -> io::Result<Option<Record>> {
+        loop {
+            let (line, mut content) = (self.place.line + 1, Vec::new());
+            let Some(whole) = self.read_line(&mut content)? else { return Ok(None) };
+            if !whole {
+                return Ok(Some(Record { line, content: Err(self.too_long()) }));
+            }
+            if !content.trim_ascii().is_empty() {
+                return Ok(Some(Record { line, content: Ok(content) }));
+            }
+        }
+    }
+
+    /// Reads a line without its end; says whether it is whole, or cut because it is too long. `None` at the end.
+    fn read_line(&mut self, line: &mut Vec<u8>) -> io::Result<Option<bool>> {
+        let (mut whole, mut any) = (true, false);
+        loop {
+            let buffer = self.reader.fill_buf()?;
+            if buffer.is_empty() {
+                self.place.line += u64::from(any);
+                return Ok(any.then_some(whole));
+            }
+            any = true;
+            let end = buffer.iter().position(|&byte| byte == b'\n');
+            let part = &buffer[..end.unwrap_or(buffer.len())];
+            whole = whole && line.len() + part.len() <= self.bytes_max;
+            if whole {
+                line.extend_from_slice(part);
+            }
+            let taken = part.len() + usize::from(end.is_some());
+            self.reader.consume(taken);
+            self.place.offset += taken as u64;
+            if end.is_some() {
+                self.place.line += 1;
+                return Ok(Some(whole));
+            }
+        }
+    }
+
+    /// Reads a row of a table, which in CSV may go over several lines; gives the line on which it begins.
+    fn next_row(&mut self) -> io::Result<Option<(u64, Row)>> {
+        loop {
+            let line = self.place.line + 1;
+            let mut cells = Cells::new(self.format == FileFormat::Csv, self.bytes_max);
+            loop {
+                let buffer = self.reader.fill_buf()?;
+                if buffer.is_empty() {
+                    break;
+                }
+                let taken = cells.take(buffer);
+                self.reader.consume(taken);
+                self.place.offset += taken as u64;
+                if cells.is_complete() {
+                    break;
+                }
+            }
+            self.place.line += cells.lines();
+            match cells.finish() {
+                None if self.reader.fill_buf()?.is_empty() => return Ok(None),
+                None => (),
+                Some(row) => return Ok(Some((line, row))),
+            }
+        }
+    }
+
+    fn too_long(&self) -> RefusedDocument {
+        malformed(format!("the line must have at most {} bytes", self.bytes_max))
+    }
+}
+
+fn malformed(detail: String) -> RefusedDocument {
+    RefusedDocument { id: None, code: Code::InvalidRequest, pointer: String::new(), detail }
+}
+
+fn json(object: &Map<String, Value>) -> Vec<u8> {
+    // Text and objects of text can always be written as JSON.
+    serde_json::to_vec(object).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BYTES_MAX: usize = 200;
+
+    fn file(content: &[u8]) -> tempfile::NamedTempFile {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), content).unwrap();
+        file
+    }
+
+    fn read_all(records: &mut Records) -> Vec<(u64, String)> {
+        let mut found = Vec::new();
+        while let Some(Record { line, content }) = records.next().unwrap() {
+            let content = content.map(|json| String::from_utf8(json).unwrap());
+            found.push((line, content.unwrap_or_else(|refused| format!("! {}", refused.detail))));
+        }
+        found
+    }
+
+    #[track_caller]
+    fn check(format: FileFormat, content: &str, expect: &[(u64, &str)]) {
+        let file = file(content.as_bytes());
+        let mut records = Records::open(file.path(), format, BYTES_MAX).unwrap();
+        let found = read_all(&mut records);
+        let found: Vec<_> = found.iter().map(|(line, text)| (*line, text.as_str())).collect();
+        assert_eq!(found, expect, "{content:?}");
+        assert_eq!(records.place().offset, content.len() as u64);
+    }
+
+    #[track_caller]
+    fn check_header(format: FileFormat, content: &str, words: &str) {
+        let file = file(content.as_bytes());
+        let error = Records::open(file.path(), format, BYTES_MAX).err().unwrap().to_string();
+        assert!(error.contains(words), "{error:?} for {content:?}");
+    }
+
+    #[test]
+    fn json_comes_line_by_line() {
+        check(FileFormat::Ndjson, "", &[]);
+        check(
+            FileFormat::Ndjson,
+            "{\"a\":1}\n\n  \r\n{\"b\":2}\r\nnonsense",
+            &[(1, "{\"a\":1}"), (4, "{\"b\":2}\r"), (5, "nonsense")],
+        );
+        check(FileFormat::Ndjson, "\u{feff}{}\n", &[(1, "{}")]);
+        let long = format!("{}\n{{}}\n", "x".repeat(BYTES_MAX + 1));
+        check(FileFormat::Ndjson, &long, &[(1, "! the line must have at most 200 bytes"), (2, "{}")]);
+    }
+
+    #[test]
+    fn a_table_has_documents_and_everything_else_is_metadata() {
+        check(
+            FileFormat::Csv,
+            "id,text,language,year,metadata.source\n1,\"Ein \"\"Zug\"\", spät\",de,2020,dpa\n2,雨が\n",
+            &[
+                (2, r#"{"id":"1","text":"Ein \"Zug\", spät","language":"de","metadata":{"year":"2020","source":"dpa"}}"#),
+                (3, "! the row has 2 cells, but the header row has 5"),
+            ],
+        );
+        check(FileFormat::Csv, "text\n\"two\nlines\"\n\nx\n", &[(2, r#"{"text":"two\nlines"}"#), (5, r#"{"text":"x"}"#)]);
+        check(FileFormat::Csv, "id,text,n\r\n,a,\r\n", &[(2, r#"{"text":"a"}"#)]);
+        check(FileFormat::Tsv, "text\tid\nsay \"hi\"\t7\n", &[(2, r#"{"id":"7","text":"say \"hi\""}"#)]);
+    }
+
+    #[test]
+    fn malformed_rows_do_not_stop_the_rest() {
+        check(FileFormat::Csv, "text\n\"a\"b\nc\n", &[(2, "! the row has text after a closing quote"), (3, r#"{"text":"c"}"#)]);
+        check(
+            FileFormat::Csv,
+            "text\nc\n\"never\nclosed",
+            &[(2, r#"{"text":"c"}"#), (3, "! the row has a quote that is never closed")],
+        );
+        let long = format!("text\n{}\nc\n", "x".repeat(BYTES_MAX + 1));
+        check(FileFormat::Csv, &long, &[(2, "! the row must have at most 200 bytes"), (3, r#"{"text":"c"}"#)]);
+        let file = file(b"text\n\xff\nc\n");
+        let mut records = Records::open(file.path(), FileFormat::Csv, BYTES_MAX).unwrap();
+        assert_eq!(read_all(&mut records)[0].1, "! column text is not valid UTF-8");
+    }
+
+    #[test]
+    fn header_rows_are_checked() {
+        check_header(FileFormat::Csv, "", "is missing");
+        check_header(FileFormat::Csv, "id,title\n", "must contain the column text");
+        check_header(FileFormat::Tsv, "text\ttext\n", "names the column text twice");
+        check_header(FileFormat::Csv, "text,year,metadata.year\n", "year twice");
+        check_header(FileFormat::Csv, "text,\n", "has a column without a name");
+    }
+
+    #[test]
+    fn reading_goes_on_from_any_place() {
+        for (format, content) in [
+            (FileFormat::Ndjson, "{\"a\":1}\n\n{\"b\":2}\n{\"c\":3}".to_owned()),
+            (FileFormat::Csv, "text,n\na,1\n\"b\nb\",2\n\nc,3\n".to_owned()),
+        ] {
+            let file = file(content.as_bytes());
+            let all = read_all(&mut Records::open(file.path(), format, BYTES_MAX).unwrap());
+            for taken in 0..=all.len() {
+                let mut first = Records::open(file.path(), format, BYTES_MAX).unwrap();
+                (0..taken).for_each(|_| drop(first.next().unwrap()));
+                let mut second = Records::open(file.path(), format, BYTES_MAX).unwrap();
+                second.go_to(first.place()).unwrap();
+                assert_eq!(read_all(&mut second), all[taken..]);
+            }
+        }
+    }
+}

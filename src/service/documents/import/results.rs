@@ -1,0 +1,166 @@
+//! What became of each line of an import, and how far the import is.
+
+use std::fs::File;
+use std::io::{Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::records::Place;
+use crate::domain::RefusedDocument;
+use crate::service::error::Error;
+use crate::service::folders::sync_dir;
+
+const RESULTS: &str = "results.ndjson";
+
+/// One record of a batch.
+pub(crate) struct Line {
+    /// Where it begins.
+    pub(crate) line: u64,
+    /// Whether it is among the documents that are stored.
+    pub(crate) outcome: Result<(), RefusedDocument>,
+}
+
+/// Everything that a restart needs to go on.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Checkpoint {
+    /// Behind the last record that is stored or refused.
+    pub(crate) place: Place,
+    created: u64,
+    updated: u64,
+    failed: u64,
+    /// Bytes of the file of results before those of the last batch.
+    results_bytes: u64,
+    /// The last batch's results: lines of JSON.
+    pub(crate) results: String,
+}
+
+/// What became of the lines so far.
+#[derive(Debug, Serialize)]
+pub(crate) struct Counts {
+    lines: u64,
+    created: u64,
+    updated: u64,
+    failed: u64,
+}
+
+impl Checkpoint {
+    /// Before the first record.
+    pub(crate) fn at(place: Place) -> Self {
+        Self { place, created: 0, updated: 0, failed: 0, results_bytes: 0, results: String::new() }
+    }
+
+    /// Behind another batch: `stored` has the id of each stored document, in order, and whether it is new.
+    pub(crate) fn after<'a>(
+        mut self,
+        place: Place,
+        results_bytes: u64,
+        lines: &[Line],
+        mut stored: impl Iterator<Item = (&'a String, bool)>,
+    ) -> Self {
+        self.results.clear();
+        for Line { line, outcome } in lines {
+            let result = match outcome {
+                Ok(()) => match stored.next() {
+                    Some((id, true)) => {
+                        self.created += 1;
+                        json!({"line": line, "id": id, "status": "created"})
+                    }
+                    Some((id, false)) => {
+                        self.updated += 1;
+                        json!({"line": line, "id": id, "status": "updated"})
+                    }
+                    None => continue,
+                },
+                Err(refused) => {
+                    self.failed += 1;
+                    let RefusedDocument { id, code, pointer, detail } = refused;
+                    let error = json!({"code": code.name(), "pointer": pointer, "detail": detail});
+                    match id {
+                        Some(id) => json!({"line": line, "id": id.as_str(), "status": "failed", "error": error}),
+                        None => json!({"line": line, "status": "failed", "error": error}),
+                    }
+                }
+            };
+            self.results.push_str(&result.to_string());
+            self.results.push('\n');
+        }
+        self.place = place;
+        self.results_bytes = results_bytes;
+        self
+    }
+
+    /// What the job tells.
+    pub(crate) fn counts(&self) -> Counts {
+        Counts { lines: self.place.line, created: self.created, updated: self.updated, failed: self.failed }
+    }
+}
+
+/// The file of results: grows at its end.
+pub(crate) struct Results {
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+    power_safe: bool,
+}
+
+impl Results {
+    /// An empty one.
+    pub(crate) fn create(folder: &Path, power_safe: bool) -> Result<Self, Error> {
+        let path = folder.join(RESULTS);
+        let create = || {
+            let file = File::create(&path)?;
+            sync_dir(folder)?;
+            Ok(file)
+        };
+        let file = create().map_err(|source| Error::Folder { path: path.clone(), source })?;
+        Ok(Self { path, file, bytes: 0, power_safe })
+    }
+
+    /// The one that belongs to a checkpoint, whatever a crash left of the last batch's.
+    pub(crate) fn reopen(folder: &Path, power_safe: bool, done: &Checkpoint) -> Result<Self, Error> {
+        let path = folder.join(RESULTS);
+        let reopen = || {
+            let mut file = File::options().create(true).truncate(false).write(true).open(&path)?;
+            file.set_len(done.results_bytes)?;
+            file.seek(SeekFrom::End(0))?;
+            Ok(file)
+        };
+        let file = reopen().map_err(|source| Error::Folder { path: path.clone(), source })?;
+        let mut results = Self { path, file, bytes: done.results_bytes, power_safe };
+        results.append(&done.results)?;
+        Ok(results)
+    }
+
+    /// Bytes of whole lines.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Adds lines; durable when this is done, as far as the server's setting goes.
+    pub(crate) fn append(&mut self, lines: &str) -> Result<(), Error> {
+        let mut append = || {
+            self.file.write_all(lines.as_bytes())?;
+            if self.power_safe { self.file.sync_data() } else { Ok(()) }
+        };
+        append().map_err(|source| Error::Folder { path: self.path.clone(), source })?;
+        self.bytes += lines.len() as u64;
+        Ok(())
+    }
+}
+
+/// Opens the results of a job and says how many bytes they have; `None` when it has none.
+pub(crate) fn open(folder: &Path) -> Result<Option<(File, u64)>, Error> {
+    let path = folder.join(RESULTS);
+    let opened = File::open(&path).and_then(|file| {
+        let bytes = file.metadata()?.len();
+        Ok((file, bytes))
+    });
+    match opened {
+        Ok(opened) => Ok(Some(opened)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(Error::Folder { path, source }),
+    }
+}

@@ -1,0 +1,239 @@
+//! Rows of CSV (RFC 4180) and of tab-separated values, and what their columns mean.
+//!
+//! In CSV a cell in quotes may hold separators, line ends and doubled quotes. Tab-separated values have no quoting: a cell is
+//! what stands between two tabs.
+
+use serde_json::{Map, Value};
+
+/// Columns beyond this are refused: a header row that long is no header row.
+const COLUMNS_MAX: usize = 1_000;
+/// The columns that are a document's own.
+const OWN: [&str; 4] = ["id", "title", "text", "language"];
+/// A column's name may say that it is metadata, which a name such as `metadata.id` needs.
+const METADATA_PREFIX: &str = "metadata.";
+
+/// One row, byte by byte.
+pub(crate) struct Cells {
+    quoting: bool,
+    bytes_max: usize,
+    cells: Vec<Vec<u8>>,
+    bytes: usize,
+    lines: u64,
+    state: State,
+    problem: Option<&'static str>,
+    too_long: bool,
+    /// The byte before was a carriage return, which is half of a line end, or a part of the cell.
+    half_end: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Start,
+    Bare,
+    Quoted,
+    /// Behind a quote within quotes: the closing one, or the first of two.
+    Quote,
+    Complete,
+}
+
+impl Cells {
+    pub(crate) fn new(quoting: bool, bytes_max: usize) -> Self {
+        let cells = vec![Vec::new()];
+        let (state, problem) = (State::Start, None);
+        Self { quoting, bytes_max, cells, bytes: 0, lines: 0, state, problem, too_long: false, half_end: false }
+    }
+
+    /// Takes bytes up to the end of the row; says how many.
+    pub(crate) fn take(&mut self, bytes: &[u8]) -> usize {
+        for (at, &byte) in bytes.iter().enumerate() {
+            self.step(byte);
+            if self.state == State::Complete {
+                return at + 1;
+            }
+        }
+        bytes.len()
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        self.state == State::Complete
+    }
+
+    /// Lines that the row takes.
+    pub(crate) fn lines(&self) -> u64 {
+        self.lines
+    }
+
+    /// The cells; `None` for a blank line, or nothing at all.
+    pub(crate) fn finish(mut self) -> Option<Result<Vec<Vec<u8>>, String>> {
+        if self.bytes == 0 && self.cells.len() == 1 && self.problem.is_none() {
+            return None;
+        }
+        if self.too_long {
+            return Some(Err(format!("the row must have at most {} bytes", self.bytes_max)));
+        }
+        if self.state == State::Quoted {
+            self.problem = Some("has a quote that is never closed");
+        }
+        Some(self.problem.map_or(Ok(self.cells), |problem| Err(format!("the row {problem}"))))
+    }
+
+    fn step(&mut self, byte: u8) {
+        if std::mem::take(&mut self.half_end) && byte != b'\n' {
+            self.bare(b'\r');
+        }
+        let separator = if self.quoting { b',' } else { b'\t' };
+        match (self.state, byte) {
+            (State::Quoted, b'"') => self.state = State::Quote,
+            (State::Quoted, _) => {
+                self.lines += u64::from(byte == b'\n');
+                self.push(byte);
+            }
+            (State::Quote, b'"') => {
+                self.state = State::Quoted;
+                self.push(byte);
+            }
+            (_, b'\n') => {
+                self.lines += 1;
+                self.state = State::Complete;
+            }
+            (_, b'\r') => self.half_end = true,
+            (_, byte) if byte == separator => {
+                self.bytes += 1;
+                self.state = State::Start;
+                if self.cells.len() > COLUMNS_MAX {
+                    self.problem = Some("has more than 1000 cells");
+                } else {
+                    self.cells.push(Vec::new());
+                }
+            }
+            (State::Start, b'"') if self.quoting => {
+                self.bytes += 1;
+                self.state = State::Quoted;
+            }
+            _ => self.bare(byte),
+        }
+    }
+
+    /// Takes a byte outside of quotes that neither separates nor ends.
+    fn bare(&mut self, byte: u8) {
+        match self.state {
+            State::Quote => self.problem = Some("has text after a closing quote"),
+            _ => self.push(byte),
+        }
+        self.state = State::Bare;
+    }
+
+    fn push(&mut self, byte: u8) {
+        self.bytes += 1;
+        if self.too_long {
+            return;
+        }
+        if self.bytes > self.bytes_max {
+            self.too_long = true;
+            self.cells.iter_mut().for_each(Vec::clear);
+        } else if let Some(cell) = self.cells.last_mut() {
+            cell.push(byte);
+        }
+    }
+}
+
+/// What the columns of a table mean.
+#[derive(Debug, Default)]
+pub(crate) struct Columns(Vec<Column>);
+
+#[derive(Debug, PartialEq, Eq)]
+enum Column {
+    Document(&'static str),
+    Metadata(String),
+}
+
+impl Column {
+    fn name(&self) -> &str {
+        match self {
+            Self::Document(name) => name,
+            Self::Metadata(name) => name,
+        }
+    }
+}
+
+impl Columns {
+    /// Reads the header row, or says what is wrong with it.
+    pub(crate) fn of_header(cells: &[Vec<u8>]) -> Result<Self, String> {
+        let mut columns = Vec::with_capacity(cells.len());
+        for cell in cells {
+            let name = std::str::from_utf8(cell).map_err(|_| "is not valid UTF-8".to_owned())?.trim();
+            let column = match OWN.into_iter().find(|own| *own == name) {
+                Some(own) => Column::Document(own),
+                None => Column::Metadata(name.strip_prefix(METADATA_PREFIX).unwrap_or(name).to_owned()),
+            };
+            if column.name().is_empty() {
+                return Err("has a column without a name".to_owned());
+            }
+            if columns.contains(&column) {
+                return Err(format!("names the column {} twice", column.name()));
+            }
+            columns.push(column);
+        }
+        match columns.contains(&Column::Document("text")) {
+            true => Ok(Self(columns)),
+            false => Err("must contain the column text".to_owned()),
+        }
+    }
+
+    /// A row as a document. Empty cells are left out; all others are text.
+    pub(crate) fn document(&self, cells: Vec<Vec<u8>>) -> Result<Map<String, Value>, String> {
+        if cells.len() != self.0.len() {
+            return Err(format!("the row has {} cells, but the header row has {}", cells.len(), self.0.len()));
+        }
+        let (mut own, mut metadata) = (Map::new(), Map::new());
+        for (column, cell) in self.0.iter().zip(cells) {
+            let text = String::from_utf8(cell).map_err(|_| format!("column {} is not valid UTF-8", column.name()))?;
+            match column {
+                Column::Document(name) if !text.is_empty() || *name == "text" => own.insert((*name).to_owned(), text.into()),
+                Column::Metadata(name) if !text.is_empty() => metadata.insert(name.clone(), text.into()),
+                _ => None,
+            };
+        }
+        let mut document = Map::new();
+        for name in OWN {
+            document.extend(own.remove(name).map(|value| (name.to_owned(), value)));
+        }
+        if !metadata.is_empty() {
+            document.insert("metadata".to_owned(), metadata.into());
+        }
+        Ok(document)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The cells of one row as text, or what is wrong with it.
+    fn row(quoting: bool, bytes_max: usize, text: &str) -> Result<Vec<String>, String> {
+        let mut cells = Cells::new(quoting, bytes_max);
+        assert_eq!(cells.take(text.as_bytes()), text.len());
+        let cells = cells.finish().unwrap()?;
+        Ok(cells.into_iter().map(|cell| String::from_utf8(cell).unwrap()).collect())
+    }
+
+    #[test]
+    fn a_carriage_return_is_half_of_a_line_end_or_a_part_of_its_cell() {
+        for quoting in [true, false] {
+            let separator = if quoting { "," } else { "\t" };
+            let text = ["foo\rbar", "\r", "end\r\n"].join(separator);
+            assert_eq!(row(quoting, 100, &text).unwrap(), ["foo\rbar", "\r", "end"]);
+            assert_eq!(row(quoting, 100, "end\r").unwrap(), ["end"]);
+        }
+        assert_eq!(row(true, 100, "\"a\"\r\n").unwrap(), ["a"]);
+        assert!(row(true, 100, "\"a\"\r\"b\"\n").unwrap_err().contains("after a closing quote"));
+    }
+
+    #[test]
+    fn a_row_that_is_too_long_is_refused_and_not_kept() {
+        assert!(row(true, 5, "ab,cde\n").unwrap_err().contains("at most 5 bytes"));
+        let mut cells = Cells::new(true, 5);
+        cells.take(b"ab,\"cdefghijklmnop");
+        assert!(cells.cells.iter().all(Vec::is_empty));
+    }
+}

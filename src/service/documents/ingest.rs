@@ -1,0 +1,363 @@
+//! From a checked document to a searchable one.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{OwnedRwLockReadGuard, OwnedSemaphorePermit};
+use uuid::Uuid;
+
+use super::idempotency;
+use crate::domain::{
+    Code, Collection, DocumentId, Embedding, NewDocument, PassageBounds, Precondition, RequestKey, UpsertOutcome, UpsertStatus,
+    Wait,
+};
+use crate::embed::{PreparedText, Tokens};
+use crate::service::embedding::{embed_passages, embed_tokens, priority};
+use crate::service::error::Error;
+use crate::service::handle::CollectionHandle;
+use crate::service::open_collection::OpenCollection;
+use crate::service::open_collection::reservation::Reservation;
+use crate::service::open_collection::worker::store_embeddings;
+use crate::service::state::{Service, State};
+use crate::store::{Idempotent, PendingPassage, PreparedDocument, Upserted};
+
+/// Passages of one request that wait for the encoder at once: a large request leaves room in the queue for others.
+const PASSAGES_PER_SUBMISSION: usize = 128;
+
+/// How long a request that is sent again waits for what the first one began to embed.
+const REPEAT_WAIT_MAX: Duration = Duration::from_secs(30);
+/// Pause between two looks.
+const REPEAT_PAUSE: Duration = Duration::from_millis(20);
+
+impl CollectionHandle {
+    /// Stores documents and makes them searchable. Answers one outcome per document, in order.
+    ///
+    /// Rows commit before the index changes: the index can be rebuilt from rows, rows never from the index. A crash in
+    /// between leaves documents that exist but cannot be found until the next start has embedded them. With `Wait::Indexed`
+    /// the request is refused before anything is stored when the encoder's queue is full or the collection is still
+    /// recovering; a failure after that is `Error::NotIndexed`: everything is stored, and the background worker makes it
+    /// searchable. Sending the same ids again replaces them, so a caller may repeat a request in any case.
+    pub async fn upsert(&self, documents: Vec<NewDocument>, wait: Wait) -> Result<Vec<UpsertOutcome>, Error> {
+        self.upsert_if(documents, wait, Demand::Precondition(Precondition::None)).await
+    }
+
+    /// As `upsert`, unless this request was done before: then it answers the same and does nothing. A request of which nothing
+    /// was stored is not remembered.
+    pub async fn upsert_once(
+        &self,
+        documents: Vec<NewDocument>,
+        wait: Wait,
+        request: RequestKey,
+    ) -> Result<Vec<UpsertOutcome>, Error> {
+        self.upsert_if(documents, wait, Demand::Once(request)).await
+    }
+
+    /// Stores one document, if the precondition holds for what is stored under its id.
+    pub async fn put(&self, document: NewDocument, wait: Wait, precondition: Precondition) -> Result<UpsertOutcome, Error> {
+        let outcomes = self.upsert_if(vec![document], wait, Demand::Precondition(precondition)).await?;
+        outcomes.into_iter().next().ok_or(Error::EncoderAnswers { asked: 1, got: 0 })
+    }
+
+    /// As `upsert`, when what is demanded holds for each document; else nothing of the request is stored.
+    async fn upsert_if(&self, documents: Vec<NewDocument>, wait: Wait, demand: Demand) -> Result<Vec<UpsertOutcome>, Error> {
+        self.service.check_running()?;
+        self.check_embeds(wait)?;
+        let (collection, bounds) = self.enter_write().await?;
+        let state = Arc::clone(&self.service.state);
+        let caller = Arc::new(());
+        let request = Request { documents, wait, demand, caller: Arc::downgrade(&caller) };
+        let stored = collection.run(move |collection| {
+            let _bounds = bounds;
+            store(&state, collection, request)
+        });
+        let stored = stored.await?;
+        drop(caller);
+        if wait == Wait::Indexed {
+            self.service.wait_until_embedded(&collection, stored.awaited).await?;
+            let indexed = self.service.index_now(&collection, stored.pending.as_ref()).await;
+            if collection.is_deleted() {
+                return Err(Error::CollectionNotFound { name: self.name.clone() });
+            }
+            indexed.map_err(|source| Error::NotIndexed(Box::new(source)))?;
+        }
+        Ok(stored.outcomes)
+    }
+
+    /// Refuses a write that has texts embedded when that cannot be: by another model; or, when it waits for it, by an encoder
+    /// without room or into an index that is recovering.
+    pub(crate) fn check_embeds(&self, wait: Wait) -> Result<(), Error> {
+        let collection = self.open();
+        collection.check_model(self.service.model())?;
+        if wait == Wait::Indexed {
+            collection.store.ready()?;
+            if collection.row.model.is_some() {
+                self.service.check_encoder()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for a thread to write on, or refuses when too many wait for this collection already. Gives the collection to write
+    /// to, which is another one when this was replaced, and what must live as long as the write.
+    pub(crate) async fn enter_write(&self) -> Result<(Arc<OpenCollection>, WriteBounds), Error> {
+        let state = &self.service.state;
+        let mut collection = Arc::clone(&self.found);
+        let replacement = loop {
+            let replacement = Arc::clone(&collection.replacement).read_owned().await;
+            match &*replacement {
+                Some(next) => collection = Arc::clone(next),
+                None => break replacement,
+            }
+        };
+        let limit = state.limits.write_queue_max;
+        let slot = Arc::clone(&collection.write_slots)
+            .try_acquire_owned()
+            .map_err(|_| Error::WritesWaiting { collection: collection.row.name.clone(), limit })?;
+        let thread = Arc::clone(&state.write_threads).acquire_owned().await.map_err(|_| Error::Stopping)?;
+        Ok((collection, WriteBounds { _slot: slot, _thread: thread, _replacement: replacement }))
+    }
+}
+
+impl Service {
+    /// Refuses work while the server stops.
+    pub(crate) fn check_running(&self) -> Result<(), Error> {
+        self.state.check_running()
+    }
+
+    /// Refuses to store what the encoder has no room for anyway.
+    fn check_encoder(&self) -> Result<(), Error> {
+        let waiting = self.state.embedder.passages_waiting();
+        let limit = self.state.limits.embed_queue_texts_max;
+        if waiting >= limit { Err(Error::EncoderBusy { waiting, limit }) } else { Ok(()) }
+    }
+
+    /// Waits for documents that an earlier request with the same idempotency key stored, and that this one or the worker embeds.
+    async fn wait_until_embedded(&self, collection: &Arc<OpenCollection>, ids: Vec<DocumentId>) -> Result<(), Error> {
+        let (mut ids, deadline) = (ids, Instant::now() + REPEAT_WAIT_MAX);
+        while !ids.is_empty() {
+            let look = move |collection: &Arc<OpenCollection>| {
+                let mut rest = Vec::new();
+                for id in ids {
+                    if collection.store.get(&id)?.is_some_and(|document| !document.indexed) {
+                        rest.push(id);
+                    }
+                }
+                Ok(rest)
+            };
+            ids = collection.run(look).await?;
+            if !ids.is_empty() && Instant::now() >= deadline {
+                return Err(Error::StillIndexing);
+            }
+            self.check_running()?;
+            tokio::time::sleep(if ids.is_empty() { Duration::ZERO } else { REPEAT_PAUSE }).await;
+        }
+        Ok(())
+    }
+
+    /// Embeds the request's own passages, without waiting for the worker's backlog, and makes them searchable. Without any it
+    /// takes over what is embedded already: the worker may be about to.
+    pub(crate) async fn index_now(&self, collection: &Arc<OpenCollection>, pending: Option<&Reservation>) -> Result<(), Error> {
+        let Some(pending) = pending else {
+            return collection.run(|collection| collection.apply_changes()).await;
+        };
+        let priority = priority(pending.passages.len());
+        let mut tokens = pending.tokens.as_deref().map(|tokens| tokens.chunks(PASSAGES_PER_SUBMISSION));
+        for part in pending.passages.chunks(PASSAGES_PER_SUBMISSION) {
+            let embedder = &self.state.embedder;
+            let embedded = match tokens.as_mut().and_then(Iterator::next) {
+                Some(tokens) => embed_tokens(embedder, part, tokens, priority).await?,
+                None => embed_passages(embedder, part, priority).await?,
+            };
+            collection.run(move |collection| store_embeddings(collection, embedded)).await?;
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    /// Refuses work while the server stops.
+    pub(crate) fn check_running(&self) -> Result<(), Error> {
+        if self.stopping.load(Ordering::Acquire) { Err(Error::Stopping) } else { Ok(()) }
+    }
+}
+
+/// A write's place among the bounded ones; dropping it makes room for another.
+pub(crate) struct WriteBounds {
+    _slot: OwnedSemaphorePermit,
+    _thread: OwnedSemaphorePermit,
+    _replacement: OwnedRwLockReadGuard<Option<Arc<OpenCollection>>>,
+}
+
+/// On what a write depends besides its documents.
+enum Demand {
+    /// On what is stored under the id of each.
+    Precondition(Precondition),
+    /// On whether the request was done before.
+    Once(RequestKey),
+}
+
+/// What is to be stored.
+struct Request {
+    documents: Vec<NewDocument>,
+    wait: Wait,
+    demand: Demand,
+    /// Goes when nobody waits for the answer any more.
+    caller: Weak<()>,
+}
+
+/// What a request's transaction left to do.
+struct Stored {
+    outcomes: Vec<UpsertOutcome>,
+    /// What the request embeds itself, when it waits for that.
+    pending: Option<Reservation>,
+    /// Documents that an earlier request stored, for which this one waits.
+    awaited: Vec<DocumentId>,
+}
+
+/// Prepares and stores documents. Blocks until they are durable. From the commit on the passages are reserved or the worker
+/// is awake, so that nothing is forgotten when the caller goes away. Of a caller who went before nothing is stored: preparing many long
+/// documents takes a minute.
+fn store(state: &State, collection: &Arc<OpenCollection>, request: Request) -> Result<Stored, Error> {
+    let Request { documents, wait, demand, caller } = request;
+    let mut prepared = Vec::with_capacity(documents.len());
+    let mut tokens = Vec::with_capacity(documents.len());
+    let mut refused = Vec::new();
+    let mut places: HashMap<DocumentId, usize> = HashMap::with_capacity(documents.len());
+    for (place, document) in documents.into_iter().enumerate() {
+        if caller.strong_count() == 0 {
+            return Err(Error::CallerGone);
+        }
+        let id = match &document.id {
+            Some(id) => id.clone(),
+            None => new_id()?,
+        };
+        if let Some(first) = places.get(&id) {
+            let detail = format!("document id {:?} occurs twice in this request, first at position {first}", id.as_str());
+            refused.push((place, failed(id, Code::InvalidRequest, detail)));
+            continue;
+        }
+        places.insert(id.clone(), place);
+        match prepare(state, &collection.row, id.clone(), document) {
+            Ok((document, tokens_of)) => {
+                prepared.push(document);
+                tokens.push(tokens_of);
+            }
+            Err(error) => refused.push((place, failed(id, error.code(), error.to_string()))),
+        }
+    }
+    let ids: Vec<DocumentId> = prepared.iter().map(|document| document.id.clone()).collect();
+    let announced = (wait == Wait::Indexed).then(|| collection.reserved.announce());
+    let upserted = match demand {
+        _ if prepared.is_empty() => Vec::new(),
+        Demand::Precondition(precondition) => collection.store.upsert_if(prepared, precondition)?,
+        Demand::Once(request) => {
+            let (ids, refused) = (ids.clone(), refused.clone());
+            let answer = move |upserted: &[Upserted]| idempotency::write(&outcomes(ids, refused, upserted));
+            match collection.store.upsert_once(prepared, request, Box::new(answer))? {
+                Idempotent::Now(upserted) => upserted,
+                Idempotent::Before(answer) => return done_before(&answer, wait),
+            }
+        }
+    };
+    collection.damage.forget(&ids);
+    let outcomes = outcomes(ids, refused, &upserted);
+    let pending = match wait {
+        Wait::Indexed if upserted.iter().any(|upserted| !upserted.pending.is_empty()) => {
+            let (pending, tokens) = with_tokens(upserted, tokens);
+            Some(Reservation::of(collection, pending, tokens))
+        }
+        Wait::Indexed | Wait::Stored => {
+            collection.wake.notify_one();
+            None
+        }
+    };
+    drop(announced);
+    Ok(Stored { outcomes, pending, awaited: Vec::new() })
+}
+
+/// What waits for its embedding, and the tokens of it: none when a document has embeddings of some of its passages already.
+fn with_tokens(upserted: Vec<Upserted>, tokens: Vec<Vec<Tokens>>) -> (Vec<PendingPassage>, Option<Vec<Tokens>>) {
+    let mut known = Some(Vec::new());
+    let mut pending = Vec::new();
+    for (upserted, tokens) in upserted.into_iter().zip(tokens) {
+        match &mut known {
+            Some(known) if upserted.pending.len() == tokens.len() => known.extend(tokens),
+            _ if upserted.pending.is_empty() => (),
+            _ => known = None,
+        }
+        pending.extend(upserted.pending);
+    }
+    (pending, known)
+}
+
+/// One outcome per document, in the order of the request: `refused` come with their places.
+fn outcomes(ids: Vec<DocumentId>, refused: Vec<(usize, UpsertOutcome)>, upserted: &[Upserted]) -> Vec<UpsertOutcome> {
+    let stored = ids.into_iter().zip(upserted).map(|(id, upserted)| {
+        let status = if upserted.created { UpsertStatus::Created } else { UpsertStatus::Updated };
+        UpsertOutcome { id: Some(id), status, version: Some(upserted.sequence) }
+    });
+    let mut outcomes: Vec<UpsertOutcome> = stored.collect();
+    // Ascending places: each insertion finds everything before it already in its place.
+    for (place, outcome) in refused {
+        outcomes.insert(place, outcome);
+    }
+    outcomes
+}
+
+/// The outcomes of a request that was done before. Its passages are being embedded, or are already; a caller who waits for them
+/// goes on waiting.
+fn done_before(answer: &str, wait: Wait) -> Result<Stored, Error> {
+    let outcomes = idempotency::read(answer)?;
+    let stored = outcomes.iter().filter(|outcome| wait == Wait::Indexed && outcome.version.is_some());
+    let awaited = stored.filter_map(|outcome| outcome.id.clone()).collect();
+    Ok(Stored { outcomes, pending: None, awaited })
+}
+
+/// Finds the language when the caller gave none, and the passages with the tokens of each. What comes with a vector is one passage
+/// without tokens: the vector stands for the whole text, which may be empty.
+pub(crate) fn prepare(
+    state: &State,
+    row: &Collection,
+    id: DocumentId,
+    document: NewDocument,
+) -> Result<(PreparedDocument, Vec<Tokens>), Error> {
+    let NewDocument { title, text, vector, language, metadata, .. } = document;
+    // The collection may be another than the one that the vector was checked for.
+    row.check_vector(vector.as_ref().map(Embedding::dimension)).map_err(|problem| Error::InvalidVector { problem })?;
+    let detect = language.is_none() && !text.is_empty();
+    let PreparedText { passages, tokens, language: detected } = match &vector {
+        Some(_) => PreparedText {
+            passages: vec![(0..text.len()).into()],
+            tokens: Vec::new(),
+            language: if detect { state.embedder.detect(&text) } else { None },
+        },
+        None => state.embedder.prepare(title.as_deref(), &text, bounds(state, row), detect)?,
+    };
+    let prepared = PreparedDocument {
+        id,
+        title,
+        language: language.or(detected.map(|detected| detected.language)),
+        language_confidence: detected.map(|detected| detected.confidence),
+        text,
+        metadata,
+        passages,
+        embedding: vector,
+    };
+    Ok((prepared, tokens))
+}
+
+/// How the texts of a collection are cut.
+pub(crate) fn bounds(state: &State, row: &Collection) -> PassageBounds {
+    row.passages.unwrap_or(PassageBounds::adjacent(state.embedder.model().tokens_max))
+}
+
+fn failed(id: DocumentId, code: Code, detail: String) -> UpsertOutcome {
+    UpsertOutcome { id: Some(id), status: UpsertStatus::Failed { code, detail }, version: None }
+}
+
+/// Makes an id for a document that came without one; later ones sort after earlier ones.
+pub(crate) fn new_id() -> Result<DocumentId, Error> {
+    Ok(DocumentId::parse(&Uuid::now_v7().to_string())?)
+}

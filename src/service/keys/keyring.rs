@@ -1,0 +1,40 @@
+//! The keys of the server in memory.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::domain::{Key, KeyId};
+use crate::store::{Catalog, StoreError, StoredKey};
+
+/// A SHA-256.
+pub(crate) type Sha = [u8; 32];
+
+/// The keys of this server.
+pub(crate) struct Keyring {
+    keys: RwLock<BTreeMap<KeyId, (Arc<Key>, Sha)>>,
+    /// Hash of the admin key of the configuration. It is as good as the operator chose it, and stored nowhere.
+    pub(crate) operator: OnceLock<Sha>,
+    /// Held while a key is made or revoked, so that the catalog and `keys` change together.
+    pub(crate) changing: Arc<tokio::sync::Mutex<()>>,
+}
+
+impl Keyring {
+    /// Reads the keys out of the catalog.
+    pub(crate) fn load(catalog: &Catalog) -> Result<Self, StoreError> {
+        let keys =
+            catalog.keys()?.into_iter().map(|StoredKey { key, secret_sha256 }| (key.id.clone(), (Arc::new(key), secret_sha256)));
+        Ok(Self { keys: RwLock::new(keys.collect()), operator: OnceLock::new(), changing: Arc::default() })
+    }
+
+    /// The keys with the hashes of their secrets.
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, BTreeMap<KeyId, (Arc<Key>, Sha)>> {
+        self.keys.read()
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<KeyId, (Arc<Key>, Sha)>> {
+        self.keys.write()
+    }
+}

@@ -1,0 +1,160 @@
+//! Keys: making, listing and revoking them, and recognizing who sends one.
+//!
+//! All keys are held in memory, so that a request costs one SHA-256 and one comparison in constant time. A secret is made here
+//! of 256 random bits, shown once and forgotten: with so much chance in it, a fast hash gives nothing away that a slow one
+//! (bcrypt, Argon2) would protect; those are for passwords, which people choose.
+
+pub(super) mod keyring;
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use sha2::{Digest as _, Sha256};
+use subtle::ConstantTimeEq as _;
+use uuid::Uuid;
+
+use super::blocking::blocking;
+use super::error::Error;
+use super::state::Service;
+use crate::domain::{Caller, Key, KeyId, NewKey, Page};
+use crate::store::StoredKey;
+use crate::store::system_clock as now_ms;
+use keyring::Sha;
+
+/// What every secret begins with, so that programs that look for leaked secrets recognize it.
+const SECRET_PREFIX: &str = "dgm";
+
+impl Service {
+    /// Accepts `secret` as an admin key that stands in the configuration alone. Only the first call counts.
+    pub fn set_admin_key(&self, secret: &str) {
+        let _ = self.state.keyring.operator.set(sha256(secret));
+    }
+
+    /// Whether requests need a key: from the first key on, also when all have expired.
+    pub fn is_guarded(&self) -> bool {
+        self.state.keyring.operator.get().is_some() || !self.state.keyring.read().is_empty()
+    }
+
+    /// Who holds this secret.
+    pub fn authenticate(&self, secret: &str) -> Result<Caller, Error> {
+        let keyring = &self.state.keyring;
+        let hash = sha256(secret);
+        if keyring.operator.get().is_some_and(|operator| bool::from(operator.ct_eq(&hash))) {
+            return Ok(Caller::Operator);
+        }
+        // Ids are no secret: how long it takes to find one tells nothing about the rest.
+        let id = id_in(secret).ok_or(Error::UnknownKey)?;
+        let (key, expected) = keyring.read().get(&id).cloned().ok_or(Error::UnknownKey)?;
+        if !bool::from(expected.ct_eq(&hash)) {
+            return Err(Error::UnknownKey);
+        }
+        if key.is_expired(now_ms()) {
+            return Err(Error::KeyExpired { id });
+        }
+        Ok(Caller::Holder(key))
+    }
+
+    /// Makes a key and its secret, which nobody can read again. Durable when this is answered.
+    ///
+    /// The first key of a server closes it to everybody else, so it must be able to make others, for ever.
+    pub async fn create_key(&self, new: NewKey) -> Result<(Key, String), Error> {
+        self.check_running()?;
+        let NewKey { name, scope, collections, expires_at_ms } = new;
+        let id = KeyId::parse(&Uuid::now_v7().simple().to_string())?;
+        let key = Key { id, name, scope, collections, created_at_ms: now_ms(), expires_at_ms };
+        let changing = Arc::clone(&self.state.keyring.changing).lock_owned().await;
+        if !self.is_guarded() && !key.is_permanent_admin() {
+            return Err(Error::FirstKey);
+        }
+        let limit = self.state.limits.keys_max;
+        if self.state.keyring.read().len() >= limit {
+            return Err(Error::TooManyKeys { limit });
+        }
+        let secret = new_secret(&key.id)?;
+        let stored = StoredKey { secret_sha256: sha256(&secret), key };
+        let state = Arc::clone(&self.state);
+        blocking(move || {
+            let _changing = changing;
+            state.catalog.add_key(&stored)?;
+            let StoredKey { key, secret_sha256 } = stored;
+            tracing::info!(key = %key.id, scope = key.scope.name(), "key created");
+            state.keyring.write().insert(key.id.clone(), (Arc::new(key.clone()), secret_sha256));
+            Ok((key, secret))
+        })
+        .await
+    }
+
+    /// Lists keys, first made first; also says which is the last of the page, when there is a next one.
+    pub fn list_keys(&self, page: Page<KeyId>) -> (Vec<Key>, Option<KeyId>) {
+        let keys = self.state.keyring.read();
+        let after = page.after.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut rest = keys.range((after, Bound::Unbounded)).map(|(_, (key, _))| Key::clone(key));
+        let found: Vec<Key> = rest.by_ref().take(page.limit).collect();
+        let next = rest.next().and(found.last()).map(|key| key.id.clone());
+        (found, next)
+    }
+
+    /// Takes a key back: requests with it are refused from now on.
+    ///
+    /// Refused for the last key that can make others, unless the configuration has one: the server would be locked, or open to
+    /// everybody again.
+    pub async fn revoke_key(&self, id: &KeyId) -> Result<(), Error> {
+        self.check_running()?;
+        let changing = Arc::clone(&self.state.keyring.changing).lock_owned().await;
+        {
+            let keyring = &self.state.keyring;
+            let keys = keyring.read();
+            if !keys.contains_key(id) {
+                return Err(Error::KeyNotFound { id: id.clone() });
+            }
+            let another = keys.values().any(|(key, _)| key.id != *id && key.is_permanent_admin());
+            if keyring.operator.get().is_none() && !another {
+                return Err(Error::LastAdminKey);
+            }
+        }
+        let (state, id) = (Arc::clone(&self.state), id.clone());
+        blocking(move || {
+            let _changing = changing;
+            state.catalog.remove_key(&id)?;
+            state.keyring.write().remove(&id);
+            tracing::info!(key = %id, "key revoked");
+            Ok(())
+        })
+        .await
+    }
+}
+
+/// `dgm_<id>_<64 hexadecimal digits>`.
+fn new_secret(id: &KeyId) -> Result<String, Error> {
+    let mut random = [0; 32];
+    getrandom::fill(&mut random).map_err(|error| Error::Random(error.to_string()))?;
+    let digits: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(format!("{SECRET_PREFIX}_{id}_{digits}"))
+}
+
+/// The public part of a secret.
+fn id_in(secret: &str) -> Option<KeyId> {
+    let (id, _) = secret.strip_prefix(SECRET_PREFIX)?.strip_prefix('_')?.split_once('_')?;
+    KeyId::parse(id).ok()
+}
+
+fn sha256(secret: &str) -> Sha {
+    Sha256::digest(secret.as_bytes()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_names_its_key_and_is_never_made_twice() {
+        let id = KeyId::parse(&"0f".repeat(16)).unwrap();
+        let (one, two) = (new_secret(&id).unwrap(), new_secret(&id).unwrap());
+        assert_ne!(one, two);
+        assert_eq!(one.len(), 3 + 1 + 32 + 1 + 64);
+        assert_eq!(id_in(&one), Some(id));
+        for bad in ["", "dgm", "dgm_", "dgm__", "dgm_x_y", "sk-0123456789"] {
+            assert_eq!(id_in(bad), None, "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! Limits that all requests share: memory and places.
+
+pub mod budget;
+pub mod shares;

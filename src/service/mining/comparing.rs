@@ -1,0 +1,128 @@
+//! Neighbors by comparing all sentences of one side with all of the other. The smaller side is held in memory; the larger one is
+//! read once, some blocks at a time.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::MineError;
+use super::corpus::Corpus;
+use super::parallelism::{in_parallel, parallelism};
+use super::steps::Steps;
+use crate::mining::{BLOCK_SENTENCES, Block, Comparison, Nearest, NeighborLists};
+use crate::service::blocking::blocking;
+use crate::service::error::Error;
+use crate::service::jobs::JobError;
+
+/// The neighbors of the first side among the second, and the other way round.
+pub(crate) type BothWays = (NeighborLists, NeighborLists);
+
+/// Blocks of every core between two looks at whether to stop.
+const BLOCKS_PER_CORE: usize = 4;
+
+/// The side in memory.
+struct Held {
+    side: Arc<Corpus>,
+    blocks: Vec<(Block, Mutex<Nearest>)>,
+    per_query: usize,
+}
+
+/// A part of a `Held`.
+type Part = Vec<(Block, Mutex<Nearest>)>;
+
+impl Steps<'_> {
+    /// The nearest `per_query` of the other side for each sentence of both.
+    pub(crate) async fn compare(
+        &mut self,
+        first: &Arc<Corpus>,
+        second: &Arc<Corpus>,
+        per_query: usize,
+    ) -> Result<BothWays, JobError> {
+        let first_held = first.sentences() <= second.sentences();
+        let (side, other) = if first_held { (first, second) } else { (second, first) };
+        let mut held = Held { side: Arc::clone(side), blocks: Vec::new(), per_query };
+        for range in steps(side.sentences()) {
+            self.check()?;
+            let (count, of) = (range.len(), Arc::clone(side));
+            held.blocks.extend(blocking(move || Held::read(&of, range, per_query)).await?);
+            self.count(count as u64).await?;
+        }
+        let held = Arc::new(held);
+        let mut lists = lists(other.sentences(), side.sentences(), per_query)?;
+        for range in steps(other.sentences()) {
+            self.check()?;
+            let (count, held, of) = (range.len(), Arc::clone(&held), Arc::clone(other));
+            lists = blocking(move || {
+                for (block, nearest) in in_parallel(range, BLOCK_SENTENCES, |part| held.compare(&of, part))? {
+                    put(&mut lists, &block, &nearest)?;
+                }
+                Ok(lists)
+            })
+            .await?;
+            self.count(count as u64).await?;
+        }
+        let back = blocking(move || held.lists(lists.len()).map(|back| (back, lists))).await?;
+        Ok(if first_held { back } else { (back.1, back.0) })
+    }
+}
+
+impl Held {
+    fn read(side: &Corpus, range: Range<usize>, per_query: usize) -> Result<Part, Error> {
+        in_parallel(range, BLOCK_SENTENCES, |part| {
+            let block = block(side, part)?;
+            let nearest = Nearest::new(block.len(), per_query).map_err(MineError::from)?;
+            Ok((block, Mutex::new(nearest)))
+        })
+    }
+
+    /// Compares some sentences of the other side with all of this one.
+    fn compare(&self, other: &Corpus, range: Range<usize>) -> Result<(Block, Nearest), Error> {
+        // Cores that begin apart meet seldom at one block.
+        let turn = range.start / BLOCK_SENTENCES % self.blocks.len().max(1) * self.blocks.len() / parallelism().max(1);
+        let block = block(other, range)?;
+        let mut nearest = Nearest::new(block.len(), self.per_query).map_err(MineError::from)?;
+        let same_passage = |held: u32, read: u32| {
+            let place = other.first_place(read) as usize;
+            self.side.is_same_passage(self.side.first_place(held), other, place)
+        };
+        let overlap = self.side.is_of_collection_of(other);
+        let mut comparison = Comparison::new(&block).map_err(MineError::from)?;
+        for at in 0..self.blocks.len() {
+            let (held, of_held) = &self.blocks[(at + turn) % self.blocks.len()];
+            let skip = |read, held| overlap && same_passage(held, read);
+            comparison.with(&mut nearest, (held, &mut *of_held.lock()), skip).map_err(MineError::from)?;
+        }
+        Ok((block, nearest))
+    }
+
+    fn lists(&self, others: usize) -> Result<NeighborLists, Error> {
+        let mut lists = lists(self.side.sentences(), others, self.per_query)?;
+        for (block, nearest) in &self.blocks {
+            put(&mut lists, block, &nearest.lock())?;
+        }
+        Ok(lists)
+    }
+}
+
+fn steps(sentences: usize) -> impl Iterator<Item = Range<usize>> {
+    let step = BLOCK_SENTENCES * BLOCKS_PER_CORE * parallelism();
+    (0..sentences).step_by(step).map(move |begin| begin..sentences.min(begin + step))
+}
+
+fn block(side: &Corpus, range: Range<usize>) -> Result<Block, Error> {
+    let embeddings = side.embeddings(range)?;
+    let rows = embeddings.iter().map(|(number, embedding)| (*number, embedding.as_slice()));
+    Ok(Block::new(side.dimension(), rows).map_err(MineError::from)?)
+}
+
+fn lists(queries: usize, others: usize, per_query: usize) -> Result<NeighborLists, Error> {
+    Ok(NeighborLists::new(queries, others, per_query).map_err(MineError::from)?)
+}
+
+fn put(lists: &mut NeighborLists, block: &Block, nearest: &Nearest) -> Result<(), Error> {
+    for (place, number) in block.numbers().iter().enumerate() {
+        lists.put(*number, nearest.of(place)).map_err(MineError::from)?;
+    }
+    Ok(())
+}

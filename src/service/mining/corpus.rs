@@ -1,0 +1,365 @@
+//! The sentences of one side of mining: passages or documents of a collection, or texts of a list. Equal texts are one sentence, unless each is
+//! to stand for itself.
+//!
+//! Sentences are numbered from 0 in the order in which they come first. A passage's text never changes while it has its key, so
+//! what was read at the beginning stays true; a passage that is deleted meanwhile is found no more and left out of the results.
+
+use std::sync::{Arc, OnceLock};
+
+use super::embedding_file::EmbeddingFile;
+use super::shown::Shown;
+use super::size::Size;
+use super::texts::{EqualTexts, Texts, groups};
+use crate::domain::{Embedding, HnswSettings, Language, Metric, MiningUnit, PassageId, Quantization};
+use crate::index::{Index, IndexParameters};
+use crate::service::error::Error;
+use crate::service::jobs::JobError;
+use crate::service::open_collection::OpenCollection;
+use crate::storage::RESCORED_MIN;
+use crate::store::{PassageRow, PassageText};
+
+/// Passages read at a time.
+const PASSAGES_PER_READ: usize = 1_024;
+/// Copies of one text up to which a collection's own index is used, although it has all of them.
+const COPIES_MAX: u32 = 16;
+/// How much more is asked of an index when too few of its answers are other sentences.
+const GROWTH: usize = 4;
+
+/// Where sentences come from.
+pub(crate) enum Source {
+    /// Passages of a collection.
+    Collection {
+        /// The collection.
+        collection: Arc<OpenCollection>,
+        /// Whether these are all of its passages.
+        whole: bool,
+        /// What a sentence is.
+        unit: MiningUnit,
+    },
+    /// Texts that the job embeds.
+    Texts {
+        /// The texts.
+        texts: Texts,
+        /// Their embeddings, one for each sentence, as far as they are made.
+        embeddings: EmbeddingFile,
+    },
+}
+
+/// The sentences of one side.
+pub(crate) struct Corpus {
+    source: Source,
+    /// [places] Keys of passages, for a document that of its first one, or places in the list; ascending.
+    ids: Vec<u64>,
+    /// [places] The sentence that each is.
+    numbers: Vec<u32>,
+    /// [sentences] The place where each comes first.
+    firsts: Vec<u32>,
+    /// How often the most frequent text occurs.
+    copies_max: u32,
+    /// Made for this job when the collection's own does not do.
+    index: OnceLock<Arc<Index>>,
+}
+
+impl Corpus {
+    /// Reads the texts of `ids`, which ascend; `look` says now and then whether to stop, `note` gets document and language of every passage that is taken.
+    /// Passages that are gone or not embedded are left out. Blocks.
+    pub(crate) fn open(
+        source: Source,
+        ids: Vec<u64>,
+        equal: EqualTexts,
+        look: impl Fn() -> Result<(), JobError>,
+        note: impl FnMut(i64, Option<Language>),
+    ) -> Result<Self, JobError> {
+        let (ids, groups) = match &source {
+            Source::Texts { texts, .. } => (ids, texts.groups(equal, look, note)?),
+            Source::Collection { collection, unit, .. } => {
+                let (kept, rest) = (Vec::with_capacity(ids.len()), ids.chunks(PASSAGES_PER_READ));
+                let mut reader =
+                    Reader { collection, unit: *unit, rest, read: Vec::new().into_iter(), look, note, kept, halt: None };
+                let groups = groups(equal, &mut reader)?;
+                match reader.halt {
+                    Some(halt) => return Err(halt),
+                    None => (reader.kept, groups),
+                }
+            }
+        };
+        let (mut numbers, mut firsts, mut copies) = (Vec::with_capacity(ids.len()), Vec::new(), Vec::new());
+        for place in 0..ids.len() as u32 {
+            let first = groups.as_ref().map_or(place, |groups| groups.representative(place));
+            if first == place {
+                numbers.push(firsts.len() as u32);
+                firsts.push(place);
+                copies.push(1);
+            } else {
+                let number: u32 = numbers[first as usize];
+                numbers.push(number);
+                copies[number as usize] += 1;
+            }
+        }
+        let copies_max = copies.into_iter().max().unwrap_or(0);
+        Ok(Self { source, ids, numbers, firsts, copies_max, index: OnceLock::new() })
+    }
+
+    /// How many different sentences there are.
+    pub(crate) fn sentences(&self) -> usize {
+        self.firsts.len()
+    }
+
+    /// How many passages or texts there are.
+    pub(crate) fn places(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// How large it is, as far as its memory goes.
+    pub(crate) fn size(&self) -> Size {
+        let indexed = if self.uses_own_index() { 0 } else { self.sentences() as u64 };
+        Size { sentences: self.places() as u64, different: self.sentences() as u64, text_bytes: self.text_bytes(), indexed }
+    }
+
+    /// The place where a sentence comes first.
+    pub(crate) fn first_place(&self, number: u32) -> u32 {
+        self.firsts[number as usize]
+    }
+
+    /// The sentence at each place.
+    pub(crate) fn numbers(&self) -> &[u32] {
+        &self.numbers
+    }
+
+    /// The sentence of a passage or a text of the list; `None` when it is not among them.
+    pub(crate) fn number_of(&self, id: u64) -> Option<u32> {
+        self.ids.binary_search(&id).ok().map(|place| self.numbers[place])
+    }
+
+    /// Whether the place of this side and the place of the other are the same passage.
+    pub(crate) fn is_same_passage(&self, place: u32, other: &Self, other_place: usize) -> bool {
+        match (&self.source, &other.source) {
+            (Source::Texts { texts: one, .. }, Source::Texts { texts: other, .. }) => {
+                one.is_same(place as usize, other, other_place)
+            }
+            _ => self.ids[place as usize] == other.ids[other_place] && self.is_of_collection_of(other),
+        }
+    }
+
+    /// Whether both sides are of one collection.
+    pub(crate) fn is_of_collection_of(&self, other: &Self) -> bool {
+        match (&self.source, &other.source) {
+            (Source::Collection { collection: one, .. }, Source::Collection { collection: other, .. }) => {
+                one.row.id == other.row.id
+            }
+            (Source::Texts { texts: one, .. }, Source::Texts { texts: other, .. }) => one.is_of_collection_of(other),
+            _ => false,
+        }
+    }
+
+    /// Bytes of texts that are held in memory.
+    pub(crate) fn text_bytes(&self) -> u64 {
+        match &self.source {
+            Source::Collection { .. } => 0,
+            Source::Texts { texts, .. } => texts.bytes(),
+        }
+    }
+
+    /// Whether neighbors are looked for in the index that the collection has anyway.
+    pub(crate) fn uses_own_index(&self) -> bool {
+        let Source::Collection { collection, whole: true, unit: MiningUnit::Passage } = &self.source else { return false };
+        // Its scores must be cosines, and not of a few bits.
+        let row = &collection.row;
+        self.copies_max <= COPIES_MAX && row.metric == Metric::Cosine && !row.quantization.keeps_signs_only()
+    }
+
+    /// Values per embedding.
+    pub(crate) fn dimension(&self) -> usize {
+        match &self.source {
+            Source::Collection { collection, .. } => collection.row.dimension,
+            Source::Texts { embeddings, .. } => embeddings.dimension(),
+        }
+    }
+
+    /// The list's texts that are still to be embedded, at most `most`, one for each sentence; none for a collection.
+    pub(crate) fn to_embed(&self, most: usize) -> Result<Vec<String>, Error> {
+        let Source::Texts { texts, embeddings } = &self.source else { return Ok(Vec::new()) };
+        let begin = embeddings.rows()?.min(self.firsts.len());
+        let wanted = &self.firsts[begin..self.firsts.len().min(begin + most)];
+        Ok(wanted.iter().map(|place| texts.text(*place as usize).to_owned()).collect())
+    }
+
+    /// How many of a list's sentences are still to be embedded.
+    pub(crate) fn waiting(&self) -> Result<usize, Error> {
+        let made = self.embeddings_file().map_or(Ok(self.sentences()), EmbeddingFile::rows)?;
+        Ok(self.sentences().saturating_sub(made))
+    }
+
+    /// The file of a list's embeddings.
+    pub(crate) fn embeddings_file(&self) -> Option<&EmbeddingFile> {
+        match &self.source {
+            Source::Collection { .. } => None,
+            Source::Texts { embeddings, .. } => Some(embeddings),
+        }
+    }
+
+    /// The embeddings of the sentences in `range`, without those that are gone.
+    pub(crate) fn embeddings(&self, range: std::ops::Range<usize>) -> Result<Vec<(u32, Embedding)>, Error> {
+        let (collection, unit) = match &self.source {
+            Source::Texts { embeddings, .. } => {
+                return Ok((range.start as u32..).zip(embeddings.read(range)?).collect());
+            }
+            Source::Collection { collection, unit, .. } => (collection, *unit),
+        };
+        let keys: Vec<PassageId> = self.firsts[range.clone()].iter().map(|place| PassageId(self.ids[*place as usize])).collect();
+        let read = match unit {
+            MiningUnit::Passage | MiningUnit::Sentence => {
+                directions(collection.store.embeddings_of(&keys)?, collection.row.metric)
+            }
+            MiningUnit::Document => means(collection.store.document_embeddings_of(&keys)?),
+        };
+        let mut found = read.into_iter().peekable();
+        let numbered = (range.start as u32..).zip(keys);
+        Ok(numbered
+            .filter_map(|(number, key)| found.next_if(|(id, _)| *id == key).map(|(_, embedding)| (number, embedding)))
+            .collect())
+    }
+
+    /// An empty index for the sentences of this side.
+    pub(crate) fn new_index(&self) -> Result<Arc<Index>, Error> {
+        // Its scores are good enough by themselves.
+        let parameters = IndexParameters::of(self.dimension(), Metric::Cosine, Quantization::F16, HnswSettings::default());
+        Ok(Arc::new(Index::create(&parameters)?))
+    }
+
+    /// What `range` is in an index of this side.
+    pub(crate) fn keyed(&self, range: std::ops::Range<usize>) -> Result<Vec<(PassageId, Embedding)>, Error> {
+        let key = |number: u32| PassageId(self.ids[self.firsts[number as usize] as usize]);
+        Ok(self.embeddings(range)?.into_iter().map(|(number, embedding)| (key(number), embedding)).collect())
+    }
+
+    /// From now on neighbors are looked for in `index`.
+    pub(crate) fn install(&self, index: Arc<Index>) {
+        let installed = self.index.set(index);
+        debug_assert!(installed.is_ok(), "the index is made once");
+    }
+
+    /// Up to `count` sentences, nearest first, each once, with its cosine; without those that `skip` names by place and number.
+    /// `ef` is how many candidates the search has at least.
+    pub(crate) fn nearest(
+        &self,
+        query: &Embedding,
+        count: usize,
+        ef: usize,
+        skip: impl Fn(usize, u32) -> bool,
+    ) -> Result<Vec<(u32, f32)>, Error> {
+        let (index, coarse) = match (self.index.get(), &self.source) {
+            (Some(index), _) => (index.as_ref(), None),
+            (None, Source::Collection { collection, .. }) => {
+                (collection.index()?, Some(collection).filter(|collection| collection.row.quantization.is_coarse()))
+            }
+            (None, Source::Texts { .. }) => return Ok(Vec::new()),
+        };
+        // Some more: the query itself may be among them, and copies.
+        let mut wanted = (count * 2 + 1).max(coarse.map_or(0, |_| RESCORED_MIN));
+        loop {
+            let mut found = index.search_wider(query, wanted, ef)?;
+            if let Some(collection) = coarse {
+                found = collection.embedded.rescored(query, found.len(), found)?;
+            }
+            let mut nearest: Vec<(u32, f32)> = Vec::with_capacity(count);
+            for neighbor in &found {
+                // What came into the collection meanwhile is not among the sentences.
+                let Ok(place) = self.ids.binary_search(&neighbor.passage.0) else { continue };
+                let number = self.numbers[place];
+                if nearest.len() < count && !skip(place, number) && nearest.iter().all(|(known, _)| *known != number) {
+                    nearest.push((number, neighbor.score));
+                }
+            }
+            if nearest.len() >= count || found.len() < wanted {
+                return Ok(nearest);
+            }
+            wanted = wanted.saturating_mul(GROWTH).min(index.len() + 1);
+        }
+    }
+
+    /// What the results say of places, in their order; `None` for a passage that is gone. Blocks.
+    pub(crate) fn shown(&self, places: &[u32]) -> Result<Vec<Option<Shown>>, Error> {
+        let (collection, unit) = match &self.source {
+            Source::Texts { texts, .. } => return Ok(places.iter().map(|place| Some(texts.shown(*place as usize))).collect()),
+            Source::Collection { collection, unit, .. } => (collection, *unit),
+        };
+        let keys: Vec<PassageId> = places.iter().map(|place| PassageId(self.ids[*place as usize])).collect();
+        let mut rows = collection.store.passages(&keys)?.into_iter().peekable();
+        let shown =
+            |row: PassageRow| if unit == MiningUnit::Document { Ok(Shown::document(row.document)) } else { Shown::of(row) };
+        keys.iter().map(|key| rows.next_if(|row| row.passage.id == *key).map(shown).transpose()).collect()
+    }
+}
+
+/// Passages are compared by their cosine, whatever the metric of their collection: as an index takes them, of unit length. One that
+/// is all zeros has no direction and stays as it is.
+fn directions(mut passages: Vec<(PassageId, Embedding)>, metric: Metric) -> Vec<(PassageId, Embedding)> {
+    if metric != Metric::Cosine {
+        for (_, embedding) in &mut passages {
+            if let Some(unit) = Embedding::normalized(embedding.as_slice().to_vec()) {
+                *embedding = unit;
+            }
+        }
+    }
+    passages
+}
+
+/// What stands for a document: the direction of the sum of its passages' embeddings, as where more like it are searched for. One
+/// whose passages cancel each other out has none.
+fn means(documents: Vec<(PassageId, Vec<Embedding>)>) -> Vec<(PassageId, Embedding)> {
+    let unit = |embedding: &Embedding| Embedding::normalized(embedding.as_slice().to_vec());
+    let mean = |(id, passages): (PassageId, Vec<Embedding>)| {
+        let directions: Vec<Embedding> = passages.iter().filter_map(unit).collect();
+        Some((id, Embedding::mean(&directions)?))
+    };
+    documents.into_iter().filter_map(mean).collect()
+}
+
+/// The texts of a collection's passages, read batch by batch.
+struct Reader<'a, L, N> {
+    collection: &'a OpenCollection,
+    unit: MiningUnit,
+    rest: std::slice::Chunks<'a, u64>,
+    read: std::vec::IntoIter<PassageText>,
+    look: L,
+    note: N,
+    /// Keys of the passages that were given.
+    kept: Vec<u64>,
+    /// Why there are no more, when these were not all.
+    halt: Option<JobError>,
+}
+
+impl<L: Fn() -> Result<(), JobError>, N: FnMut(i64, Option<Language>)> Reader<'_, L, N> {
+    fn read_on(&mut self) -> Result<bool, JobError> {
+        let Some(chunk) = self.rest.next() else { return Ok(false) };
+        (self.look)()?;
+        let keys: Vec<PassageId> = chunk.iter().copied().map(PassageId).collect();
+        self.read = self.collection.store.passage_texts(&keys, self.unit).map_err(Error::from)?.into_iter();
+        Ok(true)
+    }
+}
+
+impl<L: Fn() -> Result<(), JobError>, N: FnMut(i64, Option<Language>)> Iterator for Reader<'_, L, N> {
+    type Item = String;
+
+    fn next(&mut self) -> Option<String> {
+        loop {
+            if let Some(passage) = self.read.next() {
+                self.kept.push(passage.id.0);
+                (self.note)(passage.document, passage.language);
+                // With vectors of the caller's own a text may be blank: that says nothing about what is equal.
+                let blank = passage.text.trim().is_empty();
+                return Some(if blank { format!("\0{}", passage.id.0) } else { passage.text });
+            }
+            match self.read_on() {
+                Ok(true) => (),
+                Ok(false) => return None,
+                Err(halt) => {
+                    self.halt = Some(halt);
+                    return None;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,488 @@
+//! Duplicates: clusters of passages or documents of a collection that say the same, in one language or in several.
+//!
+//! The neighbors of every different text are looked for, without those of its own document, and `crate::mining` makes clusters of
+//! the pairs that are near enough; equal texts are pairs of cosine 1. A text may occur often, in several languages: `Occurrences`
+//! chooses by which of them it is paired. A restart of the server begins anew.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::corpus::Source;
+use super::cut_sentences;
+use super::memory::{self, PAIR_BYTES};
+use super::request::{self, PlannedSide};
+use super::results::ResultsFile;
+use super::shown::Shown;
+use super::steps::{Exclusion, Steps, recovered};
+use super::texts::{EqualTexts, Texts};
+use super::{Corpus, MineError, embeddings, keep_results, listed, of_collection};
+use crate::domain::{CollectionName, Filter, Job, JobUnit, Language, Metadata, MiningUnit, RequestKey, Scope};
+use crate::mining::{Clusters, DuplicateRule, NeighborLists, cluster};
+use crate::service::blocking::blocking;
+use crate::service::error::Error;
+use crate::service::jobs::folder::Folder;
+use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobReach, NewJob, new_job_id};
+use crate::service::open_collection::OpenCollection;
+use crate::service::state::Service;
+use crate::service::upload_receiver::check_room;
+
+/// The file of the clusters in the job's folder.
+const CLUSTERS: &str = "clusters.ndjson";
+/// Every choice of languages with its name in requests.
+const LANGUAGE_RULES: [(&str, LanguageRule); 3] =
+    [("any", LanguageRule::Any), ("same", LanguageRule::Same), ("different", LanguageRule::Different)];
+
+/// A search for duplicates.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DuplicatesRequest {
+    /// Documents in these languages; empty means all.
+    pub languages: Vec<Language>,
+    /// Documents for which this holds.
+    pub filter: Filter,
+    /// Whether passages are compared, or whole documents.
+    pub unit: MiningUnit,
+    /// Least cosine of two passages, or documents, that belong together.
+    pub score_min: f32,
+    /// Neighbors of each passage that are looked at, 1 to 255.
+    pub neighbors: usize,
+    /// Passages of one cluster at most, at least 2.
+    pub size_max: u32,
+    /// Of which languages two passages that belong together are.
+    pub pairs: LanguageRule,
+}
+
+/// Of which languages two passages that belong together are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LanguageRule {
+    /// Of any.
+    Any,
+    /// Of the same one: near-duplicates.
+    Same,
+    /// Of two: translations.
+    Different,
+}
+
+/// Finds clusters of near-duplicates and translations.
+pub(crate) struct DuplicatesJob;
+
+/// What the job keeps.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DuplicatesPlan {
+    side: PlannedSide,
+    score_min: f32,
+    neighbors: usize,
+    size_max: u32,
+    pairs: String,
+}
+
+/// What the job tells from the beginning: how many passages, or documents, are compared, and what that needs.
+#[derive(Debug, Serialize)]
+pub(crate) struct DuplicatesDetails {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    passages: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    documents: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sentences: Option<u64>,
+    memory_bytes: u64,
+    disk_bytes: u64,
+}
+
+/// What is known of each passage.
+#[derive(Default)]
+struct Traits {
+    /// [places]
+    documents: Vec<i64>,
+    /// [places]
+    languages: Vec<Option<Language>>,
+}
+
+/// Passages and which of them may be paired. One pair per passage connects equal texts of several kinds, and one per neighbor these
+/// with others. Of equal texts of one kind, which nothing connects, the first stands for all; each is paired with its nearest.
+struct Occurrences<'a> {
+    rule: LanguageRule,
+    /// [places] Which text each is.
+    numbers: &'a [u32],
+    /// [places]
+    documents: &'a [i64],
+    /// [places]
+    languages: &'a [Option<Language>],
+    /// By number and language.
+    groups: Vec<Group>,
+    /// [places] In the order of their groups.
+    sorted: Vec<u32>,
+}
+
+/// Occurrences of one text, under `LanguageRule::Same` those in one language: so that two of them may not be paired means that both
+/// are of one kind, of the same document or, under `LanguageRule::Different`, of the same language.
+struct Group {
+    number: u32,
+    /// Under `LanguageRule::Same`.
+    language: Option<Language>,
+    first: u32,
+    /// The first of another kind.
+    second: Option<u32>,
+    /// Its places among the sorted ones.
+    places: Range<usize>,
+}
+
+/// A cluster in the results.
+#[derive(Serialize)]
+struct Line {
+    size: usize,
+    representative: String,
+    members: Vec<Shown>,
+}
+
+impl LanguageRule {
+    fn allows(self, one: Option<Language>, other: Option<Language>) -> bool {
+        match self {
+            Self::Any => true,
+            // A text of no recognized language is of none.
+            Self::Same => one.is_some() && one == other,
+            Self::Different => one.is_some() && other.is_some() && one != other,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        LANGUAGE_RULES.iter().find(|(_, rule)| *rule == self).map_or("", |(name, _)| name)
+    }
+}
+
+impl Service {
+    /// Accepts a job that finds duplicates among the passages that are there now.
+    pub async fn find_duplicates(&self, name: &CollectionName, request: DuplicatesRequest) -> Result<Job, Error> {
+        self.find_duplicates_once(name, request, None).await
+    }
+
+    /// As `find_duplicates`, unless a request of this key was accepted before: then it gives that job, as it is now.
+    pub async fn find_duplicates_once(
+        &self,
+        name: &CollectionName,
+        request: DuplicatesRequest,
+        key: Option<RequestKey>,
+    ) -> Result<Job, Error> {
+        self.check_running()?;
+        if let Some(job) = self.accepted_before(key.as_ref()).await? {
+            return Ok(job);
+        }
+        let place = self.job_place()?;
+        let collection = self.minable(name)?;
+        let (service, name) = (self.clone(), name.clone());
+        let accepted = blocking(move || service.prepare_duplicates(name, collection, request));
+        let (new, folder) = accepted.await?;
+        self.submit_job_once(place, new, folder, key).await
+    }
+
+    fn prepare_duplicates(
+        &self,
+        name: CollectionName,
+        collection: Arc<OpenCollection>,
+        request: DuplicatesRequest,
+    ) -> Result<(NewJob<DuplicatesJob>, Folder), Error> {
+        let DuplicatesRequest { languages, filter, unit, score_min, neighbors, size_max, pairs } = request;
+        let found = of_collection(name.clone(), collection, languages, filter)?.by(unit, self.limits())?;
+        let places = found.ids.len() as u64;
+        let memory_bytes = memory::of_duplicates(found.size(), neighbors, found.dimension(self.model()));
+        memory::check(memory_bytes, self.limits())?;
+        let disk_bytes = places.saturating_mul(PAIR_BYTES / 2).saturating_add(found.disk_bytes(self.model()));
+        check_room(&self.state.data_dir, disk_bytes, self.limits().disk_reserve_bytes)?;
+        let id = new_job_id()?;
+        let folder = Folder::create(self.state.job_dir(&id))?;
+        found.write(&self.state.job_dir(&id), "side")?;
+        let plan = DuplicatesPlan { side: found.planned(), score_min, neighbors, size_max, pairs: pairs.name().to_owned() };
+        let of = |counted| Some(places).filter(|_| counted == unit);
+        let [passages, documents, sentences] = [MiningUnit::Passage, MiningUnit::Document, MiningUnit::Sentence].map(of);
+        let new = NewJob {
+            id,
+            collection: Some(name),
+            request: plan,
+            details: DuplicatesDetails { passages, documents, sentences, memory_bytes, disk_bytes },
+            total: places,
+            unit: JobUnit::Sentences,
+        };
+        Ok((new, folder))
+    }
+}
+
+/// What the job's details call what is compared.
+fn counted(unit: MiningUnit) -> &'static str {
+    match unit {
+        MiningUnit::Passage => "passages",
+        MiningUnit::Document => "documents",
+        MiningUnit::Sentence => "sentences",
+    }
+}
+
+impl JobKind for DuplicatesJob {
+    type Request = DuplicatesPlan;
+    type Details = DuplicatesDetails;
+
+    fn access(_: &DuplicatesPlan, collection: Option<&CollectionName>) -> JobAccess {
+        JobAccess { scope: Scope::Write, reach: JobReach::of(collection) }
+    }
+
+    async fn run(context: &JobContext, plan: DuplicatesPlan) -> Result<(), JobError> {
+        let result = find(context, &plan).await;
+        if let Err(JobError::Failed(_)) = &result {
+            // What fails because the collection goes away says so.
+            Service { state: context.state()? }.planned_collection(&plan.side)?;
+        }
+        result
+    }
+
+    fn clean_up(folder: &Path) {
+        keep_results(folder);
+    }
+}
+
+async fn find(context: &JobContext, plan: &DuplicatesPlan) -> Result<(), JobError> {
+    let rule = request::named(&context.live.id, &LANGUAGE_RULES, &plan.pairs)?;
+    let (side, traits) = open(context, plan).await?;
+    let mut details = context.live.progress().1;
+    details.insert(counted(plan.side.unit()).to_owned(), side.places().into());
+    details.insert("different".to_owned(), side.sentences().into());
+    let mut steps = Steps::begin(context, &[&side], details);
+    steps.check_memory(memory::of_duplicates(side.size(), plan.neighbors, side.dimension()))?;
+    steps.embed(&side).await?;
+    steps.index(&side).await?;
+    let Traits { documents, languages } = traits;
+    let documents = Arc::new(documents);
+    let exclusion = Exclusion::OwnDocument { documents: Arc::clone(&documents) };
+    let ef = steps.ef(&side, &side, plan.neighbors, &exclusion).await?;
+    let lists = steps.neighbors((&side, &side), plan.neighbors, ef, &exclusion).await?;
+
+    let state = context.state()?;
+    let (folder, reserve) = (state.job_dir(&context.live.id), state.limits.disk_reserve_bytes);
+    drop(state);
+    let limits = DuplicateRule { score_min: plan.score_min, size_max: plan.size_max };
+    let looked = context.clone();
+    let written = blocking(move || {
+        let occurrences = Occurrences::new(rule, side.numbers(), &documents, &languages);
+        let pairs = occurrences.near(&lists).chain(occurrences.copies(&lists)).chain(occurrences.equal());
+        let clusters = cluster(side.places(), pairs, &limits).map_err(MineError::from)?;
+        write(&looked, ResultsFile::create(folder, CLUSTERS, reserve)?, &clusters, &side)
+    })
+    .await;
+    // Writing that was told to stop fails; that is no failure of the job.
+    context.check()?;
+    steps.details().extend(written?);
+    let details = steps.details().clone();
+    context.progress(context.live.progress().0.total, &details).await
+}
+
+async fn open(context: &JobContext, plan: &DuplicatesPlan) -> Result<(Arc<Corpus>, Traits), JobError> {
+    let state = context.state()?;
+    let collection = Service { state: Arc::clone(&state) }.planned_collection(&plan.side)?;
+    recovered(context, &collection).await?;
+    let (whole, unit) = (plan.side.collection.as_ref().is_some_and(|planned| planned.whole), plan.side.unit());
+    let (folder, looked) = (state.job_dir(&context.live.id), context.clone());
+    let opened = tokio::task::spawn_blocking(move || {
+        let mut traits = Traits::default();
+        let (source, ids) = match unit {
+            MiningUnit::Sentence => {
+                let sentences = cut_sentences::read(&folder, "side")?;
+                let cut = Texts::Cut { collection: collection.row.id.clone(), sentences };
+                listed(cut, embeddings(&state, &folder, "side")?)
+            }
+            MiningUnit::Passage | MiningUnit::Document => {
+                (Source::Collection { collection, whole, unit }, request::read_ids(&folder, "side")?)
+            }
+        };
+        let side = Corpus::open(
+            source,
+            ids,
+            EqualTexts::One,
+            || looked.check(),
+            |document, language| {
+                traits.documents.push(document);
+                traits.languages.push(language);
+            },
+        )?;
+        Ok::<_, JobError>((Arc::new(side), traits))
+    });
+    opened.await.map_err(Error::from)?
+}
+
+impl<'a> Occurrences<'a> {
+    fn new(rule: LanguageRule, numbers: &'a [u32], documents: &'a [i64], languages: &'a [Option<Language>]) -> Self {
+        let mut all = Self { rule, numbers, documents, languages, groups: Vec::new(), sorted: Vec::new() };
+        let keyed = (0..numbers.len() as u32).filter_map(|place| Some((all.key(place)?, place)));
+        let mut keyed: Vec<((u32, Option<Language>), u32)> = keyed.collect();
+        keyed.sort_unstable();
+        let mut end = 0;
+        let groups = keyed.chunk_by(|one, other| one.0 == other.0).map(|same| {
+            let ((number, language), first) = same[0];
+            let second = same.iter().map(|(_, place)| *place).find(|place| all.may_pair(first, *place));
+            end += same.len();
+            Group { number, language, first, second, places: end - same.len()..end }
+        });
+        all.groups = groups.collect();
+        all.sorted = keyed.into_iter().map(|(_, place)| place).collect();
+        all
+    }
+
+    /// Pairs of neighbors, as places.
+    fn near(&self, lists: &NeighborLists) -> impl Iterator<Item = (u32, u32, f32)> {
+        self.groups.iter().flat_map(move |group| {
+            lists.of(group.number as usize).filter_map(move |(other, cosine)| {
+                let (one, other) = self.pair(group, self.group((other, group.language))?)?;
+                Some((one, other, cosine))
+            })
+        })
+    }
+
+    /// Pairs of the further occurrences of texts that are all of one kind, as places: each with the nearest neighbor of the text.
+    fn copies(&self, lists: &NeighborLists) -> impl Iterator<Item = (u32, u32, f32)> {
+        let mut nearest: HashMap<u32, (u32, f32)> = HashMap::new();
+        for (one, other, cosine) in self.near(lists) {
+            for (first, neighbor) in [(one, other), (other, one)] {
+                let kept = nearest.entry(first).or_insert((neighbor, cosine));
+                if cosine > kept.1 {
+                    *kept = (neighbor, cosine);
+                }
+            }
+        }
+        let alike = self.groups.iter().filter(|group| group.second.is_none() && group.places.len() > 1);
+        alike.flat_map(move |group| {
+            let found = nearest.get(&group.first).copied();
+            let further = self.sorted[group.places.clone()].iter().filter(|place| **place != group.first);
+            found.into_iter().flat_map(move |(neighbor, cosine)| further.clone().map(move |place| (neighbor, *place, cosine)))
+        })
+    }
+
+    /// Pairs of equal texts, as places: each with the first of another kind.
+    fn equal(&self) -> impl Iterator<Item = (u32, u32, f32)> {
+        (0..self.numbers.len() as u32).filter_map(move |place| {
+            let group = self.group(self.key(place)?)?;
+            let firsts = [Some(group.first), group.second].into_iter().flatten();
+            let other = firsts.filter(|_| place != group.first).find(|first| self.may_pair(*first, place))?;
+            Some((other, place, 1.0))
+        })
+    }
+
+    /// An occurrence of the one text and one of the other that may be paired.
+    fn pair(&self, one: &Group, other: &Group) -> Option<(u32, u32)> {
+        let firsts = Some((one.first, other.first));
+        let pairs = [firsts, other.second.map(|second| (one.first, second)), one.second.map(|second| (second, other.first))];
+        pairs.into_iter().flatten().find(|(one, other)| self.may_pair(*one, *other))
+    }
+
+    /// The group of a passage; `None` for one that may be paired with no other.
+    fn key(&self, place: u32) -> Option<(u32, Option<Language>)> {
+        let (number, language) = (self.numbers[place as usize], self.languages[place as usize]);
+        match self.rule {
+            LanguageRule::Any => Some((number, None)),
+            LanguageRule::Same => Some((number, Some(language?))),
+            LanguageRule::Different => language.map(|_| (number, None)),
+        }
+    }
+
+    fn group(&self, key: (u32, Option<Language>)) -> Option<&Group> {
+        let at = self.groups.binary_search_by_key(&key, |group| (group.number, group.language)).ok()?;
+        self.groups.get(at)
+    }
+
+    fn may_pair(&self, one: u32, other: u32) -> bool {
+        let (one, other) = (one as usize, other as usize);
+        self.documents[one] != self.documents[other] && self.rule.allows(self.languages[one], self.languages[other])
+    }
+}
+
+/// Writes the clusters with their texts. Passages that are gone are left out, and clusters of which one is left.
+fn write(context: &JobContext, mut file: ResultsFile, clusters: &Clusters, side: &Corpus) -> Result<Metadata, Error> {
+    let (mut written, mut members_written) = (0_u64, 0_u64);
+    for one in clusters.iter() {
+        if context.check().is_err() {
+            return Err(Error::Stopping);
+        }
+        let shown = side.shown(one.members)?;
+        let representative = one.members.iter().position(|member| *member == one.representative);
+        let representative = representative.and_then(|at| shown[at].as_ref()).or_else(|| shown.iter().flatten().next());
+        let Some(representative) = representative.map(|shown| shown.id().to_owned()) else { continue };
+        let members: Vec<Shown> = shown.into_iter().flatten().collect();
+        if members.len() < 2 {
+            continue;
+        }
+        written += 1;
+        members_written += members.len() as u64;
+        file.add(&Line { size: members.len(), representative, members })?;
+    }
+    file.finish()?;
+    let counts = [("clusters", written), ("members", members_written), ("refused_pairs", clusters.refused as u64)];
+    Ok(counts.into_iter().map(|(name, count)| (name.to_owned(), count.into())).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn languages_decide_what_may_belong_together() {
+        let [de, fr] = ["de", "fr"].map(Language::parse);
+        let check = |rule: LanguageRule, expect: [bool; 3]| {
+            assert_eq!([rule.allows(de, de), rule.allows(de, fr), rule.allows(de, None)], expect, "{rule:?}");
+            assert_eq!(request::named(&super::new_job_id().unwrap(), &LANGUAGE_RULES, rule.name()).unwrap(), rule);
+        };
+        check(LanguageRule::Any, [true, true, true]);
+        check(LanguageRule::Same, [true, false, false]);
+        check(LanguageRule::Different, [false, true, false]);
+        assert!(!LanguageRule::Same.allows(None, None));
+    }
+
+    /// The clusters of passages, each given as the number of its text, its document and its language, when these texts are near.
+    #[track_caller]
+    fn check(rule: LanguageRule, passages: &[(u32, i64, &str)], near: Option<(u32, u32)>, expect: &[&[u32]]) {
+        let numbers: Vec<u32> = passages.iter().map(|passage| passage.0).collect();
+        let documents: Vec<i64> = passages.iter().map(|passage| passage.1).collect();
+        let languages: Vec<Option<Language>> = passages.iter().map(|passage| Language::parse(passage.2)).collect();
+        let mut lists = NeighborLists::new(2, 2, 1).unwrap();
+        if let Some((one, other)) = near {
+            lists.put(one, &[(other, 0.9)]).unwrap();
+        }
+        let occurrences = Occurrences::new(rule, &numbers, &documents, &languages);
+        let limits = DuplicateRule { score_min: 0.8, size_max: 100 };
+        let pairs = occurrences.near(&lists).chain(occurrences.copies(&lists)).chain(occurrences.equal());
+        let clusters = cluster(passages.len(), pairs, &limits).unwrap();
+        assert_eq!(clusters.iter().map(|one| one.members).collect::<Vec<_>>(), expect, "{rule:?} {passages:?}");
+    }
+
+    #[test]
+    fn equal_texts_belong_together_whichever_language_came_first() {
+        let two_languages = [(0, 0, "de"), (0, 1, "en"), (0, 2, "en"), (0, 3, "")];
+        check(LanguageRule::Same, &two_languages, None, &[&[1, 2]]);
+        check(LanguageRule::Different, &two_languages, None, &[&[0, 1, 2]]);
+        check(LanguageRule::Any, &two_languages, None, &[&[0, 1, 2, 3]]);
+        check(LanguageRule::Different, &[(0, 0, "de"), (0, 1, "de"), (0, 2, "en")], None, &[&[0, 1, 2]]);
+        check(LanguageRule::Different, &[(0, 0, "de"), (0, 1, "de")], None, &[]);
+    }
+
+    #[test]
+    fn equal_texts_of_one_document_meet_in_another_one_alone() {
+        check(LanguageRule::Any, &[(0, 0, "de"), (0, 0, "de")], None, &[]);
+        check(LanguageRule::Any, &[(0, 0, "de"), (0, 0, "de"), (0, 1, "de")], None, &[&[0, 1, 2]]);
+    }
+
+    #[test]
+    fn near_texts_are_paired_by_the_occurrences_whose_languages_fit() {
+        check(LanguageRule::Same, &[(0, 0, "de"), (0, 1, "en"), (1, 2, "en")], Some((0, 1)), &[&[1, 2]]);
+        check(LanguageRule::Same, &[(0, 0, "de"), (1, 1, "en"), (1, 2, "de")], Some((1, 0)), &[&[0, 2]]);
+        check(LanguageRule::Different, &[(0, 0, "de"), (0, 1, "en"), (1, 2, "de")], Some((0, 1)), &[&[0, 1, 2]]);
+        check(LanguageRule::Different, &[(0, 0, "de"), (1, 1, "de"), (1, 2, "en")], Some((0, 1)), &[&[0, 1, 2]]);
+        check(LanguageRule::Different, &[(0, 0, "de"), (1, 1, "de"), (1, 2, "")], Some((0, 1)), &[]);
+        check(LanguageRule::Any, &[(0, 0, "de"), (1, 0, "de"), (1, 1, "")], Some((0, 1)), &[&[0, 1, 2]]);
+    }
+
+    #[test]
+    fn copies_of_a_text_are_as_near_to_its_neighbors_as_the_first_one() {
+        check(LanguageRule::Different, &[(0, 0, "de"), (0, 1, "de"), (1, 2, "en")], Some((0, 1)), &[&[0, 1, 2]]);
+        check(LanguageRule::Different, &[(0, 0, "de"), (1, 1, "en"), (1, 2, "en")], Some((0, 1)), &[&[0, 1, 2]]);
+        check(LanguageRule::Any, &[(0, 0, "de"), (0, 0, "de"), (1, 1, "de")], Some((1, 0)), &[&[0, 1, 2]]);
+        check(LanguageRule::Any, &[(0, 0, "de"), (0, 0, "de"), (1, 0, "de")], Some((1, 0)), &[]);
+    }
+}

@@ -1,0 +1,130 @@
+//! The embeddings of a list of texts, in a file of the job's folder: one row per sentence, in their order. A restart goes on
+//! behind the last whole row.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+
+use crate::domain::{Embedded, Embedding};
+use crate::service::error::Error;
+
+/// A row begins with a byte that is 1 when the text was longer than what the model reads.
+const FLAG_BYTES: usize = 1;
+/// Bytes of one value of an embedding.
+const VALUE_BYTES: usize = 4;
+
+/// A file of embeddings that grows at its end.
+pub(crate) struct EmbeddingFile {
+    path: PathBuf,
+    file: File,
+    dimension: usize,
+}
+
+impl EmbeddingFile {
+    /// Bytes of a row.
+    pub(crate) fn row_bytes(dimension: usize) -> usize {
+        FLAG_BYTES + VALUE_BYTES * dimension
+    }
+
+    /// Opens the file, or makes it; what a crash left of the last row is cut off.
+    pub(crate) fn open(path: PathBuf, dimension: usize) -> Result<Self, Error> {
+        let open = || {
+            let file = File::options().read(true).write(true).create(true).truncate(false).open(&path)?;
+            let row = Self::row_bytes(dimension) as u64;
+            file.set_len(file.metadata()?.len() / row * row)?;
+            Ok(file)
+        };
+        let file = open().map_err(|source| Error::Folder { path: path.clone(), source })?;
+        Ok(Self { path, file, dimension })
+    }
+
+    /// Values per embedding.
+    pub(crate) fn dimension(&self) -> usize {
+        self.dimension
+    }
+
+    /// Whole rows.
+    pub(crate) fn rows(&self) -> Result<usize, Error> {
+        let bytes = self.file.metadata().map_err(|source| self.failed(source))?.len();
+        Ok(usize::try_from(bytes).unwrap_or(usize::MAX) / Self::row_bytes(self.dimension))
+    }
+
+    /// Adds rows. One caller at a time.
+    pub(crate) fn append(&self, embedded: &[Embedded]) -> Result<(), Error> {
+        let mut bytes = Vec::with_capacity(embedded.len() * Self::row_bytes(self.dimension));
+        for one in embedded {
+            bytes.push(u8::from(one.truncated));
+            bytes.extend_from_slice(&one.embedding.to_bytes());
+        }
+        let end = (self.rows()? * Self::row_bytes(self.dimension)) as u64;
+        self.file.write_all_at(&bytes, end).map_err(|source| self.failed(source))
+    }
+
+    /// Reads rows.
+    pub(crate) fn read(&self, rows: Range<usize>) -> Result<Vec<Embedding>, Error> {
+        let embedding = |row: &[u8]| {
+            let damaged = || self.failed(io::Error::new(io::ErrorKind::InvalidData, "a row is no embedding"));
+            Embedding::from_bytes(&row[FLAG_BYTES..]).ok_or_else(damaged)
+        };
+        self.bytes(rows)?.chunks_exact(Self::row_bytes(self.dimension)).map(embedding).collect()
+    }
+
+    /// How many of all texts were longer than what the model reads.
+    pub(crate) fn truncated(&self) -> Result<u64, Error> {
+        const ROWS_PER_READ: usize = 1_024;
+        let rows = self.rows()?;
+        let mut truncated = 0;
+        for begin in (0..rows).step_by(ROWS_PER_READ) {
+            let bytes = self.bytes(begin..rows.min(begin + ROWS_PER_READ))?;
+            truncated += bytes.chunks_exact(Self::row_bytes(self.dimension)).filter(|row| row[0] == 1).count() as u64;
+        }
+        Ok(truncated)
+    }
+
+    fn bytes(&self, rows: Range<usize>) -> Result<Vec<u8>, Error> {
+        let row = Self::row_bytes(self.dimension);
+        let mut bytes = vec![0; rows.len() * row];
+        self.file.read_exact_at(&mut bytes, (rows.start * row) as u64).map_err(|source| self.failed(source))?;
+        Ok(bytes)
+    }
+
+    fn failed(&self, source: io::Error) -> Error {
+        Error::Folder { path: self.path.clone(), source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn embedded(x: f32, truncated: bool) -> Embedded {
+        Embedded { embedding: Embedding::normalized(vec![x, 1.0]).unwrap(), tokens: vec![1], truncated }
+    }
+
+    #[test]
+    fn a_torn_row_is_made_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("embeddings");
+        let file = EmbeddingFile::open(path.clone(), 2).unwrap();
+        file.append(&[embedded(1.0, false), embedded(2.0, true)]).unwrap();
+        drop(file);
+        let bytes = std::fs::read(&path).unwrap();
+        std::fs::write(&path, &bytes[..bytes.len() - 3]).unwrap();
+        let file = EmbeddingFile::open(path, 2).unwrap();
+        assert_eq!((file.rows().unwrap(), file.truncated().unwrap()), (1, 0));
+        file.append(&[embedded(3.0, true)]).unwrap();
+        assert_eq!(file.read(1..2).unwrap(), [embedded(3.0, true).embedding]);
+        assert_eq!(file.truncated().unwrap(), 1);
+    }
+
+    #[test]
+    fn what_is_no_embedding_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("embeddings");
+        std::fs::write(&path, [7; 9]).unwrap();
+        let file = EmbeddingFile::open(path, 2).unwrap();
+        assert!(matches!(file.read(0..1), Err(Error::Folder { .. })));
+    }
+}

@@ -1,0 +1,125 @@
+//! What a job of mining takes, and whether it is there.
+
+use super::size::Size;
+use super::{MineError, strategy};
+use crate::domain::Limits;
+use crate::mining::{Block, Margin, NeighborLists, bytes_needed};
+
+/// Bytes per different text while equal ones are grouped. They are given back before neighbors are looked for.
+const GROUPING_BYTES: u64 = 76;
+/// Bytes per pair of near-duplicates while pairs become clusters.
+const DUPLICATE_PAIR_BYTES: u64 = 48;
+/// Bytes per passage while pairs become clusters: its document and language, the trees, the sums, the occurrences of its text, its nearest.
+const DUPLICATE_BYTES: u64 = 17 + 20 + 16 + 52 + 24;
+/// Bytes on the disk of a pair with its texts, about.
+pub(crate) const PAIR_BYTES: u64 = 640;
+
+/// Bytes of memory that mining needs at its height.
+pub(crate) fn of_mining(
+    (first, second): (Size, Size),
+    neighbors: usize,
+    margin: Margin,
+    dimension: usize,
+    exact: Option<bool>,
+) -> u64 {
+    let lists = bytes_needed(first.sentences, second.sentences, neighbors as u64, margin);
+    let grouping = first.sentences.max(second.sentences).saturating_mul(GROUPING_BYTES);
+    let indexes = first.index_bytes(dimension).saturating_add(second.index_bytes(dimension));
+    // The lists of the side that is held come on top of those that pairs are made of, for a moment.
+    let held = first.different.min(second.different).saturating_mul(Block::bytes(dimension) + neighbors as u64 * 8 + 16);
+    let surely = strategy::compares_all_surely(first, second);
+    let vectors = match exact {
+        Some(true) => held,
+        Some(false) => indexes,
+        None if surely => held,
+        None if strategy::compares_all_perhaps(first, second) => held.max(indexes),
+        None => indexes,
+    };
+    let corpora = first.bytes().saturating_add(second.bytes());
+    corpora.saturating_add(vectors).saturating_add(lists.max(grouping))
+}
+
+/// Bytes of memory that finding duplicates needs at its height, when every neighbor counts.
+pub(crate) fn of_duplicates(size: Size, neighbors: usize, dimension: usize) -> u64 {
+    let pairs = size.sentences.saturating_mul(neighbors as u64).saturating_mul(DUPLICATE_PAIR_BYTES);
+    let clusters = NeighborLists::bytes(size.sentences, neighbors as u64)
+        .saturating_add(pairs)
+        .saturating_add(size.sentences.saturating_mul(DUPLICATE_BYTES));
+    size.bytes()
+        .saturating_add(size.index_bytes(dimension))
+        .saturating_add(clusters.max(size.sentences.saturating_mul(GROUPING_BYTES)))
+}
+
+/// Bytes of memory that an index of so many passages needs.
+pub(crate) fn of_index(passages: u64, dimension: usize) -> u64 {
+    Size { indexed: passages, ..Size::default() }.index_bytes(dimension)
+}
+
+/// Refuses a job that needs more than there is.
+pub(crate) fn check_free(needed: u64) -> Result<(), MineError> {
+    match free() {
+        Some(free) if needed > free => Err(MineError::NoMemory { needed, free }),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a job that needs more than one may, or more than there is.
+pub(crate) fn check(needed: u64, limits: &Limits) -> Result<(), MineError> {
+    let limit = limits.mining_memory_bytes_max;
+    if needed > limit {
+        return Err(MineError::TooMuchMemory { needed, limit });
+    }
+    check_free(needed)
+}
+
+/// Bytes of memory that can be had without swapping, within the bound of the process's control group; `None` where the system
+/// does not tell.
+fn free() -> Option<u64> {
+    let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| available(&text));
+    let number = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+    let group = number("/sys/fs/cgroup/memory.max").map(|max| {
+        let used = number("/sys/fs/cgroup/memory.current").unwrap_or(0);
+        let statistics = std::fs::read_to_string("/sys/fs/cgroup/memory.stat").unwrap_or_default();
+        let files = statistics.lines().find_map(|line| line.strip_prefix("inactive_file ")?.parse().ok()).unwrap_or(0);
+        max.saturating_sub(used.saturating_sub(files))
+    });
+    match (machine, group) {
+        (Some(machine), Some(group)) => Some(machine.min(group)),
+        (one, other) => one.or(other),
+    }
+}
+
+/// `MemAvailable` of `/proc/meminfo`, in bytes.
+fn available(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1_024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn available_memory_is_read() {
+        assert_eq!(available("MemTotal:  100 kB\nMemAvailable:     64 kB\n"), Some(65_536));
+        assert_eq!(available("MemTotal: 100 kB\n"), None);
+    }
+
+    #[test]
+    fn a_job_beyond_the_bound_or_the_machine_is_refused() {
+        let limits = Limits { mining_memory_bytes_max: 1_000, ..Limits::default() };
+        assert!(check(1_000, &limits).is_ok());
+        assert!(matches!(check(1_001, &limits), Err(MineError::TooMuchMemory { needed: 1_001, limit: 1_000 })));
+        let unbounded = Limits { mining_memory_bytes_max: u64::MAX, ..Limits::default() };
+        if free().is_some() {
+            assert!(matches!(check(u64::MAX, &unbounded), Err(MineError::NoMemory { .. })));
+        }
+    }
+
+    #[test]
+    fn a_million_sentences_by_a_collections_own_index_fit_into_a_laptop() {
+        let million = Size { sentences: 1_000_000, different: 1_000_000, ..Size::default() };
+        let needed = of_mining((million, million), 4, Margin::Ratio, 384, None);
+        assert!((100 << 20..256 << 20).contains(&needed), "{needed}");
+    }
+}

@@ -1,0 +1,337 @@
+//! Mining: translation pairs between two sets of sentences, by the margin of their cosines over those of their neighbors.
+//!
+//! The neighbors of every sentence are looked for on the other side, both ways: by comparing all with all, or through the sides'
+//! indexes when they are so large that this is faster (`strategy`). `crate::mining` makes pairs of them. The neighbors are held in
+//! memory only: a restart of the server looks for them again. The embeddings of texts that came with the request are in a file,
+//! and a restart goes on behind them.
+
+mod comparing;
+pub(super) mod corpus;
+pub(super) mod cut_sentences;
+pub mod duplicates;
+mod embedding_file;
+mod error;
+pub(super) mod memory;
+pub(super) mod parallelism;
+pub(super) mod request;
+pub(super) mod results;
+mod searching;
+pub(super) mod shown;
+pub(super) mod size;
+pub(super) mod steps;
+mod strategy;
+mod submit;
+pub(super) mod texts;
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde::Serialize;
+
+pub(super) use corpus::Corpus;
+pub use error::MineError;
+pub use request::{Cut, MineRequest, Sentences};
+pub(super) use submit::of_collection;
+
+use crate::domain::{CollectionName, Metadata, MiningUnit, Scope};
+use crate::mining::{Candidate, KnownPairs, MarginScores, NeighborLists, best_threshold, one_to_one, propose};
+pub use crate::mining::{Margin, Strategy};
+use crate::service::blocking::blocking;
+use crate::service::error::{Error, short};
+use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobReach};
+use crate::service::state::{Service, State};
+use comparing::BothWays;
+use corpus::Source;
+use embedding_file::EmbeddingFile;
+use request::{MARGINS, MinePlan, STRATEGIES, named};
+use results::ResultsFile;
+use shown::Shown;
+use steps::{Exclusion, Steps, recovered};
+use texts::{EqualTexts, Texts};
+
+/// The file of the pairs in the job's folder.
+const PAIRS: &str = "pairs.ndjson";
+/// Pairs whose texts are read at a time.
+const PAIRS_PER_READ: usize = 256;
+
+/// A pair in the results.
+#[derive(Serialize)]
+struct Pair {
+    score: f32,
+    first: Shown,
+    second: Shown,
+}
+
+/// Finds translation pairs.
+pub(crate) struct MineJob;
+
+/// What mining tells from the beginning.
+#[derive(Debug, Serialize)]
+pub(crate) struct MineDetails {
+    first_sentences: u64,
+    second_sentences: u64,
+    memory_bytes: u64,
+    disk_bytes: u64,
+}
+
+impl JobKind for MineJob {
+    type Request = MinePlan;
+    type Details = MineDetails;
+
+    /// The job may be about two collections, and has texts of both.
+    fn access(plan: &MinePlan, _: Option<&CollectionName>) -> JobAccess {
+        let collections = plan.collections.clone();
+        let reach = match plan.has_lists() {
+            true => JobReach::Texts { collections, sender: plan.key.clone() },
+            false => JobReach::Collections(collections),
+        };
+        JobAccess { scope: Scope::Write, reach }
+    }
+
+    async fn run(context: &JobContext, plan: MinePlan) -> Result<(), JobError> {
+        let result = mine(context, &plan).await;
+        // What fails because a collection goes away says so.
+        let service = Service { state: context.state()? };
+        for side in [&plan.first, &plan.second] {
+            if let (Err(JobError::Failed(_)), Some(_)) = (&result, &side.collection) {
+                service.planned_collection(side)?;
+            }
+        }
+        result
+    }
+
+    fn clean_up(folder: &Path) {
+        keep_results(folder);
+    }
+}
+
+async fn mine(context: &JobContext, plan: &MinePlan) -> Result<(), JobError> {
+    let begun = Instant::now();
+    let (first, second) = (open(context, plan, "first").await?, open(context, plan, "second").await?);
+    for (side, name) in [(&first, "first"), (&second, "second")] {
+        let (expected, got) = (plan.neighbors, side.sentences());
+        if got < expected {
+            return Err(Error::from(MineError::TooFewSentences { side: name, expected, got }).into());
+        }
+    }
+    let margin = named(&context.live.id, &MARGINS, &plan.margin)?;
+    let dimension = first.dimension();
+    let mut details = context.live.progress().1;
+    for (name, side) in [("first", &first), ("second", &second)] {
+        details.insert(format!("{name}_sentences"), side.places().into());
+        details.insert(format!("{name}_different"), side.sentences().into());
+    }
+    let mut steps = Steps::begin(context, &[&first, &second], details);
+    note_time(&mut steps, "reading_ms", begun);
+    let sizes = (first.size(), second.size());
+    steps.check_memory(memory::of_mining(sizes, plan.neighbors, margin, dimension, plan.exact))?;
+    let begun = Instant::now();
+    steps.embed(&first).await?;
+    steps.embed(&second).await?;
+    note_time(&mut steps, "embedding_ms", begun);
+    let begun = Instant::now();
+    let (forward, backward) = neighbors(&mut steps, plan, &first, &second).await?;
+    note_time(&mut steps, "neighbors_ms", begun);
+    let begun = Instant::now();
+
+    let (state, kept) = (context.state()?, plan.clone());
+    let strategy = named(&context.live.id, &STRATEGIES, &plan.strategy)?;
+    let (one, other) = (Arc::clone(&first), Arc::clone(&second));
+    let (pairs, judged) = blocking(move || {
+        let mut pairs = pairs(&forward, &backward, margin, strategy)?;
+        drop((forward, backward));
+        if kept.one_to_one {
+            pairs = one_to_one(pairs, one.sentences(), other.sentences());
+        }
+        let judged = cut(&mut pairs, &kept, &one, &other)?;
+        Ok((pairs, judged))
+    })
+    .await?;
+    steps.details().extend(judged);
+    steps.details().insert("pairs".to_owned(), pairs.len().into());
+    let (folder, reserve) = (state.job_dir(&context.live.id), state.limits.disk_reserve_bytes);
+    drop(state);
+    let looked = context.clone();
+    note_time(&mut steps, "pairs_ms", begun);
+    let begun = Instant::now();
+    let written = blocking(move || write(&looked, ResultsFile::create(folder, PAIRS, reserve)?, &pairs, (&first, &second))).await;
+    // Writing that was told to stop fails; that is no failure of the job.
+    context.check()?;
+    steps.details().extend(written?);
+    note_time(&mut steps, "writing_ms", begun);
+    let details = steps.details().clone();
+    let done = context.live.progress().0.total;
+    context.progress(done, &details).await
+}
+
+/// The neighbors of each side among the other.
+async fn neighbors(
+    steps: &mut Steps<'_>,
+    plan: &MinePlan,
+    first: &Arc<Corpus>,
+    second: &Arc<Corpus>,
+) -> Result<BothWays, JobError> {
+    let (sizes, per_query) = ((first.size(), second.size()), plan.neighbors);
+    let mut exact = plan.exact.unwrap_or_else(|| strategy::compares_all_surely(sizes.0, sizes.1));
+    let mut efs = None;
+    if !exact && first.uses_own_index() && second.uses_own_index() {
+        let tried = tried(steps, first, second, per_query).await?;
+        exact = plan.exact.is_none() && strategy::compares_all(sizes.0, sizes.1, tried);
+        efs = Some(tried);
+    }
+    steps.details().insert("exact".to_owned(), exact.into());
+    if exact {
+        return steps.compare(first, second, per_query).await;
+    }
+    steps.index(first).await?;
+    steps.index(second).await?;
+    let (there, back) = match efs {
+        Some(efs) => efs,
+        None => tried(steps, first, second, per_query).await?,
+    };
+    steps.details().insert("candidates".to_owned(), there.max(back).into());
+    let forward = steps.neighbors((first, second), per_query, there, &Exclusion::Itself).await?;
+    let backward = steps.neighbors((second, first), per_query, back, &Exclusion::Itself).await?;
+    Ok((forward, backward))
+}
+
+/// How widely searches must look from the first side in the second, and back.
+async fn tried(
+    steps: &mut Steps<'_>,
+    first: &Arc<Corpus>,
+    second: &Arc<Corpus>,
+    per_query: usize,
+) -> Result<(usize, usize), JobError> {
+    let there = steps.ef(first, second, per_query, &Exclusion::Itself).await?;
+    Ok((there, steps.ef(second, first, per_query, &Exclusion::Itself).await?))
+}
+
+fn note_time(steps: &mut Steps<'_>, name: &str, begun: Instant) {
+    steps.details().insert(name.to_owned(), u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX).into());
+}
+
+/// Opens a side: reads its sentences, and finds out which are equal.
+async fn open(context: &JobContext, plan: &MinePlan, name: &'static str) -> Result<Arc<Corpus>, JobError> {
+    let state = context.state()?;
+    let planned = if name == "first" { &plan.first } else { &plan.second };
+    let service = Service { state: Arc::clone(&state) };
+    let collection = planned.collection.as_ref().map(|_| service.planned_collection(planned)).transpose()?;
+    if let Some(collection) = &collection {
+        recovered(context, collection).await?;
+    }
+    let whole = planned.collection.as_ref().is_some_and(|planned| planned.whole);
+    let unit = planned.unit();
+    let equal = if plan.deduplicate { EqualTexts::One } else { EqualTexts::Each };
+    let (folder, looked) = (state.job_dir(&context.live.id), context.clone());
+    let opened = tokio::task::spawn_blocking(move || {
+        let (source, ids) = match collection {
+            Some(collection) if unit == MiningUnit::Sentence => {
+                let sentences =
+                    Texts::Cut { collection: collection.row.id.clone(), sentences: cut_sentences::read(&folder, name)? };
+                listed(sentences, embeddings(&state, &folder, name)?)
+            }
+            Some(collection) => (Source::Collection { collection, whole, unit }, request::read_ids(&folder, name)?),
+            None => listed(Texts::List(request::read_texts(&folder, name)?), embeddings(&state, &folder, name)?),
+        };
+        Corpus::open(source, ids, equal, || looked.check(), |_, _| ())
+    });
+    Ok(Arc::new(opened.await.map_err(Error::from)??))
+}
+
+/// Texts as a source, by their places.
+pub(crate) fn listed(texts: Texts, embeddings: EmbeddingFile) -> (Source, Vec<u64>) {
+    let places = (0..texts.len() as u64).collect();
+    (Source::Texts { texts, embeddings }, places)
+}
+
+/// The file of a side's embeddings that the job makes. Another model begins another file.
+pub(crate) fn embeddings(state: &State, folder: &Path, side: &str) -> Result<EmbeddingFile, Error> {
+    let model = state.embedder.model();
+    let name = format!("{side}.{}.embeddings", short(&model.fingerprint));
+    EmbeddingFile::open(folder.join(name), model.dimension)
+}
+
+fn pairs(forward: &NeighborLists, backward: &NeighborLists, margin: Margin, strategy: Strategy) -> Result<Vec<Candidate>, Error> {
+    let scores = MarginScores::new(forward, backward, margin).map_err(MineError::from)?;
+    Ok(propose(strategy, &scores))
+}
+
+/// Leaves the pairs that are believed; tells the threshold, and what the known pairs say about it.
+fn cut(pairs: &mut Vec<Candidate>, plan: &MinePlan, first: &Corpus, second: &Corpus) -> Result<Metadata, Error> {
+    let mut told = Metadata::new();
+    told.insert("proposed".to_owned(), pairs.len().into());
+    let mut threshold = plan.threshold;
+    if let Some(known) = &plan.known {
+        // A known passage that is gone by now has no pair.
+        let numbers = |(one, other): &(u64, u64)| Some((first.number_of(*one)?, second.number_of(*other)?));
+        let known: HashSet<(u32, u32)> = known.iter().filter_map(numbers).collect();
+        let fit = best_threshold(pairs, KnownPairs::Some(&known)).ok_or(MineError::NoKnownPairFound)?;
+        threshold = Some(shown(fit.threshold as f32));
+        let judgment = fit.judgment;
+        told.insert("known_pairs".to_owned(), known.len().into());
+        told.insert("judged".to_owned(), judgment.judged.into());
+        told.insert("precision".to_owned(), judgment.precision.into());
+        told.insert("recall".to_owned(), judgment.recall.into());
+        told.insert("f1".to_owned(), judgment.f1.into());
+    }
+    if let Some(threshold) = threshold {
+        // They fall in score.
+        pairs.truncate(pairs.partition_point(|pair| shown(pair.score) >= threshold));
+        told.insert("threshold".to_owned(), threshold.into());
+    }
+    Ok(told)
+}
+
+/// A score as it is shown, in as many digits as 32 bits have: who compares it with the threshold that is told gets the same
+/// pairs.
+fn shown(score: f32) -> f64 {
+    score.to_string().parse().unwrap_or(f64::from(score))
+}
+
+/// Writes the pairs with their texts. Tells how many were left out because a passage of theirs is gone.
+fn write(
+    context: &JobContext,
+    mut file: ResultsFile,
+    pairs: &[Candidate],
+    (first, second): (&Corpus, &Corpus),
+) -> Result<Metadata, Error> {
+    let mut gone = 0_u64;
+    for part in pairs.chunks(PAIRS_PER_READ) {
+        if context.check().is_err() {
+            return Err(Error::Stopping);
+        }
+        let places = |side: &Corpus, number: fn(&Candidate) -> u32| -> Vec<u32> {
+            part.iter().map(|pair| side.first_place(number(pair))).collect()
+        };
+        let ones = first.shown(&places(first, |pair| pair.first))?;
+        let others = second.shown(&places(second, |pair| pair.second))?;
+        for ((pair, first), second) in part.iter().zip(ones).zip(others) {
+            match (first, second) {
+                (Some(first), Some(second)) => file.add(&Pair { score: pair.score, first, second })?,
+                _ => gone += 1,
+            }
+        }
+    }
+    file.finish()?;
+    let mut told = Metadata::new();
+    told.insert("gone".to_owned(), gone.into());
+    for (name, side) in [("first", first), ("second", second)] {
+        if let Some(file) = side.embeddings_file() {
+            told.insert(format!("{name}_truncated"), file.truncated()?.into());
+        }
+    }
+    Ok(told)
+}
+
+/// Removes what a finished job does not need any more: everything but its results.
+pub(crate) fn keep_results(folder: &Path) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries.flatten().filter(|entry| !entry.file_name().as_encoded_bytes().ends_with(b".ndjson")) {
+        if let Err(error) = std::fs::remove_file(entry.path()) {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(path = %entry.path().display(), error, "cannot remove a job's file");
+        }
+    }
+}

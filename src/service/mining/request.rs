@@ -1,0 +1,176 @@
+//! What mining is asked, and what a job keeps of that. Filters are answered when the job is accepted: the job keeps the keys of
+//! the passages that they left, so that it works on what was there then.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::results::write_durably;
+use crate::domain::{CollectionId, CollectionName, Filter, JobId, KeyId, Language, MiningUnit};
+use crate::mining::{Margin, Strategy};
+use crate::service::error::Error;
+
+/// Every margin with its name in requests.
+pub(crate) const MARGINS: [(&str, Margin); 3] =
+    [("ratio", Margin::Ratio), ("distance", Margin::Distance), ("absolute", Margin::Absolute)];
+/// Every strategy with its name in requests.
+pub(crate) const STRATEGIES: [(&str, Strategy); 4] = [
+    ("max_score", Strategy::MaxScore),
+    ("intersection", Strategy::Intersection),
+    ("forward", Strategy::Forward),
+    ("backward", Strategy::Backward),
+];
+
+/// A search for translation pairs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MineRequest {
+    /// The sentences of the one side.
+    pub first: Sentences,
+    /// The sentences of the other.
+    pub second: Sentences,
+    /// Neighbors that a score looks at, in each direction, 1 to 255.
+    pub neighbors: usize,
+    /// How pairs are scored.
+    pub margin: Margin,
+    /// Which pairs are proposed.
+    pub strategy: Strategy,
+    /// Whether each sentence may be in one pair only.
+    pub one_to_one: bool,
+    /// Whether all is compared with all; `None` for what takes less time.
+    pub exact: Option<bool>,
+    /// Whether equal texts are one sentence.
+    pub deduplicate: bool,
+    /// Which of the proposed pairs are believed.
+    pub cut: Cut,
+    /// The key of the caller, when it has one.
+    pub key: Option<KeyId>,
+}
+
+/// Sentences to mine.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Sentences {
+    /// Documents of a collection.
+    Collection {
+        /// The collection.
+        name: CollectionName,
+        /// Documents in these languages; empty means all.
+        languages: Vec<Language>,
+        /// Documents for which this holds.
+        filter: Filter,
+        /// What a sentence is.
+        unit: MiningUnit,
+    },
+    /// These texts.
+    List(Vec<String>),
+}
+
+/// Which proposed pairs are believed.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Cut {
+    /// All.
+    None,
+    /// Those that score at least this.
+    Threshold(f64),
+    /// Those that score at least what these known pairs, by their ids, are told best by.
+    Known(Vec<(String, String)>),
+}
+
+/// What a job of mining keeps.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MinePlan {
+    pub(crate) first: PlannedSide,
+    pub(crate) second: PlannedSide,
+    pub(crate) neighbors: usize,
+    pub(crate) margin: String,
+    pub(crate) strategy: String,
+    pub(crate) one_to_one: bool,
+    #[serde(default)]
+    pub(crate) exact: Option<bool>,
+    pub(crate) deduplicate: bool,
+    pub(crate) threshold: Option<f64>,
+    /// Keys of passages, or places in the list.
+    pub(crate) known: Option<Vec<(u64, u64)>>,
+    /// Whoever looks at the job must reach them.
+    pub(crate) collections: Vec<CollectionName>,
+    /// The key of who sent a list.
+    pub(crate) key: Option<KeyId>,
+}
+
+/// What a job keeps of sentences, besides the files of its folder.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PlannedSide {
+    /// `None` for a list.
+    pub(crate) collection: Option<PlannedCollection>,
+}
+
+/// A collection, and whether all of it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PlannedCollection {
+    pub(crate) name: CollectionName,
+    pub(crate) id: CollectionId,
+    pub(crate) whole: bool,
+    /// Whether documents are the sentences, not passages.
+    #[serde(default)]
+    pub(crate) documents: bool,
+    /// Whether these are sentences of documents.
+    #[serde(default)]
+    pub(crate) sentences: bool,
+}
+
+impl MinePlan {
+    /// Whether sentences came with the request.
+    pub(crate) fn has_lists(&self) -> bool {
+        self.first.collection.is_none() || self.second.collection.is_none()
+    }
+}
+
+impl PlannedSide {
+    pub(crate) fn unit(&self) -> MiningUnit {
+        match &self.collection {
+            Some(planned) if planned.sentences => MiningUnit::Sentence,
+            Some(planned) if planned.documents => MiningUnit::Document,
+            _ => MiningUnit::Passage,
+        }
+    }
+}
+
+/// The one of a table that has this name.
+pub(crate) fn named<T: Copy>(id: &JobId, table: &[(&str, T)], name: &str) -> Result<T, Error> {
+    let found = table.iter().find(|(one, _)| *one == name).map(|(_, value)| *value);
+    found.ok_or_else(|| Error::JobState { id: id.clone(), problem: "its request has values that this version does not know" })
+}
+
+/// The name of a value in its table.
+pub(crate) fn name_of<T: PartialEq>(table: &[(&'static str, T)], value: &T) -> &'static str {
+    table.iter().find(|(_, one)| one == value).map_or("", |(name, _)| name)
+}
+
+/// Writes the sentences of a side into the job's folder.
+pub(crate) fn write_files(folder: &Path, side: &str, ids: &[u64], texts: &[String]) -> Result<(), Error> {
+    if texts.is_empty() {
+        let bytes: Vec<u8> = ids.iter().flat_map(|id| id.to_le_bytes()).collect();
+        return write_durably(&folder.join(format!("{side}.ids")), &bytes);
+    }
+    // Text can always be written as JSON.
+    let json = serde_json::to_vec(texts).unwrap_or_default();
+    write_durably(&folder.join(format!("{side}.texts")), &json)
+}
+
+/// Reads the keys of a side's passages.
+pub(crate) fn read_ids(folder: &Path, side: &str) -> Result<Vec<u64>, Error> {
+    let path = folder.join(format!("{side}.ids"));
+    let bytes = std::fs::read(&path).map_err(|source| Error::Folder { path, source })?;
+    let number = |eight: &[u8]| eight.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
+    Ok(bytes.chunks_exact(8).map(number).collect())
+}
+
+/// Reads the texts of a side.
+pub(crate) fn read_texts(folder: &Path, side: &str) -> Result<Vec<String>, Error> {
+    let path = folder.join(format!("{side}.texts"));
+    let failed = |source: std::io::Error| Error::Folder { path: path.clone(), source };
+    let bytes = std::fs::read(&path).map_err(failed)?;
+    serde_json::from_slice(&bytes).map_err(|error| failed(error.into()))
+}

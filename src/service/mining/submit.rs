@@ -1,0 +1,338 @@
+//! Accepting a job of mining: which sentences, what it will need, and whether that is there.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::cut_sentences::{self, CutSentence};
+use super::embedding_file::EmbeddingFile;
+use super::memory::{self, PAIR_BYTES};
+use super::request::{self, Cut, MARGINS, MinePlan, MineRequest, PlannedCollection, PlannedSide, STRATEGIES, Sentences, name_of};
+use super::size::Size;
+use super::{MineDetails, MineError, MineJob, Strategy};
+use crate::domain::{
+    CollectionName, DocumentId, Filter, Job, JobId, JobStatus, JobType, JobUnit, Language, Limits, MiningUnit, ModelInfo,
+    PassageId, RequestKey,
+};
+use crate::service::blocking::blocking;
+use crate::service::error::Error;
+use crate::service::jobs::folder::Folder;
+use crate::service::jobs::{NewJob, new_job_id};
+use crate::service::open_collection::OpenCollection;
+use crate::service::state::Service;
+use crate::service::upload_receiver::check_room;
+use crate::storage::Scope;
+use crate::store::SearchFilter;
+
+/// The sentences of a side, found when the request comes.
+pub(crate) struct Found {
+    collection: Option<(CollectionName, Arc<OpenCollection>)>,
+    /// Whether these are all passages of the collection.
+    whole: bool,
+    unit: MiningUnit,
+    /// Keys of passages, ascending, of documents those of their first passages; for a list the places in it.
+    pub(crate) ids: Vec<u64>,
+    texts: Vec<String>,
+    /// Where sentences are cut: those of `ids`, which are their places.
+    sentences: Vec<CutSentence>,
+}
+
+impl Service {
+    /// Accepts a job that finds translation pairs. Its sentences are those that are there now.
+    pub async fn mine(&self, request: MineRequest) -> Result<Job, Error> {
+        self.mine_once(request, None).await
+    }
+
+    /// As `mine`, unless a request of this key was accepted before: then it gives that job, as it is now.
+    pub async fn mine_once(&self, request: MineRequest, key: Option<RequestKey>) -> Result<Job, Error> {
+        self.check_running()?;
+        if let Some(job) = self.accepted_before(key.as_ref()).await? {
+            return Ok(job);
+        }
+        let place = self.job_place()?;
+        let MineRequest { first, second, .. } = &request;
+        let collections = [self.side_collection(first)?, self.side_collection(second)?];
+        let service = self.clone();
+        let accepted = blocking(move || {
+            let [one, other] = collections;
+            let first = find(request.first.clone(), one, service.limits())?;
+            let second = find(request.second.clone(), other, service.limits())?;
+            service.prepare(&request, &first, &second)
+        });
+        let (new, folder) = accepted.await?;
+        self.submit_job_once(place, new, folder, key).await
+    }
+
+    /// Opens the results of a job of the type `of`, and says how many bytes they have. `what` is for the error.
+    pub async fn job_lines(&self, id: &JobId, what: &'static str, of: JobType) -> Result<(File, u64), Error> {
+        let (state, id) = (Arc::clone(&self.state), id.clone());
+        blocking(move || {
+            let job = state.job(&id)?;
+            if job.kind != of || job.status != JobStatus::Succeeded {
+                return Err(MineError::NoResults { id, kind: job.kind, status: job.status, what, of }.into());
+            }
+            let path = state.job_dir(&id).join(format!("{what}.ndjson"));
+            let open = || {
+                let file = File::open(&path)?;
+                let bytes = file.metadata()?.len();
+                Ok((file, bytes))
+            };
+            open().map_err(|source| Error::Folder { path: path.clone(), source })
+        })
+        .await
+    }
+
+    /// The collection of a side, as long as it is the one that the job was accepted with.
+    pub(crate) fn planned_collection(&self, side: &PlannedSide) -> Result<Arc<OpenCollection>, Error> {
+        let Some(planned) = &side.collection else { return Err(Error::Stopping) };
+        let found = self.state.collection_by_id(&planned.id.0).filter(|found| !found.is_deleted());
+        let collection = found.map_or_else(|| Err(Error::CollectionNotFound { name: planned.name.clone() }), Ok)?;
+        collection.check_model(self.model())?;
+        Ok(collection)
+    }
+
+    /// A collection that can be mined now.
+    pub(crate) fn minable(&self, name: &CollectionName) -> Result<Arc<OpenCollection>, Error> {
+        let collection = self.state.collection(name)?;
+        collection.check_model(self.model())?;
+        collection.store.ready()?;
+        Ok(collection)
+    }
+
+    fn side_collection(&self, sentences: &Sentences) -> Result<Option<Arc<OpenCollection>>, Error> {
+        match sentences {
+            Sentences::Collection { name, .. } => Ok(Some(self.minable(name)?)),
+            Sentences::List(_) => Ok(None),
+        }
+    }
+
+    fn prepare(&self, request: &MineRequest, first: &Found, second: &Found) -> Result<(NewJob<MineJob>, Folder), Error> {
+        if let (Some((name, one)), Some((_, other))) = (&first.collection, &second.collection)
+            && one.row.id == other.row.id
+            && (first.unit, &first.ids, &first.sentences) == (second.unit, &second.ids, &second.sentences)
+        {
+            return Err(MineError::SameSides { collection: name.clone() }.into());
+        }
+        let (one, other) = (first.holds(self.model()), second.holds(self.model()));
+        if one != other {
+            return Err(MineError::Incomparable { first: one, second: other }.into());
+        }
+        for (side, found) in [("first", first), ("second", second)] {
+            let (expected, got) = (request.neighbors, found.ids.len());
+            if got < expected {
+                return Err(MineError::TooFewSentences { side, expected, got }.into());
+            }
+        }
+        let known = match &request.cut {
+            Cut::Known(pairs) => Some(known(pairs, first, second)?),
+            Cut::None | Cut::Threshold(_) => None,
+        };
+        let dimension = first.dimension(self.model());
+        let sizes = (first.size(), second.size());
+        let memory_bytes = memory::of_mining(sizes, request.neighbors, request.margin, dimension, request.exact);
+        memory::check(memory_bytes, self.limits())?;
+        let disk_bytes = disk_bytes(request, first, second, self.model());
+        check_room(&self.state.data_dir, disk_bytes, self.limits().disk_reserve_bytes)?;
+
+        let id = new_job_id()?;
+        let folder = Folder::create(self.state.job_dir(&id))?;
+        for (side, found) in [("first", first), ("second", second)] {
+            found.write(&self.state.job_dir(&id), side)?;
+        }
+        let names: BTreeSet<&CollectionName> =
+            [first, second].into_iter().filter_map(|found| Some(&found.collection.as_ref()?.0)).collect();
+        let lists = first.collection.is_none() || second.collection.is_none();
+        let plan = MinePlan {
+            first: first.planned(),
+            second: second.planned(),
+            neighbors: request.neighbors,
+            margin: name_of(&MARGINS, &request.margin).to_owned(),
+            strategy: name_of(&STRATEGIES, &request.strategy).to_owned(),
+            one_to_one: request.one_to_one,
+            exact: request.exact,
+            deduplicate: request.deduplicate,
+            threshold: if let Cut::Threshold(threshold) = request.cut { Some(threshold) } else { None },
+            known,
+            collections: names.iter().map(|name| (*name).clone()).collect(),
+            key: request.key.clone().filter(|_| lists),
+        };
+        let (first_sentences, second_sentences) = (first.ids.len() as u64, second.ids.len() as u64);
+        let of_one = first.collection.as_ref().or(second.collection.as_ref()).filter(|_| names.len() == 1);
+        let new = NewJob {
+            id,
+            collection: of_one.map(|(name, _)| name.clone()),
+            request: plan,
+            details: MineDetails { first_sentences, second_sentences, memory_bytes, disk_bytes },
+            total: first_sentences + second_sentences,
+            unit: JobUnit::Sentences,
+        };
+        Ok((new, folder))
+    }
+}
+
+impl Found {
+    pub(crate) fn planned(&self) -> PlannedSide {
+        PlannedSide {
+            collection: self.collection.as_ref().map(|(name, collection)| PlannedCollection {
+                name: name.clone(),
+                id: collection.row.id.clone(),
+                whole: self.whole,
+                documents: self.unit == MiningUnit::Document,
+                sentences: self.unit == MiningUnit::Sentence,
+            }),
+        }
+    }
+
+    /// The same with another unit; these are passages. Blocks.
+    pub(crate) fn by(self, unit: MiningUnit, limits: &Limits) -> Result<Self, Error> {
+        let Some((_, collection)) = self.collection.as_ref().filter(|_| unit != MiningUnit::Passage) else { return Ok(self) };
+        let passages: Vec<PassageId> = self.ids.iter().copied().map(PassageId).collect();
+        let firsts = collection.store.first_passages(&passages)?;
+        if unit == MiningUnit::Sentence {
+            let sentences = cut_sentences::cut(collection, &firsts, limits)?;
+            return Ok(Self { unit, ids: (0..sentences.len() as u64).collect(), sentences, ..self });
+        }
+        Ok(Self { unit, ids: firsts.into_iter().map(|PassageId(id)| id).collect(), ..self })
+    }
+
+    /// Writes the sentences into the job's folder.
+    pub(crate) fn write(&self, folder: &Path, side: &str) -> Result<(), Error> {
+        match self.unit {
+            MiningUnit::Sentence => cut_sentences::write(folder, side, &self.sentences),
+            MiningUnit::Passage | MiningUnit::Document => request::write_files(folder, side, &self.ids, &self.texts),
+        }
+    }
+
+    /// Whether the embeddings are the collection's own.
+    fn own_embeddings(&self) -> Option<&Arc<OpenCollection>> {
+        self.collection.as_ref().filter(|_| self.unit != MiningUnit::Sentence).map(|(_, collection)| collection)
+    }
+
+    /// Values per embedding.
+    pub(crate) fn dimension(&self, loaded: &ModelInfo) -> usize {
+        self.own_embeddings().map_or(loaded.dimension, |collection| collection.row.dimension)
+    }
+
+    /// Bytes of the disk that the sentences and the embeddings that the job makes take.
+    pub(crate) fn disk_bytes(&self, loaded: &ModelInfo) -> u64 {
+        let row = EmbeddingFile::row_bytes(self.dimension(loaded)) as u64;
+        match self.own_embeddings() {
+            Some(_) => self.ids.len() as u64 * 8,
+            None => self.text_bytes() + self.ids.len() as u64 * row,
+        }
+    }
+
+    fn text_bytes(&self) -> u64 {
+        let texts = self.texts.iter().map(|text| (text.len() + size_of::<String>()) as u64);
+        texts.chain(self.sentences.iter().map(CutSentence::bytes)).sum()
+    }
+
+    /// The place of each document's only sentence; `None` for one that has several, or none.
+    fn only_sentences(&self, ids: &[DocumentId]) -> Vec<Option<PassageId>> {
+        let mut places: HashMap<&DocumentId, Option<PassageId>> = HashMap::new();
+        for (place, sentence) in (0..).zip(&self.sentences) {
+            places.entry(&sentence.id).and_modify(|only| *only = None).or_insert(Some(PassageId(place)));
+        }
+        ids.iter().map(|id| places.get(id).copied().flatten()).collect()
+    }
+
+    /// What the embeddings are of.
+    fn holds(&self, loaded: &ModelInfo) -> String {
+        let row = self.own_embeddings().map(|collection| &collection.row);
+        match row {
+            // A collection with a model has the loaded one.
+            Some(row) if row.model.is_none() => format!("vectors of {} values", row.dimension),
+            _ => format!("embeddings of model {}", loaded.name),
+        }
+    }
+
+    pub(crate) fn size(&self) -> Size {
+        let sentences = self.ids.len() as u64;
+        let own_index = self.whole && self.unit == MiningUnit::Passage;
+        Size { sentences, different: sentences, text_bytes: self.text_bytes(), indexed: if own_index { 0 } else { sentences } }
+    }
+}
+
+/// Finds the sentences of a side. Blocks.
+fn find(sentences: Sentences, collection: Option<Arc<OpenCollection>>, limits: &Limits) -> Result<Found, Error> {
+    match (sentences, collection) {
+        (Sentences::Collection { name, languages, filter, unit }, Some(collection)) => {
+            of_collection(name, collection, languages, filter)?.by(unit, limits)
+        }
+        (Sentences::List(texts), _) => {
+            let ids = (0..texts.len() as u64).collect();
+            Ok(Found { collection: None, whole: false, unit: MiningUnit::Passage, ids, texts, sentences: Vec::new() })
+        }
+        (Sentences::Collection { name, .. }, None) => Err(Error::CollectionNotFound { name }),
+    }
+}
+
+/// Finds the passages of a collection whose documents are in one of `languages` and match. Blocks.
+pub(crate) fn of_collection(
+    name: CollectionName,
+    collection: Arc<OpenCollection>,
+    languages: Vec<Language>,
+    filter: Filter,
+) -> Result<Found, Error> {
+    let filter = SearchFilter { languages, filter };
+    let whole = filter == SearchFilter::default();
+    let passages = collection.store.passages_in(Scope { filter: &filter, words: None })?;
+    let ids = passages.iter().map(|PassageId(id)| id).collect();
+    Ok(Found {
+        collection: Some((name, collection)),
+        whole,
+        unit: MiningUnit::Passage,
+        ids,
+        texts: Vec::new(),
+        sentences: Vec::new(),
+    })
+}
+
+/// Bytes of the disk that the job's files take at most, about.
+fn disk_bytes(request: &MineRequest, first: &Found, second: &Found, loaded: &ModelInfo) -> u64 {
+    let (one, other) = (first.ids.len() as u64, second.ids.len() as u64);
+    let pairs = match request.strategy {
+        Strategy::Forward => one,
+        Strategy::Backward => other,
+        Strategy::Intersection | Strategy::MaxScore => one.min(other),
+    };
+    pairs.saturating_mul(PAIR_BYTES).saturating_add(first.disk_bytes(loaded)).saturating_add(second.disk_bytes(loaded))
+}
+
+/// The known pairs as keys of passages and places in lists.
+fn known(pairs: &[(String, String)], first: &Found, second: &Found) -> Result<Vec<(u64, u64)>, Error> {
+    let ones = known_side(pairs.iter().map(|pair| pair.0.as_str()), "first", first)?;
+    let others = known_side(pairs.iter().map(|pair| pair.1.as_str()), "second", second)?;
+    Ok(ones.into_iter().zip(others).collect())
+}
+
+fn known_side<'a>(names: impl Iterator<Item = &'a str>, side: &'static str, found: &Found) -> Result<Vec<u64>, Error> {
+    let refuse = |index, problem: String| Error::from(MineError::KnownPair { index, side, problem });
+    let Some((_, collection)) = &found.collection else {
+        let place = |(index, name): (usize, &str)| {
+            let place = name.parse::<u64>().ok().filter(|place| *place < found.ids.len() as u64);
+            let expected =
+                format!("must be a position in the list, from 0 to {}, got {name:?}", found.ids.len().saturating_sub(1));
+            place.ok_or_else(|| refuse(index, expected))
+        };
+        return names.enumerate().map(place).collect();
+    };
+    let id = |(index, name)| DocumentId::parse(name).map_err(|error| refuse(index, error.to_string()));
+    let ids = names.enumerate().map(id).collect::<Result<Vec<_>, _>>()?;
+    let passages = match found.unit {
+        MiningUnit::Sentence => found.only_sentences(&ids),
+        MiningUnit::Passage | MiningUnit::Document => collection.store.known_passages(&ids, found.unit)?,
+    };
+    let key = |(index, (passage, id)): (usize, (Option<PassageId>, &DocumentId))| {
+        let among = passage.filter(|passage| found.ids.binary_search(&passage.0).is_ok());
+        let document = match found.unit {
+            MiningUnit::Passage => "document of one passage",
+            MiningUnit::Document => "document",
+            MiningUnit::Sentence => "document of one sentence",
+        };
+        let expected = || format!("must be the id of a {document} among the sentences, got {:?}", id.as_str());
+        among.map(|passage| passage.0).ok_or_else(|| refuse(index, expected()))
+    };
+    passages.into_iter().zip(&ids).enumerate().map(key).collect()
+}

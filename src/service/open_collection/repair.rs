@@ -1,0 +1,86 @@
+//! What start-up does to a collection: load its saved index or rebuild it from the store, and catch up by sequence. What has
+//! no embedding yet is then the worker's.
+
+use super::{Applied, OpenCollection};
+use crate::domain::{PassageId, Sequence};
+use crate::index::{self, Index};
+use crate::service::error::Error;
+use crate::store::StoreError;
+
+/// Embeddings read from the store at a time.
+const EMBEDDINGS_PER_READ: usize = 4_096;
+
+/// Brings the collection's index up to date and installs it. Gives `false` when it was told to stop before that.
+pub(crate) fn recover(collection: &OpenCollection) -> Result<bool, Error> {
+    // There is one when catching up failed and is tried again.
+    if collection.embedded.index().is_err() {
+        let (index, applied) = match load(collection) {
+            Ok(loaded) => loaded,
+            Err(Unusable::Store(error)) => return Err(error),
+            Err(reason) => {
+                if collection.sequence_at_open > Sequence::default() {
+                    let reason = &reason as &dyn std::error::Error;
+                    tracing::warn!(collection = %collection.row.name, reason, "rebuilding the index from the database");
+                }
+                rebuild(collection)?
+            }
+        };
+        if collection.should_stop() {
+            return Ok(false);
+        }
+        collection.install(index, applied);
+    }
+    if !collection.catch_up()? {
+        return Ok(false);
+    }
+    tracing::info!(collection = %collection.row.name, passages = collection.store.searchable()?.0, "index is ready");
+    // A failure costs the next start some time, nothing else.
+    if let Err(error) = collection.save_if_due() {
+        let error = &error as &dyn std::error::Error;
+        tracing::warn!(collection = %collection.row.name, error, "cannot save the index");
+    }
+    Ok(true)
+}
+
+/// Why a saved index is not used.
+#[derive(Debug, thiserror::Error)]
+enum Unusable {
+    #[error("the saved index cannot be loaded")]
+    Index(#[from] index::IndexError),
+    #[error("the saved index cannot catch up")]
+    Behind(#[source] StoreError),
+    #[error("the store failed")]
+    Store(#[source] Error),
+}
+
+fn load(collection: &OpenCollection) -> Result<(Index, Applied), Unusable> {
+    let loaded = index::load(&collection.folder, &collection.index_parameters(), &collection.identity)?;
+    let mut applied = Applied { sequence: loaded.sequence, unsaved: 0 };
+    // Tells whether the changes since then are still known.
+    match collection.apply_some(&loaded.index, &mut applied) {
+        Ok(_) => Ok((loaded.index, applied)),
+        Err(Error::Store(error @ StoreError::ChangesForgotten { .. })) => Err(Unusable::Behind(error)),
+        Err(error) => Err(Unusable::Store(error)),
+    }
+}
+
+/// Builds the index from all embeddings of the store. What changes meanwhile has a higher sequence number than the one read
+/// at the beginning and is taken in by the catch-up that follows.
+fn rebuild(collection: &OpenCollection) -> Result<(Index, Applied), Error> {
+    let store = &collection.embedded.store;
+    let index = Index::create(&collection.index_parameters())?;
+    let sequence = store.sequence()?;
+    let counts = store.counts()?;
+    let total = counts.passages.saturating_sub(counts.passages_pending);
+    let mut done = 0;
+    let mut after = PassageId(0);
+    while !collection.should_stop() {
+        collection.embedded.set_progress(done, total);
+        let embeddings = collection.read_mending(|store| store.embeddings(after, EMBEDDINGS_PER_READ))?;
+        let Some(&(last, _)) = embeddings.last() else { break };
+        index.add_all(&embeddings)?;
+        done += embeddings.len() as u64;
+        after = last;
+    }
+    Ok((index, Applied { sequence, unsaved: done }))
+}

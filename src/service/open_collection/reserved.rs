@@ -1,0 +1,182 @@
+//! Which pending passages the worker leaves alone: those that a request embeds itself, and those that the encoder refused.
+//!
+//! A request learns the keys of its passages when its transaction is committed, and from then on the worker can read them too. So
+//! the worker lets the writes end that began before it read, and passages whose reservation ended meanwhile do not count as free:
+//! no passage is embedded by both.
+
+use std::collections::{BTreeSet, HashSet};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::domain::PassageId;
+use crate::store::PendingPassage;
+
+/// The passages of one collection that the worker leaves alone.
+#[derive(Default)]
+pub(crate) struct ReservedPassages {
+    held: Mutex<Held>,
+    write_ended: Notify,
+}
+
+#[derive(Default)]
+struct Held {
+    /// Passages that requests embed themselves.
+    reserved: HashSet<PassageId>,
+    /// Passages whose reservation ended since the worker's last read began; kept only while it reads.
+    released: Option<HashSet<PassageId>>,
+    /// Passages that the encoder refused.
+    set_aside: HashSet<PassageId>,
+    /// Numbers of the writes between the start of their transaction and their reservation.
+    writes: BTreeSet<u64>,
+    next_write: u64,
+}
+
+impl ReservedPassages {
+    /// Announces a write whose passages will be reserved; drop what it gives once they are.
+    pub(crate) fn announce(&self) -> AnnouncedWrite<'_> {
+        let mut held = self.held.lock();
+        let number = held.next_write;
+        held.next_write += 1;
+        held.writes.insert(number);
+        AnnouncedWrite { passages: self, number }
+    }
+
+    /// Begins a read of pending passages by the worker, the only one at a time.
+    pub(crate) fn begin_read(&self) -> PendingRead<'_> {
+        self.held.lock().released = Some(HashSet::new());
+        PendingRead { passages: self }
+    }
+
+    /// Keeps the worker off a passage until the next start of the server.
+    pub(crate) fn set_aside(&self, passage: PassageId) {
+        self.held.lock().set_aside.insert(passage);
+    }
+
+    /// Keeps the worker off passages that a request embeds itself.
+    pub(crate) fn reserve(&self, passages: &[PendingPassage]) {
+        self.held.lock().reserved.extend(passages.iter().map(|passage| passage.id));
+    }
+
+    /// Ends a reservation.
+    pub(crate) fn release(&self, passages: &[PendingPassage]) {
+        let mut held = self.held.lock();
+        for passage in passages {
+            held.reserved.remove(&passage.id);
+        }
+        if let Some(released) = &mut held.released {
+            released.extend(passages.iter().map(|passage| passage.id));
+        }
+    }
+
+    /// The passages that the encoder refused.
+    pub(crate) fn refused(&self) -> Vec<PassageId> {
+        self.held.lock().set_aside.iter().copied().collect()
+    }
+}
+
+/// A write between the start of its transaction and its reservation.
+pub(crate) struct AnnouncedWrite<'a> {
+    passages: &'a ReservedPassages,
+    number: u64,
+}
+
+impl Drop for AnnouncedWrite<'_> {
+    fn drop(&mut self) {
+        self.passages.held.lock().writes.remove(&self.number);
+        self.passages.write_ended.notify_waiters();
+    }
+}
+
+/// A read of pending passages by the worker.
+pub(crate) struct PendingRead<'a> {
+    passages: &'a ReservedPassages,
+}
+
+impl PendingRead<'_> {
+    /// Drops from `batch`, which was read since, what is not the worker's, once the writes have ended that began before.
+    pub(crate) async fn retain_free(self, batch: &mut Vec<PendingPassage>) {
+        if batch.is_empty() {
+            return;
+        }
+        let next = self.passages.held.lock().next_write;
+        loop {
+            let ended = self.passages.write_ended.notified();
+            tokio::pin!(ended);
+            ended.as_mut().enable();
+            if self.passages.held.lock().writes.range(..next).next().is_none() {
+                break;
+            }
+            ended.await;
+        }
+        let held = self.passages.held.lock();
+        let released = |id: &PassageId| held.released.as_ref().is_some_and(|released| released.contains(id));
+        batch.retain(|passage| {
+            let id = &passage.id;
+            !held.reserved.contains(id) && !held.set_aside.contains(id) && !released(id)
+        });
+    }
+}
+
+impl Drop for PendingRead<'_> {
+    fn drop(&mut self) {
+        self.passages.held.lock().released = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::domain::PassageContext;
+
+    fn pending(id: u64) -> PendingPassage {
+        PendingPassage { id: PassageId(id), context: PassageContext::default(), text: "Boats.".to_owned() }
+    }
+
+    async fn free(read: PendingRead<'_>) -> Vec<u64> {
+        let mut batch = vec![pending(1), pending(2)];
+        read.retain_free(&mut batch).await;
+        batch.iter().map(|passage| passage.id.0).collect()
+    }
+
+    #[tokio::test]
+    async fn what_nobody_reserved_is_free() {
+        let passages = ReservedPassages::default();
+        assert_eq!(free(passages.begin_read()).await, [1, 2]);
+    }
+
+    #[tokio::test]
+    async fn what_the_encoder_refused_is_not_free() {
+        let passages = ReservedPassages::default();
+        passages.set_aside(PassageId(2));
+        assert_eq!(free(passages.begin_read()).await, [1]);
+        assert_eq!(passages.refused(), [PassageId(2)]);
+    }
+
+    #[tokio::test]
+    async fn a_read_lets_a_write_end_that_began_before() {
+        let passages = ReservedPassages::default();
+        let write = passages.announce();
+        let mut batch = vec![pending(1)];
+        let mut retained = Box::pin(passages.begin_read().retain_free(&mut batch));
+        assert!(timeout(Duration::from_millis(20), &mut retained).await.is_err(), "it waits for the write");
+        let _later = passages.announce();
+        passages.held.lock().reserved.insert(PassageId(1));
+        drop(write);
+        timeout(Duration::from_secs(10), retained).await.expect("later writes are not waited for");
+        assert_eq!(batch, []);
+    }
+
+    #[tokio::test]
+    async fn what_was_reserved_when_the_read_began_is_not_free_though_that_ended() {
+        let passages = ReservedPassages::default();
+        let read = passages.begin_read();
+        passages.held.lock().released.as_mut().unwrap().insert(PassageId(1));
+        assert_eq!(free(read).await, [2]);
+        assert_eq!(free(passages.begin_read()).await, [1, 2], "the next read finds it");
+    }
+}

@@ -1,0 +1,188 @@
+//! The background worker of a collection: embeds what the store holds without an embedding, in batches, and saves the index
+//! now and then.
+//!
+//! Its queue is the store itself, so a backlog of any length costs no memory and survives a restart.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+
+use super::OpenCollection;
+use super::upkeep;
+use crate::domain::{PassageEmbedding, PassageId};
+use crate::embed::{Embedder, Priority};
+use crate::service::blocking::blocking;
+use crate::service::embedding::{PROBE, embed_passages, is_passing};
+use crate::service::error::Error;
+use crate::store::{PendingPassage, StoreError};
+
+/// Passages embedded at a time: some batches of the encoder, so that it can sort them by length.
+const PASSAGES_PER_TURN: usize = 128;
+/// Pause before another attempt when the encoder's queue is full or the store fails.
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
+/// The worker of one collection.
+pub(crate) struct Worker {
+    /// The collection.
+    pub(crate) collection: Arc<OpenCollection>,
+    /// The encoder.
+    pub(crate) embedder: Embedder,
+    /// Shared by all workers: how many of them may wait for the encoder at once.
+    pub(crate) turns: Arc<Semaphore>,
+}
+
+impl Worker {
+    /// Works until the collection is told to stop, and keeps its index up.
+    pub(crate) async fn run(self) {
+        tokio::join!(self.work(), upkeep::run(&self.collection));
+    }
+
+    async fn work(&self) {
+        let mut failures = 0u32;
+        loop {
+            if self.collection.should_stop() {
+                return;
+            }
+            let passed = self.pass().await;
+            if self.collection.should_stop() {
+                return;
+            }
+            match passed {
+                Ok(()) => {
+                    failures = 0;
+                    self.collection.wake.notified().await;
+                }
+                Err(error) => {
+                    if !matches!(&error, Error::Embed(error) if is_passing(error)) {
+                        let collection = Arc::clone(&self.collection);
+                        let told = blocking(move || Ok(collection.tell_damage(error))).await;
+                        let error = &told.unwrap_or_else(|failed| failed) as &dyn std::error::Error;
+                        failures += 1;
+                        // A full disk must not be filled with its own log.
+                        if failures.is_power_of_two() {
+                            let collection = &self.collection.row.name;
+                            tracing::error!(%collection, failures, error, "background embedding failed; trying again");
+                        }
+                    }
+                    self.pause().await;
+                }
+            }
+        }
+    }
+
+    /// Embeds all that is pending, once through.
+    async fn pass(&self) -> Result<(), Error> {
+        let mut after = PassageId(0);
+        // The encoder works on the next batch while the one before is being stored.
+        let mut storing: Option<JoinHandle<Result<(), Error>>> = None;
+        let result = loop {
+            if self.collection.should_stop() {
+                break Ok(());
+            }
+            let batch = match self.next_batch(&mut after).await {
+                Ok(Some(batch)) => batch,
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
+            };
+            let embedded = match self.embed(batch).await {
+                Ok(embedded) => embedded,
+                Err(error) => break Err(error),
+            };
+            if let Some(before) = storing.take() {
+                before.await??;
+            }
+            let collection = Arc::clone(&self.collection);
+            storing = Some(tokio::task::spawn_blocking(move || store_embeddings(&collection, embedded)));
+        };
+        if let Some(last) = storing {
+            last.await??;
+        }
+        result?;
+        let collection = Arc::clone(&self.collection);
+        blocking(move || {
+            collection.apply_changes()?;
+            // Remembered while the database is open: whoever looks at all collections does not open it for that. Who asks is told
+            // errors.
+            let _ = collection.store.counts();
+            collection.save_if_due()
+        })
+        .await
+    }
+
+    /// Reads the next pending passages after `after` that no request embeds itself, and moves `after` behind them.
+    async fn next_batch(&self, after: &mut PassageId) -> Result<Option<Vec<PendingPassage>>, Error> {
+        loop {
+            let (collection, from) = (Arc::clone(&self.collection), *after);
+            let read = self.collection.reserved.begin_read();
+            let mut batch = blocking(move || read_pending(&collection, from)).await?;
+            let Some(last) = batch.last() else { return Ok(None) };
+            *after = last.id;
+            read.retain_free(&mut batch).await;
+            if !batch.is_empty() {
+                return Ok(Some(batch));
+            }
+        }
+    }
+
+    /// Embeds a batch. When the encoder fails on it, embeds each passage alone, and sets aside those that it fails on, unless it
+    /// is the encoder that is broken: then the batch is tried again later.
+    async fn embed(&self, batch: Vec<PendingPassage>) -> Result<Vec<(PassageId, PassageEmbedding)>, Error> {
+        let _turn = self.turns.acquire().await;
+        match embed_passages(&self.embedder, &batch, Priority::Ingest).await {
+            Err(Error::Embed(error)) if !is_passing(&error) => (),
+            other => return other,
+        }
+        let (mut embedded, mut failed) = (Vec::with_capacity(batch.len()), Vec::new());
+        for passage in &batch {
+            match embed_passages(&self.embedder, std::slice::from_ref(passage), Priority::Ingest).await {
+                Ok(one) => embedded.extend(one),
+                Err(Error::Embed(error)) if !is_passing(&error) => failed.push((passage.id, error)),
+                Err(error) => return Err(error),
+            }
+        }
+        if !failed.is_empty() {
+            self.embedder.embed(vec![PROBE.to_owned()], Priority::Ingest).await?;
+        }
+        for (passage, error) in failed {
+            self.collection.reserved.set_aside(passage);
+            let error = &error as &dyn std::error::Error;
+            let (collection, passage) = (&self.collection.row.name, passage.0);
+            tracing::error!(%collection, passage, error, "cannot embed a passage; the next start tries again");
+        }
+        Ok(embedded)
+    }
+
+    /// Waits a little, less when it is woken.
+    async fn pause(&self) {
+        tokio::select! {
+            () = tokio::time::sleep(RETRY_PAUSE) => (),
+            () = self.collection.wake.notified() => (),
+        }
+    }
+}
+
+/// Reads pending passages; leaves those out whose rows are damaged.
+fn read_pending(collection: &OpenCollection, mut after: PassageId) -> Result<Vec<PendingPassage>, Error> {
+    let mut limit = PASSAGES_PER_TURN;
+    loop {
+        match collection.store.pending(after, limit) {
+            // Those before it one by one, then on behind it.
+            Err(StoreError::CorruptRow { table: "passages", .. }) if limit > 1 => limit = 1,
+            Err(error @ StoreError::CorruptRow { table: "passages", row, .. }) if row > 0 && row.unsigned_abs() > after.0 => {
+                collection.note_damage(&error);
+                after = PassageId(row.unsigned_abs());
+                limit = PASSAGES_PER_TURN;
+            }
+            result => return Ok(result?),
+        }
+    }
+}
+
+/// Stores embeddings and makes them searchable. Passages that are gone meanwhile are left out by the store.
+pub(crate) fn store_embeddings(collection: &OpenCollection, embedded: Vec<(PassageId, PassageEmbedding)>) -> Result<(), Error> {
+    if !embedded.is_empty() {
+        collection.store.set_embeddings(embedded)?;
+    }
+    collection.apply_changes()
+}

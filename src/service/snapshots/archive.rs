@@ -1,0 +1,483 @@
+//! Archives of snapshots: a tar file packed with Zstandard. It holds `catalog.sqlite` with the rows of the collections and, when
+//! it is of the whole server, their aliases and the classifiers; each collection's database as `collections/<id>.sqlite`, and at
+//! its end `manifest.json` with the length and SHA-256 of all of them.
+//!
+//! An archive is read front to back, once. What it holds is believed only when the end was reached and everything fits the
+//! manifest.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
+
+use crate::domain::{Alias, ClassifierName, CollectionModel, CollectionName, SnapshotClassifier, SnapshotCollection, chain};
+use crate::service::error::Error;
+use crate::service::folders::sync_dir;
+use crate::store::{DatabaseKind, check_head};
+
+/// The version of the layout and manifest of an archive with collections alone, which all servers can restore.
+const FORMAT_COLLECTIONS: u32 = 1;
+/// The version of one with aliases and classifiers, too.
+const FORMAT_WHOLE: u32 = 2;
+const MANIFEST: &str = "manifest.json";
+/// The catalog's rows, in an archive.
+pub(crate) const CATALOG: &str = "catalog.sqlite";
+/// Bytes of a manifest for each collection that the archive may hold: about four times what one and an alias of it take.
+const MANIFEST_BYTES_EACH: u64 = 2 << 10;
+/// Bytes of the manifest of an archive with few collections: it may hold 1,000 classifiers, too.
+const MANIFEST_BYTES_MIN: u64 = 2 << 20;
+/// Zstandard's default, fast and nearly as dense as the slow ones for texts and vectors.
+const COMPRESSION: i32 = 3;
+const COPY_BYTES: usize = 256 << 10;
+/// Bytes behind the end of a tar file: it is filled up to a whole number of blocks, of 10 KiB mostly.
+const FILLING_BYTES_MAX: u64 = 1 << 20;
+
+/// What an archive holds.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Manifest {
+    format: u32,
+    pub(crate) created_at_ms: i64,
+    pub(crate) server_version: String,
+    pub(crate) collections: Vec<Entry>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) aliases: Vec<AliasEntry>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) classifiers: Vec<ClassifierEntry>,
+    catalog: Sum,
+}
+
+/// An alias of an archive.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AliasEntry {
+    pub(crate) name: String,
+    pub(crate) collection: String,
+}
+
+/// A classifier of an archive.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ClassifierEntry {
+    pub(crate) name: String,
+    pub(crate) model: String,
+    pub(crate) model_fingerprint: String,
+}
+
+/// What an archive holds besides collections, as it is shown.
+pub(crate) struct ShownRest {
+    pub(crate) aliases: Vec<Alias>,
+    pub(crate) classifiers: Vec<SnapshotClassifier>,
+}
+
+/// A collection of an archive.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Entry {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    /// Both are missing when its vectors are the caller's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) model: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) model_fingerprint: Option<String>,
+    pub(crate) documents: u64,
+    pub(crate) sequence: u64,
+    pub(crate) file: Sum,
+}
+
+/// Length and SHA-256 of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Sum {
+    pub(crate) bytes: u64,
+    pub(crate) sha256: String,
+}
+
+impl Entry {
+    fn model(&self) -> Option<CollectionModel> {
+        let (name, fingerprint) = self.model.clone().zip(self.model_fingerprint.clone())?;
+        Some(CollectionModel { name, fingerprint })
+    }
+}
+
+impl Manifest {
+    pub(crate) fn new(created_at_ms: i64, collections: Vec<Entry>, catalog: Sum) -> Self {
+        let server_version = env!("CARGO_PKG_VERSION").to_owned();
+        let (aliases, classifiers) = (Vec::new(), Vec::new());
+        Self { format: FORMAT_COLLECTIONS, created_at_ms, server_version, collections, aliases, classifiers, catalog }
+    }
+
+    /// The same with aliases and classifiers.
+    pub(crate) fn with(self, aliases: Vec<AliasEntry>, classifiers: Vec<ClassifierEntry>) -> Self {
+        let alone = aliases.is_empty() && classifiers.is_empty();
+        Self { format: if alone { FORMAT_COLLECTIONS } else { FORMAT_WHOLE }, aliases, classifiers, ..self }
+    }
+
+    /// Bytes of all that the archive holds but the manifest itself.
+    pub(crate) fn unpacked_bytes(&self) -> u64 {
+        self.collections.iter().fold(self.catalog.bytes, |sum, entry| sum.saturating_add(entry.file.bytes))
+    }
+
+    /// Checks what a manifest of another server says, as far as it can be checked by itself.
+    fn check(&self) -> Result<(), Error> {
+        let mut ids = BTreeSet::new();
+        let mut names = BTreeSet::new();
+        for entry in &self.collections {
+            let fits = Uuid::try_parse(&entry.id).is_ok_and(|id| id.to_string() == entry.id);
+            if !fits || !ids.insert(entry.id.as_str()) {
+                return Err(invalid(format!("has a collection with id {:?}, expected a UUID, each only once", entry.id)));
+            }
+            if !names.insert(entry.name.as_str()) {
+                return Err(invalid(format!("has two collections named {:?}", entry.name)));
+            }
+        }
+        self.shown()?;
+        let rest = self.shown_rest()?;
+        for alias in &rest.aliases {
+            let (own, is_free) = (names.contains(alias.collection.as_str()), !names.contains(alias.name.as_str()));
+            if !own || !is_free {
+                let (name, collection) = (&alias.name, &alias.collection);
+                return Err(invalid(format!(
+                    "has an alias {name} of {collection}, expected a free name and one of its collections"
+                )));
+            }
+        }
+        let aliases: BTreeSet<_> = self.aliases.iter().map(|alias| &alias.name).collect();
+        let classifiers: BTreeSet<_> = self.classifiers.iter().map(|classifier| &classifier.name).collect();
+        if aliases.len() < self.aliases.len() || classifiers.len() < self.classifiers.len() {
+            return Err(invalid("has two aliases or two classifiers with the same name"));
+        }
+        Ok(())
+    }
+
+    /// Aliases and classifiers, as they are shown.
+    pub(crate) fn shown_rest(&self) -> Result<ShownRest, Error> {
+        let bad = |error| invalid(format!("has an invalid name: {error}"));
+        let alias = |entry: &AliasEntry| {
+            let name = CollectionName::parse(&entry.name).map_err(bad)?;
+            Ok(Alias { name, collection: CollectionName::parse(&entry.collection).map_err(bad)? })
+        };
+        let classifier = |entry: &ClassifierEntry| {
+            let (model, model_fingerprint) = (entry.model.clone(), entry.model_fingerprint.clone());
+            Ok(SnapshotClassifier { name: ClassifierName::parse(&entry.name).map_err(bad)?, model, model_fingerprint })
+        };
+        Ok(ShownRest {
+            aliases: self.aliases.iter().map(alias).collect::<Result<_, Error>>()?,
+            classifiers: self.classifiers.iter().map(classifier).collect::<Result<_, Error>>()?,
+        })
+    }
+
+    /// The collections, as they are shown.
+    pub(crate) fn shown(&self) -> Result<Vec<SnapshotCollection>, Error> {
+        let shown = |entry: &Entry| {
+            let name = CollectionName::parse(&entry.name).map_err(|error| invalid(format!("has an invalid name: {error}")))?;
+            let (model, model_fingerprint) = entry.model().map(|model| (model.name, model.fingerprint)).unzip();
+            Ok(SnapshotCollection {
+                name,
+                model,
+                model_fingerprint,
+                documents: entry.documents,
+                sequence: entry.sequence,
+                bytes: entry.file.bytes,
+                sha256: entry.file.sha256.clone(),
+            })
+        };
+        self.collections.iter().map(shown).collect()
+    }
+}
+
+/// Says why an archive cannot be used.
+pub(crate) fn invalid(problem: impl Into<String>) -> Error {
+    Error::InvalidSnapshot { problem: problem.into() }
+}
+
+/// The name of a collection's database in an archive.
+pub(crate) fn file_name(id: &str) -> String {
+    format!("collections/{id}.sqlite")
+}
+
+/// An archive that is being made.
+pub(crate) struct Packer {
+    path: PathBuf,
+    tar: tar::Builder<zstd::stream::write::Encoder<'static, Hashing<BufWriter<File>>>>,
+}
+
+impl Packer {
+    pub(crate) fn create(path: &Path) -> Result<Self, Error> {
+        let open = || {
+            let file = Hashing::new(BufWriter::new(File::create(path)?));
+            let mut packed = zstd::stream::write::Encoder::new(file, COMPRESSION)?;
+            packed.include_checksum(true)?;
+            Ok(tar::Builder::new(packed))
+        };
+        let tar = open().map_err(|source| Error::Folder { path: path.to_owned(), source })?;
+        Ok(Self { path: path.to_owned(), tar })
+    }
+
+    /// Adds a file under a name.
+    pub(crate) fn add(&mut self, name: &str, file: &Path) -> Result<Sum, Error> {
+        let mut add = || {
+            let source = File::open(file)?;
+            let bytes = source.metadata()?.len();
+            let mut source = Hashing::new(BufReader::with_capacity(COPY_BYTES, source));
+            self.tar.append_data(&mut header(bytes), name, &mut source)?;
+            Ok(Sum { bytes, sha256: source.sha256() })
+        };
+        add().map_err(|source| Error::Folder { path: self.path.clone(), source })
+    }
+
+    /// Ends the archive with its manifest and makes it durable. Gives the archive's own length and SHA-256.
+    pub(crate) fn finish(mut self, manifest: &Manifest) -> Result<Sum, Error> {
+        let path = self.path.clone();
+        let finish = || {
+            let json = serde_json::to_vec_pretty(manifest)?;
+            self.tar.append_data(&mut header(json.len() as u64), MANIFEST, &json[..])?;
+            let written = self.tar.into_inner()?.finish()?;
+            let (bytes, sha256) = (written.bytes, written.sha256());
+            let file = written.inner.into_inner().map_err(io::IntoInnerError::into_error)?;
+            file.sync_all()?;
+            path.parent().map_or(Ok(()), sync_dir)?;
+            Ok(Sum { bytes, sha256 })
+        };
+        finish().map_err(|source| Error::Folder { path: self.path.clone(), source })
+    }
+}
+
+fn header(bytes: u64) -> tar::Header {
+    let mut header = tar::Header::new_gnu();
+    header.set_size(bytes);
+    header.set_mode(0o644);
+    header
+}
+
+/// What was read of an archive.
+pub(crate) struct Unpacked {
+    pub(crate) manifest: Manifest,
+    /// Of the archive itself.
+    pub(crate) sum: Sum,
+}
+
+/// How much of an archive is read. What is known of it is kept in memory, so its files are bounded in number, too.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ArchiveBounds {
+    /// Bytes of all files, unpacked.
+    pub(crate) bytes_max: u64,
+    /// Collections.
+    pub(crate) collections_max: usize,
+}
+
+impl ArchiveBounds {
+    /// Refuses one more file than the catalog, the manifest and the databases of collections.
+    fn check_entries(&self, entries: usize) -> Result<(), Error> {
+        let Self { collections_max, .. } = *self;
+        if entries > collections_max.saturating_add(2) {
+            return Err(invalid(format!(
+                "has more files than {collections_max} collections need, the most that this server may hold"
+            )));
+        }
+        Ok(())
+    }
+
+    fn manifest_bytes_max(&self) -> u64 {
+        MANIFEST_BYTES_EACH.saturating_mul(self.collections_max as u64).max(MANIFEST_BYTES_MIN)
+    }
+}
+
+/// Reads an archive to its end and checks everything. `place` says where a file of this name should go, if anywhere; files
+/// that were written are durable, but not to be believed before this has succeeded. `looked` gets the bytes read so far now
+/// and then and may end it with an error.
+pub(crate) fn unpack(
+    path: &Path,
+    bounds: ArchiveBounds,
+    place: impl Fn(&str) -> Option<PathBuf>,
+    mut looked: impl FnMut(u64) -> Result<(), Error>,
+) -> Result<Unpacked, Error> {
+    let file = File::open(path).map_err(|source| Error::Folder { path: path.to_owned(), source })?;
+    let mut packed = Hashing::new(BufReader::with_capacity(COPY_BYTES, file));
+    let broken = |error: io::Error| invalid(format!("is damaged: {error}"));
+    let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
+    let mut manifest: Option<Manifest> = None;
+    {
+        let unpacked = zstd::stream::read::Decoder::new(&mut packed).map_err(broken)?;
+        let mut tar = tar::Archive::new(unpacked);
+        let (mut read, mut done) = (0_u64, 0_u64);
+        // Raw: what stands for a longer name or other attributes of an entry would be read whole into memory.
+        for (before, entry) in tar.entries().map_err(broken)?.raw(true).enumerate() {
+            let mut entry = entry.map_err(broken)?;
+            bounds.check_entries(before + 1)?;
+            let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+            if !entry.header().entry_type().is_file() {
+                return Err(invalid(format!("contains {name:?}, which is not a regular file")));
+            }
+            let bytes = entry.size();
+            read = read.saturating_add(bytes);
+            if read > bounds.bytes_max {
+                return Err(Error::FileTooLarge { limit: bounds.bytes_max });
+            }
+            if name == MANIFEST {
+                if manifest.replace(read_manifest(&mut entry, bytes, bounds.manifest_bytes_max())?).is_some() {
+                    return Err(invalid(format!("contains {MANIFEST} twice")));
+                }
+                continue;
+            }
+            let kind =
+                kind_of(&name).ok_or_else(|| invalid(format!("contains {name:?}, which does not belong in a snapshot")))?;
+            let mut copying = Copying { kind, name: &name, place: place(&name), looked: &mut |copied| looked(done + copied) };
+            let sum = copying.copy(&mut entry)?;
+            done += sum.bytes;
+            if sums.insert(name.clone(), sum).is_some() {
+                return Err(invalid(format!("contains {name} twice")));
+            }
+        }
+        // The end of the packed stream has its checksum.
+        let filling = io::copy(&mut tar.into_inner().take(FILLING_BYTES_MAX + 1), &mut io::sink()).map_err(broken)?;
+        if filling > FILLING_BYTES_MAX {
+            return Err(invalid("continues after its end"));
+        }
+    }
+    io::copy(&mut packed, &mut io::sink()).map_err(broken)?;
+    let manifest = manifest.ok_or_else(|| invalid("has no manifest, so it is incomplete"))?;
+    manifest.check()?;
+    check_sums(&manifest, &sums)?;
+    Ok(Unpacked { manifest, sum: Sum { bytes: packed.bytes, sha256: packed.sha256() } })
+}
+
+fn read_manifest(entry: &mut impl Read, bytes: u64, bytes_max: u64) -> Result<Manifest, Error> {
+    /// Nothing else of it is kept while the version is not known.
+    #[derive(Deserialize)]
+    struct Version {
+        format: u64,
+    }
+    if bytes > bytes_max {
+        return Err(invalid(format!("has a manifest of {bytes} bytes, but at most {bytes_max} are allowed")));
+    }
+    let mut json = Vec::new();
+    entry.read_to_end(&mut json).map_err(|error| invalid(format!("is damaged: {error}")))?;
+    match serde_json::from_slice::<Version>(&json).map(|version| version.format) {
+        Ok(version) if (u64::from(FORMAT_COLLECTIONS)..=u64::from(FORMAT_WHOLE)).contains(&version) => {
+            serde_json::from_slice(&json).map_err(|error| invalid(format!("has a damaged manifest: {error}")))
+        }
+        Ok(version) => Err(invalid(format!("has version {version}, but this server knows versions up to {FORMAT_WHOLE}"))),
+        Err(_) => Err(invalid("has a manifest without a version")),
+    }
+}
+
+/// Which database has this name in an archive.
+fn kind_of(name: &str) -> Option<DatabaseKind> {
+    let id = name.strip_prefix("collections/").and_then(|rest| rest.strip_suffix(".sqlite"));
+    match id {
+        Some(id) => Uuid::try_parse(id).ok().map(|_| DatabaseKind::Collection),
+        None => (name == CATALOG).then_some(DatabaseKind::Catalog),
+    }
+}
+
+/// A database that is read out of an archive.
+struct Copying<'a> {
+    kind: DatabaseKind,
+    name: &'a str,
+    place: Option<PathBuf>,
+    looked: &'a mut dyn FnMut(u64) -> Result<(), Error>,
+}
+
+impl Copying<'_> {
+    /// Reads an entry to its end, into a new file when there is a place for it.
+    fn copy(&mut self, entry: &mut impl Read) -> Result<Sum, Error> {
+        let path = self.place.clone().unwrap_or_default();
+        let access = |source| Error::Folder { path: path.clone(), source };
+        let mut file = self.place.as_deref().map(File::create_new).transpose().map_err(access)?;
+        let mut entry = Hashing::new(entry);
+        let mut buffer = vec![0; COPY_BYTES];
+        let mut filled = fill(&mut entry, &mut buffer)?;
+        let name = self.name;
+        check_head(self.kind, &buffer[..filled])
+            .map_err(|error| invalid(format!("contains {name}, which this server cannot use: {}", chain(&error))))?;
+        while filled > 0 {
+            (self.looked)(entry.bytes)?;
+            if let Some(file) = &mut file {
+                file.write_all(&buffer[..filled]).map_err(access)?;
+            }
+            filled = fill(&mut entry, &mut buffer)?;
+        }
+        if let Some(file) = file {
+            file.sync_all().map_err(access)?;
+        }
+        Ok(Sum { bytes: entry.bytes, sha256: entry.sha256() })
+    }
+}
+
+/// Reads until the buffer is full or there is no more.
+fn fill(entry: &mut impl Read, buffer: &mut [u8]) -> Result<usize, Error> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match entry.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+            Err(error) => return Err(invalid(format!("is damaged: {error}"))),
+        }
+    }
+    Ok(filled)
+}
+
+fn check_sums(manifest: &Manifest, sums: &BTreeMap<String, Sum>) -> Result<(), Error> {
+    let files = manifest.collections.iter().map(|entry| (file_name(&entry.id), &entry.file));
+    let expected: BTreeMap<String, &Sum> = files.chain([(CATALOG.to_owned(), &manifest.catalog)]).collect();
+    for (name, expected) in &expected {
+        match sums.get(name) {
+            None => return Err(invalid(format!("lacks {name}"))),
+            Some(got) if got != *expected => {
+                let (expected, got) = (&expected.sha256, &got.sha256);
+                return Err(invalid(format!("is damaged: {name} should have SHA-256 {expected}, but has {got}")));
+            }
+            Some(_) => (),
+        }
+    }
+    match sums.keys().find(|name| !expected.contains_key(*name)) {
+        Some(name) => Err(invalid(format!("contains {name}, which its manifest does not name"))),
+        None => Ok(()),
+    }
+}
+
+/// Counts and sums what passes.
+struct Hashing<T> {
+    inner: T,
+    bytes: u64,
+    hash: Sha256,
+}
+
+impl<T> Hashing<T> {
+    fn new(inner: T) -> Self {
+        Self { inner, bytes: 0, hash: Sha256::new() }
+    }
+
+    fn sha256(&self) -> String {
+        self.hash.clone().finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+impl<T: Read> Read for Hashing<T> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        self.hash.update(&buffer[..read]);
+        self.bytes += read as u64;
+        Ok(read)
+    }
+}
+
+impl<T: Write> Write for Hashing<T> {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(buffer)?;
+        self.hash.update(&buffer[..written]);
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}

@@ -1,0 +1,230 @@
+//! Making a snapshot: copies each collection's database as it is at one moment, one after the other, and packs it. One of the
+//! whole server also gets the aliases and the classifiers that have learned, but no keys: an archive leaves the server. Writers
+//! and searches go on meanwhile. A collection that is deleted meanwhile is left out of a snapshot of the whole server, whose job
+//! names it. A restart begins anew; what was there of the archive is removed.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::domain::{Collection, CollectionName, Job, JobId, JobUnit, Page, Scope, SnapshotId, chain};
+use crate::service::blocking::blocking;
+use crate::service::error::Error;
+use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobReach, NewJob, new_job_id};
+use crate::service::open_collection::OpenCollection;
+use crate::service::snapshots::Description;
+use crate::service::snapshots::archive::{AliasEntry, CATALOG, ClassifierEntry, Entry, Manifest, Packer, file_name, invalid};
+use crate::service::state::{Service, State};
+use crate::service::upload_receiver::check_room;
+use crate::store::system_clock as now_ms;
+use crate::store::{Catalog, DatabaseKind, check_foreign};
+
+/// A snapshot that is being made.
+struct Making {
+    state: Arc<State>,
+    id: SnapshotId,
+    /// Everything that is not whole.
+    folder: PathBuf,
+    packer: Packer,
+    entries: Vec<Entry>,
+    rows: Vec<Collection>,
+    /// Whether it is of the whole server, with aliases and classifiers.
+    whole: bool,
+}
+
+/// Copies collections into an archive.
+pub(crate) struct SnapshotJob;
+
+/// What making a snapshot needs to run.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct SnapshotPlan {
+    /// Its id, fixed before the job begins.
+    snapshot: SnapshotId,
+    /// Empty for the whole server.
+    #[serde(default)]
+    collections: Vec<CollectionName>,
+}
+
+/// What making a snapshot tells.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct SnapshotDetails {
+    snapshot: SnapshotId,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    skipped: Vec<CollectionName>,
+}
+
+impl Service {
+    /// Accepts a job that copies `collections`, or the whole server when none is named, into a new snapshot.
+    pub async fn create_snapshot(&self, collections: Vec<CollectionName>) -> Result<Job, Error> {
+        self.check_running()?;
+        for name in &collections {
+            self.collection(name)?;
+        }
+        let place = self.job_place()?;
+        let state = Arc::clone(&self.state);
+        let wanted = collections.clone();
+        let total = blocking(move || {
+            let found = state.wanted(&wanted)?;
+            let bytes: Vec<u64> = found.iter().map(|collection| collection.embedded.store.bytes()).collect();
+            // All of it packed, which may save nothing, beside the largest one's copy.
+            let catalog = std::fs::metadata(state.data_dir.join(CATALOG)).map_or(0, |file| file.len());
+            let largest = bytes.iter().copied().max().unwrap_or(0).max(catalog);
+            let needed = bytes.iter().sum::<u64>().saturating_add(catalog).saturating_add(largest);
+            check_room(&state.data_dir, needed, state.limits.disk_reserve_bytes)?;
+            Ok(found.len() as u64)
+        })
+        .await?;
+        let snapshot = SnapshotId::parse(&Uuid::now_v7().to_string())?;
+        let collection = match &collections[..] {
+            [only] => Some(only.clone()),
+            _ => None,
+        };
+        let details = SnapshotDetails { snapshot: snapshot.clone(), skipped: Vec::new() };
+        let (id, request, unit) = (new_job_id()?, SnapshotPlan { snapshot, collections }, JobUnit::Collections);
+        let new: NewJob<SnapshotJob> = NewJob { id, collection, request, details, total, unit };
+        self.submit_job(place, new).await
+    }
+}
+
+impl JobKind for SnapshotJob {
+    type Request = SnapshotPlan;
+    type Details = SnapshotDetails;
+
+    fn access(_: &SnapshotPlan, collection: Option<&CollectionName>) -> JobAccess {
+        JobAccess { scope: Scope::Admin, reach: JobReach::of(collection) }
+    }
+
+    async fn run(context: &JobContext, plan: SnapshotPlan) -> Result<(), JobError> {
+        make(context, plan).await
+    }
+
+    fn free_space(state: &State, id: &JobId, _: &SnapshotPlan) {
+        state.clean_up_snapshot(id);
+    }
+}
+
+async fn make(context: &JobContext, plan: SnapshotPlan) -> Result<(), JobError> {
+    let (state, live) = (context.state()?, Arc::clone(&context.live));
+    let SnapshotPlan { snapshot: id, collections: names } = plan;
+    if state.describe(&id).is_ok() {
+        // Made before the last restart, which came before that was noted.
+        return Ok(());
+    }
+    let collections = state.wanted(&names)?;
+    context.measure(0, collections.len() as u64);
+    let folder = state.snapshot_partial(live.id.as_str());
+    let (begun, whole) = (id.clone(), names.is_empty());
+    let of = Arc::clone(&state);
+    let mut making = blocking(move || Making::begin(of, begun, folder, whole)).await?;
+    let mut details = SnapshotDetails { snapshot: id.clone(), skipped: Vec::new() };
+    for (done, collection) in collections.into_iter().enumerate() {
+        context.check()?;
+        context.progress(done as u64, &details).await?;
+        let name = collection.row.name.clone();
+        let (with_it, added) = making.add_newest(context, &state, collection.latest()).await?;
+        making = with_it;
+        if !added && !whole {
+            return Err(Error::CollectionNotFound { name }.into());
+        }
+        if !added {
+            details.skipped.push(name);
+        }
+        context.progress(done as u64 + 1, &details).await?;
+    }
+    Ok(blocking(move || making.finish()).await?)
+}
+
+impl Making {
+    fn begin(state: Arc<State>, id: SnapshotId, folder: PathBuf, whole: bool) -> Result<Self, Error> {
+        let access = |source| Error::Folder { path: folder.clone(), source };
+        if folder.exists() {
+            std::fs::remove_dir_all(&folder).map_err(access)?;
+        }
+        std::fs::create_dir(&folder).map_err(access)?;
+        let packer = Packer::create(&folder.join("archive"))?;
+        Ok(Self { state, id, folder, packer, entries: Vec::new(), rows: Vec::new(), whole })
+    }
+
+    /// Adds a collection, or another one that has taken its place under its name; says whether there was one.
+    async fn add_newest(
+        mut self,
+        context: &JobContext,
+        state: &State,
+        mut collection: Arc<OpenCollection>,
+    ) -> Result<(Self, bool), JobError> {
+        loop {
+            let (watched, of) = (context.clone(), Arc::clone(&collection));
+            let added = blocking(move || {
+                let added = self.add(&of, move || watched.check().is_err())?;
+                Ok((self, added))
+            })
+            .await;
+            // A copy that was told to stop fails; that is no failure of the job.
+            context.check()?;
+            let (with_it, added) = added?;
+            self = with_it;
+            let name = &collection.row.name;
+            match state.collection(name) {
+                Ok(other) if !added && !other.is_deleted() && other.row.name == *name => collection = other,
+                _ => return Ok((self, added)),
+            }
+        }
+    }
+
+    /// Adds a collection; says whether it was there until it was copied.
+    fn add(&mut self, collection: &OpenCollection, stop: impl Fn() -> bool + Send + 'static) -> Result<bool, Error> {
+        let copy = self.folder.join("copy.sqlite");
+        // What an earlier one left that was deleted meanwhile.
+        match std::fs::remove_file(&copy) {
+            Err(source) if source.kind() != std::io::ErrorKind::NotFound => return Err(Error::Folder { path: copy, source }),
+            _ => (),
+        }
+        let copied = match collection.embedded.store.copy_to(&copy, stop) {
+            Err(_) if collection.is_deleted() => return Ok(false),
+            copied => copied.map_err(|error| collection.tell_damage(error.into()))?,
+        };
+        let row = collection.current();
+        // Better now than when somebody needs it.
+        check_foreign(DatabaseKind::Collection, &copy).map_err(|error| {
+            invalid(format!("would contain collection {} and could not be restored: {}", row.name, chain(&error)))
+        })?;
+        let file = self.packer.add(&file_name(&row.id.0), &copy)?;
+        std::fs::remove_file(&copy).map_err(|source| Error::Folder { path: copy, source })?;
+        self.entries.push(Entry {
+            id: row.id.0.clone(),
+            name: row.name.as_str().to_owned(),
+            model: row.model.as_ref().map(|model| model.name.clone()),
+            model_fingerprint: row.model.as_ref().map(|model| model.fingerprint.clone()),
+            documents: copied.documents,
+            sequence: copied.sequence.0,
+            file,
+        });
+        self.rows.push(row);
+        Ok(true)
+    }
+
+    fn finish(mut self) -> Result<(), Error> {
+        let rows = self.folder.join("catalog");
+        let catalog = Catalog::open(&rows)?;
+        catalog.fill(&self.rows, self.whole.then_some(self.state.data_dir.as_path()))?;
+        let aliases = catalog
+            .aliases()?
+            .into_iter()
+            .map(|alias| AliasEntry { name: alias.name.as_str().to_owned(), collection: alias.collection.as_str().to_owned() });
+        let (aliases, all) = (aliases.collect(), Page { limit: usize::MAX, after: None });
+        let classifiers = catalog.classifiers(&all)?.into_iter().map(|row| ClassifierEntry {
+            name: row.name.as_str().to_owned(),
+            model: row.model,
+            model_fingerprint: row.model_fingerprint,
+        });
+        let classifiers = classifiers.collect();
+        // Closing it leaves one whole file.
+        drop(catalog);
+        let catalog = self.packer.add(CATALOG, &rows.join(CATALOG))?;
+        let manifest = Manifest::new(now_ms(), self.entries, catalog).with(aliases, classifiers);
+        let archive = self.packer.finish(&manifest)?;
+        self.state.keep_snapshot(&self.id, &self.folder.join("archive"), &Description { archive, manifest })
+    }
+}

@@ -1,0 +1,313 @@
+//! Snapshots: listing, sending, receiving and deleting them. The jobs are in `create` and
+//! `restore`; `archive` packs and unpacks the files.
+//!
+//! A snapshot is `<id>.tar.zst` with `<id>.json` beside it, which is written last and removed first: without it there is no
+//! snapshot, and the next start removes what is left.
+
+pub(super) mod archive;
+pub(super) mod create;
+pub(super) mod restore;
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use futures::Stream;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::blocking::blocking;
+use super::classifiers::ClassifierError;
+use super::error::Error;
+use super::folders::{SNAPSHOTS_DIR, sync_dir};
+use super::state::{Service, State};
+use super::upload_receiver::{UploadBounds, check_room, receive};
+use crate::domain::{Alias, ClassifierName, CollectionName, FileEncoding, JobId, Page, Snapshot, SnapshotId};
+use crate::service::open_collection::OpenCollection;
+use archive::{ArchiveBounds, Manifest, Sum, invalid, unpack};
+
+const ARCHIVE: &str = ".tar.zst";
+const DESCRIPTION: &str = ".json";
+/// Collections of listed snapshots after which a page ends early.
+const COLLECTIONS_LISTED: usize = 10_000;
+/// The end of names of what is not whole yet.
+const PARTIAL: &str = ".partial";
+
+/// `<id>.json`.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Description {
+    pub(crate) archive: Sum,
+    pub(crate) manifest: Manifest,
+}
+
+impl Service {
+    /// Lists snapshots, the newest first; also says which is the last of the page, when there is a next one. A page ends early
+    /// when its snapshots hold many collections.
+    pub async fn list_snapshots(&self, page: Page<SnapshotId>) -> Result<(Vec<Snapshot>, Option<SnapshotId>), Error> {
+        let state = Arc::clone(&self.state);
+        blocking(move || {
+            let mut ids = state.snapshot_ids()?;
+            ids.sort_unstable_by(|a, b| b.cmp(a));
+            ids.retain(|id| page.after.as_ref().is_none_or(|after| id < after));
+            let (mut left, mut next) = (ids.len(), None);
+            let (mut found, mut collections) = (Vec::new(), 0);
+            for id in ids.into_iter().take(page.limit) {
+                left -= 1;
+                match state.describe(&id) {
+                    Ok(description) => {
+                        collections += description.manifest.collections.len();
+                        found.push(shown(id.clone(), &description)?);
+                    }
+                    // Deleted meanwhile.
+                    Err(Error::SnapshotNotFound { .. }) => (),
+                    Err(error) => return Err(error),
+                }
+                next = (left > 0).then_some(id);
+                if collections >= COLLECTIONS_LISTED {
+                    break;
+                }
+            }
+            Ok((found, next))
+        })
+        .await
+    }
+
+    /// Reads what a snapshot holds.
+    pub async fn get_snapshot(&self, id: &SnapshotId) -> Result<Snapshot, Error> {
+        let (state, id) = (Arc::clone(&self.state), id.clone());
+        blocking(move || {
+            let description = state.describe(&id)?;
+            shown(id, &description)
+        })
+        .await
+    }
+
+    /// Opens a snapshot's archive to be sent; gives its bytes. It can be read to the end although it is deleted meanwhile.
+    pub async fn open_snapshot(&self, id: &SnapshotId) -> Result<(File, u64), Error> {
+        let (state, id) = (Arc::clone(&self.state), id.clone());
+        blocking(move || {
+            let description = state.describe(&id)?;
+            let path = state.snapshot_archive(&id);
+            let file = File::open(&path).map_err(|source| Error::Folder { path, source })?;
+            Ok((file, description.archive.bytes))
+        })
+        .await
+    }
+
+    /// Deletes a snapshot.
+    pub async fn delete_snapshot(&self, id: &SnapshotId) -> Result<(), Error> {
+        self.check_running()?;
+        let (state, id) = (Arc::clone(&self.state), id.clone());
+        blocking(move || {
+            state.describe(&id)?;
+            for path in [state.snapshot_file(&id, DESCRIPTION), state.snapshot_archive(&id)] {
+                match std::fs::remove_file(&path) {
+                    Err(source) if source.kind() != std::io::ErrorKind::NotFound => return Err(Error::Folder { path, source }),
+                    _ => (),
+                }
+            }
+            state.sync_snapshots()
+        })
+        .await
+    }
+
+    /// Receives the archive of a snapshot that was made here or by another server, and checks all of it. After an error nothing
+    /// of it is left.
+    pub async fn receive_snapshot<B, E, S>(&self, id: &SnapshotId, announced: Option<u64>, body: S) -> Result<Snapshot, Error>
+    where
+        B: AsRef<[u8]> + Send + 'static,
+        S: Stream<Item = Result<B, E>> + Unpin,
+    {
+        self.check_running()?;
+        let upload = self.state.uploads.begin()?;
+        let limits = self.limits();
+        let bounds = UploadBounds::new(limits);
+        check_room(&self.state.data_dir, announced.unwrap_or(0), bounds.disk_reserve)?;
+        if self.state.snapshot_file(id, DESCRIPTION).exists() {
+            return Err(Error::SnapshotExists { id: id.clone() });
+        }
+        // A name of its own: the same snapshot may be coming twice.
+        let partial = self.state.snapshots_dir().join(format!("{}{PARTIAL}", Uuid::now_v7()));
+        receive(body, FileEncoding::Identity, partial.clone(), (bounds, &upload)).await?;
+        let (state, id) = (Arc::clone(&self.state), id.clone());
+        blocking(move || {
+            let (bytes_max, collections_max) = (bounds.bytes_max, state.limits.collections_max);
+            let bounds = ArchiveBounds { bytes_max, collections_max };
+            let kept = unpack(&partial, bounds, |_| None, |_| state.check_running()).and_then(|unpacked| {
+                let description = Description { archive: unpacked.sum, manifest: unpacked.manifest };
+                let shown = shown(id.clone(), &description)?;
+                state.keep_snapshot(&id, &partial, &description)?;
+                Ok(shown)
+            });
+            if kept.is_err() {
+                let _ = std::fs::remove_file(&partial);
+            }
+            kept
+        })
+        .await
+    }
+
+    /// Makes the folder of the snapshots and removes what is not whole.
+    pub(crate) fn prepare_snapshots(&self) -> Result<(), Error> {
+        let folder = self.state.snapshots_dir();
+        let access = |source| Error::Folder { path: folder.clone(), source };
+        std::fs::create_dir_all(&folder).map_err(access)?;
+        for entry in std::fs::read_dir(&folder).map_err(access)? {
+            let path = entry.map_err(access)?.path();
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let described = |id: &str| folder.join(format!("{id}{DESCRIPTION}")).exists();
+            let ours = |id: &str| SnapshotId::parse(id).is_ok();
+            let left = match (name.strip_suffix(PARTIAL), name.strip_suffix(ARCHIVE)) {
+                (Some(id), _) => ours(id),
+                (None, Some(id)) => ours(id) && !described(id),
+                (None, None) => false,
+            };
+            if left {
+                tracing::info!(path = %path.display(), "removing an incomplete snapshot");
+                let removed = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
+                removed.map_err(access)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    /// Refuses aliases and classifiers of a snapshot whose names are taken, and more of them than there may be. A collection
+    /// never gives way to an alias.
+    pub(crate) fn check_carried_names(
+        &self,
+        aliases: &[Alias],
+        classifiers: &[ClassifierName],
+        replace: bool,
+    ) -> Result<(), Error> {
+        {
+            let open = self.open.read();
+            let broken = self.broken.read();
+            let there = self.aliases.read();
+            for Alias { name, .. } in aliases {
+                if open.contains_key(name) || broken.contains_key(name) {
+                    return Err(Error::CollectionExists { name: name.clone() });
+                }
+                if let Some(collection) = there.get(name).filter(|_| !replace) {
+                    return Err(Error::AliasExists { name: name.clone(), collection: collection.clone() });
+                }
+            }
+            let limit = self.limits.collections_max;
+            let new = aliases.iter().filter(|alias| !there.contains_key(&alias.name)).count();
+            if new > 0 && there.len() + new > limit {
+                return Err(Error::TooManyAliases { limit });
+            }
+        }
+        let mut new = 0;
+        for name in classifiers {
+            match self.catalog.classifier(name)? {
+                Some(_) if !replace => return Err(classifier_exists(name.clone())),
+                Some(_) => (),
+                None => new += 1,
+            }
+        }
+        if new > 0 { self.check_classifier_room(new) } else { Ok(()) }
+    }
+
+    /// Where the snapshots lie.
+    pub(crate) fn snapshots_dir(&self) -> PathBuf {
+        self.data_dir.join(SNAPSHOTS_DIR)
+    }
+
+    /// Where something of `id` may be while it is not whole.
+    pub(crate) fn snapshot_partial(&self, id: &str) -> PathBuf {
+        self.snapshots_dir().join(format!("{id}{PARTIAL}"))
+    }
+
+    /// A snapshot's archive.
+    pub(crate) fn snapshot_archive(&self, id: &SnapshotId) -> PathBuf {
+        self.snapshot_file(id, ARCHIVE)
+    }
+
+    fn snapshot_file(&self, id: &SnapshotId, end: &str) -> PathBuf {
+        self.snapshots_dir().join(format!("{id}{end}"))
+    }
+
+    /// Reads what a snapshot's archive should hold.
+    pub(crate) fn describe(&self, id: &SnapshotId) -> Result<Description, Error> {
+        let path = self.snapshot_file(id, DESCRIPTION);
+        match std::fs::read(&path) {
+            Ok(json) => serde_json::from_slice(&json).map_err(|error| invalid(format!("has a damaged description: {error}"))),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(Error::SnapshotNotFound { id: id.clone() }),
+            Err(source) => Err(Error::Folder { path, source }),
+        }
+    }
+
+    /// Makes a snapshot of a whole and durable archive: from the moment at which its description is there.
+    pub(crate) fn keep_snapshot(&self, id: &SnapshotId, archive: &Path, description: &Description) -> Result<(), Error> {
+        let (path, new) = (self.snapshot_file(id, DESCRIPTION), archive.with_extension("description.partial"));
+        let keep = || {
+            let mut file = File::create(&new)?;
+            file.write_all(&serde_json::to_vec_pretty(description)?)?;
+            file.sync_all()?;
+            std::fs::rename(archive, self.snapshot_archive(id))?;
+            std::fs::rename(&new, &path)?;
+            sync_dir(&self.snapshots_dir())
+        };
+        keep().map_err(|source| Error::Folder { path: path.clone(), source })
+    }
+
+    /// The collections that a snapshot is to hold: the named ones, or all. One that cannot be opened is refused also when all
+    /// are wanted: nobody must take a snapshot for whole from which data is missing.
+    pub(crate) fn wanted(&self, names: &[CollectionName]) -> Result<Vec<Arc<OpenCollection>>, Error> {
+        if !names.is_empty() {
+            return names.iter().map(|name| self.collection(name)).collect();
+        }
+        let open = self.open.read();
+        match self.broken.read().values().next() {
+            Some(broken) => Err(broken.refusal()),
+            None => Ok(open.values().cloned().collect()),
+        }
+    }
+
+    /// Removes what a job that makes a snapshot has left.
+    pub(crate) fn clean_up_snapshot(&self, job: &JobId) {
+        let partial = self.snapshot_partial(job.as_str());
+        let _ = std::fs::remove_dir_all(partial);
+    }
+
+    fn snapshot_ids(&self) -> Result<Vec<SnapshotId>, Error> {
+        let folder = self.snapshots_dir();
+        let access = |source| Error::Folder { path: folder.clone(), source };
+        let mut ids = Vec::new();
+        for entry in std::fs::read_dir(&folder).map_err(access)? {
+            let name = entry.map_err(access)?.file_name();
+            let id = name.to_str().and_then(|name| name.strip_suffix(DESCRIPTION));
+            ids.extend(id.and_then(|id| SnapshotId::parse(id).ok()));
+        }
+        Ok(ids)
+    }
+
+    fn sync_snapshots(&self) -> Result<(), Error> {
+        let folder = self.snapshots_dir();
+        sync_dir(&folder).map_err(|source| Error::Folder { path: folder, source })
+    }
+}
+
+/// The error of a classifier's name that is taken.
+pub(crate) fn classifier_exists(name: ClassifierName) -> Error {
+    ClassifierError::Exists { name }.into()
+}
+
+fn shown(id: SnapshotId, description: &Description) -> Result<Snapshot, Error> {
+    let Description { archive, manifest } = description;
+    let rest = manifest.shown_rest()?;
+    Ok(Snapshot {
+        id,
+        created_at_ms: manifest.created_at_ms,
+        server_version: manifest.server_version.clone(),
+        collections: manifest.shown()?,
+        aliases: rest.aliases,
+        classifiers: rest.classifiers,
+        archive_bytes: archive.bytes,
+        archive_sha256: archive.sha256.clone(),
+    })
+}

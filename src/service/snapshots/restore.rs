@@ -1,0 +1,482 @@
+//! Restoring a snapshot: unpacks and checks everything beside the running collections, takes the rows of its databases into
+//! databases of our own, builds the indexes, and only then puts the new collections in place, all in one transaction of the
+//! catalog. A crash before it leaves the old state, with folders that the next start removes; after it, the new state.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::domain::settings::{DIMENSION, EF, M};
+use crate::domain::{
+    Alias, ClassifierName, Collection, CollectionId, CollectionName, Job, JobId, JobUnit, ModelInfo, RestoreRequest, Scope,
+    SnapshotId, chain,
+};
+use crate::embed::passage_terms;
+use crate::index::IndexError;
+use crate::service::blocking::blocking;
+use crate::service::classifiers::check_carried;
+use crate::service::error::Error;
+use crate::service::folders::orphaned::{self, DATABASE};
+use crate::service::folders::sync_dir;
+use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobReach, NewJob, new_job_id};
+use crate::service::open_collection::OpenCollection;
+use crate::service::open_collection::repair::recover;
+use crate::service::search;
+use crate::service::snapshots::archive::{ArchiveBounds, CATALOG, ShownRest, file_name, invalid, unpack};
+use crate::service::snapshots::{Description, classifier_exists};
+use crate::service::state::{Service, State};
+use crate::service::upload_receiver::check_room;
+use crate::store::{Adoption, Catalog, DatabaseKind, Replacement, SnapshotMetadata, StoreError};
+
+/// Time between two looks at whether to stop while an index is built.
+const LOOK_PAUSE: Duration = Duration::from_millis(100);
+
+/// A collection that a restore makes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Target {
+    /// The name in the snapshot.
+    from: CollectionName,
+    /// The name that it gets.
+    name: CollectionName,
+    /// Its new id, fixed before the job begins: a job that is repeated after a crash finds what it has done.
+    id: String,
+}
+
+/// A classifier that a restore makes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ClassifierTarget {
+    /// The name, in the snapshot and here.
+    name: ClassifierName,
+    /// Its new id, fixed before the job begins.
+    id: String,
+}
+
+/// Makes collections of an archive.
+pub(crate) struct RestoreJob;
+
+/// What a restore needs to run.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct RestorePlan {
+    snapshot: SnapshotId,
+    /// Each with its collection.
+    #[serde(default)]
+    aliases: Vec<(CollectionName, CollectionName)>,
+    #[serde(default)]
+    classifiers: Vec<ClassifierTarget>,
+    targets: Vec<Target>,
+    #[serde(default)]
+    replace: bool,
+}
+
+/// What a restore tells: the names that it makes.
+#[derive(Debug, Serialize)]
+pub(crate) struct RestoreDetails {
+    snapshot: SnapshotId,
+    collections: Vec<CollectionName>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    aliases: Vec<CollectionName>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    classifiers: Vec<ClassifierName>,
+}
+
+/// A restore at work.
+#[derive(Clone)]
+struct Restore {
+    snapshot: SnapshotId,
+    targets: Vec<Target>,
+    /// Of these collections, when all that the snapshot holds is restored.
+    aliases: Vec<Alias>,
+    classifiers: Vec<ClassifierTarget>,
+    replace: bool,
+    /// Where it is unpacked.
+    folder: PathBuf,
+}
+
+impl Service {
+    /// Accepts a job that makes collections of a snapshot. What can be refused is refused here; the job looks again.
+    pub async fn restore_snapshot(&self, id: &SnapshotId, request: RestoreRequest) -> Result<Job, Error> {
+        self.check_running()?;
+        let place = self.job_place()?;
+        let (service, id) = (self.clone(), id.clone());
+        let asked = request.clone();
+        let (targets, rest, total, id) = blocking(move || {
+            let description = service.state.describe(&id)?;
+            let targets = service.targets(&description, &asked)?;
+            let rest = service.state.rest(&description, &asked)?;
+            let total = description.manifest.unpacked_bytes();
+            // The databases, those that are made of them, and indexes that are about as large.
+            check_room(&service.state.data_dir, total.saturating_mul(3), service.limits().disk_reserve_bytes)?;
+            Ok((targets, rest, total, id))
+        })
+        .await?;
+        let collection = match &targets[..] {
+            [only] => Some(only.name.clone()),
+            _ => None,
+        };
+        let ShownRest { aliases, classifiers } = rest;
+        let details = RestoreDetails {
+            snapshot: id.clone(),
+            collections: targets.iter().map(|target| target.name.clone()).collect(),
+            aliases: aliases.iter().map(|alias| alias.name.clone()).collect(),
+            classifiers: classifiers.iter().map(|one| one.name.clone()).collect(),
+        };
+        let request = RestorePlan {
+            snapshot: id,
+            aliases: aliases.into_iter().map(|alias| (alias.name, alias.collection)).collect(),
+            classifiers: classifiers.into_iter().map(|one| ClassifierTarget::new(one.name)).collect(),
+            targets,
+            replace: request.replace,
+        };
+        let new: NewJob<RestoreJob> = NewJob { id: new_job_id()?, collection, request, details, total, unit: JobUnit::Bytes };
+        self.submit_job(place, new).await
+    }
+
+    /// Which collections a restore makes, each with a new id.
+    fn targets(&self, description: &Description, request: &RestoreRequest) -> Result<Vec<Target>, Error> {
+        let mut targets = Vec::new();
+        for entry in description.manifest.shown()? {
+            if request.collection.as_ref().is_some_and(|wanted| *wanted != entry.name) {
+                continue;
+            }
+            let name = request.rename_to.clone().unwrap_or_else(|| entry.name.clone());
+            if let Some(collection) = self.state.own_name(&name) {
+                return Err(Error::AliasExists { name, collection });
+            }
+            if !request.replace && !matches!(self.collection(&name), Err(Error::CollectionNotFound { .. })) {
+                return Err(Error::CollectionExists { name });
+            }
+            targets.push(Target { from: entry.name, name, id: Uuid::now_v7().to_string() });
+        }
+        match &request.collection {
+            Some(name) if targets.is_empty() => Err(Error::CollectionNotFound { name: name.clone() }),
+            _ => Ok(targets),
+        }
+    }
+}
+
+impl JobKind for RestoreJob {
+    type Request = RestorePlan;
+    type Details = RestoreDetails;
+
+    fn access(_: &RestorePlan, collection: Option<&CollectionName>) -> JobAccess {
+        JobAccess { scope: Scope::Admin, reach: JobReach::of(collection) }
+    }
+
+    async fn run(context: &JobContext, plan: RestorePlan) -> Result<(), JobError> {
+        restore(context, plan).await
+    }
+
+    fn free_space(state: &State, id: &JobId, _: &RestorePlan) {
+        state.clean_up_snapshot(id);
+    }
+}
+
+impl ClassifierTarget {
+    fn new(name: ClassifierName) -> Self {
+        Self { name, id: Uuid::now_v7().to_string() }
+    }
+}
+
+impl State {
+    /// What a restore makes besides collections: nothing when it is of one collection.
+    fn rest(&self, description: &Description, request: &RestoreRequest) -> Result<ShownRest, Error> {
+        if request.collection.is_some() {
+            return Ok(ShownRest { aliases: Vec::new(), classifiers: Vec::new() });
+        }
+        let rest = description.manifest.shown_rest()?;
+        let names: Vec<ClassifierName> = rest.classifiers.iter().map(|one| one.name.clone()).collect();
+        self.check_carried_names(&rest.aliases, &names, request.replace)?;
+        Ok(rest)
+    }
+}
+
+async fn restore(context: &JobContext, plan: RestorePlan) -> Result<(), JobError> {
+    let state = context.state()?;
+    let restore = Restore::of(context, &state, plan);
+    if restore.is_done(&state) {
+        return Ok(());
+    }
+    let (unpacking, looked) = (restore.clone(), context.clone());
+    let of = Arc::clone(&state);
+    let unpacked = blocking(move || unpacking.unpack(&of, &looked)).await;
+    context.check()?;
+    let ended = put_in_place(context, &state, &restore, unpacked?).await;
+    let folder = restore.folder.clone();
+    let _ = std::fs::remove_dir_all(folder);
+    if ended.is_err() && !restore.is_done(&state) {
+        restore.remove_folders(&state);
+    }
+    ended
+}
+
+/// A collection whose database lies ready.
+struct Prepared {
+    row: Collection,
+    /// What was found damaged in it.
+    damage: Vec<StoreError>,
+}
+
+async fn put_in_place(context: &JobContext, state: &Arc<State>, restore: &Restore, all: Vec<Prepared>) -> Result<(), JobError> {
+    let mut opened = Vec::with_capacity(all.len());
+    for prepared in all {
+        let (opening, of) = (restore.clone(), Arc::clone(state));
+        let collection = blocking(move || opening.open(&of, prepared)).await;
+        let recovered = match collection {
+            Ok(collection) => {
+                opened.push(Arc::clone(&collection));
+                build_index(context, collection).await.map_err(|halt| match halt {
+                    JobError::Failed(error) => JobError::Failed(usable(error)),
+                    other => other,
+                })
+            }
+            Err(error) => Err(error.into()),
+        };
+        if let Err(halt) = recovered {
+            close(&opened);
+            return Err(halt);
+        }
+    }
+    let naming = Arc::clone(&state.naming).lock_owned().await;
+    let (state, restore) = (Arc::clone(state), restore.clone());
+    let replaced = blocking(move || {
+        let _naming = naming;
+        state.check_running().and_then(|()| exchange(&state, &opened, &restore)).inspect_err(|_| close(&opened))
+    });
+    Ok(replaced.await?)
+}
+
+/// Builds the index of a collection that nobody sees yet.
+pub(crate) async fn build_index(context: &JobContext, collection: Arc<OpenCollection>) -> Result<(), JobError> {
+    let (building, embedder) = (Arc::clone(&collection), context.state()?.embedder.clone());
+    let build = move || Ok(recover(&building)? && search::fill(&building, &embedder)?);
+    let mut built = tokio::spawn(blocking(build));
+    loop {
+        tokio::select! {
+            done = &mut built => {
+                let whole = done.map_err(Error::from)??;
+                return if whole { Ok(()) } else { context.check() };
+            }
+            () = tokio::time::sleep(LOOK_PAUSE) => {
+                if context.check().is_err() {
+                    collection.stop();
+                }
+            }
+        }
+    }
+}
+
+/// Makes the new collections the ones of their names, and removes those that had them, damaged ones too; aliases and classifiers
+/// come with them. Blocks.
+fn exchange(state: &State, opened: &[Arc<OpenCollection>], restore: &Restore) -> Result<(), Error> {
+    let names = || opened.iter().map(|new| &new.row.name);
+    let (old, broken) = {
+        let open = state.open.read();
+        let broken = state.broken.read();
+        let limit = state.limits.collections_max;
+        let old: Vec<Arc<OpenCollection>> = names().filter_map(|name| open.get(name).cloned()).collect();
+        let old_broken: Vec<Collection> = names().filter_map(|name| Some(broken.get(name)?.row.clone())).collect();
+        if open.len() + broken.len() + opened.len() - old.len() - old_broken.len() > limit {
+            return Err(Error::TooManyCollections { limit });
+        }
+        (old, old_broken)
+    };
+    let replaced: Vec<Collection> = old.iter().map(|one| one.row.clone()).chain(broken.iter().cloned()).collect();
+    if let Some(replaced) = replaced.first().filter(|_| !restore.replace) {
+        return Err(Error::CollectionExists { name: replaced.name.clone() });
+    }
+    let new: Vec<Collection> = opened.iter().map(|one| one.row.clone()).collect();
+    let folders: Vec<PathBuf> = replaced.iter().map(|row| state.collections_dir().join(&row.id.0)).collect();
+    orphaned::removing_on_error(&folders, || restore.change(state, replaced, new))?;
+    opened.iter().for_each(|new| orphaned::unmark(&new.folder));
+    state.aliases.write().extend(restore.aliases.iter().map(|alias| (alias.name.clone(), alias.collection.clone())));
+    {
+        let mut open = state.open.write();
+        let mut broken = state.broken.write();
+        for new in opened {
+            broken.remove(&new.row.name);
+            open.insert(new.row.name.clone(), Arc::clone(new));
+        }
+    }
+    for new in opened {
+        tracing::info!(collection = %new.row.name, id = %new.row.id, "collection restored");
+        state.start_worker(new);
+    }
+    for old in old {
+        if let Err(error) = old.destroy() {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(collection = %old.row.name, error, "cannot remove a replaced collection's folder; the next start tries again");
+        }
+    }
+    for old in &broken {
+        state.remove_broken_folder(old);
+    }
+    Ok(())
+}
+
+fn close(opened: &[Arc<OpenCollection>]) {
+    for collection in opened {
+        collection.stop();
+        if let Err(error) = collection.store.close() {
+            tracing::warn!(collection = %collection.row.name, error = &error as &dyn std::error::Error, "cannot close a database");
+        }
+    }
+}
+
+/// What a database of another server can be wrong about is the archive's fault, not this server's.
+fn usable(error: Error) -> Error {
+    match error {
+        Error::Store(
+            error @ (StoreError::NewerDatabase { .. } | StoreError::ForeignDatabase { .. } | StoreError::StrangeObject { .. }),
+        ) => invalid(format!("contains a database that this server cannot use: {error}")),
+        Error::Index(error @ IndexError::Dimension { .. }) => {
+            invalid(format!("contains a collection whose dimension is not the one in its catalog: {error}"))
+        }
+        Error::Store(error) if error.is_damage() => invalid(format!("contains a damaged database: {}", chain(&error))),
+        other => other,
+    }
+}
+
+impl Restore {
+    fn of(context: &JobContext, state: &State, plan: RestorePlan) -> Self {
+        let RestorePlan { snapshot, aliases, classifiers, targets, replace } = plan;
+        let aliases = aliases.into_iter().map(|(name, collection)| Alias { name, collection }).collect();
+        let folder = state.snapshot_partial(context.live.id.as_str());
+        Self { snapshot, targets, aliases, classifiers, replace, folder }
+    }
+
+    /// Whether an earlier run of the job came to its end before that was noted. All targets come in one transaction.
+    fn is_done(&self, state: &State) -> bool {
+        self.targets.iter().any(|target| state.collection_by_id(&target.id).is_some())
+            || self.classifiers.iter().any(|one| matches!(state.catalog.classifier_by_id(&one.id), Ok(Some(_))))
+    }
+
+    /// Changes the catalog, all at once. Blocks.
+    fn change(&self, state: &State, replaced: Vec<Collection>, new: Vec<Collection>) -> Result<(), Error> {
+        let names = self.classifier_names();
+        state.check_carried_names(&self.aliases, &names, self.replace)?;
+        for row in &new {
+            if let Some(collection) = state.own_name(&row.name) {
+                return Err(Error::AliasExists { name: row.name.clone(), collection });
+            }
+        }
+        let id = |name: &CollectionName| new.iter().find(|row| row.name == *name).map(|row| row.id.clone());
+        let alias = |alias: &Alias| Some((alias.name.clone(), id(&alias.collection)?));
+        let carried = SnapshotMetadata {
+            origin: Some(self.folder.join("catalog")),
+            aliases: self.aliases.iter().filter_map(alias).collect(),
+            classifiers: names.into_iter().zip(self.classifiers.iter().map(|target| target.id.clone())).collect(),
+            replace: self.replace,
+        };
+        state.catalog.replace(&Replacement { replaced, new, carried }).map_err(|error| match error {
+            StoreError::CollectionExists { name } => Error::CollectionExists { name },
+            StoreError::ClassifierExists { name } => classifier_exists(name),
+            other => other.into(),
+        })
+    }
+
+    fn classifier_names(&self) -> Vec<ClassifierName> {
+        self.classifiers.iter().map(|target| target.name.clone()).collect()
+    }
+
+    fn remove_folders(&self, state: &State) {
+        for target in &self.targets {
+            // What fails here the next start removes.
+            let _ = orphaned::remove(&state.collections_dir().join(&target.id));
+        }
+    }
+
+    /// Unpacks and checks the archive and takes its databases over; gives the new collections. Blocks.
+    fn unpack(&self, state: &State, context: &JobContext) -> Result<Vec<Prepared>, Error> {
+        let access = |source| Error::Folder { path: self.folder.clone(), source };
+        if self.folder.exists() {
+            std::fs::remove_dir_all(&self.folder).map_err(access)?;
+        }
+        for target in &self.targets {
+            let folder = state.collections_dir().join(&target.id);
+            let problem = "it was restored before, but this older catalog.sqlite does not know that; its folder stays as it is";
+            match orphaned::clear(&folder) {
+                Ok(true) => (),
+                Ok(false) => return Err(Error::JobState { id: context.live.id.clone(), problem }),
+                Err(source) => return Err(Error::Folder { path: folder, source }),
+            }
+        }
+        let (rows, foreign) = (self.folder.join("catalog"), self.folder.join("foreign"));
+        [&rows, &foreign].into_iter().try_for_each(std::fs::create_dir_all).map_err(access)?;
+        let description = state.describe(&self.snapshot)?;
+        let place = |name: &str| foreign.join(name.replace('/', "-"));
+        let mut databases = vec![(DatabaseKind::Catalog, CATALOG.to_owned(), rows.join(CATALOG))];
+        for target in &self.targets {
+            let entry = description.manifest.collections.iter().find(|entry| entry.name == target.from.as_str());
+            let entry = entry.ok_or_else(|| invalid(format!("does not contain {}", target.from)))?;
+            let folder = self.folder.join(&target.id);
+            std::fs::create_dir(&folder).map_err(access)?;
+            databases.push((DatabaseKind::Collection, file_name(&entry.id), folder.join(DATABASE)));
+        }
+        let wanted = |name: &str| databases.iter().any(|(_, file, _)| file == name).then(|| place(name));
+        let collections_max = description.manifest.collections.len().max(state.limits.collections_max);
+        let bounds = ArchiveBounds { bytes_max: u64::MAX, collections_max };
+        let unpacked = unpack(&state.snapshot_archive(&self.snapshot), bounds, wanted, |read| {
+            context.set_done(read);
+            context.check().map_err(|_| Error::Stopping)
+        })?;
+        if unpacked.sum != description.archive {
+            return Err(invalid("does not match its description: its SHA-256 differs"));
+        }
+        let mut damage = Vec::with_capacity(databases.len());
+        for (kind, name, to) in &databases {
+            let (from, watched) = (place(name), context.clone());
+            let adoption = Adoption { kind: *kind, from: &from, to, terms_of: passage_terms };
+            damage.push(adoption.run(move || watched.check().is_err()).map_err(|error| usable(error.into()))?);
+            std::fs::remove_file(&from).map_err(access)?;
+        }
+        let catalog = Catalog::open(&rows).map_err(|error| usable(error.into()))?;
+        self.check_rest(state, &catalog).map_err(usable)?;
+        let prepared = |(target, damage)| {
+            Ok(Prepared { row: restored_row(&catalog, target, state.embedder.model()).map_err(usable)?, damage })
+        };
+        self.targets.iter().zip(damage.into_iter().skip(1)).map(prepared).collect()
+    }
+
+    /// Checks that the catalog of the archive has the aliases and classifiers that its manifest names, and that these can answer.
+    fn check_rest(&self, state: &State, catalog: &Catalog) -> Result<(), Error> {
+        let found = if self.aliases.is_empty() { Vec::new() } else { catalog.aliases()? };
+        if let Some(alias) = self.aliases.iter().find(|alias| !found.contains(alias)) {
+            return Err(invalid(format!("has no alias {} of {}, which its manifest names", alias.name, alias.collection)));
+        }
+        let loaded = state.embedder.model();
+        self.classifier_names().iter().try_for_each(|name| check_carried(catalog, name, loaded))
+    }
+
+    /// Moves a checked database to its place and opens it. Blocks.
+    fn open(&self, state: &State, prepared: Prepared) -> Result<Arc<OpenCollection>, Error> {
+        let Prepared { row, damage } = prepared;
+        let folder = state.collections_dir().join(&row.id.0);
+        let access = |source| Error::Folder { path: folder.clone(), source };
+        let unpacked = self.folder.join(&row.id.0);
+        orphaned::mark(&unpacked);
+        std::fs::rename(unpacked, &folder).map_err(access)?;
+        sync_dir(&folder).and_then(|()| sync_dir(&state.collections_dir())).map_err(access)?;
+        let collection = state.open_collection(row, &folder).map_err(usable)?;
+        damage.iter().for_each(|error| drop(collection.note_damage(error)));
+        Ok(Arc::new(collection))
+    }
+}
+
+/// The row of a new collection: as it was, but with its new id and name. One of another model than `loaded` may have any
+/// dimension.
+fn restored_row(catalog: &Catalog, target: &Target, loaded: &ModelInfo) -> Result<Collection, Error> {
+    let from = &target.from;
+    let row = catalog.get(from)?.ok_or_else(|| invalid(format!("has no row for {from}")))?;
+    let row = Collection { id: CollectionId(target.id.clone()), name: target.name.clone(), ..row };
+    let hnsw = &row.hnsw;
+    let of_loaded = row.model.as_ref().is_some_and(|model| model.fingerprint == loaded.fingerprint);
+    let fits = DIMENSION.contains(&row.dimension)
+        && (!of_loaded || row.dimension == loaded.dimension)
+        && M.contains(&hnsw.m)
+        && EF.contains(&hnsw.ef_construction)
+        && EF.contains(&hnsw.ef_search);
+    if fits { Ok(row) } else { Err(invalid(format!("has invalid settings for {from}"))) }
+}
