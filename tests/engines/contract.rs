@@ -37,8 +37,8 @@ pub(crate) use over_both_engines;
 
 /// An engine with an empty collection.
 pub enum Engine {
-    /// The embedded one, and how far its index is.
-    Embedded(Box<Embedded>, TempDir, Mutex<Sequence>),
+    /// The embedded one, and how far its index is, with its folder.
+    Embedded(Box<Embedded>, Mutex<(Sequence, TempDir)>),
     /// The one on a database server.
     Postgres(Box<Postgres>),
 }
@@ -59,7 +59,7 @@ impl Engine {
         let parameters = IndexParameters::of(row.dimension, row.metric, row.quantization, row.hnsw);
         engine.install(Index::create(&parameters).unwrap());
         engine.end_recovery();
-        Self::Embedded(Box::new(engine), folder, Mutex::default())
+        Self::Embedded(Box::new(engine), Mutex::new((Sequence(0), folder)))
     }
 
     /// The engine on a database server.
@@ -74,15 +74,15 @@ impl Engine {
 
     /// Waits for nothing, but takes what changed into an index that follows behind.
     pub fn settle(&self) {
-        let Self::Embedded(engine, _, applied) = self else { return };
+        let Self::Embedded(engine, applied) = self else { return };
         let mut applied = applied.lock();
         let (index, _) = engine.index().unwrap();
-        for (sequence, change) in engine.store.changes(*applied, usize::MAX).unwrap() {
+        for (sequence, change) in engine.store.changes(applied.0, usize::MAX).unwrap() {
             match change {
                 Change::Embedded(passage, embedding) => index.add(passage, &embedding).unwrap(),
                 Change::Removed(passage) => drop(index.remove(passage).unwrap()),
             }
-            *applied = sequence;
+            applied.0 = sequence;
         }
     }
 

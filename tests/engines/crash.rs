@@ -135,6 +135,16 @@ fn a_server_that_is_not_there_or_not_suitable_is_named() {
     let options = |url: &str| PostgresOptions { url: url.to_owned(), authorities: None, connections_max: 2 };
     let connect = |url: &str| PostgresServer::connect(&options(url)).map(drop).unwrap_err();
     assert!(matches!(connect("host=/nowhere user=postgres"), StoreError::ServerUnreachable { .. }));
+    let database = Database::start();
+    drop(database.connect());
+    let mut client = postgres::Client::connect(&database.options().url, postgres::NoTls).unwrap();
+    client.batch_execute("insert into dragoman.migrations values (99)").unwrap();
+    let newer = connect(&database.options().url);
+    assert!(matches!(newer, StoreError::NewerDatabase { found: 99, .. }), "{newer:?}");
+    client.batch_execute("drop schema dragoman cascade").unwrap();
+    client.batch_execute("create database latin encoding 'LATIN1' locale 'C' template template0").unwrap();
+    let latin = connect(&database.options().url.replace("dbname=postgres", "dbname=latin"));
+    assert!(matches!(&latin, StoreError::UnsuitableServer { problem } if problem.contains("got LATIN1")), "{latin:?}");
     let unreadable = connect("postgres://host:port");
     assert!(matches!(&unreadable, StoreError::UnsuitableServer { problem } if problem.contains("address")), "{unreadable:?}");
 }

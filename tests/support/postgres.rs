@@ -4,10 +4,10 @@
 #![allow(dead_code, reason = "each test target uses its part")]
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ const OTHER_USER: u32 = 65_534;
 /// How long a server may take to start.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Takes lines from its standard input; at its end the server is stopped.
+/// For each line of its standard input it kills the server, starts it again and says so. At the end of the input it stops the server.
 const WATCH: &str = r#"
 start() {
     for attempt in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
@@ -33,6 +33,7 @@ while read -r line; do
     kill -9 "$server"
     wait "$server" 2>/dev/null
     start "$1" "$2"
+    echo started
 done
 kill -INT "$server"
 wait "$server"
@@ -43,6 +44,8 @@ rm -rf "$2"
 pub struct Database {
     folder: PathBuf,
     watcher: Mutex<Child>,
+    /// What the watcher says.
+    said: Mutex<BufReader<ChildStdout>>,
 }
 
 impl Database {
@@ -73,9 +76,12 @@ impl Database {
         let made = made.output().unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         let mut watcher = as_user(Path::new("/bin/sh"));
+        // What ends the tests by their group must not end the watcher before it has removed the folder.
+        watcher.process_group(0);
         watcher.args(["-c", WATCH, "watch"]).arg(&programs).arg(&folder);
-        let watcher = watcher.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        Self { folder, watcher: Mutex::new(watcher) }
+        let mut watcher = watcher.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let said = Mutex::new(BufReader::new(watcher.stdout.take().unwrap()));
+        Self { folder, watcher: Mutex::new(watcher), said }
     }
 
     /// The one that all tests of this process share; each has collections of its own there.
@@ -113,6 +119,9 @@ impl Database {
     pub fn kill_and_start(&self) {
         let mut watcher = self.watcher.lock().unwrap();
         watcher.stdin.as_mut().unwrap().write_all(b"again\n").unwrap();
+        let mut line = String::new();
+        self.said.lock().unwrap().read_line(&mut line).unwrap();
+        assert_eq!(line, "started\n");
     }
 }
 

@@ -96,7 +96,7 @@ impl Partition {
             return Ok(false);
         }
         let sql = format!(
-            "select count(*) from (select 1 from {} where p.embedded_sequence is not null and {} limit {} + 1) some",
+            "select count(*) from (select 1 from {} where p.embedded_sequence is not null and {} limit {} + 1) found",
             self.tables(),
             asked.condition.sql,
             COMPARED_MAX

@@ -149,12 +149,12 @@ impl Partition {
         doing: &'static str,
         work: impl FnOnce(&mut Writing<'_>) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
+        let waiting = Waiting(&self.writes_waiting);
         if self.writes_waiting.fetch_add(1, Ordering::SeqCst) >= self.writes_max {
-            self.writes_waiting.fetch_sub(1, Ordering::SeqCst);
             return Err(StoreError::WriteQueueFull { limit: self.writes_max });
         }
         let written = self.write_patiently(doing, work);
-        self.writes_waiting.fetch_sub(1, Ordering::SeqCst);
+        drop(waiting);
         written
     }
 
@@ -215,6 +215,15 @@ impl Partition {
         // Who writes may finish.
         drop(self.writing.lock());
         Ok(())
+    }
+}
+
+/// Counts a caller's write until it is dropped.
+struct Waiting<'w>(&'w AtomicUsize);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

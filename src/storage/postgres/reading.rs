@@ -169,7 +169,7 @@ impl Partition {
         let count = self.read("counting documents", |session| {
             let Condition { sql, .. } = &condition;
             let most = limit(most);
-            let sql = format!("select count(*) from (select 1 from {} d where {sql} limit {most}) some", self.names.documents);
+            let sql = format!("select count(*) from (select 1 from {} d where {sql} limit {most}) found", self.names.documents);
             session.number(&sql, &condition.parameters())
         })?;
         Ok(usize::try_from(count).unwrap_or(usize::MAX))

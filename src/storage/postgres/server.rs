@@ -192,24 +192,31 @@ fn vector_types(session: &mut Session) -> Result<VectorTypes, Fault> {
     Ok(VectorTypes { one, many })
 }
 
-/// Applies the migrations that the database lacks, one server at a time.
+/// Applies the migrations that the database lacks, one server at a time. Who lacks none needs no right to create anything.
 fn migrate(session: &mut Session) -> Result<(), Fault> {
+    if session.number("select count(*) from pg_tables where schemaname = 'dragoman' and tablename = 'migrations'", &[])? == 1
+        && applied(session)? == MIGRATIONS.len()
+    {
+        return Ok(());
+    }
     session.within("begin", |session| {
         session.batch(&format!("select pg_advisory_xact_lock({MIGRATION_LOCK})"))?;
         session.batch(
             "create schema if not exists dragoman;
              create table if not exists dragoman.migrations (version bigint primary key)",
         )?;
-        let known = MIGRATIONS.len() as i64;
-        let applied = session.number("select coalesce(max(version), 0) from dragoman.migrations", &[])?;
-        let found = i64::try_from(applied).unwrap_or(i64::MAX);
-        if found > known {
-            return Err(StoreError::NewerDatabase { found, known }.into());
-        }
-        for (version, migration) in (1..).zip(MIGRATIONS).skip(found as usize) {
+        let done = applied(session)?;
+        for (version, migration) in (1..).zip(MIGRATIONS).skip(done) {
             session.batch(migration)?;
             session.batch(&format!("insert into dragoman.migrations values ({version})"))?;
         }
         Ok(())
     })
+}
+
+/// How many migrations the database has; an error if it has some that are not known here.
+fn applied(session: &mut Session) -> Result<usize, Fault> {
+    let applied = session.number("select coalesce(max(version), 0) from dragoman.migrations", &[])?;
+    let (found, known) = (i64::try_from(applied).unwrap_or(i64::MAX), MIGRATIONS.len() as i64);
+    if found > known { Err(StoreError::NewerDatabase { found, known }.into()) } else { Ok(applied as usize) }
 }
