@@ -25,16 +25,21 @@ enum Operand {
     Integers(Vec<i64>),
 }
 
+impl Operand {
+    fn parameter(&self) -> Parameter<'_> {
+        match self {
+            Self::Text(text) => (text as _, Type::TEXT),
+            Self::Texts(texts) => (texts as _, Type::TEXT_ARRAY),
+            Self::Integer(integer) => (integer as _, Type::INT8),
+            Self::Integers(integers) => (integers as _, Type::INT8_ARRAY),
+        }
+    }
+}
+
 impl Condition {
     /// The values, which come first among those of a statement.
     pub(super) fn parameters(&self) -> Vec<Parameter<'_>> {
-        let parameter = |value| match value {
-            &Operand::Text(ref text) => (text as _, Type::TEXT),
-            Operand::Texts(texts) => (texts as _, Type::TEXT_ARRAY),
-            Operand::Integer(integer) => (integer as _, Type::INT8),
-            Operand::Integers(integers) => (integers as _, Type::INT8_ARRAY),
-        };
-        self.values.iter().map(parameter).collect()
+        self.values.iter().map(Operand::parameter).collect()
     }
 
     /// The number of the first parameter after its own.
