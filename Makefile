@@ -6,7 +6,7 @@ export CARGO_TERM_COLOR ?= auto
 
 FUZZ_SECONDS ?= 600
 
-.PHONY: run test fuzz bench bench-peers clients console-test train-smoke container-test release clean runtime training-runtime postgres-runtime tools
+.PHONY: run test fuzz bench bench-peers clients console-test train-smoke container-test s3-test release clean runtime training-runtime postgres-runtime tools
 
 run: runtime ## Builds the server and starts it on 127.0.0.1:7700 with the shipped model and the store in ./data
 	$(CARGO) run --release -- serve
@@ -25,9 +25,10 @@ bench: runtime bench-peers ## Prints ratios measured in one run on this machine
 bench-peers: tools ## Installs the databases that `make bench` compares with into .runtime
 	@test -x .runtime/chroma/bin/chroma || { $(PYTHON) -m venv .runtime/chroma && .runtime/chroma/bin/pip install --quiet chromadb==1.5.9; }
 
-clients: runtime ## Generates clients from the API description and runs them against a live server; builds and tests the packages in clients/
+clients: runtime ## Generates clients from the API description and runs them against a live server; builds and tests the packages in clients/; imports what other databases export
 	scripts/clients.sh
 	scripts/client_packages.sh
+	scripts/migration.sh
 
 console-test: runtime ## Clicks through the web console in headless Chromium, with the program that is built
 	scripts/console_tests.sh
@@ -40,6 +41,9 @@ PROGRAM ?= target/release/dragoman
 
 container-test: runtime $(PROGRAM) ## Builds the image on this machine's Docker engine and uses it; skipped with a reason where there is none
 	scripts/container_test.sh $(PROGRAM)
+
+s3-test: runtime $(PROGRAM) ## Stores scheduled snapshots on an S3 server from PyPI and restores them
+	scripts/s3_test.sh $(PROGRAM)
 
 release: runtime $(PROGRAM) ## Packs the program for this machine with all that it needs: dist/dragoman-VERSION-MACHINE-linux.tar.gz
 	scripts/release.sh $(PROGRAM)

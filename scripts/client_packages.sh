@@ -5,7 +5,8 @@
 #     scripts/client_packages.sh [PROGRAM]
 #
 # PROGRAM is the `dragoman` to run; without it DRAGOMAN_PROGRAM, then what cargo built in target/. Needs Python 3.10 with pip and venv, and
-# Node 20 with npm; everything else comes from PyPI and npm, pinned, into .runtime/clients-python and .runtime/clients-typescript.
+# Node 20 with npm, and cargo; everything else comes from PyPI, npm and the Rust registry, pinned, into .runtime/clients-python,
+# .runtime/clients-typescript and .runtime/examples-rust.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD python=$PWD/.runtime/clients-python node=$PWD/.runtime/clients-typescript
@@ -68,5 +69,6 @@ cp clients/typescript/tests/* examples/typescript/*.ts "$node/tests/"
 node --test --test-reporter=spec "$node"/tests/built/*.test.js
 
 say "documents and examples, against a live server"
+export CARGO_TARGET_DIR=$root/.runtime/examples-rust
 PYTHONPATH=clients/python/tests "$bin/python" clients/python/tests/documents.py "$node/tests"
 say "both packages work"

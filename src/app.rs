@@ -50,9 +50,17 @@ pub async fn run(config: Config) -> Result<(), AppError> {
     if let Some(secret) = admin_key {
         service.set_admin_key(secret.expose());
     }
+    let schedule = match settings::schedule(&config).await {
+        Ok(schedule) => schedule,
+        Err(error) => {
+            service.shutdown().await.map_err(|source| AppError::Shutdown(Box::new(source)))?;
+            return Err(error);
+        }
+    };
     let stopped = match settings::check_exposure(address, service.is_guarded(), &config) {
         Ok(()) => {
             tracing::info!(%address, tls = tls.is_some(), keys = service.is_guarded(), "listening");
+            schedule.into_iter().for_each(|schedule| service.schedule_snapshots(schedule));
             let (mut stopping, announcing) = (stop.clone(), service.clone());
             tokio::spawn(async move {
                 let _ = stopping.wait_for(|stop| *stop).await;

@@ -46,57 +46,28 @@ pub const MANIFEST: &str = "manifest.json";
 
 /// An error of a bundle.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum BundleError {
-    /// A file cannot be read or written.
     #[error("cannot access {}", path.display())]
     File {
-        /// The file.
         path: PathBuf,
-        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// The manifest is not valid.
     #[error("{} is not a valid manifest", path.display())]
     Manifest {
-        /// The file.
         path: PathBuf,
-        /// The cause.
         #[source]
         source: serde_json::Error,
     },
-    /// The manifest was written for another version of something.
     #[error("{what} is {got}, but this program supports {expected}")]
-    Version {
-        /// What has a version.
-        what: &'static str,
-        /// The program's version.
-        expected: u32,
-        /// The bundle's version.
-        got: u32,
-    },
-    /// A file's content does not match the manifest.
+    Version { what: &'static str, expected: u32, got: u32 },
     #[error("{} has SHA-256 {got}, but the manifest says {expected}", path.display())]
-    Checksum {
-        /// The file.
-        path: PathBuf,
-        /// In the manifest.
-        expected: String,
-        /// On disk.
-        got: String,
-    },
-    /// A required file is not in the manifest.
+    Checksum { path: PathBuf, expected: String, got: String },
     #[error("the manifest does not name {file}")]
-    MissingFile {
-        /// The file's name.
-        file: &'static str,
-    },
-    /// A language code that this program does not know.
+    MissingFile { file: &'static str },
     #[error("the manifest lists the unknown language {code:?}")]
-    UnknownLanguage {
-        /// The code.
-        code: String,
-    },
+    UnknownLanguage { code: String },
 }
 
 /// What happens to a text before the tokenizer's own normalization. A bundle that names one unknown to this program

@@ -42,6 +42,10 @@ pub mod evaluation;
 #[cfg(feature = "server")]
 pub mod embed;
 
+/// Folders and buckets that scheduled snapshots are copied to, and restored from.
+#[cfg(feature = "server")]
+pub mod targets;
+
 /// Use cases: the only place where rows, index and embedder meet.
 #[cfg(feature = "server")]
 pub mod service;

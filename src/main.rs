@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::io::Write as _;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use dragoman::cli::health::{self, HealthCheck};
 use dragoman::config::{self, Command, Config, ConfigCommand, HealthSettings, ReadError, Setting};
@@ -18,20 +19,17 @@ fn main() -> ExitCode {
             Command::Client(command) => return cli::run(*command),
             Command::Serve(config) => serve(*config),
             Command::Health(settings) => ask(&settings),
+            Command::Generate(what) => config::generated::write(what),
             Command::Config(ConfigCommand::Check(config)) => check(&config, &loaded.settings),
         },
         // Knows how to print help, colors and the right exit code.
         Err(ReadError::CommandLine(error)) => error.exit(),
         Err(error) => Err(error.into()),
     };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // If standard error is gone too, nobody can read it.
-            let _ = writeln!(std::io::stderr(), "error: {}", cli::chain(&*error));
-            ExitCode::FAILURE
-        }
-    }
+    let Err(error) = done else { return ExitCode::SUCCESS };
+    // If standard error is gone too, nobody can read it.
+    let _ = writeln!(std::io::stderr(), "error: {}", cli::chain(&*error));
+    ExitCode::FAILURE
 }
 
 fn serve(config: Config) -> Result<(), Box<dyn Error>> {
@@ -43,7 +41,7 @@ fn serve(config: Config) -> Result<(), Box<dyn Error>> {
 
 fn ask(settings: &HealthSettings) -> Result<(), Box<dyn Error>> {
     let HealthSettings { ready, timeout_s, server } = settings;
-    let (certificate, timeout) = (server.access.tls_certificate.as_deref(), std::time::Duration::from_secs(*timeout_s));
+    let (certificate, timeout) = (server.access.tls_certificate.as_deref(), Duration::from_secs(*timeout_s));
     Ok(health::check(HealthCheck { listen: &server.listen, certificate, ready: *ready, timeout })?)
 }
 

@@ -58,6 +58,7 @@ pub fn check(config: &Config) -> Result<(), TelemetryError> {
 }
 
 fn filter(config: &Config) -> Result<EnvFilter, TelemetryError> {
-    let parsed = EnvFilter::builder().parse(&config.log);
+    // It logs messages with the texts in them; a filter that names it still shows that.
+    let parsed = EnvFilter::builder().parse(format!("rmcp=off,{}", config.log));
     parsed.map_err(|source| TelemetryError::Filter { filter: config.log.clone(), source })
 }

@@ -27,6 +27,10 @@ fn log_at(level: &str) -> (Vec<String>, Vec<String>) {
     assert_eq!(operator.post("/v1/collections/news/documents", &documents).0, 200);
     let reader = server.client().with_key(&secret);
     assert_eq!(reader.hits("news", &json!({ "query": QUERY })).len(), 1);
+    let arguments = json!({ "collection": "news", "query": QUERY });
+    let call = json!({ "name": "search", "arguments": arguments });
+    let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call });
+    assert_eq!(reader.post("/mcp", &message).0, 200);
     assert_eq!(reader.post("/v1/collections/news/documents", &documents).0, 403);
     assert_eq!(server.client().with_key("a-wrong-key-of-somebody").get("/v1/models").0, 401);
     assert_eq!(operator.post("/v1/embeddings", &json!({ "input": TEXT, "model": QUERY })).0, 422);
@@ -69,6 +73,18 @@ fn each_request_has_a_line_with_its_id_operation_status_and_time() {
     let refused = events.iter().find(|event| event["status"] == 403).unwrap();
     assert_eq!((&refused["collection"], &refused["key"]), (&json!("news"), &search["key"]));
     assert_eq!((&refused["operation"], &refused["code"]), (&json!("upsert_documents"), &json!("forbidden")));
+}
+
+#[test]
+fn a_message_of_the_model_context_protocol_has_its_line_and_that_of_the_operation_in_it() {
+    let events = events_at("info");
+    let message = events.iter().find(|event| event["operation"] == "call_mcp").unwrap();
+    let of_message = |event: &&Value| event["request_id"] == message["request_id"];
+    let operations: Vec<&Value> = events.iter().filter(of_message).map(|event| &event["operation"]).collect();
+    assert_eq!(operations, ["search_documents", "call_mcp"]);
+    let search = events.iter().find(of_message).unwrap();
+    assert_eq!((&search["collection"], &search["caller"]), (&json!("news"), &json!("key")), "{search}");
+    assert_eq!((&search["key"], &search["address"]), (&message["key"], &message["address"]));
 }
 
 #[test]

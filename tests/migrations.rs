@@ -28,6 +28,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("collection/0005_stems.sql", "abe5e1a8dfd6eb7bd68b1a8483c3546b0dd5fa9ea8e93e5f76bb68b8e977ac77"),
     ("collection/0006_passage_words.sql", "eea63e53c19205c7db37ba5ffc0e824fa350272a34e7e7c82e934441294ea056"),
     ("collection/0007_standard_names.sql", "c02fedfde52059929e3f32edad7be56e160af0ae3b76154ed3340012cf6c3d2e"),
+    ("collection/0008_expiry.sql", "40c868d8f45b8b88fa5caa06368b3c300f9ac17a7c0c769060a36e82b7781e48"),
 ];
 
 const OPTIONS: StoreOptions =
@@ -143,6 +144,7 @@ fn collections_of_every_version_open_with_what_they_hold() {
             language: None,
             language_confidence: None,
             metadata: Metadata::new(),
+            expires_at_ms: None,
             passages: vec![(0..8).into(), (8..23).into()],
             embedding: None,
         };
@@ -187,6 +189,7 @@ fn whole(document: &Document) -> PreparedDocument {
         language: document.language,
         language_confidence: document.language_confidence,
         metadata: document.metadata.clone(),
+        expires_at_ms: document.expires_at_ms,
         passages: vec![(0..document.text.len()).into()],
         embedding: None,
     }
@@ -369,6 +372,7 @@ fn rows_of_every_version_are_taken_over() {
             language: None,
             language_confidence: None,
             metadata: Metadata::new(),
+            expires_at_ms: None,
             passages: vec![(0..8).into()],
             embedding: None,
         };

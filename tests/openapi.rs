@@ -5,13 +5,17 @@
 mod layout;
 #[path = "support/schema.rs"]
 mod schema;
+#[path = "openapi/walk.rs"]
+mod walk;
 
 use std::collections::BTreeSet;
 
-use dragoman::domain::{Code, CollectionName, DocumentId, Scope};
+use dragoman::domain::{Blame, Code, CollectionName, DocumentId, Scope};
 use dragoman::http;
+use dragoman::http::error::Shape;
 use dragoman::http::middleware::access::{Access, Reach};
 use serde_json::Value;
+use walk::each_schema;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi/openapi.json");
 /// The operations that answer with hits.
@@ -25,6 +29,23 @@ const ASKING: &[&str] = &["predict_labels", "evaluate_classifier", "start_evalua
 const TRAINING: &[&str] = &["create_classifier", "train_classifier"];
 /// Of the committed file.
 const BYTES_MAX: usize = 300_000;
+
+const ERRORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/errors.md");
+const ERRORS_HEAD: &str = "# Errors
+
+Every error is an RFC 9457 problem (`application/problem+json`). Its `code` is one of this list, which is closed: branch on
+it. `detail` tells what was expected and what came; `errors` has a `pointer` into the body, or a `parameter`, for every
+wrong place; `request_id` is in the server's log. Errors of `/v1/embeddings` have the same codes in OpenAI's shape. The
+lines of an import and the documents of a batch have the same codes, too.
+
+Each entry has the status, the cause, an example of `detail`, and the remedy. A server shows the same list at
+`/docs/errors`. Both are made from `src/domain/code.rs` (`DRAGOMAN_BLESS=1 cargo test --test openapi`).
+";
+const ERRORS_PARTS: [(Blame, &str); 3] = [
+    (Blame::Client, "The request is wrong"),
+    (Blame::Capacity, "The server is at a limit: the same request may succeed later"),
+    (Blame::Server, "The server failed"),
+];
 
 /// An operation with its path.
 struct Operation<'a> {
@@ -77,13 +98,18 @@ impl<'a> Operation<'a> {
     }
 
     fn media_type(&self) -> &'static str {
-        if self.path == "/v1/embeddings" { "application/json" } else { "application/problem+json" }
+        if Shape::of_route(self.path) == Shape::OpenAi { "application/json" } else { "application/problem+json" }
+    }
+
+    /// The status of a code: where OpenAI's clients call, OpenAI's.
+    fn status(&self, code: Code) -> String {
+        Shape::of_route(self.path).status(code).to_string()
     }
 
     /// Whether it lists `code`, and the answer with the code's status has an example of it.
     fn documents(&self, code: Code) -> bool {
         let listed = self.codes().any(|name| name == code.name());
-        let status = code.status().to_string();
+        let status = self.status(code);
         let answer = self.responses().find(|(known, _)| **known == status).map_or(&Value::Null, |(_, answer)| answer);
         let example = &answer["content"][self.media_type()]["examples"][code.name()];
         listed && !schema::resolved(self.document, example)["value"].is_null()
@@ -101,29 +127,6 @@ impl<'a> Operation<'a> {
     }
 }
 
-/// Calls `visit` with every schema of the document, nested ones too, and where it is.
-fn each_schema(document: &Value, visit: &mut impl FnMut(&str, &Value)) {
-    fn walk(place: &str, schema: &Value, visit: &mut impl FnMut(&str, &Value)) {
-        visit(place, schema);
-        for (name, property) in schema["properties"].as_object().into_iter().flatten() {
-            walk(&format!("{place}/{name}"), property, visit);
-        }
-        for member in ["items", "additionalProperties"] {
-            if schema[member].is_object() {
-                walk(&format!("{place}/{member}"), &schema[member], visit);
-            }
-        }
-        for member in ["oneOf", "anyOf", "allOf"] {
-            for (index, one) in schema[member].as_array().into_iter().flatten().enumerate() {
-                walk(&format!("{place}/{member}/{index}"), one, visit);
-            }
-        }
-    }
-    for (name, schema) in document["components"]["schemas"].as_object().expect("schemas") {
-        walk(name, schema, visit);
-    }
-}
-
 #[test]
 fn the_committed_file_is_the_generated_one() {
     let generated = layout::file(&http::document());
@@ -134,6 +137,34 @@ fn the_committed_file_is_the_generated_one() {
     }
     let committed = std::fs::read_to_string(FILE).unwrap_or_default();
     assert!(committed == generated, "openapi/openapi.json is out of date: run DRAGOMAN_BLESS=1 cargo test --test openapi");
+}
+
+#[test]
+fn the_page_of_errors_is_the_one_of_the_list() {
+    let mut page = ERRORS_HEAD.to_owned();
+    for (blame, title) in ERRORS_PARTS {
+        page += &format!("\n## {title}\n");
+        for code in Code::ALL.iter().filter(|code| code.blame() == blame) {
+            let (name, status, cause) = (code.name(), code.status(), code.summary());
+            page += &format!("\n### {name}\n\nStatus {status}. {cause}\n\n> {}\n\n{}\n", code.example(), code.remedy());
+        }
+    }
+    if std::env::var_os("DRAGOMAN_BLESS").is_some() {
+        std::fs::write(ERRORS, &page).expect("the file can be written");
+    }
+    let committed = std::fs::read_to_string(ERRORS).unwrap_or_default();
+    assert!(committed == page, "docs/errors.md is out of date: run DRAGOMAN_BLESS=1 cargo test --test openapi");
+}
+
+#[test]
+fn the_explanations_of_errors_are_sentences_without_markup() {
+    for code in Code::ALL {
+        let (name, example, remedy) = (code.name(), code.example(), code.remedy());
+        assert!(remedy.ends_with('.') && !example.ends_with('.'), "{name}");
+        for text in [example, remedy, code.summary()] {
+            assert!(!text.is_empty() && !text.contains(['<', '>', '&', '[']), "{name}: {text}");
+        }
+    }
 }
 
 #[test]
@@ -269,7 +300,7 @@ fn can_answer(operation: &Operation, code: Code) -> Option<bool> {
                 || is(TRAINING)
         }
         Code::AliasNotFound => operation.id == "delete_alias",
-        Code::AliasExists => is(&["create_collection", "delete_collection", "restore_snapshot"]),
+        Code::AliasExists => is(&["create_collection", "put_collection", "delete_collection", "restore_snapshot"]),
         // Putting a document that is not there creates it.
         Code::DocumentNotFound => {
             is(&SEARCHES) || operation.id == "predict_labels" || (operation.has_parameter("id") && operation.id != "put_document")
@@ -293,8 +324,8 @@ fn can_answer(operation: &Operation, code: Code) -> Option<bool> {
         Code::NoResults => operation.body["tags"][0] == "mining_results" || operation.id == "get_evaluation",
         Code::IdempotencyConflict => operation.has_parameter("idempotency-key"),
         Code::PreconditionFailed => operation.has_parameter("if-match"),
-        Code::CollectionExists => is(&["create_collection", "put_alias", "restore_snapshot"]),
-        Code::TooManyCollections => is(&["create_collection", "put_alias", "restore_snapshot"]),
+        Code::CollectionExists => is(&["create_collection", "put_collection", "put_alias", "restore_snapshot"]),
+        Code::TooManyCollections => is(&["create_collection", "put_collection", "put_alias", "restore_snapshot"]),
         Code::Unauthorized | Code::RateLimited | Code::RequestTimeout => access(operation.id) != Access::Open,
         Code::Forbidden => !matches!(access(operation.id), Access::Open | Access::Key(Scope::Read, Reach::Server)),
         Code::KeyNotFound => operation.has_parameter("key"),
@@ -334,12 +365,12 @@ fn statuses_are_documented_exactly_for_their_codes() {
         for name in operation.codes() {
             let code = Code::ALL.iter().find(|code| code.name() == name).expect("a code of the list");
             assert!(operation.documents(*code), "{} lists {name} without an answer", operation.id);
-            let status = code.status().to_string();
+            let status = operation.status(*code);
             let answer = operation.body["responses"][&status]["$ref"].as_str().expect("a shared answer");
             used.insert((answer.to_owned(), name.to_owned()));
             statuses.insert(status);
         }
-        let answers = operation.responses().map(|(status, _)| status.clone()).filter(|status| !status.starts_with('2'));
+        let answers = operation.responses().map(|(status, _)| status.clone()).filter(|status| status.as_str() >= "400");
         assert_eq!(answers.collect::<BTreeSet<_>>(), statuses, "{}", operation.id);
         for (status, answer) in operation.responses() {
             let retry = !answer["headers"]["retry-after"].is_null();

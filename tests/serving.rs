@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+#[path = "serving/http2.rs"]
+mod http2;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,6 +22,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
@@ -90,14 +94,20 @@ fn certificate(folder: &Path, name: &str) -> Certificate {
 
 /// Calls `/` over TLS, trusting this certificate alone.
 async fn call_tls(address: SocketAddr, trusted: &Certificate) -> std::io::Result<String> {
+    exchange(&mut connect_tls(address, trusted, &[]).await?, "/").await
+}
+
+/// Connects with TLS, trusting this certificate alone and offering these protocols.
+async fn connect_tls(address: SocketAddr, trusted: &Certificate, protocols: &[&str]) -> std::io::Result<TlsStream<TcpStream>> {
     let mut roots = RootCertStore::empty();
     roots.add(trusted.der.clone()).unwrap();
     let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let config = config.with_root_certificates(roots).with_no_client_auth();
+    let mut config = config.with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
     let stream = TcpStream::connect(address).await?;
     let name = ServerName::try_from("localhost").unwrap();
-    exchange(&mut TlsConnector::from(Arc::new(config)).connect(name, stream).await?, "/").await
+    TlsConnector::from(Arc::new(config)).connect(name, stream).await
 }
 
 #[tokio::test]

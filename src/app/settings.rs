@@ -12,6 +12,8 @@ use crate::http::middleware::hosts::Hosts;
 use crate::http::middleware::origins::Origin;
 use crate::http::settings::{Rate, Settings};
 use crate::server::Tls;
+use crate::service::snapshots::schedule::SnapshotSchedule;
+use crate::targets::{self, Target, TargetError};
 
 /// Minimum length of an admin key, in characters. For a random key, 16 are enough.
 const ADMIN_KEY_CHARS_MIN: usize = 16;
@@ -21,6 +23,9 @@ pub fn check(config: &Config) -> Result<(), AppError> {
     wire(config)?;
     tls(config)?;
     let key = admin_key(config)?;
+    if let Some(target) = &config.snapshots.snapshot_target {
+        targets::parse(target, config.snapshots.snapshot_endpoint.as_deref()).map_err(snapshot_target)?;
+    }
     let addresses = config.listen.to_socket_addrs();
     let addresses = addresses.map_err(|source| AppError::Listen { address: config.listen.clone(), source })?;
     // Only the server can see the keys in the catalog, because it may be running right now.
@@ -58,6 +63,7 @@ pub(super) fn wire(config: &Config) -> Result<Settings, AppError> {
         request_timeout: Duration::from_secs(traffic.request_timeout_s),
         cors_origins,
         metrics_open: config.access.metrics_open,
+        mcp: config.access.mcp,
         ..Settings::default()
     })
 }
@@ -98,6 +104,29 @@ pub(super) fn admin_key(config: &Config) -> Result<Option<Secret>, AppError> {
         return Err(AppError::Setting { setting, problem });
     }
     Ok(Some(secret))
+}
+
+/// When to make snapshots, if that is set, and a target that can be written.
+pub(super) async fn schedule(config: &Config) -> Result<Option<SnapshotSchedule>, AppError> {
+    let settings = &config.snapshots;
+    let Some(name) = &settings.snapshot_target else { return Ok(None) };
+    let target = Target::open(name, settings.snapshot_endpoint.as_deref()).map_err(snapshot_target)?;
+    if let (Ok(folder), Ok(data)) = (Path::new(name).canonicalize(), config.data.canonicalize())
+        && folder.starts_with(&data)
+    {
+        let problem = format!("must be outside of the data directory {}, got {name:?}", data.display());
+        return Err(AppError::Setting { setting: "snapshot_target", problem });
+    }
+    target.check_writable().await.map_err(|error| AppError::SnapshotTarget(Box::new(error)))?;
+    let interval = Duration::from_secs(settings.snapshot_interval_s);
+    Ok(Some(SnapshotSchedule { target, interval, keep: settings.snapshot_keep }))
+}
+
+fn snapshot_target(error: TargetError) -> AppError {
+    match error {
+        TargetError::Invalid(problem) => AppError::Setting { setting: "snapshot_target", problem },
+        error => AppError::SnapshotTarget(Box::new(error)),
+    }
 }
 
 /// Certificate and key, if set.

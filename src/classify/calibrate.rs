@@ -112,14 +112,14 @@ pub(super) fn softmax(scores: &mut [f32]) {
 fn mean_loss(scores: &[f32], targets: Targets<'_>, labels: usize, temperature: f64) -> f64 {
     let mut loss = 0.0;
     for (example, row) in scores.chunks_exact(labels).enumerate() {
-        let told = targets.of(example).iter().map(|label| f64::from(row[*label as usize]) / temperature).sum::<f64>();
+        let target = targets.of(example).iter().map(|label| f64::from(row[*label as usize]) / temperature).sum::<f64>();
         let scaled = row.iter().map(|score| f64::from(*score) / temperature);
         loss += match targets.answer() {
             Answer::Class => {
                 let highest = scaled.clone().fold(f64::NEG_INFINITY, f64::max);
-                highest + scaled.map(|score| (score - highest).exp()).sum::<f64>().ln() - told
+                highest + scaled.map(|score| (score - highest).exp()).sum::<f64>().ln() - target
             }
-            Answer::LabelSet => scaled.map(|score| score.max(0.0) + (-score.abs()).exp().ln_1p()).sum::<f64>() - told,
+            Answer::LabelSet => scaled.map(|score| score.max(0.0) + (-score.abs()).exp().ln_1p()).sum::<f64>() - target,
         };
     }
     let counted = match targets.answer() {

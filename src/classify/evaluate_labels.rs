@@ -34,17 +34,17 @@ pub fn evaluate_labels(
     if expected.len() != answered.len() {
         return Err(ClassifyError::Length { what: "answers", expected: expected.len(), got: answered.len() });
     }
-    let told: Vec<Vec<u32>> = answered.iter().map(|answer| answer.clone().unwrap_or_default()).collect();
+    let predicted: Vec<Vec<u32>> = answered.iter().map(|answer| answer.clone().unwrap_or_default()).collect();
     Targets::LabelSets(expected).check(labels)?;
-    Targets::LabelSets(&told).check(labels)?;
+    Targets::LabelSets(&predicted).check(labels)?;
     let (mut right, mut scores) = (vec![0; labels], vec![ClassScore::default(); labels]);
     let mut exact = 0;
-    for ((expected, told), answer) in expected.iter().zip(&told).zip(answered) {
+    for ((expected, predicted), answer) in expected.iter().zip(&predicted).zip(answered) {
         expected.iter().for_each(|label| scores[*label as usize].support += 1);
-        told.iter().for_each(|label| scores[*label as usize].answered += 1);
-        let common = told.iter().filter(|label| expected.contains(label));
+        predicted.iter().for_each(|label| scores[*label as usize].answered += 1);
+        let common = predicted.iter().filter(|label| expected.contains(label));
         let common = common.inspect(|label| right[**label as usize] += 1).count();
-        exact += usize::from(answer.is_some() && common == expected.len() && common == told.len());
+        exact += usize::from(answer.is_some() && common == expected.len() && common == predicted.len());
     }
     for (score, right) in scores.iter_mut().zip(&right) {
         *score = ClassScore::counted(*right, score.answered, score.support);
@@ -77,7 +77,7 @@ mod tests {
         let expected = [vec![0, 1], vec![1], vec![], vec![0], vec![2, 0]];
         let answered = [Some(vec![1, 0]), Some(vec![1, 2]), Some(vec![]), None, Some(vec![0])];
         let report = evaluate_labels(&expected, &answered, 4).unwrap();
-        // Told 5, of which 4 are right, of 6 expected. Label 0: 2 right, 2 told, 3 expected: 4/5. Label 1: 2, 2, 2: 1. Label 2:
+        // Predicted 5, of which 4 are right, of 6 expected. Label 0: 2 right, 2 predicted, 3 expected: 4/5. Label 1: 2, 2, 2: 1. Label 2:
         // 0, 1, 1: 0. Label 3 is nowhere.
         assert_eq!((report.examples, report.abstained), (5, 1));
         near(report.micro_precision, 4.0 / 5.0);

@@ -43,7 +43,7 @@ pub struct Votes {
     /// Labels by falling share; for equal shares the one with the nearest neighbor first, then the lower label.
     pub ranked: Vec<LabelShare>,
     /// How many neighbors voted.
-    pub voters: usize,
+    pub neighbors: usize,
 }
 
 /// A label's share of the votes.
@@ -65,21 +65,21 @@ pub fn vote<'a>(neighbors: impl IntoIterator<Item = LabeledNeighbor<'a>>, rule: 
         let expected = "a finite number above 0".to_owned();
         return Err(ClassifyError::Parameter { name: "temperature", expected, got: temperature.to_string() });
     }
-    let mut voters: Vec<LabeledNeighbor<'a>> = Vec::new();
+    let mut voting: Vec<LabeledNeighbor<'a>> = Vec::new();
     for (example, neighbor) in neighbors.into_iter().enumerate() {
         if !neighbor.score.is_finite() {
             return Err(ClassifyError::NotFinite { example });
         }
         if neighbor.score >= rule.score_min {
-            voters.push(neighbor);
+            voting.push(neighbor);
         }
     }
     // A sum of floats depends on their order, and the order of neighbors with equal scores must not matter.
-    voters.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.labels.cmp(b.labels)));
-    let nearest = voters.first().map_or(0.0, |neighbor| neighbor.score);
+    voting.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.labels.cmp(b.labels)));
+    let nearest = voting.first().map_or(0.0, |neighbor| neighbor.score);
     let mut all = 0.0;
     let mut shares: BTreeMap<u32, (f64, f32)> = BTreeMap::new();
-    for neighbor in &voters {
+    for neighbor in &voting {
         let weight = match rule.weight {
             VoteWeight::Equal => 1.0,
             VoteWeight::Score => f64::from(neighbor.score.max(0.0)),
@@ -94,7 +94,7 @@ pub fn vote<'a>(neighbors: impl IntoIterator<Item = LabeledNeighbor<'a>>, rule: 
     let shares = shares.into_iter().map(|(label, (votes, nearest))| LabelShare { label, share: share(votes), nearest });
     let mut ranked: Vec<LabelShare> = shares.collect();
     ranked.sort_by(more_votes_first);
-    Ok(Votes { ranked, voters: voters.len() })
+    Ok(Votes { ranked, neighbors: voting.len() })
 }
 
 impl Votes {
@@ -110,7 +110,7 @@ impl Votes {
         let chosen = self.ranked.iter().filter(|label| label.share > 0.0 && label.share >= share_min);
         let mut labels: Vec<u32> = chosen.map(|label| label.label).collect();
         labels.sort_unstable();
-        (self.voters > 0).then_some(labels)
+        (self.neighbors > 0).then_some(labels)
     }
 }
 
@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(votes(neighbors, &ALL).winner(0.6), Some(1));
         assert_eq!(votes(neighbors, &ALL).winner(0.7), None);
         let strict = votes(neighbors, &VoteRule { score_min: 0.5, ..ALL });
-        assert_eq!((strict.voters, strict.winner(0.0), strict.winners(0.0)), (0, None, None));
+        assert_eq!((strict.neighbors, strict.winner(0.0), strict.winners(0.0)), (0, None, None));
         let away = votes(&[(-0.5, &[1])], &VoteRule { weight: VoteWeight::Score, ..ALL });
         assert_eq!(away.winner(0.0), None);
         assert_eq!(votes(&[], &ALL), Votes::default());

@@ -1,15 +1,16 @@
-//! `dragoman documents`: stores, lists, shows and deletes documents, one request at a time.
+//! `dragoman documents`: stores, lists, shows, updates and deletes documents, one request at a time.
 //!
 //! `upsert` suits data that fits into a few requests; for whole corpora there is `import`, which works on the server.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
-use serde_json::{Value, json};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
+use serde_json::{Map, Value, json};
 
 use super::EXIT_CODES;
 use super::client::{Answer, Call, Client};
+use super::collections::{JsonObject, json_object};
 use super::display::cut;
 use super::error::{CliError, Outcome};
 use super::files::Input;
@@ -44,12 +45,43 @@ pub struct DocumentsArgs {
 pub enum Action {
     /// Stores the documents of a file: one JSON object per line, as in the API.
     Upsert(UpsertArgs),
-    /// Lists documents in the order of their ids.
+    /// Lists documents, by id unless you ask for another order.
     List(ListArgs),
     /// Shows documents.
     Get(IdsArgs),
     /// Deletes documents.
     Delete(IdsArgs),
+    /// Changes the metadata and the expiry of documents, chosen by a filter or by their ids.
+    Update(UpdateArgs),
+}
+
+/// Changes to documents.
+#[derive(Debug, Args)]
+#[command(group(ArgGroup::new("which").args(["filter", "ids"]).required(true)))]
+#[command(group(ArgGroup::new("what").args(["metadata", "expires_at", "ttl_seconds", "no_expiry"]).required(true).multiple(true)))]
+#[command(group(ArgGroup::new("expiry").args(["expires_at", "ttl_seconds", "no_expiry"])))]
+pub struct UpdateArgs {
+    /// Name of the collection.
+    #[arg(value_parser = CollectionName::parse)]
+    pub collection: CollectionName,
+    /// Ids of the documents.
+    #[arg(value_name = "ID")]
+    pub ids: Vec<String>,
+    /// The documents that match this filter, such as {"field": "topic", "eq": "food"}; {"and": []} for all.
+    #[arg(long, short, value_name = "JSON", value_parser = json_object)]
+    pub filter: Option<JsonObject>,
+    /// Changes to the metadata, such as {"topic": "food", "draft": null}: a null removes a member.
+    #[arg(long, short, value_name = "JSON", value_parser = json_object)]
+    pub metadata: Option<JsonObject>,
+    /// When they expire, such as 2027-01-31T00:00:00Z.
+    #[arg(long, value_name = "TIME")]
+    pub expires_at: Option<String>,
+    /// The seconds after which they expire.
+    #[arg(long, value_name = "SECONDS")]
+    pub ttl_seconds: Option<u64>,
+    /// Lets them stay.
+    #[arg(long)]
+    pub no_expiry: bool,
 }
 
 /// Documents to store.
@@ -83,6 +115,12 @@ pub struct ListArgs {
     /// Maximum documents to list.
     #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 20)]
     pub limit: usize,
+    /// Orders by this field: a metadata path, id, created_at or updated_at. Documents without it come last.
+    #[arg(long, value_name = "FIELD")]
+    pub order_by: Option<String>,
+    /// Reverses the order.
+    #[arg(long)]
+    pub descending: bool,
 }
 
 /// Documents by their ids.
@@ -108,7 +146,30 @@ pub fn run(args: DocumentsArgs) -> Result<Outcome, CliError> {
             if output.json { output.object(&document) } else { output.members(described(&document)) }
         }),
         Action::Delete(args) => each_id(&output, &args, |call| client.send(&call(Call::delete)).map(drop)),
+        Action::Update(args) => update(&client, &output, args),
     }
+}
+
+fn update(client: &Client, output: &Output, args: UpdateArgs) -> Result<Outcome, CliError> {
+    let mut body = Map::new();
+    let object = |JsonObject(object)| Value::Object(object);
+    let expires_at = if args.no_expiry { Some(Value::Null) } else { args.expires_at.map(Value::from) };
+    let members = [
+        ("filter", args.filter.map(object)),
+        ("ids", (!args.ids.is_empty()).then(|| json!(args.ids))),
+        ("metadata", args.metadata.map(object)),
+        ("expires_at", expires_at),
+        ("ttl_seconds", args.ttl_seconds.map(Value::from)),
+    ];
+    body.extend(members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+    let call = Call::post(&["v1", "collections", args.collection.as_str(), "documents", "update"]);
+    let answer = client.send(&call.json(&Value::Object(body)))?.body;
+    if output.json {
+        output.deed(&answer)?;
+    } else {
+        output.note(&format!("updated {} of {} documents", shown(&answer["updated"]), shown(&answer["matched"])));
+    }
+    Ok(Outcome::Done)
 }
 
 /// Calls `act` for each document. Missing ones are reported and do not stop the others.
@@ -141,9 +202,15 @@ fn list(client: &Client, output: &Output, args: &ListArgs) -> Result<Outcome, Cl
     let mut cursor: Option<String> = None;
     let mut more = false;
     while left > 0 {
-        let call = Call::get(&["v1", "collections", args.collection.as_str(), "documents"]);
+        let call = Call::post(&["v1", "collections", args.collection.as_str(), "documents", "scroll"]).repeatable();
+        let direction = if args.descending { "desc" } else { "asc" };
+        let field = args.order_by.as_deref().unwrap_or("id");
+        let mut body = json!({"order_by": {"field": field, "direction": direction}});
+        if let Some(cursor) = &cursor {
+            body["cursor"] = json!(cursor);
+        }
         // As many as the server's default: it may refuse to return more.
-        let page = client.send(&call.with_any("cursor", cursor.as_deref()))?.body;
+        let page = client.send(&call.json(&body))?.body;
         let documents = page["documents"].as_array().map(Vec::as_slice).unwrap_or_default();
         let shown = &documents[..documents.len().min(left)];
         more = shown.len() < documents.len();

@@ -33,36 +33,25 @@ pub enum Outcome {
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum CliError {
     /// The arguments do not fit together, or an argument is not valid.
     #[error("{0}")]
     Usage(String),
-    /// The server cannot be reached, or the connection broke.
     #[error("cannot reach the server at {server}")]
     Unreachable {
-        /// Its address.
         server: String,
-        /// The cause.
         #[source]
         source: Box<ureq::Error>,
     },
-    /// The server refused the request or failed.
     #[error("{}", .0.summary())]
     Refused(Box<Refusal>),
     /// The server's answer is not one that a Dragoman server of this version sends.
     #[error("cannot understand the answer of {server}: {detail}")]
-    Answer {
-        /// The server's address.
-        server: String,
-        /// What is wrong with it.
-        detail: String,
-    },
-    /// A file or a stream cannot be read or written.
+    Answer { server: String, detail: String },
     #[error("cannot {what}")]
     Io {
-        /// What was tried.
         what: String,
-        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -72,12 +61,9 @@ pub enum CliError {
     /// A job of the server failed or was canceled.
     #[error("{0}")]
     Job(String),
-    /// A local model cannot be used.
     #[error("{what}")]
     Model {
-        /// What was tried.
         what: String,
-        /// The cause.
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },

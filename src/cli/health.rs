@@ -80,7 +80,7 @@ pub fn check(check: HealthCheck<'_>) -> Result<(), HealthError> {
             let shown = Arc::new(Shown::default());
             let tls = connect(&shown).map_err(HealthError::Tls)?;
             let answer = status_line(StreamOwned::new(tls, Timed { tcp, deadline }), path).map_err(silent)?;
-            note_other_certificate(&shown, file);
+            warn_of_other_certificate(&shown, file);
             answer
         }
     };
@@ -164,7 +164,7 @@ fn connect(shown: &Arc<Shown>) -> Result<ClientConnection, rustls::Error> {
 }
 
 /// Reports a new certificate that the server has not loaded, or cannot load. The server is healthy all the same.
-fn note_other_certificate(shown: &Shown, file: &Path) {
+fn warn_of_other_certificate(shown: &Shown, file: &Path) {
     let own = CertificateDer::pem_file_iter(file).ok().and_then(|mut found| found.next()?.ok());
     let shown = shown.certificate.lock();
     if own != *shown {

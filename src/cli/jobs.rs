@@ -219,8 +219,8 @@ pub fn finish(client: &Client, output: &Output, job: &Value) -> Result<Outcome, 
 fn summary(job: &Value) -> String {
     let details = job["details"].as_object().into_iter().flatten().filter(|(_, value)| value.is_number());
     let numbers: Vec<String> = details.map(|(name, value)| format!("{name} {}", super::output::count(value))).collect();
-    let told = if numbers.is_empty() { String::new() } else { format!(": {}", numbers.join(", ")) };
-    format!("{} {}{told}", shown(&job["type"]), shown(&job["status"]))
+    let details = if numbers.is_empty() { String::new() } else { format!(": {}", numbers.join(", ")) };
+    format!("{} {}{details}", shown(&job["type"]), shown(&job["status"]))
 }
 
 fn has_ended(job: &Value) -> bool {

@@ -4,6 +4,7 @@
 //! share `client` (HTTP), `listing` (lists), `output` (tables, progress bars), `display` (untrusted text on a terminal) and
 //! `error`.
 
+pub mod aliases;
 pub mod classifiers;
 pub mod client;
 pub mod collections;
@@ -19,15 +20,18 @@ pub mod files;
 pub mod health;
 pub mod import;
 pub mod jobs;
+pub mod keys;
 pub mod lines;
 pub mod listing;
 pub mod mine;
+pub mod models;
 pub mod output;
 pub mod project;
 pub mod search;
 pub mod server;
 pub mod similarity;
 pub mod snapshot;
+mod snapshot_target;
 
 use std::process::ExitCode;
 
@@ -44,6 +48,8 @@ pub use error::EXIT_CODES;
 pub enum Command {
     /// Lists, shows, creates, changes and deletes collections.
     Collections(collections::CollectionsArgs),
+    /// Lists, sets and deletes aliases of collections.
+    Aliases(aliases::AliasesArgs),
     /// Trains, lists, evaluates, applies and deletes classifiers, and predicts labels.
     Classifiers(classifiers::ClassifiersArgs),
     /// Stores, lists, shows and deletes documents.
@@ -72,6 +78,10 @@ pub enum Command {
     Jobs(jobs::JobsArgs),
     /// Creates, lists, downloads, uploads, restores and deletes snapshots.
     Snapshot(snapshot::SnapshotArgs),
+    /// Creates, lists and revokes keys.
+    Keys(keys::KeysArgs),
+    /// Lists the models that the server has loaded.
+    Models(models::ModelsArgs),
 }
 
 impl Command {
@@ -79,6 +89,7 @@ impl Command {
     fn server(&self) -> &ServerArgs {
         match self {
             Self::Collections(args) => &args.server,
+            Self::Aliases(args) => &args.server,
             Self::Classifiers(args) => &args.server,
             Self::Documents(args) => &args.server,
             Self::Search(args) => &args.server,
@@ -93,6 +104,8 @@ impl Command {
             Self::Export(args) => &args.server,
             Self::Jobs(args) => &args.server,
             Self::Snapshot(args) => &args.server,
+            Self::Keys(args) => &args.server,
+            Self::Models(args) => &args.server,
         }
     }
 }
@@ -102,6 +115,7 @@ pub fn run(command: Command) -> ExitCode {
     let json = command.server().json;
     let result = match command {
         Command::Collections(args) => collections::run(args),
+        Command::Aliases(args) => aliases::run(args),
         Command::Classifiers(args) => classifiers::run(args),
         Command::Documents(args) => documents::run(args),
         Command::Search(args) => search::run(args),
@@ -116,6 +130,8 @@ pub fn run(command: Command) -> ExitCode {
         Command::Export(args) => export::run(args),
         Command::Jobs(args) => jobs::run(args),
         Command::Snapshot(args) => snapshot::run(args),
+        Command::Keys(args) => keys::run(args),
+        Command::Models(args) => models::run(args),
     };
     match result {
         Ok(Outcome::Done) | Err(CliError::ReaderGone) => ExitCode::SUCCESS,

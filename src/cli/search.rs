@@ -50,6 +50,13 @@ pub struct SearchArgs {
     /// Languages to prefer among hits that are about as good, most preferred first, as BCP 47 tags; auto means the query's own.
     #[arg(long, value_name = "TAG,…", value_delimiter = ',')]
     pub prefer_language: Vec<String>,
+    /// Moves scores, such as {"filter": {"field": "topic", "eq": "food"}, "weight": 2} or {"field": "published", "decay":
+    /// {"half_life": 30}}; may be given several times.
+    #[arg(long, value_name = "JSON", value_parser = json_object)]
+    pub boost: Vec<JsonObject>,
+    /// How much hits should differ from each other, from 0 to 1.
+    #[arg(long, value_name = "SHARE")]
+    pub diversity: Option<f64>,
     /// Only hits that match this filter, such as {"field": "topic", "eq": "food"}.
     #[arg(long, short, value_name = "JSON", value_parser = json_object)]
     pub filter: Option<JsonObject>,
@@ -124,6 +131,11 @@ fn request(args: SearchArgs) -> Value {
         ("score_min", args.score_min.map(|score| json!(score))),
         ("languages", (!args.languages.is_empty()).then(|| json!(args.languages))),
         ("prefer_language", (!args.prefer_language.is_empty()).then(|| json!(args.prefer_language))),
+        (
+            "boosts",
+            (!args.boost.is_empty()).then(|| args.boost.into_iter().map(|JsonObject(boost)| Value::Object(boost)).collect()),
+        ),
+        ("diversity", args.diversity.map(|diversity| json!(diversity))),
         ("filter", args.filter.map(|JsonObject(filter)| Value::Object(filter))),
         ("mode", mode),
         ("words", words),

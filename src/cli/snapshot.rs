@@ -17,6 +17,7 @@ use super::jobs;
 use super::listing;
 use super::output::{Column, Output, Unit, bytes, count, described, shown, time};
 use super::server::ServerArgs;
+use super::snapshot_target::TargetArgs;
 use crate::domain::CollectionName;
 
 /// The file extension of archives.
@@ -41,8 +42,8 @@ pub struct SnapshotArgs {
 pub enum Action {
     /// Copies collections, by default all of them, into a new snapshot on the server.
     Create(CreateArgs),
-    /// Lists all snapshots of the server.
-    List,
+    /// Lists all snapshots of the server, or those at a target.
+    List(TargetArgs),
     /// Shows a snapshot in full.
     Show(IdArgs),
     /// Downloads a snapshot to a file.
@@ -76,8 +77,11 @@ pub struct IdArgs {
 /// A download.
 #[derive(Debug, Args)]
 pub struct DownloadArgs {
-    /// Id of the snapshot.
+    /// Id of the snapshot; with --target also latest.
     pub id: String,
+    /// Where to get it.
+    #[command(flatten)]
+    pub target: TargetArgs,
     /// The file to write, which appears once it is complete; defaults to ID.tar.zst.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -96,8 +100,11 @@ pub struct UploadArgs {
 /// A restoration.
 #[derive(Debug, Args)]
 pub struct RestoreArgs {
-    /// Id of the snapshot.
+    /// Id of the snapshot; with --target also latest.
     pub id: String,
+    /// Where to get it: the server receives it first.
+    #[command(flatten)]
+    pub target: TargetArgs,
     /// Restores only this collection.
     #[arg(long, value_name = "NAME", value_parser = CollectionName::parse)]
     pub collection: Option<CollectionName>,
@@ -139,7 +146,11 @@ pub fn run(args: SnapshotArgs) -> Result<Outcome, CliError> {
             let call = Call::post(&["v1", "snapshots"]).json(&Value::Object(body));
             create(&client, &output, &call, args.detach)
         }
-        Action::List => list(&client, &output).map(|()| Outcome::Done),
+        Action::List(args) => match args.open()? {
+            Some(target) => target.list(&output),
+            None => list(&client, &output),
+        }
+        .map(|()| Outcome::Done),
         Action::Show(args) => {
             let snapshot = client.send(&Call::get(&["v1", "snapshots", &args.id]))?.body;
             show(&output, &snapshot).map(|()| Outcome::Done)
@@ -167,11 +178,17 @@ fn create(client: &Client, output: &Output, call: &Call, detach: bool) -> Result
     Ok(outcome)
 }
 
-fn restore(client: &Client, output: &Output, args: RestoreArgs) -> Result<Outcome, CliError> {
+fn restore(client: &Client, output: &Output, mut args: RestoreArgs) -> Result<Outcome, CliError> {
+    let target = args.target.open()?;
+    let found = target.as_ref().map(|target| target.find(&args.id)).transpose()?;
+    args.id = found.as_ref().map_or(args.id, |found| found.snapshot.to_string());
     if args.replace {
         let what = args.rename_to.as_ref().or(args.collection.as_ref()).map(|name| format!("collection {name}"));
         let what = what.unwrap_or_else(|| "all existing collections that the snapshot contains".to_owned());
         args.confirm.ask(&format!("replace {what} with the contents of snapshot {}", args.id))?;
+    }
+    if let Some((target, found)) = target.zip(found) {
+        target.upload(client, output, &found)?;
     }
     let mut body = Map::new();
     let names = [("collection", args.collection), ("rename_to", args.rename_to)];
@@ -221,6 +238,11 @@ fn show(output: &Output, snapshot: &Value) -> Result<(), CliError> {
 
 /// Writes the archive to a file, and verifies the server's checksum.
 fn download(client: &Client, output: &Output, args: &DownloadArgs) -> Result<(), CliError> {
+    if let Some(target) = args.target.open()? {
+        let found = target.find(&args.id)?;
+        let path = args.output.clone().unwrap_or_else(|| format!("{}{ARCHIVE_END}", found.snapshot).into());
+        return target.download(output, &found, &path);
+    }
     let about = client.send(&Call::get(&["v1", "snapshots", &args.id]))?.body;
     let mut download = client.open(&Call::get(&["v1", "snapshots", &args.id, "archive"]))?;
     let path = args.output.clone().unwrap_or_else(|| format!("{}{ARCHIVE_END}", args.id).into());

@@ -2,6 +2,7 @@
 //! `environment` finds misspelled variables.
 
 mod environment;
+pub mod generated;
 pub mod limits;
 pub mod sources;
 
@@ -33,9 +34,28 @@ pub enum Command {
     /// Inspects the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// What is generated from this command line.
+    #[command(flatten)]
+    Generate(Generated),
     /// The commands for a running server.
     #[command(flatten)]
     Client(Box<crate::cli::Command>),
+}
+
+/// What to generate.
+#[derive(Debug, Subcommand)]
+pub enum Generated {
+    /// Prints completions of all commands and options for a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Prints the manual page of the program, or writes one for each command.
+    Man {
+        /// The folder to write a page for each command to, which must exist.
+        #[arg(long, short, value_name = "FOLDER")]
+        output: Option<PathBuf>,
+    },
 }
 
 /// What to do with the configuration.
@@ -108,6 +128,10 @@ pub struct Config {
     #[command(flatten)]
     pub limits: LimitSettings,
 
+    /// Scheduled snapshots.
+    #[command(flatten)]
+    pub snapshots: SnapshotSettings,
+
     /// Seconds that running requests get to finish when the server is told to stop.
     #[arg(long, env = "DRAGOMAN_SHUTDOWN_GRACE_S", value_name = "SECONDS", default_value_t = 30)]
     pub shutdown_grace_s: u64,
@@ -166,6 +190,10 @@ pub struct AccessSettings {
     /// Whether /metrics is readable without a key.
     #[arg(long, env = "DRAGOMAN_METRICS_OPEN", value_name = "true|false", num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
     pub metrics_open: bool,
+
+    /// Whether to serve the Model Context Protocol at /mcp, for agents.
+    #[arg(long, env = "DRAGOMAN_MCP", value_name = "true|false", num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = "true", action = ArgAction::Set)]
+    pub mcp: bool,
 }
 
 /// Limits on concurrent traffic. A caller is a key, or an address if there is none.
@@ -204,6 +232,28 @@ pub struct TrafficSettings {
     /// Seconds until a connection must have sent the head of its next request; otherwise it is closed.
     #[arg(long, env = "DRAGOMAN_HEADER_TIMEOUT_S", value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..))]
     pub header_timeout_s: u64,
+}
+
+/// Snapshots at regular times.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Scheduled snapshots")]
+pub struct SnapshotSettings {
+    /// Where snapshots of the whole server go at regular times: a folder, or s3://BUCKET/PREFIX, of this server alone. Defaults to none. A
+    /// bucket needs the variables AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and AWS_REGION unless it is us-east-1.
+    #[arg(long, env = "DRAGOMAN_SNAPSHOT_TARGET", value_name = "FOLDER|URL")]
+    pub snapshot_target: Option<String>,
+
+    /// Where a store that is compatible with S3 answers, such as http://127.0.0.1:9000. Defaults to Amazon's own.
+    #[arg(long, env = "DRAGOMAN_SNAPSHOT_ENDPOINT", value_name = "URL")]
+    pub snapshot_endpoint: Option<String>,
+
+    /// Seconds from one snapshot to the next. If nothing has changed, none is made.
+    #[arg(long, env = "DRAGOMAN_SNAPSHOT_INTERVAL_S", value_name = "SECONDS", default_value_t = 86_400, value_parser = clap::value_parser!(u64).range(1..))]
+    pub snapshot_interval_s: u64,
+
+    /// How many snapshots stay there: the newest.
+    #[arg(long, env = "DRAGOMAN_SNAPSHOT_KEEP", value_name = "COUNT", default_value_t = 7, value_parser = limits::at_least_one::<usize>)]
+    pub snapshot_keep: usize,
 }
 
 /// A text that no log and no error shows.

@@ -68,7 +68,7 @@ pub enum ClassifierState {
 }
 
 /// Documents of a collection that have labels in their metadata.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LabeledDocuments {
     /// The collection, by its name or an alias.
     pub collection: CollectionName,
@@ -99,7 +99,7 @@ pub struct DescribedLabel {
 }
 
 /// The definition of a classifier.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClassifierDefinition {
     /// How it decides.
     pub kind: ClassifierKind,
@@ -199,20 +199,27 @@ impl TrainingReport {
 /// A classifier as the API shows it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Classifier {
-    /// The name.
-    pub name: ClassifierName,
+    /// What the catalog has of it.
+    pub record: ClassifierRecord,
     /// Its state.
     pub state: ClassifierState,
+    /// Its definition.
+    pub definition: ClassifierDefinition,
+    /// The results of training, once it has finished.
+    pub report: Option<TrainingReport>,
+}
+
+/// What the catalog has of a classifier besides its definition and the results of its training.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClassifierRecord {
+    /// The name.
+    pub name: ClassifierName,
     /// The job of its last successful training, or of its first one.
     pub job: JobId,
     /// The job that trains it again; until that ends, it answers as before.
     pub next_job: Option<JobId>,
     /// How many trainings have finished.
     pub version: u64,
-    /// Its definition.
-    pub definition: ClassifierDefinition,
-    /// The results of training, once it has finished.
-    pub report: Option<TrainingReport>,
     /// Why its last training failed.
     pub error: Option<JobFailure>,
     /// The model whose embeddings it uses.

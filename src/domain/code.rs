@@ -1,4 +1,5 @@
-//! The closed list of error codes: name, HTTP status, and who has to act. The API sends the name; clients branch on it.
+//! The closed list of error codes: name, HTTP status, who has to act, and all that is said about each: cause, example, remedy.
+//! The API sends the name, clients branch on it, and docs/errors.md and `/docs/errors` are made from this list.
 
 /// Who has to act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,7 +13,7 @@ pub enum Blame {
 }
 
 macro_rules! codes {
-    ($($(#[doc = $doc:literal])+ $variant:ident = ($name:literal, $status:literal, $blame:ident);)+) => {
+    ($($(#[doc = $doc:literal])+ $variant:ident = ($name:literal, $status:literal, $blame:ident, $example:literal, $remedy:literal);)+) => {
         /// Why a request failed. `ALL` lists every code; each is documented on every route that can return it.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Code { $($(#[doc = $doc])+ $variant,)+ }
@@ -36,7 +37,17 @@ macro_rules! codes {
                 match self { $(Code::$variant => Blame::$blame,)+ }
             }
 
-            /// One sentence for the documentation.
+            /// What the `detail` of such an error may say.
+            pub fn example(self) -> &'static str {
+                match self { $(Code::$variant => $example,)+ }
+            }
+
+            /// What to do about it, in Markdown without links.
+            pub fn remedy(self) -> &'static str {
+                match self { $(Code::$variant => $remedy,)+ }
+            }
+
+            /// The cause, in one sentence.
             pub fn summary(self) -> &'static str {
                 match self { $(Code::$variant => concat!($($doc),+).trim_ascii_start(),)+ }
             }
@@ -46,111 +57,219 @@ macro_rules! codes {
 
 codes! {
     /// The body is not well-formed JSON or not valid UTF-8.
-    MalformedJson = ("malformed_json", 400, Client);
+    MalformedJson = ("malformed_json", 400, Client,
+        "the body is not well-formed JSON: expected `,` or `}` at line 1 column 12",
+        "Send JSON in UTF-8. Let a library write it.");
     /// The file is incomplete, or not in the format or encoding that its headers declare.
-    MalformedFile = ("malformed_file", 400, Client);
+    MalformedFile = ("malformed_file", 400, Client,
+        "the body ended before it was complete; nothing was accepted",
+        "Compare `Content-Type` and `Content-Encoding` with the file, and send the whole file again. Nothing was accepted.");
     /// A field is missing, unknown, of the wrong type or outside its limits.
-    InvalidRequest = ("invalid_request", 422, Client);
+    InvalidRequest = ("invalid_request", 422, Client,
+        "/limit: must be an integer from 1 to 1000, got 0",
+        "Correct every place that `errors` lists. Each says what was expected and what came.");
     /// The cursor was not issued by this server, or belongs to another list.
-    InvalidCursor = ("invalid_cursor", 422, Client);
+    InvalidCursor = ("invalid_cursor", 422, Client,
+        "cursor: must be the unchanged next_cursor of an earlier page of the same list",
+        "Send `next_cursor` unchanged, with the filter and order of the first page. Or begin again without a cursor.");
     /// The language is not supported.
-    UnknownLanguage = ("unknown_language", 422, Client);
+    UnknownLanguage = ("unknown_language", 422, Client,
+        "/documents/0/language: must be one of the 62 languages that GET /v1/models lists, got \"yue\"",
+        "Leave the language out, so that the server detects it, or send one that `GET /v1/models` lists.");
     /// A filter has an unknown operator, field or value type.
-    InvalidFilter = ("invalid_filter", 422, Client);
+    InvalidFilter = ("invalid_filter", 422, Client,
+        "/filter/and/1/gt: must be a string or a number, got a boolean",
+        "Correct the condition that the pointer names. The filters are in docs/documents.md.");
     /// The classifier has no such label.
-    UnknownLabel = ("unknown_label", 422, Client);
+    UnknownLabel = ("unknown_label", 422, Client,
+        "classifier topics has no label \"sport\", which /documents/0/labels/0 has",
+        "Use a label that `GET /v1/classifiers/{classifier}` lists, or train the classifier with the new one.");
     /// The classifier cannot learn from these labels: there are none, only one, or too many, or a value is not a label.
-    InvalidTrainingSet = ("invalid_training_set", 422, Client);
+    InvalidTrainingSet = ("invalid_training_set", 422, Client,
+        "a prototype classifier must have at least two labels, got 1",
+        "Give examples of at least two labels.");
     /// The model is not loaded on this server.
-    UnknownModel = ("unknown_model", 422, Client);
+    UnknownModel = ("unknown_model", 422, Client,
+        "model \"ems-large\" is not loaded; this server has \"ems-small\"",
+        "Leave the model out, or start the server with that model.");
     /// The collection has no model, so it cannot be searched by text; send a vector.
-    NoModel = ("no_model", 422, Client);
+    NoModel = ("no_model", 422, Client,
+        "collection points has no model to embed a text with: search it by a vector of 3 values",
+        "Send a `vector`, or create a collection without `dimension`.");
     /// The request has no key, or its key is unknown or has expired.
-    Unauthorized = ("unauthorized", 401, Client);
+    Unauthorized = ("unauthorized", 401, Client,
+        "key 0198c0de7a117000800000000000000a has expired",
+        "Send `authorization: Bearer KEY` with a valid key. An admin creates one with `POST /v1/keys`.");
     /// The `host` header is not a valid host, or was sent more than once.
-    InvalidHost = ("invalid_host", 400, Client);
+    InvalidHost = ("invalid_host", 400, Client,
+        "host: must be a host with an optional port",
+        "Send one `host` header. Look at the proxy before the server.");
     /// The server has no keys, so it answers only to the names of this machine and those in its `hosts` setting.
-    HostNotAllowed = ("host_not_allowed", 403, Client);
+    HostNotAllowed = ("host_not_allowed", 403, Client,
+        "host: a server without keys answers only to localhost, its addresses and the names in its hosts setting, got db.example.org",
+        "Add the name to the `hosts` setting, or create keys.");
     /// The server has no keys, and the request comes from a web page of another origin.
-    OriginNotAllowed = ("origin_not_allowed", 403, Client);
+    OriginNotAllowed = ("origin_not_allowed", 403, Client,
+        "origin: a page of another origin may call only if cors_origins lists it, got https://example.org",
+        "Add the origin to the `cors_origins` setting.");
     /// The key does not allow this: its scope is too narrow, or it is restricted to other collections.
-    Forbidden = ("forbidden", 403, Client);
+    Forbidden = ("forbidden", 403, Client,
+        "the key has scope read, but this needs write",
+        "Use a key with the scope and the collection that the request needs.");
     /// There is no collection with this name.
-    CollectionNotFound = ("collection_not_found", 404, Client);
+    CollectionNotFound = ("collection_not_found", 404, Client,
+        "there is no collection nwes",
+        "Compare the name with `GET /v1/collections`, or create the collection.");
     /// There is no alias with this name.
-    AliasNotFound = ("alias_not_found", 404, Client);
+    AliasNotFound = ("alias_not_found", 404, Client,
+        "there is no alias current",
+        "Compare the name with `GET /v1/aliases`.");
     /// There is no document with this id in the collection.
-    DocumentNotFound = ("document_not_found", 404, Client);
+    DocumentNotFound = ("document_not_found", 404, Client,
+        "there is no document fr-1 in collection news",
+        "Compare the id. Encode it in a path: `a/b` is `a%2Fb`.");
     /// There is no key with this id.
-    KeyNotFound = ("key_not_found", 404, Client);
+    KeyNotFound = ("key_not_found", 404, Client,
+        "there is no key 0198c0de7a117000800000000000000a",
+        "Use an id that `GET /v1/keys` lists. It is not the secret.");
     /// There is no classifier with this name.
-    ClassifierNotFound = ("classifier_not_found", 404, Client);
+    ClassifierNotFound = ("classifier_not_found", 404, Client,
+        "there is no classifier topics",
+        "Compare the name with `GET /v1/classifiers`.");
     /// There is no job with this id; the server forgets finished jobs after a while.
-    JobNotFound = ("job_not_found", 404, Client);
+    JobNotFound = ("job_not_found", 404, Client,
+        "there is no job 0198c0de-7a11-7000-8000-2f1de5c0ffee",
+        "Compare the id with `GET /v1/jobs`. Read results before the server forgets the job.");
     /// There is no snapshot with this id.
-    SnapshotNotFound = ("snapshot_not_found", 404, Client);
+    SnapshotNotFound = ("snapshot_not_found", 404, Client,
+        "there is no snapshot 0198c0de-7a11-7000-8000-2f1de5c0ffee",
+        "Compare the id with `GET /v1/snapshots`.");
     /// The collection has no projection with this center.
-    ProjectionNotFound = ("projection_not_found", 404, Client);
+    ProjectionNotFound = ("projection_not_found", 404, Client,
+        "collection news has no projection with center none: POST /v1/collections/news/projections computes one",
+        "Send the request that the detail names, and wait for its job.");
     /// There is no route with this path.
-    RouteNotFound = ("route_not_found", 404, Client);
+    RouteNotFound = ("route_not_found", 404, Client,
+        "there is no route with this path; /openapi.json lists all routes",
+        "Correct the path. All begin with `/v1`, except health, metrics and documentation.");
     /// The path exists, but does not support this method.
-    MethodNotAllowed = ("method_not_allowed", 405, Client);
+    MethodNotAllowed = ("method_not_allowed", 405, Client,
+        "the path exists, but does not support this method; the header Allow lists those that it supports",
+        "Use a method that the header names.");
     /// A collection with this name already exists.
-    CollectionExists = ("collection_exists", 409, Client);
+    CollectionExists = ("collection_exists", 409, Client,
+        "a collection news already exists",
+        "Take another name, or use the collection that is there.");
     /// The name belongs to an alias; use the name of a collection, or a free one.
-    AliasExists = ("alias_exists", 409, Client);
+    AliasExists = ("alias_exists", 409, Client,
+        "current is an alias of collection news",
+        "Name the collection itself, or take a name that is free.");
     /// This is the last key that can create other keys, so it cannot be deleted.
-    LastAdminKey = ("last_admin_key", 409, Client);
+    LastAdminKey = ("last_admin_key", 409, Client,
+        "this is the only key that can create other keys and never expires; create another such key first",
+        "Create another admin key that never expires, then delete this one.");
     /// The job has finished and can no longer be canceled.
-    JobFinished = ("job_finished", 409, Client);
+    JobFinished = ("job_finished", 409, Client,
+        "job 0198c0de-7a11-7000-8000-2f1de5c0ffee has already succeeded",
+        "Nothing is left to do: read the job.");
     /// The job has not succeeded, or its type has no such results.
-    NoResults = ("no_results", 409, Client);
+    NoResults = ("no_results", 409, Client,
+        "job 0198c0de-7a11-7000-8000-2f1de5c0ffee is of type import and succeeded; pairs exist once a job of type mine has succeeded",
+        "Wait until the job has succeeded, and ask for the results that its type has.");
     /// A snapshot with this id already exists.
-    SnapshotExists = ("snapshot_exists", 409, Client);
+    SnapshotExists = ("snapshot_exists", 409, Client,
+        "a snapshot 0198c0de-7a11-7000-8000-2f1de5c0ffee already exists",
+        "The snapshot is there: restore it, or delete it and upload again.");
     /// The collection or classifier was built with a model other than the loaded one.
-    ModelMismatch = ("model_mismatch", 409, Client);
+    ModelMismatch = ("model_mismatch", 409, Client,
+        "collection news was made with model ems-small (fingerprint ec1e2513), but the server has ems-large (fingerprint 5b77f4c1); POST /v1/collections/news/reembed embeds its texts again",
+        "Re-embed the collection with `POST …/reembed`, train the classifier again, or load its model.");
     /// The collection already uses the server's model, so there is nothing to re-embed.
-    ModelCurrent = ("model_current", 409, Client);
+    ModelCurrent = ("model_current", 409, Client,
+        "collection news already uses the server's model ems-small, so there is nothing to re-embed",
+        "Nothing is left to do.");
     /// An unfinished job already does this; the detail names it.
-    JobRunning = ("job_running", 409, Client);
+    JobRunning = ("job_running", 409, Client,
+        "job 0198c0de-7a11-7000-8000-2f1de5c0ffee is already re-embedding collection news",
+        "Wait for the job that the detail names.");
     /// The collection has too few documents with embeddings for this.
-    TooFewDocuments = ("too_few_documents", 409, Client);
+    TooFewDocuments = ("too_few_documents", 409, Client,
+        "a projection needs at least 10 documents with embeddings, collection news has 1",
+        "Add documents, or wait until theirs are embedded.");
     /// A classifier with this name already exists.
-    ClassifierExists = ("classifier_exists", 409, Client);
+    ClassifierExists = ("classifier_exists", 409, Client,
+        "a classifier topics already exists",
+        "Take another name, or delete or retrain the one that is there.");
     /// The classifier is still training, or its training failed.
-    ClassifierNotReady = ("classifier_not_ready", 409, Client);
+    ClassifierNotReady = ("classifier_not_ready", 409, Client,
+        "classifier topics is not ready: job 0198c0de-7a11-7000-8000-2f1de5c0ffee is still training it",
+        "Wait for its job. If the training failed, correct what the job says and train again.");
     /// The server has reached its maximum number of classifiers.
-    TooManyClassifiers = ("too_many_classifiers", 409, Client);
+    TooManyClassifiers = ("too_many_classifiers", 409, Client,
+        "the server already has 1000 classifiers, the most it may have",
+        "Delete classifiers.");
     /// The idempotency key was already used for a different request.
-    IdempotencyConflict = ("idempotency_conflict", 409, Client);
+    IdempotencyConflict = ("idempotency_conflict", 409, Client,
+        "idempotency key \"first-load\" was already used for a different request",
+        "Take a new key for a new request.");
     /// The document does not have the version that the request requires.
-    PreconditionFailed = ("precondition_failed", 412, Client);
+    PreconditionFailed = ("precondition_failed", 412, Client,
+        "document fr-1 has version 11",
+        "Read the document again, repeat the change on it, and send its new version.");
     /// The request body is larger than the limit.
-    BodyTooLarge = ("body_too_large", 413, Client);
+    BodyTooLarge = ("body_too_large", 413, Client,
+        "the body may have at most 33554432 bytes (body_bytes_max), got 40000000",
+        "Send smaller requests, or import a file. The limit is the setting that the detail names.");
     /// The response would be larger than the limit; ask for fewer hits, or leave out their texts.
-    AnswerTooLarge = ("answer_too_large", 422, Client);
+    AnswerTooLarge = ("answer_too_large", 422, Client,
+        "the response would have 70000000 bytes of texts, metadata and vectors, at most 67108864 are allowed (answer_bytes_max): ask for fewer hits",
+        "Ask for fewer hits, or leave `text` out of `include`.");
     /// The operation does not accept this content type or content encoding.
-    UnsupportedMediaType = ("unsupported_media_type", 415, Client);
+    UnsupportedMediaType = ("unsupported_media_type", 415, Client,
+        "content-type: must be application/json, got text/plain",
+        "Send a content type and an encoding that the detail lists.");
     /// The server has reached its maximum number of collections.
-    TooManyCollections = ("too_many_collections", 409, Client);
+    TooManyCollections = ("too_many_collections", 409, Client,
+        "the server already has 10000 collections, the most it may have (collections_max)",
+        "Delete collections, or raise `collections_max`. Documents of several tenants can share a collection and a filter.");
     /// The server has reached its maximum number of keys.
-    TooManyKeys = ("too_many_keys", 409, Client);
+    TooManyKeys = ("too_many_keys", 409, Client,
+        "the server already has 1000 keys, the most it may have (keys_max)",
+        "Delete keys, or raise `keys_max`.");
     /// The caller sends too many requests; retry after the time given in Retry-After.
-    RateLimited = ("rate_limited", 429, Capacity);
+    RateLimited = ("rate_limited", 429, Capacity,
+        "a caller may send 10 requests per second (rate_per_s), and 20 at once (rate_burst)",
+        "Wait as long as `Retry-After` says. Send fewer, larger requests.");
     /// The request took longer than the server allows; its writes may still be stored.
-    RequestTimeout = ("request_timeout", 503, Capacity);
+    RequestTimeout = ("request_timeout", 503, Capacity,
+        "the request took longer than 30 s (request_timeout_s); its writes may still be stored",
+        "Ask for less at once, or raise the limit. Repeat a write only with an `Idempotency-Key` or ids of your own.");
     /// The snapshot's archive is damaged, or has a version that this server does not know.
-    InvalidSnapshot = ("invalid_snapshot", 422, Client);
+    InvalidSnapshot = ("invalid_snapshot", 422, Client,
+        "the snapshot's archive has two collections named \"news\"",
+        "Take another copy of the archive. One of a newer server needs a newer server.");
     /// A queue is full; retry after the time given in Retry-After.
-    Overloaded = ("overloaded", 503, Capacity);
+    Overloaded = ("overloaded", 503, Capacity,
+        "collection news already has 1024 writes waiting, the most it may have (write_queue_max)",
+        "Wait as long as `Retry-After` says and repeat. Nothing was stored.");
     /// The document is stored but not embedded yet, so it cannot be searched with; retry after the time given in Retry-After.
-    DocumentPending = ("document_pending", 503, Capacity);
+    DocumentPending = ("document_pending", 503, Capacity,
+        "document fr-1 is stored but still waits for its embedding, so nothing can be compared with it yet",
+        "Repeat after `Retry-After`.");
     /// The server is starting or stopping; retry after the time given in Retry-After.
-    Unavailable = ("unavailable", 503, Capacity);
+    Unavailable = ("unavailable", 503, Capacity,
+        "collection news is still recovering: 24576 of 100000 passages are indexed",
+        "Repeat after `Retry-After`. `GET /readyz` tells how far the server is.");
     /// The disk is full or read-only: reads work, writes do not.
-    StorageUnavailable = ("storage_unavailable", 503, Capacity);
+    StorageUnavailable = ("storage_unavailable", 503, Capacity,
+        "the disk needs 1000000 bytes besides a reserve of 67108864, but has 5000000 free; nothing was accepted",
+        "Make room on the disk, or make it writable, then repeat. The server needs no restart.");
     /// The collection's database is damaged at the place that the detail names; damaged data is never returned.
-    CollectionDamaged = ("collection_damaged", 500, Server);
+    CollectionDamaged = ("collection_damaged", 500, Server,
+        "collection news is damaged: document fr-1 in row 7 of table documents; replace or delete the document to repair it",
+        "Copy the data directory first. Then do what the detail says, or restore a snapshot.");
     /// The server failed; its log has the cause under the request id.
-    Internal = ("internal", 500, Server);
+    Internal = ("internal", 500, Server,
+        "the server failed; its log has the cause under this request id",
+        "Look for the request id in the log, and report the cause that it has.");
 }

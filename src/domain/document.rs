@@ -40,6 +40,8 @@ pub struct NewDocument {
     pub language: Option<Language>,
     /// The caller's metadata.
     pub metadata: Metadata,
+    /// When it expires, in milliseconds since the Unix epoch; `None` if it stays.
+    pub expires_at_ms: Option<i64>,
 }
 
 /// A stored document.
@@ -65,8 +67,25 @@ pub struct Document {
     pub created_at_ms: i64,
     /// Milliseconds since the Unix epoch.
     pub updated_at_ms: i64,
+    /// Milliseconds since the Unix epoch, from which on nobody finds it; `None` if it stays.
+    pub expires_at_ms: Option<i64>,
     /// The change that wrote it: the document's version.
     pub sequence: Sequence,
+}
+
+/// What filters and boosts look at of a stored document: all but its title and text.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DocumentHead {
+    /// The id.
+    pub id: DocumentId,
+    /// The language; `None` if none was recognized.
+    pub language: Option<Language>,
+    /// The caller's metadata.
+    pub metadata: Metadata,
+    /// Milliseconds since the Unix epoch.
+    pub created_at_ms: i64,
+    /// Milliseconds since the Unix epoch.
+    pub updated_at_ms: i64,
 }
 
 /// A part of a document's text that has its own embedding.

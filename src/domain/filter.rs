@@ -9,7 +9,7 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use super::{Document, Metadata};
+use super::{Document, DocumentHead, DocumentId, Language, Metadata, timestamps};
 
 /// A tree of conditions. The default is true of every document.
 #[derive(Debug, Clone, PartialEq)]
@@ -89,6 +89,30 @@ pub enum Scalar {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MetadataPath(Vec<String>);
 
+/// What conditions look at of a document.
+#[derive(Clone, Copy)]
+pub struct DocumentFields<'d> {
+    id: &'d DocumentId,
+    language: Option<Language>,
+    created_at_ms: i64,
+    updated_at_ms: i64,
+    metadata: &'d Metadata,
+}
+
+impl<'d> From<&'d Document> for DocumentFields<'d> {
+    fn from(document: &'d Document) -> Self {
+        let Document { id, language, created_at_ms, updated_at_ms, metadata, .. } = document;
+        Self { id, language: *language, created_at_ms: *created_at_ms, updated_at_ms: *updated_at_ms, metadata }
+    }
+}
+
+impl<'d> From<&'d DocumentHead> for DocumentFields<'d> {
+    fn from(head: &'d DocumentHead) -> Self {
+        let DocumentHead { id, language, created_at_ms, updated_at_ms, metadata } = head;
+        Self { id, language: *language, created_at_ms: *created_at_ms, updated_at_ms: *updated_at_ms, metadata }
+    }
+}
+
 impl Default for Filter {
     fn default() -> Self {
         Self::And(Vec::new())
@@ -97,11 +121,15 @@ impl Default for Filter {
 
 impl Filter {
     /// Whether it is true of a document. The store's SQL means the same.
-    pub fn matches(&self, document: &Document) -> bool {
+    pub fn matches<'d>(&self, document: impl Into<DocumentFields<'d>>) -> bool {
+        self.holds(document.into())
+    }
+
+    fn holds(&self, document: DocumentFields<'_>) -> bool {
         match self {
-            Self::And(filters) => filters.iter().all(|filter| filter.matches(document)),
-            Self::Or(filters) => filters.iter().any(|filter| filter.matches(document)),
-            Self::Not(filter) => !filter.matches(document),
+            Self::And(filters) => filters.iter().all(|filter| filter.holds(document)),
+            Self::Or(filters) => filters.iter().any(|filter| filter.holds(document)),
+            Self::Not(filter) => !filter.holds(document),
             Self::Field(field, test) => test.passes(&field.of(document)),
         }
     }
@@ -128,13 +156,30 @@ impl Field {
         })
     }
 
-    fn of<'d>(&self, document: &'d Document) -> Found<'d> {
+    /// The value as a number, if it is one.
+    pub fn number<'d>(&self, document: impl Into<DocumentFields<'d>>) -> Option<f64> {
+        match self.of(document.into()) {
+            Found::Json(Value::Number(number)) => number.as_f64(),
+            _ => None,
+        }
+    }
+
+    /// The value as milliseconds since the Unix epoch, if it is an RFC 3339 time or date.
+    pub fn time<'d>(&self, document: impl Into<DocumentFields<'d>>) -> Option<i64> {
+        match self.of(document.into()) {
+            Found::Integer(milliseconds) => Some(milliseconds),
+            Found::Json(Value::String(text)) => timestamps::parse(text),
+            _ => None,
+        }
+    }
+
+    fn of<'d>(&self, document: DocumentFields<'d>) -> Found<'d> {
         match self {
             Self::Id => Found::Text(document.id.as_str()),
             Self::Language => document.language.map_or(Found::Nothing, |language| Found::Text(language.code())),
             Self::CreatedAt => Found::Integer(document.created_at_ms),
             Self::UpdatedAt => Found::Integer(document.updated_at_ms),
-            Self::Metadata(path) => path.find(&document.metadata).map_or(Found::Nothing, Found::Json),
+            Self::Metadata(path) => path.find(document.metadata).map_or(Found::Nothing, Found::Json),
         }
     }
 }
@@ -323,6 +368,7 @@ mod tests {
             indexed: true,
             created_at_ms: 1_000,
             updated_at_ms: 2_000,
+            expires_at_ms: None,
             sequence: Sequence(1),
         }
     }

@@ -32,6 +32,78 @@ pub enum FileEncoding {
 
 names!(FileEncoding { Identity = "identity", Gzip = "gzip", Zstd = "zstd" });
 
+/// What the cells of a column are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CellType {
+    /// Text.
+    String,
+    /// A whole number.
+    Int,
+    /// A number.
+    Float,
+    /// `true`, `false`, `1` or `0`.
+    Bool,
+    /// A date, or a time with its offset from UTC, which is stored as UTC. Both can be compared as text.
+    Date,
+}
+
+names!(CellType { String = "string", Int = "int", Float = "float", Bool = "bool", Date = "date" });
+
+/// The types of columns, by their names; the other columns are text.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ColumnTypes(pub Vec<(String, CellType)>);
+
+impl ColumnTypes {
+    /// All columns are text.
+    pub const NONE: Self = Self(Vec::new());
+
+    /// Reads `year:int,published:date`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let one = |part: &str| {
+            let (name, kind) = part.rsplit_once(':').unwrap_or((part, ""));
+            let known = || CellType::ALL.map(CellType::name).join(", ");
+            match CellType::parse(kind.trim()) {
+                Some(kind) if !name.trim().is_empty() => Ok((name.trim().to_owned(), kind)),
+                _ => Err(format!("must be columns with types ({}), such as year:int,published:date, got {part:?}", known())),
+            }
+        };
+        text.split(',').map(one).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl CellType {
+    /// The value of a cell, or what is wrong with it.
+    pub fn value(self, cell: String) -> Result<serde_json::Value, String> {
+        let text = cell.trim();
+        let read = match self {
+            Self::String => return Ok(cell.into()),
+            Self::Int => text.parse::<i64>().map(Into::into).map_err(|_| "an integer of 64 bits"),
+            Self::Float => match text.parse::<f64>() {
+                Ok(number) if number.is_finite() => Ok(number.into()),
+                _ => Err("a finite number"),
+            },
+            Self::Bool => match text.to_ascii_lowercase().as_str() {
+                "true" | "1" => Ok(true.into()),
+                "false" | "0" => Ok(false.into()),
+                _ => Err("true, false, 1 or 0"),
+            },
+            Self::Date => {
+                let form = "a date (2026-11-23), or a time with its offset (2026-11-23T09:30:00+01:00)";
+                date(text).map(Into::into).ok_or(form)
+            }
+        };
+        read.map_err(|must| format!("must be {must}, got {cell:?}"))
+    }
+}
+
+fn date(text: &str) -> Option<String> {
+    if text.len() == "2026-11-23".len() {
+        return text.parse::<jiff::civil::Date>().ok().map(|date| date.to_string());
+    }
+    text.parse::<jiff::Timestamp>().ok().map(|time| time.to_string())
+}
+
 /// A rejected document of a file, with its id if that is valid.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RefusedDocument {
@@ -43,4 +115,43 @@ pub struct RefusedDocument {
     pub pointer: String,
     /// The limit, what was expected and what was given.
     pub detail: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn types_of_columns_are_read() {
+        let types = ColumnTypes::parse("year:int, a:b:date").unwrap();
+        assert_eq!(types.0, [("year".to_owned(), CellType::Int), ("a:b".to_owned(), CellType::Date)]);
+        for wrong in ["", "year", "year:integer", ":int", "year:int,"] {
+            assert!(ColumnTypes::parse(wrong).unwrap_err().contains("string, int, float, bool, date"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn cells_become_values_of_their_type() {
+        for (kind, cell, expect) in [
+            (CellType::String, " 7 ", Some(json!(" 7 "))),
+            (CellType::Int, " -7", Some(json!(-7))),
+            (CellType::Int, "7.0", None),
+            (CellType::Int, "9223372036854775808", None),
+            (CellType::Float, "7", Some(json!(7.0))),
+            (CellType::Float, "1e400", None),
+            (CellType::Bool, "TRUE", Some(json!(true))),
+            (CellType::Bool, "0", Some(json!(false))),
+            (CellType::Bool, "yes", None),
+            (CellType::Date, "2026-11-23", Some(json!("2026-11-23"))),
+            (CellType::Date, "2026-02-30", None),
+            (CellType::Date, "23.11.2026", None),
+            (CellType::Date, "2026-11-23T00:30:00+01:00", Some(json!("2026-11-22T23:30:00Z"))),
+            (CellType::Date, "2026-11-23T00:30:00", None),
+        ] {
+            let got: Option<Value> = kind.value(cell.to_owned()).ok();
+            assert_eq!(got, expect, "{kind:?} {cell:?}");
+        }
+    }
 }

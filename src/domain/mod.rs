@@ -1,6 +1,7 @@
 //! Plain values that every layer shares. Nothing here knows HTTP, SQL or a model. A value that the API sends, or that is stored
 //! as JSON, defines its form here, once for all.
 
+pub mod boost;
 pub mod causes;
 pub mod classifier;
 pub mod classifier_settings;
@@ -10,6 +11,7 @@ pub mod document;
 pub mod embedding;
 pub mod evaluation;
 pub mod filter;
+pub mod histogram;
 pub mod ids;
 pub mod import_export;
 pub mod job;
@@ -17,10 +19,12 @@ pub mod key;
 pub mod language;
 pub mod limits;
 pub mod metadata;
+pub mod mining;
 pub mod model;
 pub(crate) mod names;
 pub mod passages;
 pub mod payer;
+mod persisted_filter;
 pub mod projection;
 pub mod relevance;
 pub mod request_key;
@@ -32,11 +36,12 @@ pub mod snapshot;
 pub mod terms;
 pub mod timestamps;
 
+pub use boost::{Boost, BoostBy, Decay, DecayOrigin, DecayShape};
 pub use causes::chain;
 pub use classifier::{
-    ApplyRequest, Classifier, ClassifierDefinition, ClassifierKind, ClassifierName, ClassifierState, DescribedLabel,
-    EvaluationSet, LabelExamples, LabeledDocuments, LabeledNeighborText, LabeledText, LanguageExamples, NewClassifier,
-    PredictItems, PredictOptions, Prediction, TrainingReport, labels_at,
+    ApplyRequest, Classifier, ClassifierDefinition, ClassifierKind, ClassifierName, ClassifierRecord, ClassifierState,
+    DescribedLabel, EvaluationSet, LabelExamples, LabeledDocuments, LabeledNeighborText, LabeledText, LanguageExamples,
+    NewClassifier, PredictItems, PredictOptions, Prediction, TrainingReport, labels_at,
 };
 pub use classifier_settings::{Activation, KnnSettings, MlpSettings, NeighborWeight};
 pub use code::{Blame, Code};
@@ -45,7 +50,8 @@ pub use collection::{
     NewSource,
 };
 pub use document::{
-    Document, DocumentPage, Metadata, NewDocument, Page, Passage, TITLE_CHARS_MAX, UpsertOutcome, UpsertStatus, Wait, check_title,
+    Document, DocumentHead, DocumentPage, Metadata, NewDocument, Page, Passage, TITLE_CHARS_MAX, UpsertOutcome, UpsertStatus,
+    Wait, check_title,
 };
 pub use embedding::Embedding;
 pub use evaluation::{
@@ -53,13 +59,15 @@ pub use evaluation::{
     MajorityLabel, TransferGap,
 };
 pub use filter::{Field, Filter, MetadataPath, Relation, Scalar, Test};
+pub use histogram::{FacetBucket, FacetStats, HistogramInterval, Measured, ValueSummary};
 pub use ids::{CollectionId, CollectionName, DocumentId, InvalidId, PassageId, Sequence};
-pub use import_export::{FileEncoding, FileFormat, RefusedDocument};
+pub use import_export::{CellType, ColumnTypes, FileEncoding, FileFormat, RefusedDocument};
 pub use job::{Job, JobDetails, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, JobUnit};
 pub use key::{Caller, Key, KeyId, NewKey, Scope};
 pub use language::{DetectedLanguage, Language, LanguageTagError};
 pub use limits::Limits;
 pub use metadata::MetadataObject;
+pub use mining::{DuplicateCluster, MinedSentence, ScoredPair};
 pub use model::{Device, Embedded, ModelInfo, PassageEmbedding};
 pub use passages::{MiningUnit, PassageBounds, PassageContext, PassageSpan, TokenSet};
 pub use payer::Payer;
@@ -67,9 +75,9 @@ pub use projection::{Projection, ProjectionCenter, ProjectionRequest, Projection
 pub use relevance::RelevanceWeights;
 pub use request_key::RequestKey;
 pub use search::{
-    DenseMethod, ExampleSet, Examples, FullSearch, Fusion, GroupKey, Grouping, Hit, HitParts, HitPassage, HitPlaces, ListPlace,
-    PassageMark, PreferredLanguage, QueryReading, SearchAnswer, SearchMode, SearchParameters, SearchRequest, SearchStatistics,
-    SearchTarget,
+    BoostedScore, DenseMethod, ExampleSet, Examples, FullSearch, Fusion, GroupKey, Grouping, Hit, HitParts, HitPassage,
+    HitPlaces, ListPlace, PassageMark, PreferredLanguage, QueryReading, SearchAnswer, SearchMode, SearchParameters,
+    SearchRequest, SearchStatistics, SearchTarget,
 };
 pub use selection::{
     DocumentOrder, DocumentPatch, Facet, FacetRequest, FacetValue, Facets, Precondition, ScrollPage, ScrollPosition,

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{DocumentId, Embedding, Facet, FacetRequest, Filter, Language, MetadataObject, MetadataPath};
+use super::{Boost, DocumentId, Embedding, Facet, FacetRequest, Filter, Language, MetadataObject, MetadataPath};
 
 /// What to search for.
 #[derive(Debug, Clone, PartialEq)]
@@ -65,7 +65,7 @@ impl FullSearch {
 
 impl Default for FullSearch {
     fn default() -> Self {
-        Self { candidates: 100 }
+        Self { candidates: 50 }
     }
 }
 
@@ -195,6 +195,10 @@ pub struct SearchRequest {
     /// Languages whose documents rank before others that are about as good, most preferred first; empty for none. Not with
     /// `balance_languages`.
     pub prefer_language: Vec<PreferredLanguage>,
+    /// What moves scores, at most `Boost::COUNT_MAX`.
+    pub boosts: Vec<Boost>,
+    /// How much hits should differ from each other, from 0 to 1; at 0 the score alone makes the order. Not with `balance_languages`.
+    pub diversity: f32,
     /// What hits include.
     pub parts: HitParts,
     /// Fields whose values to count among all documents that `languages` and `filter` leave.
@@ -219,6 +223,8 @@ impl SearchRequest {
             grouping: None,
             balance_languages: false,
             prefer_language: Vec::new(),
+            boosts: Vec::new(),
+            diversity: 0.0,
             parts: HitParts::default(),
             facets: Vec::new(),
         }
@@ -235,7 +241,7 @@ pub struct Hit {
     /// Higher is better. In mode `full`, the relevance between 0 and 1: how likely the passage answers, comparable across
     /// collections and languages. In mode `dense`, the similarity of query and best passage by the collection's metric (cosine:
     /// -1 to 1; l2: the negative distance), or their ratio margin if `margin` asks for it. In mode `lexical`, BM25. In mode
-    /// `hybrid`, the fused ranks. Scores of different modes cannot be compared.
+    /// `hybrid`, the fused ranks. Scores of different modes cannot be compared. `boosts` move it.
     pub score: f32,
     /// ISO 639-1 code of the document's language; omitted if none was recognized.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -295,8 +301,8 @@ pub struct PassageMark {
     pub end: usize,
 }
 
-/// The hit's place in each ranking that found it; with `balance_languages`, in the rankings of its language.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, ToSchema)]
+/// The hit's place in each ranking that found it; with `balance_languages`, in the rankings of its language. Also what moved it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, ToSchema)]
 #[schema(as = HitExplanation)]
 pub struct HitPlaces {
     /// Among the nearest embeddings; the score is that of the metric. Omitted if not found there.
@@ -317,6 +323,23 @@ pub struct HitPlaces {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub translated: Option<ListPlace>,
+    /// What `boosts` did; omitted without them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub boosted: Option<BoostedScore>,
+    /// With `diversity`, the cosine with the most similar hit before it; omitted for the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub similarity: Option<f32>,
+}
+
+/// How boosts moved a score.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct BoostedScore {
+    /// The score without them.
+    pub from: f32,
+    /// The factor of each, in the order of the request; 1 changes nothing.
+    pub factors: Vec<f64>,
 }
 
 /// A place in a ranking.

@@ -4,10 +4,13 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{Document, DocumentId, Field, Filter, Language, Metadata, Scalar, Sequence};
+use super::{
+    Document, DocumentId, FacetBucket, FacetStats, Field, Filter, HistogramInterval, Language, Metadata, MetadataPath, Scalar,
+    Sequence,
+};
 
 /// The order of a list of documents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DocumentOrder {
     /// The id, by code points.
     Id,
@@ -15,13 +18,16 @@ pub enum DocumentOrder {
     CreatedAt,
     /// When it was last stored; within the same millisecond, by id.
     UpdatedAt,
+    /// A value of the metadata: numbers, with false as 0 and true as 1, before texts by code points, with arrays and objects as their
+    /// JSON; equal ones by id. Documents without a value come last, whatever the direction.
+    Metadata(MetadataPath),
 }
 
 /// A place in an ordered list: after this document.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ScrollPosition {
-    /// Its time, if the list is ordered by one; otherwise zero.
-    pub at_ms: i64,
+    /// Its time or its value, as the list is ordered by; `None` where that is the id, and for a document without a value.
+    pub value: Option<Scalar>,
     /// Its id.
     pub id: DocumentId,
 }
@@ -50,13 +56,18 @@ pub struct ScrollPage {
     pub next: Option<ScrollPosition>,
 }
 
-/// A field whose values to count: `language` or a metadata value.
+/// A field whose values to count: `language` or a metadata value, or one of the document's times, which have no values but a range
+/// and a histogram.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FacetRequest {
     /// The field.
     pub field: Field,
-    /// Maximum values.
+    /// Maximum values; with zero none are counted.
     pub limit: usize,
+    /// Whether to add up its numbers and dates.
+    pub stats: bool,
+    /// The intervals in which to count documents.
+    pub histogram: Option<HistogramInterval>,
 }
 
 /// The counted values of one field.
@@ -65,10 +76,18 @@ pub struct Facet {
     /// The field.
     #[schema(value_type = String)]
     pub field: Field,
-    /// The most frequent values, most documents first.
+    /// The most frequent values, most documents first; none with `stats` or `histogram`, unless `limit` asks for them.
     pub values: Vec<FacetValue>,
     /// Matching documents without a value: without a recognized language, or without such metadata. Null counts as no value.
     pub missing: u64,
+    /// The range of its values; omitted unless `stats` asks for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub stats: Option<FacetStats>,
+    /// The intervals that have documents, in order; omitted unless `histogram` asks for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub histogram: Option<Vec<FacetBucket>>,
 }
 
 /// One value of a field.
@@ -150,6 +169,8 @@ pub struct DocumentPatch {
     pub metadata: Metadata,
     /// The new language; `None` keeps the current one.
     pub language: Option<Language>,
+    /// When it expires, `Some(None)` for never; `None` keeps what is.
+    pub expires_at_ms: Option<Option<i64>>,
     /// Maximum bytes of the resulting metadata, as JSON.
     pub metadata_bytes_max: usize,
     /// Maximum levels of the resulting metadata.

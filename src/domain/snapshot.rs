@@ -1,6 +1,6 @@
 //! Snapshots: copies of collections in one archive, and requests to restore them.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::ids::{deserialized_by_parse, is_uuid};
@@ -58,7 +58,7 @@ pub struct SnapshotCollection {
 }
 
 /// A classifier in a snapshot, with everything it has learned.
-#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = SnapshotClassifierInfo)]
 pub struct SnapshotClassifier {
     /// Its name in the snapshot.
@@ -96,13 +96,21 @@ pub struct Snapshot {
     pub archive_sha256: String,
 }
 
-/// A request to restore a snapshot.
-#[derive(Debug, Clone, PartialEq)]
+/// What to restore from a snapshot.
+#[derive(Debug, Clone, PartialEq, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = RestoreSnapshotRequest)]
 pub struct RestoreRequest {
-    /// One collection of the snapshot, without aliases and classifiers; `None` means everything.
+    /// The name of one collection of the snapshot. By default everything is restored, including aliases and classifiers.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, nullable = false)]
     pub collection: Option<CollectionName>,
-    /// A new name for that collection.
+    /// A new name for this collection. Only together with `collection`.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, nullable = false)]
     pub rename_to: Option<CollectionName>,
-    /// Whether to replace existing collections, aliases and classifiers.
+    /// Whether to replace existing collections, aliases and classifiers with these names, including all their data. Without
+    /// it they are an error. An alias never replaces a collection, nor a collection an alias.
+    #[serde(default)]
     pub replace: bool,
 }

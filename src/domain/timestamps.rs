@@ -2,10 +2,32 @@
 
 use serde::Serializer;
 
+/// Bytes of a date, such as 2026-01-31.
+const DATE_BYTES: usize = 10;
+
 /// Writes milliseconds since the Unix epoch as RFC 3339, in UTC with milliseconds.
 pub fn rfc3339(milliseconds: i64) -> String {
     let instant = jiff::Timestamp::from_millisecond(milliseconds).unwrap_or_default();
     format!("{instant:.3}")
+}
+
+/// Reads an RFC 3339 time, or a date, which stands for its beginning in UTC, as milliseconds since the Unix epoch.
+pub fn parse(text: &str) -> Option<i64> {
+    // Most texts are neither.
+    if text.len() < DATE_BYTES || !text.as_bytes().first().is_some_and(u8::is_ascii_digit) {
+        return None;
+    }
+    if text.len() > DATE_BYTES {
+        return text.parse().ok().map(jiff::Timestamp::as_millisecond);
+    }
+    let date: jiff::civil::Date = text.parse().ok()?;
+    Some(date.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_millisecond())
+}
+
+/// Parses an RFC 3339 time, as milliseconds since the Unix epoch.
+pub fn parse_rfc3339(text: &str) -> Result<i64, String> {
+    let time: Result<jiff::Timestamp, _> = text.parse();
+    Ok(time.map_err(|_| format!("must be an RFC 3339 time with its offset, got {text:?}"))?.as_millisecond())
 }
 
 /// Writes milliseconds since the Unix epoch as `rfc3339` does, for `serialize_with`.
@@ -15,11 +37,27 @@ pub(super) fn serialize<S: Serializer>(milliseconds: &i64, serializer: S) -> Res
 
 #[cfg(test)]
 mod tests {
-    use super::rfc3339;
+    use super::{parse, rfc3339};
 
     #[test]
     fn times_are_rfc_3339_with_milliseconds() {
         assert_eq!(rfc3339(0), "1970-01-01T00:00:00.000Z");
         assert_eq!(rfc3339(1_767_225_600_250), "2026-01-01T00:00:00.250Z");
+    }
+
+    #[test]
+    fn times_and_dates_are_read_and_nothing_else() {
+        for (text, expect) in [
+            ("2026-01-01T00:00:00.25Z", Some(1_767_225_600_250)),
+            ("2026-01-01T02:00:00+02:00", Some(1_767_225_600_000)),
+            ("2026-01-01", Some(1_767_225_600_000)),
+            ("2026-02-30", None),
+            ("2026-01-01T00:00:00", None),
+            ("1767225600", None),
+            ("January 2026", None),
+            ("", None),
+        ] {
+            assert_eq!(parse(text), expect, "{text:?}");
+        }
     }
 }

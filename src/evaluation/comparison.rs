@@ -88,13 +88,13 @@ impl<'a> Task<'a> {
         let mut languages = BTreeMap::new();
         for (language, test) in &self.tests {
             let expected = self.classes.numbers(language.name(), &labels_of(test))?;
-            let told = answers.get(language).map_or(&[][..], Vec::as_slice);
+            let predicted = answers.get(language).map_or(&[][..], Vec::as_slice);
             let number = |label: &Option<String>| {
                 let label = label.as_deref();
                 label.map(|label| self.classes.numbers("the answers", &[label]).map(|numbers| numbers[0])).transpose()
             };
-            let told: Vec<Option<u32>> = told.iter().map(number).collect::<Result<_, _>>()?;
-            let report = evaluate_classes(&expected, &told, self.classes.names.len())?;
+            let predicted: Vec<Option<u32>> = predicted.iter().map(number).collect::<Result<_, _>>()?;
+            let report = evaluate_classes(&expected, &predicted, self.classes.names.len())?;
             languages.insert(language.code().to_owned(), 100.0 * report.accuracy);
         }
         let own = languages.remove(self.from.code());
@@ -186,7 +186,7 @@ mod tests {
         [(language("en"), english), (language("de"), parts(german)), (language("fr"), parts(french))].into()
     }
 
-    fn told(answers: &[&str]) -> Vec<Option<String>> {
+    fn predicted(answers: &[&str]) -> Vec<Option<String>> {
         answers.iter().map(|answer| (!answer.is_empty()).then(|| (*answer).to_owned())).collect()
     }
 
@@ -195,10 +195,10 @@ mod tests {
         let set = set();
         let task = Task::new(&set, language("en")).unwrap();
         let answers = [
-            (language("en"), told(&["weather", "weather"])),
+            (language("en"), predicted(&["weather", "weather"])),
             // Three of four; the last abstains.
-            (language("de"), told(&["sports", "sports", "weather", ""])),
-            (language("fr"), told(&["sports"])),
+            (language("de"), predicted(&["sports", "sports", "weather", ""])),
+            (language("fr"), predicted(&["sports"])),
         ];
         let judged = task.judge(&answers.into()).unwrap();
         assert_eq!((judged.own, judged.languages["de"], judged.languages["fr"], judged.mean), (Some(50.0), 75.0, 0.0, 37.5));

@@ -19,7 +19,7 @@ use super::neighbors::both_ways;
 use super::retrieval::mean;
 pub use crate::mining::Candidate;
 use crate::mining::margin::NEIGHBORS;
-use crate::mining::{KnownPairs, Margin, MarginScores, Strategy, best_threshold, judge, propose};
+use crate::mining::{KnownPairs, Margin, MarginScores, PairQuality, Strategy, best_threshold, evaluate, propose};
 
 /// Parts to find a threshold on; the first one with a gold file is used.
 const TUNING: [&str; 2] = ["dev", "training"];
@@ -83,20 +83,9 @@ pub struct StrategyScore {
     /// Minimum score of proposed pairs.
     pub threshold: f64,
     /// On the part of the threshold.
-    pub tuning: Mined,
+    pub tuning: PairQuality,
     /// On the test part, when there is one.
-    pub test: Option<Mined>,
-}
-
-/// Precision and recall of the pairs, in percent.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Mined {
-    /// Of the proposed pairs, the share that is in the gold file.
-    pub precision: f64,
-    /// Of the gold file's pairs, the share that is proposed.
-    pub recall: f64,
-    /// Their harmonic mean.
-    pub f1: f64,
+    pub test: Option<PairQuality>,
 }
 
 /// Evaluates every language pair that has files in `folder`. Returns `None` if none has.
@@ -124,8 +113,8 @@ fn measure_pair(folder: &Path, pair: &str, part: &str, miner: &mut dyn Miner) ->
     };
     let score = |(name, proposed): (&String, &Vec<Candidate>)| {
         let threshold = threshold(proposed, &tuning.gold);
-        let test = test.as_ref().map(|test| mined(test.proposed.get(name).map_or(&[], Vec::as_slice), &test.gold, threshold));
-        (name.clone(), StrategyScore { threshold, tuning: mined(proposed, &tuning.gold, threshold), test })
+        let test = test.as_ref().map(|test| percent(test.proposed.get(name).map_or(&[], Vec::as_slice), &test.gold, threshold));
+        (name.clone(), StrategyScore { threshold, tuning: percent(proposed, &tuning.gold, threshold), test })
     };
     Ok(MiningScore {
         tuning_part: part.to_owned(),
@@ -192,9 +181,9 @@ fn threshold(pairs: &[Candidate], gold: &HashSet<(u32, u32)>) -> f64 {
     best_threshold(pairs, KnownPairs::All(gold)).map_or(first, |fit| fit.threshold)
 }
 
-fn mined(pairs: &[Candidate], gold: &HashSet<(u32, u32)>, threshold: f64) -> Mined {
-    let judgment = judge(pairs, KnownPairs::All(gold), threshold);
-    Mined { precision: 100.0 * judgment.precision, recall: 100.0 * judgment.recall, f1: 100.0 * judgment.f1 }
+fn percent(pairs: &[Candidate], gold: &HashSet<(u32, u32)>, threshold: f64) -> PairQuality {
+    let PairQuality { precision, recall, f1 } = evaluate(pairs, KnownPairs::All(gold), threshold);
+    PairQuality { precision: 100.0 * precision, recall: 100.0 * recall, f1: 100.0 * f1 }
 }
 
 impl fmt::Display for MiningReport {

@@ -21,7 +21,7 @@ fn the_threshold_is_where_f1_is_highest() {
     let threshold = threshold(&pairs, &gold);
     near(threshold, 1.05);
     // Two of three proposed are right, two of three right ones are proposed.
-    let mined = mined(&pairs, &gold, threshold);
+    let mined = percent(&pairs, &gold, threshold);
     let two_thirds = 200.0 / 3.0;
     assert!([mined.precision, mined.recall, mined.f1].iter().all(|got| (got - two_thirds).abs() < 1e-9), "{mined:?}");
 }
@@ -33,7 +33,7 @@ fn pairs_of_equal_score_stand_or_fall_together() {
     let gold = HashSet::from([(0, 0)]);
     let threshold = threshold(&pairs, &gold);
     near(threshold, 1.1);
-    let mined = mined(&pairs, &gold, threshold);
+    let mined = percent(&pairs, &gold, threshold);
     assert_eq!((mined.precision, mined.recall), (50.0, 100.0));
     near(mined.f1, 200.0 / 3.0);
 }
@@ -44,7 +44,7 @@ fn when_all_are_right_the_threshold_lets_all_through() {
     let gold = HashSet::from([(0, 0), (1, 1)]);
     let threshold = threshold(&pairs, &gold);
     near(threshold, 1.1);
-    assert_eq!(mined(&pairs, &gold, threshold), Mined { precision: 100.0, recall: 100.0, f1: 100.0 });
+    assert_eq!(percent(&pairs, &gold, threshold), PairQuality { precision: 100.0, recall: 100.0, f1: 100.0 });
 }
 
 #[test]
@@ -52,8 +52,8 @@ fn when_none_is_right_nothing_is_found() {
     let gold = HashSet::from([(7, 7)]);
     let pairs = [pair(0, 0, 1.2), pair(1, 1, 1.1)];
     near(threshold(&pairs, &gold), 1.2);
-    assert_eq!(mined(&pairs, &gold, 1.2), Mined { precision: 0.0, recall: 0.0, f1: 0.0 });
-    assert_eq!(mined(&[], &gold, 1.2), Mined { precision: 0.0, recall: 0.0, f1: 0.0 });
+    assert_eq!(percent(&pairs, &gold, 1.2), PairQuality { precision: 0.0, recall: 0.0, f1: 0.0 });
+    assert_eq!(percent(&[], &gold, 1.2), PairQuality { precision: 0.0, recall: 0.0, f1: 0.0 });
 }
 
 fn measure_files(files: &[(&str, &str)]) -> Result<Option<MiningReport>, EvaluationError> {
@@ -81,7 +81,7 @@ fn a_threshold_of_one_part_is_applied_to_another() {
     let score = &report.pairs["de-en"];
     assert_eq!((score.tuning_part.as_str(), score.tuning_gold, score.test_gold), ("training", 2, Some(2)));
     for (strategy, by) in &score.strategies {
-        let all_right = Mined { precision: 100.0, recall: 100.0, f1: 100.0 };
+        let all_right = PairQuality { precision: 100.0, recall: 100.0, f1: 100.0 };
         assert_eq!((by.tuning, by.test), (all_right, Some(all_right)), "{strategy}");
     }
     assert_eq!(report.mean_f1, 100.0);

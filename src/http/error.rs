@@ -1,7 +1,7 @@
 //! Every way in which a request fails, and the only place that writes an error status.
 //!
 //! An `ApiError` travels to the outermost middleware in the extensions of an empty response. There it meets the request id and
-//! becomes a body: RFC 9457 problem+json, or OpenAI's shape on `/v1/embeddings`. Extractors, handlers, the fallback, caught
+//! becomes a body: RFC 9457 problem+json, or OpenAI's shape where its clients call. Extractors, handlers, the fallback, caught
 //! panics and refusals of the framework all take this path.
 
 use std::any::Any;
@@ -25,6 +25,9 @@ pub const PROBLEM_JSON: &str = "application/problem+json";
 
 /// What a client is told if the server is to blame.
 const FAILED: &str = "the server failed; its log has the cause under this request id";
+
+/// The routes whose errors are in OpenAI's shape.
+const OPEN_AI_ROUTES: [&str; 2] = ["/v1/embeddings", "/v1/models/{model}"];
 
 /// Places that several checks name together, about.
 const PLACES_MAX: usize = 100;
@@ -89,7 +92,7 @@ pub struct Violation {
     pub detail: String,
 }
 
-/// An error response of `/v1/embeddings`, in OpenAI's shape.
+/// An error response in OpenAI's shape.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct OpenAiProblem {
     /// What is wrong.
@@ -112,6 +115,10 @@ pub struct OpenAiProblemDetail {
     #[schema(value_type = Code)]
     pub code: String,
 }
+
+/// Marks a refusal whose body says why in the form of another protocol, so that it stays as it is.
+#[derive(Debug, Clone)]
+pub struct Explained;
 
 /// The shape of an error's body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,6 +165,11 @@ impl Checks {
         let values = checked.into_iter().filter_map(|one| checks.add(one)).collect();
         checks.end().map(|()| values)
     }
+}
+
+/// Refuses the value at `pointer` of a request.
+pub fn invalid<T>(pointer: &str, detail: String) -> Result<T, ApiError> {
+    Err(ApiError::at(Code::InvalidRequest, pointer, detail))
 }
 
 impl PartialSchema for Code {
@@ -214,7 +226,7 @@ impl ApiError {
         Self { cause: Some(cause.into()), ..Self::new(Code::Internal, FAILED) }
     }
 
-    /// The status of the answer.
+    /// The status of the answer, as a problem.
     pub fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
@@ -225,7 +237,8 @@ impl ApiError {
             Shape::Problem => (Json(self.problem(request_id, instance)).into_response(), PROBLEM_JSON),
             Shape::OpenAi => (Json(self.open_ai()).into_response(), "application/json"),
         };
-        let mut response = (self.status(), body).into_response();
+        let status = StatusCode::from_u16(shape.status(self.code)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = (status, body).into_response();
         response.headers_mut().extend(headers);
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
         if let Some(seconds) = self.retry_after_s.or(retry_after_s(self.code)) {
@@ -270,6 +283,22 @@ impl ApiError {
                 param: field.map(str::to_owned),
                 code: self.code.name().to_owned(),
             },
+        }
+    }
+}
+
+impl Shape {
+    /// The shape of the errors of a route.
+    pub fn of_route(route: &str) -> Self {
+        if OPEN_AI_ROUTES.contains(&route) { Self::OpenAi } else { Self::Problem }
+    }
+
+    /// The HTTP status of a code: OpenAI answers 400 to what is not valid, and 404 to a model that it does not have.
+    pub fn status(self, code: Code) -> u16 {
+        match (self, code.status()) {
+            (Self::OpenAi, _) if code == Code::UnknownModel => 404,
+            (Self::OpenAi, 422) => 400,
+            (_, status) => status,
         }
     }
 }
@@ -346,6 +375,9 @@ fn shown(error: &service::Error, code: Code) -> String {
 pub fn take(response: &mut Response) -> Option<ApiError> {
     if let Some(error) = response.extensions_mut().remove::<ApiError>() {
         return Some(error);
+    }
+    if response.extensions().get::<Explained>().is_some() {
+        return None;
     }
     match response.status() {
         StatusCode::METHOD_NOT_ALLOWED => Some(ApiError::new(

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use super::api::Api;
 use super::error::{ApiError, Checks};
-use crate::domain::timestamps::rfc3339;
+use crate::domain::timestamps::{parse_rfc3339, rfc3339};
 use crate::domain::{Code, CollectionName, Key, KeyId, NewKey, Scope};
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
@@ -129,10 +129,7 @@ pub async fn create_key(
     get, path = "/v1/keys", tag = "keys", params(PageParameters),
     responses((status = 200, description = "One page of keys.", body = KeyList)),
 )]
-pub async fn list_keys(
-    State(api): State<Api>,
-    Parameters(parameters): Parameters<PageParameters>,
-) -> Result<Json<KeyList>, ApiError> {
+pub async fn list_keys(State(api): State<Api>, parameters: Parameters<PageParameters>) -> Result<Json<KeyList>, ApiError> {
     let page = parameters.page(&api, &List::Keys, KeyId::parse)?;
     let (keys, next) = api.service.list_keys(page);
     Ok(Json(KeyList {
@@ -185,11 +182,11 @@ fn check(body: CreateKeyRequest) -> Result<NewKey, ApiError> {
 
 /// Parses an RFC 3339 time in the future, as milliseconds since the Unix epoch.
 fn future_time(text: &str) -> Result<i64, String> {
-    let time: jiff::Timestamp = text.parse().map_err(|_| format!("must be an RFC 3339 time with its offset, got {text:?}"))?;
-    if time <= jiff::Timestamp::now() {
+    let time_ms = parse_rfc3339(text)?;
+    if time_ms <= jiff::Timestamp::now().as_millisecond() {
         return Err(format!("must be in the future, got {text:?}"));
     }
-    Ok(time.as_millisecond())
+    Ok(time_ms)
 }
 
 impl From<Key> for KeyInfo {

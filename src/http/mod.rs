@@ -14,6 +14,7 @@ pub mod error;
 pub mod health;
 pub mod jobs;
 pub mod keys;
+mod mcp;
 pub mod metrics;
 pub mod middleware;
 pub mod mining;
@@ -28,15 +29,17 @@ pub mod snapshots;
 use std::sync::LazyLock;
 
 use axum::Router;
-use axum::routing::get;
+use axum::extract::Request;
+use axum::routing::{get, post};
 use jiff::Timestamp;
+use tower::ServiceExt;
 use utoipa_axum::routes;
 
 use crate::domain::Scope;
 use crate::service::Service;
 use api::Api;
 use classifiers::{applications, definitions, evaluations, predictions};
-use collections::{aliases, projections, reembedding};
+use collections::{aliases, projections, put, reembedding};
 use documents::{by_filter, import_export, put_patch};
 use jobs::streams;
 use metrics::{Bounds, Metrics, RequestMeter};
@@ -56,7 +59,7 @@ pub fn router(service: Service) -> Router {
 /// The routes over `service`, with request ids, keys, limits, caught panics and every error in the same form.
 pub fn router_with(service: Service, settings: Settings) -> Router {
     let (mut routes, _) = operations().router.split_for_parts();
-    for word in ["scroll", "count", "delete"] {
+    for word in ["scroll", "count", "delete", "update"] {
         // A document may have such a word as its id.
         let path = format!("/v1/collections/{{collection}}/documents/{word}");
         let one = get(documents::get_document).put(put_patch::put_document).patch(put_patch::patch_document);
@@ -65,6 +68,15 @@ pub fn router_with(service: Service, settings: Settings) -> Router {
     let description = description();
     let auth = AuthMiddleware::new(service.clone(), settings.clone(), &description.operations);
     let bounds = Bounds { shared: auth.bounds(), connections: settings.connections.clone() };
+    let (started_at, requests) = (Timestamp::now(), RequestMeter::default());
+    let metrics = Metrics::new(&service, &requests, bounds, started_at);
+    let api = Api { service, started_at, metrics, description };
+    if settings.mcp {
+        let inner = routes.clone().layer(axum::middleware::from_fn_with_state(auth.clone(), middleware::auth::authorize_inner));
+        let inner = middleware::request::wrap(inner, requests.clone(), &description.operations).with_state(api.clone());
+        let mcp = mcp::Mcp::new(&api.service, description, inner);
+        routes = routes.route(openapi::operations::MCP_PATH, post(move |request| mcp.answer(request)));
+    }
     let routes = routes
         .route("/openapi.json", get(openapi::serve_document))
         .route(openapi::operations::METRICS_PATH, get(metrics::serve_metrics))
@@ -78,10 +90,10 @@ pub fn router_with(service: Service, settings: Settings) -> Router {
         Some(cors) => routes.layer(cors),
         None => routes,
     };
-    let (started_at, requests) = (Timestamp::now(), RequestMeter::default());
-    let metrics = Metrics::new(&service, &requests, bounds, started_at);
     let routes = middleware::request::wrap(routes, requests, &description.operations).layer(middleware::compression::layer());
-    routes.with_state(Api { service, started_at, metrics, description })
+    let routes: Router = routes.with_state(api);
+    // The path decides on the route, so it is trimmed before there is one.
+    Router::new().fallback_service(ServiceExt::<Request>::map_request(routes, middleware::trailing_slash::trim))
 }
 
 /// The OpenAPI document of `router`, as `/openapi.json` serves it and `openapi/openapi.json` keeps it.
@@ -124,6 +136,9 @@ operations! {
         change_collection: Admin, Path;
         delete_collection: Admin, Path;
     }
+    put {
+        put_collection: Admin, Path;
+    }
     reembedding {
         reembed_collection: Admin, Path;
     }
@@ -146,6 +161,7 @@ operations! {
         scroll_documents: Read, Path;
         count_documents: Read, Path;
         delete_documents: Write, Path;
+        update_documents: Write, Path;
         count_facets: Read, Path;
     }
     projections {
@@ -220,6 +236,7 @@ operations! {
     }
     models {
         list_models: Read, Server;
+        get_model: Read, Server;
     }
     keys {
         create_key: Admin, Everything;

@@ -15,7 +15,7 @@ use crate::http::middleware::request_id::REQUEST_ID;
 /// How long a browser may cache what is allowed.
 const PREFLIGHT_MAX_AGE: Duration = Duration::from_secs(3_600);
 /// Headers that a page may send.
-const READ_HEADERS: [HeaderName; 7] = [
+const READ_HEADERS: [HeaderName; 10] = [
     AUTHORIZATION,
     CONTENT_TYPE,
     CONTENT_ENCODING,
@@ -23,6 +23,9 @@ const READ_HEADERS: [HeaderName; 7] = [
     IF_NONE_MATCH,
     REQUEST_ID,
     HeaderName::from_static("idempotency-key"),
+    HeaderName::from_static("mcp-protocol-version"),
+    HeaderName::from_static("mcp-method"),
+    HeaderName::from_static("mcp-name"),
 ];
 /// Response headers that a page may read.
 const SHOWN_HEADERS: [HeaderName; 4] = [ETAG, LOCATION, RETRY_AFTER, REQUEST_ID];
@@ -46,6 +49,8 @@ pub struct Settings {
     pub hosts: Hosts,
     /// Whether `/metrics` needs no key.
     pub metrics_open: bool,
+    /// Whether `/mcp` is served.
+    pub mcp: bool,
     /// Triggered when the server stops.
     pub drain: Drain,
     /// What the listener counts.
@@ -99,6 +104,7 @@ impl Default for Settings {
             cors_origins: Vec::new(),
             hosts: Hosts::default(),
             metrics_open: false,
+            mcp: true,
             drain: Drain::default(),
             connections: ConnectionMeter::default(),
         }

@@ -16,12 +16,12 @@ use utoipa::ToSchema;
 
 use super::api::Api;
 use super::error::ApiError;
-use super::jobs::{Accepted, JobInfo, NoParameters, accepted};
+use super::jobs::{Accepted, JobInfo, accepted};
 use crate::domain::{Code, CollectionName, RestoreRequest, Snapshot, SnapshotId};
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::cursor::{self, List};
-use crate::http::request::extract::{JsonBody, PageParameters, Parameters, path_param, path_params};
+use crate::http::request::extract::{JsonBody, NoParameters, PageParameters, Parameters, path_param, path_params};
 
 /// The media type of an archive.
 const ZSTD: &str = "application/zstd";
@@ -75,24 +75,6 @@ pub struct CreateSnapshotRequest {
     pub collections: Vec<String>,
 }
 
-/// What to restore from a snapshot.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RestoreSnapshotRequest {
-    /// The name of one collection of the snapshot. By default everything is restored, including aliases and classifiers.
-    #[serde(default)]
-    #[schema(nullable = false)]
-    pub collection: Option<String>,
-    /// A new name for this collection. Only together with `collection`.
-    #[serde(default)]
-    #[schema(nullable = false)]
-    pub rename_to: Option<String>,
-    /// Whether to replace existing collections, aliases and classifiers with these names, including all their data. Without
-    /// it they are an error. An alias never replaces a collection, nor a collection an alias.
-    #[serde(default)]
-    pub replace: bool,
-}
-
 /// One page of snapshots.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SnapshotList {
@@ -127,7 +109,7 @@ pub struct SnapshotPath(pub SnapshotId);
 )]
 pub async fn create_snapshot(
     State(api): State<Api>,
-    _: Parameters<NoParameters>,
+    _: NoParameters,
     JsonBody(body): JsonBody<CreateSnapshotRequest>,
 ) -> Result<Accepted, ApiError> {
     let mut collections = Vec::with_capacity(body.collections.len());
@@ -151,7 +133,7 @@ pub async fn create_snapshot(
 )]
 pub async fn list_snapshots(
     State(api): State<Api>,
-    Parameters(parameters): Parameters<PageParameters>,
+    parameters: Parameters<PageParameters>,
 ) -> Result<Json<SnapshotList>, ApiError> {
     let page = parameters.page(&api, &List::Snapshots, SnapshotId::parse)?;
     let (snapshots, next) = api.service.list_snapshots(page).await?;
@@ -169,7 +151,7 @@ pub async fn list_snapshots(
 pub async fn get_snapshot(
     State(api): State<Api>,
     SnapshotPath(id): SnapshotPath,
-    _: Parameters<NoParameters>,
+    _: NoParameters,
 ) -> Result<Json<Snapshot>, ApiError> {
     Ok(Json(api.service.get_snapshot(&id).await?))
 }
@@ -185,7 +167,7 @@ pub async fn get_snapshot(
 pub async fn delete_snapshot(
     State(api): State<Api>,
     SnapshotPath(id): SnapshotPath,
-    _: Parameters<NoParameters>,
+    _: NoParameters,
 ) -> Result<StatusCode, ApiError> {
     api.service.delete_snapshot(&id).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -198,7 +180,7 @@ pub async fn delete_snapshot(
 #[utoipa::path(
     post, path = "/v1/snapshots/{snapshot}/restore", tag = "snapshots",
     params(("snapshot" = String, Path, description = "Id of the snapshot.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
-    request_body(content = RestoreSnapshotRequest, description = "What to restore, and under which name."),
+    request_body(content = RestoreRequest, description = "What to restore, and under which name."),
     responses((
         status = 202, description = "The job that restores.", body = JobInfo,
         headers(("location" = String, description = "Path of the job.")),
@@ -207,20 +189,17 @@ pub async fn delete_snapshot(
 pub async fn restore_snapshot(
     State(api): State<Api>,
     SnapshotPath(id): SnapshotPath,
-    _: Parameters<NoParameters>,
-    JsonBody(body): JsonBody<RestoreSnapshotRequest>,
+    _: NoParameters,
+    JsonBody(request): JsonBody<RestoreRequest>,
 ) -> Result<Accepted, ApiError> {
-    let RestoreSnapshotRequest { collection, rename_to, replace } = body;
-    let collection = collection.map(|name| collection_name("/collection", &name)).transpose()?;
-    let rename_to = rename_to.map(|name| collection_name("/rename_to", &name)).transpose()?;
-    if rename_to.is_some() && collection.is_none() {
+    if request.rename_to.is_some() && request.collection.is_none() {
         return Err(ApiError::at(
             Code::InvalidRequest,
             "/rename_to",
             "works with collection only, because one name fits one collection",
         ));
     }
-    Ok(accepted(api.service.restore_snapshot(&id, RestoreRequest { collection, rename_to, replace }).await?))
+    Ok(accepted(api.service.restore_snapshot(&id, request).await?))
 }
 
 /// Download a snapshot
@@ -238,7 +217,7 @@ pub async fn restore_snapshot(
 pub async fn download_snapshot(
     State(api): State<Api>,
     SnapshotPath(id): SnapshotPath,
-    _: Parameters<NoParameters>,
+    _: NoParameters,
 ) -> Result<Response, ApiError> {
     let (file, bytes) = api.service.open_snapshot(&id).await?;
     let answer = Response::builder()
@@ -266,7 +245,7 @@ pub async fn download_snapshot(
 pub async fn upload_snapshot(
     State(api): State<Api>,
     SnapshotPath(id): SnapshotPath,
-    _: Parameters<NoParameters>,
+    _: NoParameters,
     request: Request,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Snapshot>), ApiError> {
     let announced = archive_bytes(request.headers())?;

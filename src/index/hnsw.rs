@@ -26,7 +26,7 @@ use super::permits::Permits;
 use super::scan::{Among, Scan};
 use super::{IndexError, IndexParameters, Neighbor};
 use crate::domain::{Embedding, Metric, PassageId};
-use crate::index::near_duplicates::{Copies, GAP, Removal};
+use crate::index::near_duplicates::{GAP, NearDuplicates, Removal};
 
 /// An index with at most this many nodes is searched by comparing with all of them, which is as fast as searching the graph and
 /// misses nothing.
@@ -85,7 +85,7 @@ struct Graph {
     /// Nodes that an earlier version of the program removed: usearch gives their slots to the next added nodes. Changes only
     /// under the exclusive lock; `compact` ends it.
     free: usize,
-    copies: RwLock<Copies>,
+    near_duplicates: RwLock<NearDuplicates>,
     /// Keys whose nodes changed while `compact` rebuilds the graph.
     moved: Mutex<Option<HashSet<u64>>>,
 }
@@ -98,7 +98,7 @@ impl Index {
             viewed: None,
             nodes: AtomicUsize::new(0),
             free: 0,
-            copies: RwLock::new(Copies::new(parameters.dimension)),
+            near_duplicates: RwLock::new(NearDuplicates::new(parameters.dimension)),
             moved: Mutex::new(None),
         };
         let permits = Permits::new(contexts());
@@ -175,7 +175,7 @@ impl Index {
 
     /// Writes the graph to one path and the near-duplicates to another; returns the number of passages in them. Changes wait
     /// meanwhile, searches do not.
-    pub(super) fn write_to(&self, path: &Path, copies_path: &Path) -> Result<usize, IndexError> {
+    pub(super) fn write_to(&self, path: &Path, near_duplicates_path: &Path) -> Result<usize, IndexError> {
         let _no_changes = self.changes.write();
         let graph = self.graph.read();
         graph.engine.save(path)?;
@@ -185,12 +185,12 @@ impl Index {
         if got != expected {
             return Err(IndexError::Torn { path: path.to_owned(), expected, got });
         }
-        let write_copies = || {
-            let mut file = std::io::BufWriter::new(std::fs::File::create(copies_path)?);
-            graph.copies.read().write_to(&mut file)?;
+        let write_near_duplicates = || {
+            let mut file = std::io::BufWriter::new(std::fs::File::create(near_duplicates_path)?);
+            graph.near_duplicates.read().write_to(&mut file)?;
             std::io::Write::flush(&mut file)
         };
-        write_copies().map_err(|source| IndexError::File { path: copies_path.to_owned(), source })?;
+        write_near_duplicates().map_err(|source| IndexError::File { path: near_duplicates_path.to_owned(), source })?;
         Ok(graph.len())
     }
 
@@ -198,23 +198,24 @@ impl Index {
     /// verified before: usearch trusts them.
     pub(super) fn read_from(
         path: &Path,
-        copies_path: &Path,
+        near_duplicates_path: &Path,
         parameters: &IndexParameters,
         view: bool,
     ) -> Result<Self, IndexError> {
         let head = check_head(path, parameters)?;
         let (present, free) = (head.count_present as usize, head.count_deleted as usize);
-        let read_copies = || {
-            let mut file = std::io::BufReader::new(std::fs::File::open(copies_path)?);
-            Copies::read_from(&mut file, parameters.dimension)
+        let read_near_duplicates = || {
+            let mut file = std::io::BufReader::new(std::fs::File::open(near_duplicates_path)?);
+            NearDuplicates::read_from(&mut file, parameters.dimension)
         };
-        let copies = read_copies().map_err(|source| IndexError::File { path: copies_path.to_owned(), source })?;
+        let near_duplicates =
+            read_near_duplicates().map_err(|source| IndexError::File { path: near_duplicates_path.to_owned(), source })?;
         let graph = Graph {
             engine: Engine::create(parameters)?,
             viewed: view.then(|| path.to_owned()),
             nodes: AtomicUsize::new(present + free),
             free,
-            copies: RwLock::new(copies),
+            near_duplicates: RwLock::new(near_duplicates),
             moved: Mutex::new(None),
         };
         let permits = Permits::new(contexts());
@@ -272,23 +273,23 @@ impl Index {
 
 impl Graph {
     fn len(&self) -> usize {
-        self.engine.size() + self.copies.read().beyond_nodes()
+        self.engine.size() + self.near_duplicates.read().beyond_nodes()
     }
 
     fn contains(&self, passage: PassageId) -> bool {
-        self.engine.contains(passage.0) || self.copies.read().contains(passage.0)
+        self.engine.contains(passage.0) || self.near_duplicates.read().contains(passage.0)
     }
 
     fn remove(&mut self, passage: PassageId) -> Result<bool, IndexError> {
-        match self.copies_mut().take_out(passage.0) {
+        match self.near_duplicates_mut().take_out(passage.0) {
             Removal::Done => Ok(true),
             Removal::Rename { from, to } => {
-                self.note_moved(from);
-                self.note_moved(to);
+                self.record_moved(from);
+                self.record_moved(to);
                 self.engine.rename(from, to).map(|()| true)
             }
             Removal::Node => {
-                self.note_moved(passage.0);
+                self.record_moved(passage.0);
                 self.engine.bury(passage.0)
             }
         }
@@ -300,7 +301,7 @@ impl Graph {
         if !reuse && *self.nodes.get_mut() >= self.engine.capacity() {
             self.engine.reserve(self.engine.capacity() * 2, threads)?;
         }
-        self.note_moved(passage.0);
+        self.record_moved(passage.0);
         self.engine.add(passage.0, embedding)?;
         if reuse {
             self.free -= 1;
@@ -310,12 +311,12 @@ impl Graph {
         Ok(())
     }
 
-    fn copies_mut(&mut self) -> &mut Copies {
-        self.copies.get_mut()
+    fn near_duplicates_mut(&mut self) -> &mut NearDuplicates {
+        self.near_duplicates.get_mut()
     }
 
     /// Tells a running compaction to revisit a node.
-    fn note_moved(&self, key: u64) {
+    fn record_moved(&self, key: u64) {
         if let Some(moved) = self.moved.lock().as_mut() {
             moved.insert(key);
         }
@@ -340,7 +341,7 @@ impl Graph {
     fn search_all(&self, query: (Metric, &Embedding), limit: usize) -> Result<Vec<Neighbor>, IndexError> {
         // A near-duplicate may be among the nearest though its node is not.
         let size = self.engine.size();
-        let count = if self.copies.read().is_empty() { limit.min(size) } else { size };
+        let count = if self.near_duplicates.read().is_empty() { limit.min(size) } else { size };
         let nodes = self.engine.search_exact(query.1, count)?;
         Ok(self.passages(nodes, query, limit, |_| true))
     }
@@ -354,10 +355,10 @@ impl Graph {
         accept: impl Fn(u64) -> bool + Copy,
     ) -> Vec<Neighbor> {
         let mut nearest = Nearest::new(limit);
-        let copies = self.copies.read();
+        let near_duplicates = self.near_duplicates.read();
         let slack = if self.engine.is_coarse() { f32::INFINITY } else { SLACK };
         for node in nodes {
-            copies.offer(node, query, slack, accept, &mut nearest);
+            near_duplicates.offer(node, query, slack, accept, &mut nearest);
         }
         nearest.into_sorted()
     }

@@ -25,7 +25,7 @@ const MEMBERS_MAX: usize = 4_096;
 
 /// All near-duplicates of an index.
 #[derive(Debug)]
-pub(super) struct Copies {
+pub(super) struct NearDuplicates {
     dimension: usize,
     groups: HashMap<u32, Group>,
     /// The group of a node, if it has one.
@@ -34,7 +34,7 @@ pub(super) struct Copies {
     homes: HashMap<u64, u32>,
     next_group: u32,
     /// Groups whose node no longer stands for a passage of its own.
-    hollow: usize,
+    orphaned: usize,
 }
 
 /// A node's near-duplicates.
@@ -43,7 +43,7 @@ struct Group {
     /// The node's key, which always belongs to an existing passage.
     node: u64,
     /// Whether the passage that the node was created for is gone. Then the node has the key of one of the members.
-    hollow: bool,
+    orphaned: bool,
     /// No member is farther from the node.
     radius: f32,
     /// `dimension` values for each member.
@@ -56,7 +56,7 @@ struct Group {
 #[derive(Debug)]
 pub(super) struct Dissolved {
     /// Whether the passage that the node was created for was gone.
-    pub(super) hollow: bool,
+    pub(super) orphaned: bool,
     /// Its near-duplicates, with their values.
     pub(super) members: Vec<(Embedding, Vec<u64>)>,
 }
@@ -77,15 +77,15 @@ pub(super) enum Removal {
     Node,
 }
 
-impl Copies {
+impl NearDuplicates {
     pub(super) fn new(dimension: usize) -> Self {
         let (groups, nodes, homes) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Self { dimension, groups, nodes, homes, next_group: 0, hollow: 0 }
+        Self { dimension, groups, nodes, homes, next_group: 0, orphaned: 0 }
     }
 
     /// The number of passages here that the graph's nodes do not count.
     pub(super) fn beyond_nodes(&self) -> usize {
-        self.homes.len() - self.hollow
+        self.homes.len() - self.orphaned
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -103,7 +103,7 @@ impl Copies {
         if id == self.next_group {
             self.next_group += 1;
         }
-        let new = || Group { node, hollow: false, radius: 0.0, values: Vec::new(), passages: Vec::new() };
+        let new = || Group { node, orphaned: false, radius: 0.0, values: Vec::new(), passages: Vec::new() };
         let group = self.groups.entry(id).or_insert_with(new);
         let values = embedding.as_slice();
         match group.values.chunks_exact(self.dimension).position(|member| member == values) {
@@ -132,21 +132,21 @@ impl Copies {
         }
         let Some(id) = self.nodes.get(&passage).copied() else { return Removal::Node };
         let Some(group) = self.groups.get_mut(&id) else { return Removal::Node };
-        group.hollow = true;
-        self.hollow += 1;
+        group.orphaned = true;
+        self.orphaned += 1;
         self.rename(id)
     }
 
     /// Removes and returns a node's near-duplicates.
     pub(super) fn dissolve(&mut self, node: u64) -> Dissolved {
         let group = self.nodes.remove(&node).and_then(|id| self.groups.remove(&id));
-        let Some(group) = group else { return Dissolved { hollow: false, members: Vec::new() } };
-        self.hollow -= usize::from(group.hollow);
+        let Some(group) = group else { return Dissolved { orphaned: false, members: Vec::new() } };
+        self.orphaned -= usize::from(group.orphaned);
         let members = group.members(self.dimension).map(|(values, passages)| (values, passages.to_vec())).collect::<Vec<_>>();
         for passage in members.iter().flat_map(|(_, passages)| passages) {
             self.homes.remove(passage);
         }
-        Dissolved { hollow: group.hollow, members }
+        Dissolved { orphaned: group.orphaned, members }
     }
 
     /// The node of a near-duplicate.
@@ -176,9 +176,9 @@ impl Copies {
     fn take_out_member(&mut self, passage: u64, id: u32) -> Removal {
         let Some(group) = self.groups.get_mut(&id) else { return Removal::Node };
         group.forget(passage, self.dimension);
-        let bears_its_key = group.hollow && group.node == passage;
+        let bears_its_key = group.orphaned && group.node == passage;
         if group.passages.is_empty() {
-            self.hollow -= usize::from(group.hollow);
+            self.orphaned -= usize::from(group.orphaned);
             self.nodes.remove(&group.node);
             self.groups.remove(&id);
             return if bears_its_key { Removal::Node } else { Removal::Done };
@@ -200,7 +200,7 @@ impl Copies {
     pub(super) fn any(&self, node: u64, accept: impl Fn(u64) -> bool) -> bool {
         match self.nodes.get(&node).and_then(|id| self.groups.get(id)) {
             None => accept(node),
-            Some(group) => (!group.hollow && accept(node)) || group.passages.iter().flatten().any(|passage| accept(*passage)),
+            Some(group) => (!group.orphaned && accept(node)) || group.passages.iter().flatten().any(|passage| accept(*passage)),
         }
     }
 
@@ -220,7 +220,7 @@ impl Copies {
             }
             return;
         };
-        if !group.hollow && accept(node) {
+        if !group.orphaned && accept(node) {
             nearest.offer(node, score);
         }
         // By the triangle inequality for distances, by Cauchy and Schwarz for products.
@@ -284,7 +284,7 @@ impl Copies {
         write_number(file, self.groups.len())?;
         for group in self.groups.values() {
             file.write_all(&group.node.to_le_bytes())?;
-            file.write_all(&[u8::from(group.hollow)])?;
+            file.write_all(&[u8::from(group.orphaned)])?;
             file.write_all(&group.radius.to_le_bytes())?;
             write_number(file, group.passages.len())?;
             for (values, passages) in group.values.chunks_exact(self.dimension).zip(&group.passages) {
@@ -298,14 +298,14 @@ impl Copies {
 
     /// Reads the output of `write_to`. The bytes must be verified before.
     pub(super) fn read_from(file: &mut impl Read, dimension: usize) -> std::io::Result<Self> {
-        let mut copies = Self::new(dimension);
+        let mut near_duplicates = Self::new(dimension);
         for _ in 0..read_number(file)? {
-            let id = copies.next_group;
-            copies.next_group += 1;
+            let id = near_duplicates.next_group;
+            near_duplicates.next_group += 1;
             let node = u64::from_le_bytes(read_bytes(file)?);
-            let hollow = read_bytes::<1>(file)? != [0];
+            let orphaned = read_bytes::<1>(file)? != [0];
             let radius = f32::from_le_bytes(read_bytes(file)?);
-            let mut group = Group { node, hollow, radius, values: Vec::new(), passages: Vec::new() };
+            let mut group = Group { node, orphaned, radius, values: Vec::new(), passages: Vec::new() };
             for _ in 0..read_number(file)? {
                 for _ in 0..dimension {
                     group.values.push(f32::from_le_bytes(read_bytes(file)?));
@@ -313,16 +313,16 @@ impl Copies {
                 let mut passages = Vec::new();
                 for _ in 0..read_number(file)? {
                     let passage = u64::from_le_bytes(read_bytes(file)?);
-                    copies.homes.insert(passage, id);
+                    near_duplicates.homes.insert(passage, id);
                     passages.push(passage);
                 }
                 group.passages.push(passages);
             }
-            copies.hollow += usize::from(hollow);
-            copies.nodes.insert(node, id);
-            copies.groups.insert(id, group);
+            near_duplicates.orphaned += usize::from(orphaned);
+            near_duplicates.nodes.insert(node, id);
+            near_duplicates.groups.insert(id, group);
         }
-        Ok(copies)
+        Ok(near_duplicates)
     }
 }
 

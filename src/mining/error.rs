@@ -2,68 +2,25 @@
 
 /// An error of mining.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum MiningError {
-    /// A number outside of its bounds.
     #[error("{name}: expected {min} to {max}, got {got}")]
-    Bounds {
-        /// What it is.
-        name: &'static str,
-        /// The least.
-        min: u64,
-        /// The greatest.
-        max: u64,
-        /// What was given.
-        got: u64,
-    },
-    /// The number of a sentence that does not exist.
+    Bounds { name: &'static str, min: u64, max: u64, got: u64 },
     #[error("{name}: expected less than {sentences}, got {got}")]
-    Sentence {
-        /// What it is.
-        name: &'static str,
-        /// How many sentences there are.
-        sentences: usize,
-        /// What was given.
-        got: u32,
-    },
-    /// A score that is NaN or infinite.
+    Sentence { name: &'static str, sentences: usize, got: u32 },
     #[error("the score of {first} and {second} is not finite")]
-    NotFinite {
-        /// The number of the one sentence.
-        first: u32,
-        /// The number of the other.
-        second: u32,
-    },
-    /// A sentence that is twice among the neighbors of another.
+    NotFinite { first: u32, second: u32 },
     #[error("sentence {query} lists neighbor {neighbor} twice")]
-    Repeated {
-        /// The number of the sentence.
-        query: u32,
-        /// The number of its neighbor.
-        neighbor: u32,
-    },
-    /// Embeddings whose values are not whole rows.
+    Repeated { query: u32, neighbor: u32 },
     #[error("the embeddings of a block are not whole rows")]
     Shape,
-    /// Rounded embeddings that cannot be held or multiplied.
     #[error("rounded embeddings: {problem}")]
-    Rounded {
-        /// The library's message.
-        problem: String,
-    },
+    Rounded { problem: String },
     /// Lists that are not the two directions of one pair of sets.
     #[error(
         "forward is from {forward_queries} sentences to {forward_others}, backward from {backward_queries} to {backward_others}"
     )]
-    Directions {
-        /// Sentences whose neighbors `forward` has.
-        forward_queries: usize,
-        /// Sentences that they are among.
-        forward_others: usize,
-        /// Sentences whose neighbors `backward` has.
-        backward_queries: usize,
-        /// Sentences that they are among.
-        backward_others: usize,
-    },
+    Directions { forward_queries: usize, forward_others: usize, backward_queries: usize, backward_others: usize },
 }
 
 /// Refuses the number of a sentence that is not below `sentences`.

@@ -10,6 +10,7 @@
 //! these are the scores of the evaluation in `training`, except for rounding: here they have 32 bits.
 
 use super::{MiningError, NeighborLists};
+use crate::domain::ScoredPair;
 
 /// k of Artetxe and Schwenk, and of the evaluation in `training`.
 pub const NEIGHBORS: usize = 4;
@@ -26,16 +27,8 @@ pub enum Margin {
     Ratio,
 }
 
-/// A candidate pair: 12 bytes.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Candidate {
-    /// Number in the first language.
-    pub first: u32,
-    /// Number in the second language.
-    pub second: u32,
-    /// By margin.
-    pub score: f32,
-}
+/// A candidate pair, by the numbers of its sentences: 12 bytes.
+pub type Candidate = ScoredPair<u32>;
 
 /// Scores pairs, given the neighbors in both directions.
 #[derive(Debug)]

@@ -22,4 +22,4 @@ pub use error::MiningError;
 pub use margin::{Candidate, Margin, MarginScores};
 pub use neighbors::NeighborLists;
 pub use texts::{TextGroups, deduplicate};
-pub use threshold::{Judgment, KnownPairs, ThresholdFit, best_threshold, judge};
+pub use threshold::{KnownPairs, PairQuality, ThresholdFit, best_threshold, evaluate};

@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use serde::{Deserialize, Serialize};
+
 use super::Candidate;
 
 /// Known translation pairs, and what they say about the others.
@@ -14,11 +16,9 @@ pub enum KnownPairs<'a> {
     Some(&'a HashSet<(u32, u32)>),
 }
 
-/// Precision and recall of the pairs.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Judgment {
-    /// Number of evaluated pairs.
-    pub judged: usize,
+/// Precision and recall of pairs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct PairQuality {
     /// Of the evaluated pairs, the share that is known; 0 without any.
     pub precision: f64,
     /// Of the known pairs, the share that is proposed; 0 without any.
@@ -32,8 +32,10 @@ pub struct Judgment {
 pub struct ThresholdFit {
     /// Minimum score of proposed pairs. Finer than scores, so that it can lie between any two.
     pub threshold: f64,
-    /// On the pairs that it was estimated from.
-    pub judgment: Judgment,
+    /// Number of evaluated pairs that reach it.
+    pub evaluated: usize,
+    /// Their quality.
+    pub quality: PairQuality,
 }
 
 /// Finds the threshold with the highest F1 for `pairs`, which fall in score: halfway between the last evaluated pair that it
@@ -41,26 +43,27 @@ pub struct ThresholdFit {
 /// known pair is proposed at all. The definition is that of the evaluation in `training`, whose known pairs are
 /// `KnownPairs::All`.
 pub fn best_threshold(pairs: &[Candidate], known: KnownPairs<'_>) -> Option<ThresholdFit> {
-    let judged: Vec<&Candidate> = known.judged(pairs).collect();
+    let evaluated_pairs: Vec<&Candidate> = known.evaluated(pairs).collect();
     let mut best: Option<ThresholdFit> = None;
     let mut right = 0;
-    for (number, pair) in judged.iter().enumerate() {
+    for (number, pair) in evaluated_pairs.iter().enumerate() {
         right += usize::from(known.has(pair));
-        let next = judged.get(number + 1).map(|next| next.score);
-        let judgment = Judgment::counted(right, number + 1, known.pairs().len());
-        if next.is_none_or(|next| next < pair.score) && judgment.f1 > best.map_or(0.0, |best| best.judgment.f1) {
+        let next = evaluated_pairs.get(number + 1).map(|next| next.score);
+        let evaluated = number + 1;
+        let quality = PairQuality::counted(right, evaluated, known.pairs().len());
+        if next.is_none_or(|next| next < pair.score) && quality.f1 > best.map_or(0.0, |best| best.quality.f1) {
             let threshold = (f64::from(pair.score) + f64::from(next.unwrap_or(pair.score))) / 2.0;
-            best = Some(ThresholdFit { threshold, judgment });
+            best = Some(ThresholdFit { threshold, evaluated, quality });
         }
     }
     best
 }
 
 /// The quality of the pairs with at least the score `threshold`.
-pub fn judge(pairs: &[Candidate], known: KnownPairs<'_>, threshold: f64) -> Judgment {
-    let proposed = known.judged(pairs).filter(|pair| f64::from(pair.score) >= threshold);
+pub fn evaluate(pairs: &[Candidate], known: KnownPairs<'_>, threshold: f64) -> PairQuality {
+    let proposed = known.evaluated(pairs).filter(|pair| f64::from(pair.score) >= threshold);
     let (count, right) = proposed.fold((0, 0), |(count, right), pair| (count + 1, right + usize::from(known.has(pair))));
-    Judgment::counted(right, count, known.pairs().len())
+    PairQuality::counted(right, count, known.pairs().len())
 }
 
 impl<'a> KnownPairs<'a> {
@@ -74,7 +77,7 @@ impl<'a> KnownPairs<'a> {
         self.pairs().contains(&(pair.first, pair.second))
     }
 
-    fn judged(self, candidates: &[Candidate]) -> impl Iterator<Item = &Candidate> {
+    fn evaluated(self, candidates: &[Candidate]) -> impl Iterator<Item = &Candidate> {
         let touched = match self {
             Self::All(_) => None,
             Self::Some(pairs) => {
@@ -91,10 +94,10 @@ impl<'a> KnownPairs<'a> {
     }
 }
 
-impl Judgment {
-    fn counted(right: usize, judged: usize, known: usize) -> Self {
+impl PairQuality {
+    fn counted(right: usize, evaluated: usize, known: usize) -> Self {
         let share = |part: usize, of: usize| if of == 0 { 0.0 } else { part as f64 / of as f64 };
-        Self { judged, precision: share(right, judged), recall: share(right, known), f1: share(2 * right, judged + known) }
+        Self { precision: share(right, evaluated), recall: share(right, known), f1: share(2 * right, evaluated + known) }
     }
 }
 
@@ -108,10 +111,10 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(found: Option<ThresholdFit>, threshold: f64, judged: usize, f1: f64) {
+    fn check(found: Option<ThresholdFit>, threshold: f64, evaluated: usize, f1: f64) {
         let fit = found.unwrap();
         assert!((fit.threshold - threshold).abs() < 1e-6, "{fit:?}");
-        assert!(fit.judgment.judged == judged && (fit.judgment.f1 - f1).abs() < 1e-9, "{fit:?}");
+        assert!(fit.evaluated == evaluated && (fit.quality.f1 - f1).abs() < 1e-9, "{fit:?}");
     }
 
     #[test]
@@ -120,13 +123,13 @@ mod tests {
         let proposed = pairs(&[(0, 0, 1.5), (1, 2, 1.3), (2, 2, 1.2), (3, 1, 1.0)]);
         let known = HashSet::from([(0, 0), (2, 2), (9, 9)]);
         check(best_threshold(&proposed, KnownPairs::All(&known)), 1.1, 3, 4.0 / 6.0);
-        let judgment = judge(&proposed, KnownPairs::All(&known), 1.1);
-        assert_eq!((judgment.precision, judgment.recall, judgment.f1), (2.0 / 3.0, 2.0 / 3.0, 4.0 / 6.0));
+        let quality = evaluate(&proposed, KnownPairs::All(&known), 1.1);
+        assert_eq!((quality.precision, quality.recall, quality.f1), (2.0 / 3.0, 2.0 / 3.0, 4.0 / 6.0));
     }
 
     #[test]
     fn of_some_known_pairs_nothing_is_concluded_about_other_sentences() {
-        // 5-5 and 6-6 are not judged; 0-3 is wrong, since 0 belongs to 0. Right, wrong, right of two: 2/3, 2/4, 4/5.
+        // 5-5 and 6-6 are not evaluated; 0-3 is wrong, since 0 belongs to 0. Right, wrong, right of two: 2/3, 2/4, 4/5.
         let proposed = pairs(&[(5, 5, 1.9), (0, 0, 1.5), (6, 6, 1.4), (0, 3, 1.3), (2, 2, 1.2), (7, 7, 0.9)]);
         let known = HashSet::from([(0, 0), (2, 2)]);
         check(best_threshold(&proposed, KnownPairs::Some(&known)), 1.2, 3, 4.0 / 5.0);
@@ -175,12 +178,12 @@ mod tests {
                 (0..).zip(&scores).map(|(n, score)| Candidate { first: n, second: n ^ (n & 1), score: f32::from(*score) }).collect();
             let known = if part { KnownPairs::Some(&known) } else { KnownPairs::All(&known) };
             let best = best_threshold(&proposed, known);
-            let best_f1 = best.map_or(0.0, |best| best.judgment.f1);
+            let best_f1 = best.map_or(0.0, |best| best.quality.f1);
             if let Some(best) = best {
-                prop_assert_eq!(judge(&proposed, known, best.threshold), best.judgment);
+                prop_assert_eq!(evaluate(&proposed, known, best.threshold), best.quality);
             }
             for score in scores {
-                prop_assert!(judge(&proposed, known, f64::from(score)).f1 <= best_f1 + 1e-12);
+                prop_assert!(evaluate(&proposed, known, f64::from(score)).f1 <= best_f1 + 1e-12);
             }
         }
     }

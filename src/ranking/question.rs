@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::rows::{Factor, LANES, NEAR, NearToken, ONE, Rows, ScorerError, dot};
+use super::rows::{Factor, LANES, NEAR, NearToken, ONE, QUESTION_TOKENS_MAX, Rows, ScorerError, dot};
 use super::{TokenIndex, best};
 use crate::domain::PassageId;
 
@@ -10,6 +10,12 @@ use crate::domain::PassageId;
 /// below. Beyond that, those tokens of the question that say least for their cost find nothing by themselves.
 const VISITS_PER_PASSAGE: usize = 2;
 const VISITS_MIN: usize = 200_000;
+/// Tokens of a question that find passages, with none.
+const FINDERS: u32 = (QUESTION_TOKENS_MAX as u32 + 1).next_power_of_two();
+/// The precision of estimates: the sum of all weights fits beside the finder.
+const STEP: f32 = (2 * FINDERS) as f32 / (1_u64 << u32::BITS) as f32;
+/// Tokens of passages that are compared together, so that their rows stay in the nearest caches.
+const READ_TOGETHER: usize = 256;
 /// From this cosine on, two tokens count as the same, when deciding whether a match says anything.
 const SAME: f32 = 0.98;
 /// Minimum weight of a token, as a share of the average, for a match with it to mean something.
@@ -113,21 +119,20 @@ impl Question {
     /// Adds the tokens of passages that will be scored: all at once is faster than one by one.
     pub fn read<'t>(&mut self, passages: impl Iterator<Item = &'t [u16]>) -> Result<(), ScorerError> {
         let Some(own) = &self.own else { return Ok(()) };
-        let mut new = Vec::new();
+        let (mut new, groups) = (Vec::new(), self.cosines.groups);
         for &token in passages.flatten() {
             if self.cosines.places.get(usize::from(token)) == Some(&0) {
                 self.cosines.entry(token);
                 new.push(token);
             }
         }
-        if new.is_empty() {
-            return Ok(());
-        }
-        let products = own.products(&self.table.gather(&new)?)?;
-        for (&token, products) in new.iter().zip(products.as_slice().chunks_exact(self.ids.len())) {
-            let row = self.cosines.entry(token);
-            for (lane, (&product, &id)) in products.iter().zip(&self.ids).enumerate() {
-                row[lane / LANES][lane % LANES] = self.table.cosine(product, token, id);
+        let first = self.cosines.rows.len() - new.len() * groups;
+        for (part, rows) in new.chunks(READ_TOGETHER).zip(self.cosines.rows[first..].chunks_mut(READ_TOGETHER * groups)) {
+            let products = own.products(&self.table.gather(part)?)?;
+            let each = part.iter().zip(products.as_slice().chunks_exact(self.ids.len()));
+            for ((&token, products), row) in each.zip(rows.chunks_exact_mut(groups)) {
+                let cosines = row.as_flattened_mut().iter_mut().zip(products).zip(&self.ids);
+                cosines.for_each(|((cosine, &product), &id)| *cosine = self.table.cosine(product, token, id));
             }
         }
         Ok(())
@@ -193,21 +198,21 @@ impl Question {
     /// tokens that lead to too many passages for what they say (`VISITS_PER_PASSAGE`), so scores may be lower than those of
     /// `score`.
     pub fn estimate(&self, index: &TokenIndex) -> LateEstimates {
-        let mut scores = vec![0.0_f32; index.slots()];
-        // The token of the question that last found the passage of a slot: the first one to do so is the nearest.
-        let mut found_by = vec![0_u8; index.slots()];
+        // The score of the passage in a slot in steps of `STEP`, and, in the lowest bits, the token of the question that last found it:
+        // the first near token to do so is the nearest.
+        let mut found = vec![0_u32; index.slots()];
         for lane in self.affordable(index) {
-            let (own, weight) = (lane as u8 + 1, self.weights[lane / LANES][lane % LANES] / ONE);
+            let (own, weight) = (lane as u32 + 1, self.weights[lane / LANES][lane % LANES] / ONE / STEP);
             for near in self.near[lane].iter() {
+                let gain = (weight * f32::from(near.cosine)) as u32 * FINDERS;
                 for &slot in index.posting(near.token) {
-                    let slot = slot as usize;
-                    if found_by[slot] != own {
-                        found_by[slot] = own;
-                        scores[slot] += weight * f32::from(near.cosine);
-                    }
+                    let found = &mut found[slot as usize];
+                    // Without a branch: whether a passage was found before is not foreseen.
+                    *found = if *found % FINDERS == own { *found } else { *found / FINDERS * FINDERS + gain + own };
                 }
             }
         }
+        let mut scores: Vec<f32> = found.into_iter().map(|found| (found / FINDERS) as f32 * STEP).collect();
         self.add_tail(index, &mut scores);
         LateEstimates { scores }
     }

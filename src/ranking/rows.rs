@@ -9,7 +9,7 @@ use quick_cache::sync::Cache;
 use super::TokenTable;
 
 /// Maximum distinct tokens of a question to search for; of a longer one, those that say most.
-const QUESTION_TOKENS_MAX: usize = 2 * LANES;
+pub(super) const QUESTION_TOKENS_MAX: usize = 2 * LANES;
 /// Tokens of the question that are compared together.
 pub(super) const LANES: usize = 16;
 /// The stored form of a cosine of 1.
@@ -98,9 +98,13 @@ impl Rows {
 
     /// The rows of tokens, which must be in the table. [tokens, dimension]
     pub(super) fn gather(&self, tokens: &[u16]) -> Result<Tensor<i8>, ScorerError> {
-        let mut rows = Vec::with_capacity(tokens.len() * self.dimension);
-        tokens.iter().filter_map(|&token| self.row(token)).for_each(|row| rows.extend_from_slice(row));
-        Tensor::try_from_slice(&rows, &[tokens.len(), self.dimension]).map_err(ScorerError::of)
+        let mut rows = Tensor::<i8>::try_full(&[tokens.len(), self.dimension], 0).map_err(ScorerError::of)?;
+        for (row, &token) in rows.as_mut_slice().chunks_exact_mut(self.dimension).zip(tokens) {
+            if let Some(own) = self.row(token) {
+                row.copy_from_slice(own);
+            }
+        }
+        Ok(rows)
     }
 
     /// The cosine of two tokens as a part of `ONE`, from the product of their rows. Negative ones are 0.

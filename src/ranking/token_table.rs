@@ -20,24 +20,16 @@ pub const WEIGHTS: &str = "weights";
 
 /// Why a token table cannot be read or written.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum TokenTableError {
-    /// The file cannot be read or written.
     #[error("cannot access {}", path.display())]
     File {
-        /// The file.
         path: PathBuf,
-        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// The file is not a token table.
     #[error("{} is not a token table: {problem}", path.display())]
-    Content {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        problem: String,
-    },
+    Content { path: PathBuf, problem: String },
 }
 
 /// The token vectors of a model, in bytes, and the tokens' weights.

@@ -27,24 +27,16 @@ const LAST: u8 = 0x80;
 
 /// Why a translation table cannot be read or written.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum TranslationsError {
-    /// The file cannot be read or written.
     #[error("cannot access {}", path.display())]
     File {
-        /// The file.
         path: PathBuf,
-        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// The file is not a translation table.
     #[error("{} is not a translation table: {problem}", path.display())]
-    Content {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        problem: String,
-    },
+    Content { path: PathBuf, problem: String },
 }
 
 /// One of the concepts of a word.

@@ -171,13 +171,25 @@ impl Place {
 
     /// A request has arrived.
     pub(super) fn work(&self) -> Working {
-        let mut open = self.connections.open.lock();
-        if let Some(entry) = open.by_id.get_mut(&self.id) {
+        Working::begin(&self.connections, self.id)
+    }
+
+    /// The same for what does not hold the place.
+    pub(super) fn worker(&self) -> impl Fn() -> Working + use<> {
+        let (connections, id) = (Arc::clone(&self.connections), self.id);
+        move || Working::begin(&connections, id)
+    }
+}
+
+impl Working {
+    fn begin(connections: &Arc<Connections>, id: u64) -> Self {
+        let mut open = connections.open.lock();
+        if let Some(entry) = open.by_id.get_mut(&id) {
             entry.working += 1;
             let since = entry.idle_since;
             open.idle.remove(&since);
         }
-        Working { connections: Arc::clone(&self.connections), id: self.id }
+        Self { connections: Arc::clone(connections), id }
     }
 }
 

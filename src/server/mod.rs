@@ -1,9 +1,10 @@
-//! The listener: accepts connections, speaks TLS and HTTP/1.1 on them, and drains them at shutdown.
+//! The listener: accepts connections, speaks TLS and HTTP/1.1 or HTTP/2 (`http2`) on them, and drains them at shutdown.
 //!
 //! Everything is bounded: the number of connections (`connections`), and the time for a TLS handshake, for the head of a
 //! request, and for a client that reads nothing of its response.
 
 mod connections;
+mod http2;
 mod socket;
 pub mod tls;
 
@@ -135,11 +136,19 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 
 impl Connection {
     async fn run(&self, socket: Socket) {
-        let mut stream = TimeoutStream::new(socket);
+        let mut stream = TimeoutStream::new(socket.clone());
         stream.set_write_timeout(Some(self.shared.write_timeout));
         let stream = Box::pin(stream);
-        let Some(tls) = &self.shared.tls else { return self.speak(stream).await };
+        let Some(tls) = &self.shared.tls else {
+            return match tokio::time::timeout(self.shared.header_timeout, socket.begins_http2()).await {
+                Ok(Ok(true)) => self.speak_http2(stream, &socket).await,
+                Ok(Ok(false)) => self.speak(stream).await,
+                Ok(Err(error)) => tracing::debug!(address = %self.address, %error, "a connection failed"),
+                Err(_) => tracing::debug!(address = %self.address, "a client sent nothing"),
+            };
+        };
         match tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.acceptor().accept(stream)).await {
+            Ok(Ok(stream)) if stream.get_ref().1.alpn_protocol() == Some(tls::HTTP2) => self.speak_http2(stream, &socket).await,
             Ok(Ok(stream)) => self.speak(stream).await,
             Ok(Err(error)) => tracing::debug!(address = %self.address, %error, "a TLS handshake failed"),
             Err(_) => tracing::debug!(address = %self.address, "a TLS handshake took too long"),

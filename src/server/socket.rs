@@ -3,26 +3,59 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
+/// What HTTP/2 begins with where HTTP/1.1 has a method.
+const PRIOR_KNOWLEDGE: &[u8; 4] = b"PRI ";
+/// How often and after what pause to look again at a socket that has less than that.
+const LOOKS_MAX: usize = 100;
+const LOOK_PAUSE: Duration = Duration::from_millis(10);
+
 /// The socket of one connection. Clones share it.
 #[derive(Debug, Clone)]
-pub(super) struct Socket(Arc<TcpStream>);
+pub(super) struct Socket {
+    stream: Arc<TcpStream>,
+    /// Bytes that the client has taken, or the system for it.
+    written: Arc<AtomicU64>,
+}
 
 impl Socket {
     pub(super) fn new(stream: TcpStream) -> Self {
         // Responses are written as a whole: waiting for more to send would only delay them.
         let _ = stream.set_nodelay(true);
-        Self(Arc::new(stream))
+        Self { stream: Arc::new(stream), written: Arc::default() }
+    }
+
+    /// Bytes that were written.
+    pub(super) fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    /// Waits for the first bytes, and says whether they are those of HTTP/2. They stay unread.
+    pub(super) async fn begins_http2(&self) -> io::Result<bool> {
+        let mut first = [0; PRIOR_KNOWLEDGE.len()];
+        for _ in 0..LOOKS_MAX {
+            let bytes = self.stream.peek(&mut first).await?;
+            if bytes == first.len() || first[..bytes] != PRIOR_KNOWLEDGE[..bytes] {
+                return Ok(first == *PRIOR_KNOWLEDGE);
+            }
+            if bytes == 0 {
+                break;
+            }
+            tokio::time::sleep(LOOK_PAUSE).await;
+        }
+        Ok(false)
     }
 
     /// Whether bytes have arrived that nobody has read yet.
     pub(super) fn has_unread(&self) -> bool {
-        let read = recv(&self.0, &mut [0_u8], RecvFlags::PEEK | RecvFlags::DONTWAIT);
+        let read = recv(&self.stream, &mut [0_u8], RecvFlags::PEEK | RecvFlags::DONTWAIT);
         read.is_ok_and(|(bytes, _)| bytes > 0)
     }
 }
@@ -30,8 +63,8 @@ impl Socket {
 impl AsyncRead for Socket {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         loop {
-            ready!(self.0.poll_read_ready(context))?;
-            match self.0.try_read(buffer.initialize_unfilled()) {
+            ready!(self.stream.poll_read_ready(context))?;
+            match self.stream.try_read(buffer.initialize_unfilled()) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => (),
                 read => return Poll::Ready(read.map(|bytes| buffer.advance(bytes))),
             }
@@ -50,10 +83,14 @@ impl AsyncWrite for Socket {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         loop {
-            ready!(self.0.poll_write_ready(context))?;
-            match self.0.try_write_vectored(slices) {
+            ready!(self.stream.poll_write_ready(context))?;
+            match self.stream.try_write_vectored(slices) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => (),
-                written => return Poll::Ready(written),
+                written => {
+                    let bytes = *written.as_ref().unwrap_or(&0) as u64;
+                    self.written.fetch_add(bytes, Ordering::Relaxed);
+                    return Poll::Ready(written);
+                }
             }
         }
     }
@@ -67,7 +104,7 @@ impl AsyncWrite for Socket {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(shutdown(&self.0, Shutdown::Write).map_err(io::Error::from))
+        Poll::Ready(shutdown(&self.stream, Shutdown::Write).map_err(io::Error::from))
     }
 }
 

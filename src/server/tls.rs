@@ -16,28 +16,23 @@ use tokio_rustls::rustls::sign::CertifiedKey;
 use tokio_rustls::rustls::{self, ServerConfig};
 
 /// How often the files are checked.
-const LOOK_PERIOD: Duration = Duration::from_secs(5);
+const CHECK_PERIOD: Duration = Duration::from_secs(5);
+
+/// The name of HTTP/2 in the handshake.
+pub(super) const HTTP2: &[u8] = b"h2";
 
 /// Why a certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum TlsError {
-    /// A file cannot be read.
     #[error("cannot read {}", path.display())]
     File {
-        /// The file.
         path: PathBuf,
-        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// A file does not contain what it should.
     #[error("{} contains no {expected} in PEM format", path.display())]
-    Pem {
-        /// The file.
-        path: PathBuf,
-        /// What it should contain.
-        expected: &'static str,
-    },
+    Pem { path: PathBuf, expected: &'static str },
     /// Certificate and key do not belong together, or their kind is not supported.
     #[error("cannot use the certificate with its key")]
     Pair(#[source] rustls::Error),
@@ -80,7 +75,7 @@ impl Tls {
             ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().map_err(TlsError::Pair)?;
         let resolver: Arc<dyn ResolvesServerCert> = Arc::clone(&current) as _;
         let mut config = config.with_no_client_auth().with_cert_resolver(resolver);
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        config.alpn_protocols = vec![HTTP2.to_vec(), b"http/1.1".to_vec()];
         let acceptor = TlsAcceptor::from(Arc::new(config));
         Ok(Self { certificate: certificate.to_owned(), key: key.to_owned(), seen: Mutex::new(files), current, acceptor })
     }
@@ -110,7 +105,7 @@ impl Tls {
         loop {
             tokio::select! {
                 _ = hangup.recv() => (),
-                () = tokio::time::sleep(LOOK_PERIOD) => (),
+                () = tokio::time::sleep(CHECK_PERIOD) => (),
             }
             let tls = Arc::clone(&self);
             match tokio::task::spawn_blocking(move || tls.reload()).await {

@@ -1,21 +1,21 @@
-//! What goes to the encoder: passages with the context that they are embedded in, who goes first, and which failures pass.
+//! Embeds passages with their context, and knows which requests go first and which failures are temporary.
 
 use super::error::Error;
 use crate::domain::{Embedded, PassageEmbedding, PassageId};
 use crate::embed::{EmbedError, EmbedText, Embedder, Priority, Tokens};
 use crate::store::PendingPassage;
 
-/// Texts that a caller waits for and that may go ahead of bulk work: more than this is bulk work itself.
+/// Most texts of a request that go ahead of bulk work; more are bulk work themselves.
 const TEXTS_AHEAD_MAX: usize = 8;
-/// A text that every encoder can embed: when it fails, it is the encoder that is broken, not the texts that it failed on.
+/// A text that every encoder can embed. If it fails, the encoder is broken, not the texts before.
 pub(super) const PROBE: &str = ".";
 
-/// Who goes first at the encoder: a caller with a few texts, before bulk work.
+/// A request with a few texts goes ahead of bulk work.
 pub(super) fn priority(texts: usize) -> Priority {
     if texts <= TEXTS_AHEAD_MAX { Priority::Query } else { Priority::Ingest }
 }
 
-/// Embeds passages and gives the embeddings with their keys.
+/// Embeds passages. Returns the embeddings with their keys.
 pub(super) async fn embed_passages(
     embedder: &Embedder,
     passages: &[PendingPassage],
@@ -25,12 +25,12 @@ pub(super) async fn embed_passages(
     with_keys(passages, embedder.embed_in_context(texts, priority).await?)
 }
 
-/// What is embedded of a passage.
+/// The text and context to embed for a passage.
 pub(super) fn embed_text(passage: &PendingPassage) -> EmbedText {
     EmbedText { context: passage.context.clone(), text: passage.text.clone() }
 }
 
-/// As `embed_passages`, of passages whose tokens are known.
+/// As `embed_passages`, for passages whose tokens are known.
 pub(super) async fn embed_tokens(
     embedder: &Embedder,
     passages: &[PendingPassage],
@@ -47,7 +47,7 @@ fn with_keys(passages: &[PendingPassage], embedded: Vec<Embedded>) -> Result<Vec
     Ok(passages.iter().zip(embedded).map(|(passage, embedded)| (passage.id, embedded.into())).collect())
 }
 
-/// Whether the same texts may well be embedded later.
+/// Whether a failure is temporary.
 pub(super) fn is_passing(error: &EmbedError) -> bool {
     matches!(error, EmbedError::QueueFull { .. } | EmbedError::Stopping)
 }

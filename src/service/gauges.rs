@@ -1,4 +1,4 @@
-//! What the server holds and what waits in it, for whoever watches it.
+//! Measures of what the server holds and what waits in it.
 
 use super::blocking::blocking;
 use super::collections::index_bytes;
@@ -10,11 +10,11 @@ use crate::embed::EmbedMeter;
 /// The state of the server at one moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gauges {
-    /// Each collection, by name, but those whose counts cannot be read.
+    /// Each collection, by name, without those whose counts cannot be read.
     pub collections: Vec<CollectionGauges>,
-    /// How many collections are damaged somewhere.
+    /// Collections with damage.
     pub collections_damaged: u64,
-    /// How many jobs the catalog has of each type and status; those that it has none of may be missing.
+    /// Jobs by type and status; without those that have none.
     pub jobs: Vec<(JobType, JobStatus, u64)>,
 }
 
@@ -38,8 +38,7 @@ pub struct CollectionGauges {
 }
 
 impl Service {
-    /// Looks at every collection: some reads of counters that the databases keep, and the sizes of files. One that cannot be
-    /// read is left out.
+    /// Measures every collection: reads counters of the databases, and the sizes of files. Leaves out those that cannot be read.
     pub async fn gauges(&self) -> Result<Gauges, Error> {
         let open: Vec<_> = {
             let open = self.state.open.read();
@@ -53,11 +52,11 @@ impl Service {
                     Ok(counts) => counts,
                     Err(_) if collection.should_stop() => continue,
                     Err(error) if error.is_damage() => {
-                        collection.note_damage(&error);
+                        collection.record_damage(&error);
                         continue;
                     }
                     Err(error) => {
-                        // The others must still be seen, now more than ever.
+                        // The others are still shown, now more than ever.
                         let error = &error as &dyn std::error::Error;
                         tracing::warn!(collection = %collection.row.name, error, "cannot measure a collection");
                         continue;

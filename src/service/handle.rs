@@ -1,4 +1,4 @@
-//! A collection that a request works on: looked up once, by its own name or an alias.
+//! The handle of a collection that a request works on, looked up once by name or alias.
 //!
 //! The rooms of the resources add its methods.
 
@@ -11,13 +11,13 @@ use crate::service::open_collection::OpenCollection;
 
 /// A collection that a request works on.
 ///
-/// It stays what was found, whatever becomes of the name or the alias: when the collection is deleted, every use says that there
-/// is none. When it was embedded anew meanwhile, what begins after that is done on what took its place.
+/// It keeps the collection that was found, whatever becomes of the name or the alias. Once the collection is deleted, every use
+/// fails with `CollectionNotFound`. After re-embedding, new operations work on the replacement.
 #[derive(Clone)]
 pub struct CollectionHandle {
     pub(super) service: Service,
     pub(super) found: Arc<OpenCollection>,
-    /// As the caller said it: its own name or an alias.
+    /// The name in the request: its own or an alias.
     pub(super) name: CollectionName,
 }
 
@@ -34,7 +34,7 @@ impl CollectionHandle {
         self.open().current()
     }
 
-    /// The collection, or what took its place by now.
+    /// The collection, or its replacement.
     pub(super) fn open(&self) -> Arc<OpenCollection> {
         self.found.latest()
     }

@@ -1,4 +1,4 @@
-//! Reads JSON objects and says where and why one does not fit: the bodies of requests, the lines of imports.
+//! Reads JSON objects, of request bodies and lines of imports, and reports where and why one does not fit.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,17 +8,17 @@ use serde::de::{DeserializeOwned, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_path_to_error::Segment;
 
-/// Levels of objects and arrays around a member that names a variant, at most.
+/// Most levels of objects and arrays around a member that names a variant.
 const VARIANT_DEPTH_MAX: usize = 16;
 
 /// Why bytes cannot be read as the JSON object that is expected.
 #[derive(Debug, Clone, PartialEq)]
 pub enum JsonError {
-    /// They are no JSON; the text goes on where it names what was read.
+    /// They are not JSON. The text continues a sentence about what was read.
     Malformed(String),
-    /// They are JSON of another form.
+    /// They are JSON, but not of the expected form.
     Invalid {
-        /// JSON pointer to the wrong place.
+        /// JSON pointer to the value that does not fit.
         pointer: String,
         /// What was expected and what was given.
         problem: String,
@@ -54,20 +54,25 @@ pub fn objects<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) 
     Ok(objects.into_iter().map(|Object(value)| value).collect())
 }
 
+/// Parses an object that may be missing or null.
+pub fn some_object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    Ok(Option::<Object<T>>::deserialize(deserializer)?.map(|Object(value)| value))
+}
+
 /// Parses an array of objects that may be missing or null.
 pub fn some_objects<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<T>>, D::Error> {
     let objects = Option::<Vec<Object<T>>>::deserialize(deserializer)?;
     Ok(objects.map(|objects| objects.into_iter().map(|Object(value)| value).collect()))
 }
 
-/// Reads a JSON object and says where and why it does not fit.
+/// Reads a JSON object, or reports where and why it does not fit.
 pub fn parse_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, JsonError> {
     let text = std::str::from_utf8(bytes)
         .map_err(|error| JsonError::Malformed(format!("is not valid UTF-8 after byte {}", error.valid_up_to())))?;
     if text.trim_ascii().is_empty() {
         return Err(JsonError::Malformed("is empty, expected JSON".to_owned()));
     }
-    // Tracking the place takes longer than everything else for a body of vectors, so it is done only after an error.
+    // Tracking positions takes longer than everything else for a body of vectors, so it is done only after an error.
     if let Ok(Object(value)) = serde_json::from_str(text) {
         return Ok(value);
     }
@@ -75,7 +80,7 @@ pub fn parse_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, JsonError> {
     let Object(value) = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         match error.inner() {
             inner if inner.is_data() => invalid(pointer(error.path()), readable(inner)),
-            // serde_json calls it bad syntax when something else stands where the name of a variant should. None stands deep.
+            // serde_json reports bad syntax if something else is where the name of a variant should be. None is nested deeply.
             _ if error.path().iter().count() < VARIANT_DEPTH_MAX && serde_json::from_str::<IgnoredAny>(text).is_ok() => {
                 invalid(pointer(error.path()), "expected a string".to_owned())
             }
@@ -86,7 +91,7 @@ pub fn parse_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, JsonError> {
     Ok(value)
 }
 
-/// JSON of another form; a member that is missing is its own place.
+/// JSON that does not fit; a missing member is reported at its own pointer.
 fn invalid(mut pointer: String, problem: String) -> JsonError {
     if let Some(name) = problem.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
         pointer.push_str(&format!("/{name}"));
@@ -98,7 +103,7 @@ fn malformed(error: &serde_json::Error) -> JsonError {
     JsonError::Malformed(format!("is not well-formed JSON: {error}"))
 }
 
-/// The place of an error as a JSON pointer.
+/// The path of an error as a JSON pointer.
 pub fn pointer(path: &serde_path_to_error::Path) -> String {
     let mut pointer = String::new();
     for segment in path.iter() {

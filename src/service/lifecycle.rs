@@ -1,4 +1,4 @@
-//! Opening the data directory, starting recovery, and shutting down.
+//! Opens the data directory, starts recovery, and shuts down.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -17,6 +17,7 @@ use super::search;
 use super::state::{BrokenCollection, Parts, Service, State};
 use super::upload_receiver::Uploads;
 use crate::domain::{Collection, CollectionName, JobId, Page, chain};
+use crate::service::documents::expiry;
 use crate::service::folders::orphaned;
 use crate::service::keys::keyring::Keyring;
 use crate::service::limits::shares::Bound;
@@ -26,8 +27,8 @@ use crate::service::open_collection::repair::recover;
 use crate::service::open_collection::upkeep;
 use crate::store::{Catalog, OpenDatabases, StoreError};
 
-/// Writes that block a thread at once, over all collections; they share their commits. The others wait without a thread, and
-/// searches always find one.
+/// Writes that block a thread at once, over all collections. They share commits. Others wait without a thread, so that searches
+/// always find one.
 const WRITE_THREADS: usize = 96;
 /// Batches of background work that wait for the encoder at once, over all collections: one runs, one is next.
 const BACKGROUND_TURNS: usize = 2;
@@ -35,14 +36,13 @@ const BACKGROUND_TURNS: usize = 2;
 const RECOVERIES: usize = 2;
 /// Pause before another attempt to recover a collection.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
-/// How long a statement may still run when the server stops. What it would have stored was not acknowledged, or is done again.
+/// How long statements may still run when the server stops. What they would have stored was not acknowledged, or is repeated.
 const STATEMENT_GRACE: Duration = Duration::from_secs(3);
 /// Rows of the catalog read at a time.
 const CATALOG_PAGE: usize = 1_000;
 
 impl Service {
-    /// Opens the data directory, which nobody else may use, and starts recovery in the background. Must be called within an
-    /// asynchronous runtime.
+    /// Opens the data directory, exclusively, and starts recovery in the background. Must be called within an asynchronous runtime.
     pub fn open(parts: Parts) -> Result<Self, Error> {
         let runtime = tokio::runtime::Handle::try_current()?;
         let Parts { data_dir, embedder, limits, power_safe } = parts;
@@ -50,7 +50,7 @@ impl Service {
         let jobs = Jobs::new(limits.jobs_running_max, limits.jobs_queued_max);
         let (memory_bytes, uploads_max) = (limits.in_flight_bytes_max, limits.uploads_max);
         let collections_dir = data_dir.join(COLLECTIONS_DIR);
-        // Nothing else is touched before this has taken the directory for this process.
+        // First: this locks the directory for this process.
         let catalog = open_catalog(&data_dir)?;
         create_collections_dir(&data_dir, &collections_dir)
             .map_err(|source| Error::Folder { path: collections_dir.clone(), source })?;
@@ -80,6 +80,7 @@ impl Service {
             memory: Bound::new("in_flight_bytes_max", memory_bytes),
             uploads: Uploads::new(uploads_max),
             stop_announced: watch::Sender::new(false),
+            schedule: Default::default(),
             runtime,
         };
         for row in rows {
@@ -90,11 +91,13 @@ impl Service {
         service.start_recovery(waiting)?;
         service.prepare_snapshots()?;
         service.resume_jobs()?;
+        let stop = service.state.stop_announced.subscribe();
+        service.state.runtime.spawn(expiry::run(Arc::downgrade(&service.state), stop));
         Ok(service)
     }
 
-    /// Finishes what was accepted, saves the indexes and closes the databases. Passages that still wait for their embedding
-    /// stay in the database; the next start goes on with them.
+    /// Finishes what was accepted, saves the indexes and closes the databases. Passages without an embedding stay in the database;
+    /// the next start embeds them.
     pub async fn shutdown(&self) -> Result<(), Error> {
         self.state.stopping.store(true, Ordering::Release);
         self.announce_stop();
@@ -137,7 +140,7 @@ impl Service {
                     recover_until_done(&state, &collection);
                     recovered.push(collection);
                 }
-                // After all of them: searching by meaning does not wait for searching by words.
+                // After all collections: semantic search does not wait for lexical search.
                 recovered.iter().for_each(|collection| fill(&state, collection));
                 recovered.iter().for_each(|collection| check_after_crash(collection));
                 recovered.iter().for_each(|collection| look_through(collection));
@@ -156,8 +159,8 @@ impl State {
         open.values().for_each(|collection| collection.store.end_by(time));
     }
 
-    /// Opens a collection of the catalog, and forgets how far jobs came there but for those that go on. One whose database is
-    /// damaged or lost does not keep the others from being served.
+    /// Opens a collection of the catalog, and removes checkpoints of jobs that have ended. A damaged or lost database does not keep
+    /// other collections from being served.
     fn open_at_start(&self, row: Collection, going_on: &[JobId]) -> Result<(), Error> {
         let folder = self.collections_dir().join(&row.id.0);
         let name = row.name.clone();
@@ -169,7 +172,7 @@ impl State {
         match opened {
             Ok(collection) => {
                 match collection.store.forget_job_checkpoints(going_on) {
-                    Err(error) if error.is_damage() => drop(collection.note_damage(&error)),
+                    Err(error) if error.is_damage() => drop(collection.record_damage(&error)),
                     forgotten => forgotten?,
                 }
                 self.open.write().insert(name, Arc::new(collection));
@@ -185,7 +188,7 @@ impl State {
     }
 }
 
-/// Opens the catalog; makes one only in a data directory that holds nothing that a catalog would name or protect.
+/// Opens the catalog. Creates one only in a data directory without anything that a catalog would name or protect.
 fn open_catalog(data_dir: &Path) -> Result<Catalog, Error> {
     let found = orphaned::holding(data_dir)?;
     if found.is_empty() {
@@ -199,7 +202,7 @@ fn open_catalog(data_dir: &Path) -> Result<Catalog, Error> {
     })
 }
 
-/// Makes the folder of the collections so that it survives power loss.
+/// Creates the folder of the collections durably.
 fn create_collections_dir(data_dir: &Path, collections_dir: &Path) -> std::io::Result<()> {
     if !collections_dir.is_dir() {
         std::fs::create_dir_all(collections_dir)?;
@@ -212,7 +215,7 @@ fn next(waiting: &Mutex<VecDeque<Arc<OpenCollection>>>) -> Option<Arc<OpenCollec
     waiting.lock().pop_front()
 }
 
-/// Recovers a collection; tries again after a failure until the collection is told to stop.
+/// Recovers a collection. Tries again after a failure, until the collection is stopped.
 fn recover_until_done(state: &State, collection: &Arc<OpenCollection>) {
     let mut failures = 0u32;
     while !collection.should_stop() {
@@ -221,9 +224,9 @@ fn recover_until_done(state: &State, collection: &Arc<OpenCollection>) {
             Ok(false) => return,
             Err(_) if collection.should_stop() => return,
             Err(error) => {
-                let error = &collection.tell_damage(error) as &dyn std::error::Error;
+                let error = &collection.report_damage(error) as &dyn std::error::Error;
                 failures += 1;
-                // A failure that stays must not fill the disk with its log.
+                // A permanent failure must not fill the disk with log lines.
                 if failures.is_power_of_two() {
                     tracing::error!(collection = %collection.row.name, failures, error, "cannot recover the index; trying again");
                 }
@@ -233,7 +236,7 @@ fn recover_until_done(state: &State, collection: &Arc<OpenCollection>) {
     }
 }
 
-/// Prepares a collection that is older than searching by words, or than late interaction, for it; tries again after a failure.
+/// Prepares a collection that is older than lexical search or late interaction for them. Tries again after a failure.
 fn fill(state: &State, collection: &OpenCollection) {
     while !collection.should_stop() {
         match search::fill(collection, &state.embedder) {
@@ -248,7 +251,7 @@ fn fill(state: &State, collection: &OpenCollection) {
     }
 }
 
-/// Looks through a saved index that nobody knows to find everything. Its collection may have no worker that would.
+/// Checks that a saved index finds every passage, if that is not known. Its collection may have no worker that would.
 fn look_through(collection: &OpenCollection) {
     if let Err(error) = upkeep::catch_up(collection) {
         let error = &error as &dyn std::error::Error;
@@ -256,7 +259,7 @@ fn look_through(collection: &OpenCollection) {
     }
 }
 
-/// Saves every index and closes every database, also when one of them fails; gives the first failure.
+/// Saves every index and closes every database, even if one fails. Returns the first failure.
 fn close_all(open: &[Arc<OpenCollection>]) -> Result<(), Error> {
     let mut result = Ok(());
     for collection in open {

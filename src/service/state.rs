@@ -1,4 +1,4 @@
-//! What the service is made of, and the state that all use cases share.
+//! The parts of the service, and the state that all use cases share.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Semaphore, watch};
 
-use super::classifiers::HeldClassifiers;
+use super::classifiers::ClassifierCache;
 use super::embedding::priority;
 use super::error::Error;
 use super::jobs::Jobs;
@@ -20,11 +20,12 @@ use crate::service::keys::keyring::Keyring;
 use crate::service::limits::budget::RequestMemory;
 use crate::service::limits::shares::Bound;
 use crate::service::open_collection::OpenCollection;
+use crate::service::snapshots::ScheduleMeter;
 use crate::store::{Catalog, OpenDatabases, StoreError};
 
-/// What the service is made of.
+/// The parts of the service.
 pub struct Parts {
-    /// The data directory, which this process alone uses.
+    /// The data directory, used by this process alone.
     pub data_dir: PathBuf,
     /// The encoder.
     pub embedder: Embedder,
@@ -37,9 +38,9 @@ pub struct Parts {
 /// Whether the server can answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Readiness {
-    /// Whether every collection answers in full.
+    /// Whether every collection is ready.
     pub ready: bool,
-    /// Collections that are still recovering, with passages done and passages in all.
+    /// Collections that are still recovering, with the passages done and in all.
     pub recovering: Vec<(CollectionName, u64, u64)>,
     /// Collections whose database is damaged.
     pub damaged: Vec<CollectionName>,
@@ -54,7 +55,7 @@ pub(super) struct BrokenCollection {
 /// A collection that was found by its name.
 pub(super) enum Found<B> {
     Open(Arc<OpenCollection>),
-    /// What was asked of one that cannot be opened.
+    /// For a collection that cannot be opened.
     Broken(B),
 }
 
@@ -64,7 +65,7 @@ pub struct Service {
     pub(super) state: Arc<State>,
 }
 
-/// What all clones of the service share.
+/// The shared state.
 pub(crate) struct State {
     pub(super) data_dir: PathBuf,
     pub(super) embedder: Embedder,
@@ -88,18 +89,19 @@ pub(crate) struct State {
     pub(super) stopping: AtomicBool,
     pub(super) recovery_threads: Mutex<Vec<JoinHandle<()>>>,
     pub(super) jobs: Jobs,
-    pub(super) classifiers: HeldClassifiers,
+    pub(super) classifiers: ClassifierCache,
     /// Bounds the memory of bodies and answers, over all requests.
     pub(super) memory: Arc<Bound>,
     /// Bounds the files that are received at once.
     pub(super) uploads: Uploads,
-    /// Becomes true when the server is about to stop.
+    /// True once the server is about to stop.
     pub(super) stop_announced: watch::Sender<bool>,
+    pub(super) schedule: ScheduleMeter,
     pub(super) runtime: tokio::runtime::Handle,
 }
 
 impl Service {
-    /// The bounds in force.
+    /// The limits in force.
     pub fn limits(&self) -> &Limits {
         &self.state.limits
     }
@@ -133,13 +135,13 @@ impl Service {
         Ok(self.state.embedder.embed(texts, priority).await?)
     }
 
-    /// The same of queries, to be compared with what `embed` gives.
+    /// Embeds queries, to be compared with what `embed` returns.
     pub async fn embed_queries(&self, queries: Vec<String>) -> Result<Vec<Embedded>, Error> {
         let priority = priority(queries.len());
         Ok(self.state.embedder.embed_queries(queries, priority).await?)
     }
 
-    /// The account of a request that `payer` pays for; it holds nothing yet.
+    /// The memory of a new request by `payer`.
     pub fn request_memory(&self, payer: Payer) -> RequestMemory {
         RequestMemory::new(&self.state.memory, payer)
     }
@@ -151,7 +153,7 @@ impl Service {
 }
 
 impl State {
-    /// Finds a collection by its name or an alias; of one that cannot be opened, what `broken` makes of it.
+    /// Finds a collection by its name or an alias. `broken` makes the result for one that cannot be opened.
     pub(super) fn find<B>(&self, name: &CollectionName, broken: impl FnOnce(&BrokenCollection) -> B) -> Result<Found<B>, Error> {
         let own = self.own_name(name);
         let own = own.as_ref().unwrap_or(name);

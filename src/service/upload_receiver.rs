@@ -1,7 +1,7 @@
-//! Receives files: from a request's body to a file on the disk, unpacked on the way, in constant memory.
+//! Receives uploads: streams a request's body into a file, decompressed on the way, in constant memory.
 //!
-//! What comes is bounded before it can harm: unpacked size, ratio of unpacking, room on the disk. A file is durable, or it is
-//! not there.
+//! Decompressed size, compression ratio and free disk space are bounded before harm is done. A received file is durable; after an
+//! error there is no file.
 
 use std::fs::File;
 use std::io::{self, Read, Write as _};
@@ -22,52 +22,52 @@ use crate::domain::{FileEncoding, Limits, Payer};
 use crate::service::limits::budget::RequestMemory;
 use crate::service::limits::shares::{Bound, Held, Refusal};
 
-/// A file of which less than `PACE_BYTES` came in so much time gives its place to one that waits for it. Whoever sends a little now and
-/// then would keep it for ever otherwise.
+/// An upload that sends less than `PACE_BYTES` in this time gives way to one that waits. Otherwise a very slow sender would keep
+/// its slot forever.
 const PACE: Duration = Duration::from_secs(10);
-/// What an honest sender sends within `PACE`.
+/// Least bytes of a fair sender in `PACE`.
 const PACE_BYTES: u64 = 64 << 10;
-/// A sender that is silent for so long is taken for gone: the network does not always say so, and a file that never ends would keep
-/// its place for ever.
+/// A sender that is silent for this long counts as gone. The network does not always report that, and an upload that never ends
+/// would keep its slot forever.
 const SILENCE_MAX: Duration = Duration::from_secs(300);
 /// Pieces of a body that wait to be written.
 const PIECES_WAITING: usize = 8;
-/// Bytes written between two looks at the room on the disk.
-const BYTES_PER_LOOK: u64 = 16 << 20;
+/// Bytes written between two checks of the free disk space.
+const BYTES_PER_CHECK: u64 = 16 << 20;
 /// Bytes copied at a time.
 const COPY_BYTES: usize = 128 << 10;
-/// A packed file may unpack to this many times its size: text packs to a tenth, seldom to a fiftieth.
+/// Highest compression ratio: text compresses to a tenth, rarely to a fiftieth.
 const RATIO_MAX: u64 = 200;
-/// A small file may be as dense as it likes.
+/// A smaller file may have any compression ratio.
 const DENSE_BYTES: u64 = 64 << 20;
 
-/// Bounds on a file that is received.
+/// The limits of an upload.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct UploadBounds {
-    /// Bytes, unpacked.
+    /// Bytes after decompression.
     pub(super) bytes_max: u64,
-    /// Bytes of the disk that stay free.
+    /// Bytes of the disk to keep free.
     pub(super) disk_reserve: u64,
     /// How long a sender may be silent.
     pub(super) silence_max: Duration,
 }
 
 impl UploadBounds {
-    /// What the limits say of files.
+    /// The limits for uploads.
     pub(super) fn new(limits: &Limits) -> Self {
         let Limits { import_bytes_max: bytes_max, disk_reserve_bytes: disk_reserve, .. } = *limits;
         Self { bytes_max, disk_reserve, silence_max: SILENCE_MAX }
     }
 }
 
-/// The files that are being received.
+/// The running uploads.
 pub(super) struct Uploads {
     bound: Arc<Bound>,
     pace: Duration,
     coming: Mutex<Vec<Weak<Upload>>>,
 }
 
-/// A file that is being received, with its place among them.
+/// The slot of an upload.
 pub(super) struct Upload {
     payer: Payer,
     place: Mutex<Option<Held>>,
@@ -75,7 +75,7 @@ pub(super) struct Upload {
     gives_way: Notify,
 }
 
-/// How much of a file came, and when it last kept its pace.
+/// How much of an upload has arrived, and when it was last fast enough.
 struct Came {
     at: Instant,
     bytes: u64,
@@ -95,8 +95,8 @@ impl Uploads {
         Arc::clone(&self.bound)
     }
 
-    /// A place for one more file of the request that the task runs. When there is none, the slowest of those that do not keep
-    /// their pace loses its own: any, or one of the same payer when it has its share.
+    /// Takes a slot for the request that this task runs. If there is none, the slowest upload below the pace loses its slot: any, or
+    /// one of the same payer if that has used up its share.
     pub(super) fn begin(&self) -> Result<Arc<Upload>, Error> {
         let payer = RequestMemory::current().payer();
         let place = self.bound.take(payer.clone(), 1).or_else(|refusal| {
@@ -138,8 +138,8 @@ impl Upload {
     }
 }
 
-/// Receives `body` into the new file `path`, whose folder is there; gives its bytes. The file is durable then. After an error,
-/// or when the caller goes away, there is no file.
+/// Receives `body` into the new file `path` in an existing folder. Returns its length, once it is durable. After an error, or if
+/// the caller goes away, there is no file.
 pub(super) async fn receive<B, E, S>(
     mut body: S,
     encoding: FileEncoding,
@@ -152,7 +152,7 @@ where
 {
     let (sender, receiver) = mpsc::channel(PIECES_WAITING);
     let writing = tokio::spawn(blocking(move || {
-        // Removed by whoever drops it: here after an error, or the runtime when nobody waits for the outcome any more.
+        // Dropped, and so removed, here after an error, or by the runtime if nobody waits for the outcome any more.
         let unclaimed = Unclaimed(Some(path.clone()));
         let bytes = write(receiver, encoding, &path, bounds)?;
         Ok((bytes, unclaimed))
@@ -168,11 +168,11 @@ where
                 Some(bytes)
             }
             Ok(None) => None,
-            // Dropping the sender before the end tells the writer.
+            // Dropping the sender early tells the writer.
             Ok(Some(Err(_))) | Err(_) => break,
         };
         let last = piece.is_none();
-        // A writer that is gone has an error to tell.
+        // A writer that has ended has an error to report.
         if sender.send(piece).await.is_err() || last {
             break;
         }
@@ -183,7 +183,7 @@ where
     Ok(bytes)
 }
 
-/// A received file that nobody has taken yet; dropping it removes the file.
+/// A received file that is not in use yet. Dropping it removes the file.
 struct Unclaimed(Option<PathBuf>);
 
 impl Drop for Unclaimed {
@@ -194,7 +194,7 @@ impl Drop for Unclaimed {
     }
 }
 
-/// Checks that the disk of `folder` has room for `needed` bytes beside the reserve.
+/// Checks that the disk of `folder` has room for `needed` bytes besides the reserve.
 pub(super) fn check_room(folder: &Path, needed: u64, reserve: u64) -> Result<(), Error> {
     let access = |source| Error::Folder { path: folder.to_owned(), source };
     let disk = rustix::fs::statvfs(folder).map_err(|error| access(error.into()))?;
@@ -222,12 +222,12 @@ fn write<B: AsRef<[u8]>>(
         FileEncoding::Zstd => Box::new(zstd::stream::read::Decoder::new(body).map_err(failed)?),
     };
     let mut file = File::create_new(path).map_err(access)?;
-    let (mut written, mut next_look) = (0_u64, 0_u64);
+    let (mut written, mut next_check) = (0_u64, 0_u64);
     let mut buffer = vec![0; COPY_BYTES];
     loop {
-        if written >= next_look {
-            check_room(folder, BYTES_PER_LOOK, bounds.disk_reserve)?;
-            next_look = written + BYTES_PER_LOOK;
+        if written >= next_check {
+            check_room(folder, BYTES_PER_CHECK, bounds.disk_reserve)?;
+            next_check = written + BYTES_PER_CHECK;
         }
         let read = match unpacked.read(&mut buffer) {
             Ok(0) => break,
@@ -250,7 +250,7 @@ fn write<B: AsRef<[u8]>>(
     Ok(written)
 }
 
-/// A body as a reader. An end that the sender did not announce is an error.
+/// A body as a reader. An unexpected end is an error.
 struct Pieces<B> {
     pieces: mpsc::Receiver<Option<B>>,
     piece: Option<B>,

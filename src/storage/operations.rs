@@ -20,15 +20,15 @@ use super::nearest::{Nearest, NearestSearch};
 use super::passage_set::PassageSet;
 use super::scope::{Scope, WordPassages};
 use crate::domain::{
-    CollectionCounts, Document, DocumentId, DocumentPage, DocumentPatch, Embedding, FacetRequest, Facets, JobId, Metadata,
-    MetadataPath, MiningUnit, Page, PassageEmbedding, PassageId, Precondition, QueryTerms, RequestKey, ScrollPage, ScrollRequest,
-    Sequence,
+    CollectionCounts, Document, DocumentHead, DocumentId, DocumentPage, DocumentPatch, Embedding, FacetRequest, Facets, JobId,
+    Metadata, MetadataPath, MiningUnit, Page, PassageEmbedding, PassageId, Precondition, QueryTerms, RequestKey, ScrollPage,
+    ScrollRequest, Sequence,
 };
 use crate::index::Neighbor;
 use crate::store::{
-    Deleted, DeletedSome, DocumentEmbeddings, DocumentKey, DocumentTraits, EmbeddedDocument, HitSizes, Idempotent,
+    Deleted, DeletedSome, DocumentEmbeddings, DocumentKey, DocumentTraits, EmbeddedDocument, Expired, HitSizes, Idempotent,
     PassageDocument, PassageRow, PassageText, PatchOutcome, Patched, PendingPassage, PreparedDocument, Recut, SearchFilter,
-    StoreError, TextPatch, TokenChanges, Upserted,
+    StoreError, TextPatch, TokenChanges, UpdatedSome, Upserted,
 };
 
 /// Makes what is kept together with a write, of its outcomes.
@@ -93,7 +93,7 @@ pub trait Storage: Send + Sync {
         checkpoint: Answer<Upserted>,
     ) -> Result<Vec<Upserted>, StoreError>;
 
-    /// Changes title, metadata and language if the precondition holds, and gives the document as it is then. Passages and embeddings
+    /// Changes title, metadata, language and expiry if the precondition holds, and gives the document as it is then. Passages and embeddings
     /// stay unless the title changes: then they are those of `recut`. A patch that changes nothing leaves the version as it is.
     fn patch(
         &self,
@@ -117,6 +117,22 @@ pub trait Storage: Send + Sync {
     /// Deletes some of the documents that match and were not changed after `until`, beginning after the place `after`, 0 for the
     /// first. Each transaction is short, so other writes go on in between.
     fn delete_some(&self, filter: &SearchFilter, until: Sequence, after: i64) -> Result<DeletedSome, StoreError>;
+
+    /// Changes metadata and expiry of some of the documents that match, chosen as `delete_some` chooses. One that would become too
+    /// large fails its whole transaction.
+    fn update_some(
+        &self,
+        filter: &SearchFilter,
+        until: Sequence,
+        after: i64,
+        patch: DocumentPatch,
+    ) -> Result<UpdatedSome, StoreError>;
+
+    /// Whether a document has expired that may not be removed yet. Reads nothing.
+    fn expiry_due(&self) -> bool;
+
+    /// Removes some of the documents that have expired, in a short transaction. From its moment on no read finds one, removed or not.
+    fn delete_expired(&self) -> Result<Expired, StoreError>;
 
     /// The stored answer of a request. If the same key was used for another request: `StoreError::KeyReused`.
     fn idempotency_record(&self, request: &RequestKey) -> Result<Option<String>, StoreError>;
@@ -142,8 +158,8 @@ pub trait Storage: Send + Sync {
     /// Reads the documents of passages, in the order of `ids`; deleted ones are left out. Reads no text.
     fn documents_of(&self, ids: &[PassageId]) -> Result<Vec<PassageDocument>, StoreError>;
 
-    /// Says whose passages these are as `documents_of` does, with the metadata there.
-    fn owners_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, DocumentId, Metadata)>, StoreError>;
+    /// Says whose passages these are as `documents_of` does, with all but the texts of their documents.
+    fn heads_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, DocumentHead)>, StoreError>;
 
     /// Reads the embeddings of passages, in the order of `ids`; deleted ones and those without embedding are left out.
     fn embeddings_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, Embedding)>, StoreError>;

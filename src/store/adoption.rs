@@ -25,7 +25,7 @@ use crate::domain::{Language, PassageContext, TITLE_CHARS_MAX};
 /// KiB of pages that the new database keeps in memory.
 const CACHE_KIB: i64 = 32 << 10;
 /// SQLite virtual machine steps between two checks whether to stop.
-const STEPS_PER_LOOK: i32 = 10_000;
+const STEPS_PER_CHECK: i32 = 10_000;
 /// The largest integer that a row may have, far from the end of the range, so that counters above it never overflow.
 const NUMBER_MAX: i64 = i64::MAX / 2;
 /// Maximum damaged rows to report.
@@ -61,7 +61,7 @@ impl Adoption<'_> {
     /// once it returns true, this ends with `StoreError::Interrupted`. The file is durable when this is done.
     pub fn run(&self, stop: impl Fn() -> bool + Clone + Send + 'static) -> Result<Vec<StoreError>, StoreError> {
         let foreign = ForeignDatabase::open(self.kind, self.from, stop.clone())?;
-        let told = |fault: Fault| match fault.while_doing(DOING) {
+        let failed = |fault: Fault| match fault.while_doing(DOING) {
             StoreError::Interrupted { doing } if foreign.is_endless() => {
                 StoreError::Damaged { doing, source: cause("reading a row never ends") }
             }
@@ -69,7 +69,7 @@ impl Adoption<'_> {
             StoreError::Sqlite { doing, source } => StoreError::Damaged { doing, source },
             error => error,
         };
-        let damage = self.copy(&foreign, stop).map_err(told)?;
+        let damage = self.copy(&foreign, stop).map_err(failed)?;
         File::open(self.to).and_then(|file| file.sync_all()).map_err(|error| file_error(self.to, error))?;
         Ok(damage)
     }
@@ -77,7 +77,7 @@ impl Adoption<'_> {
     fn copy(&self, foreign: &ForeignDatabase, stop: impl Fn() -> bool + Send + 'static) -> Result<Vec<StoreError>, Fault> {
         let schema = self.kind.schema();
         let mut ours = create(self.to)?;
-        ours.progress_handler(STEPS_PER_LOOK, Some(stop))?;
+        ours.progress_handler(STEPS_PER_CHECK, Some(stop))?;
         apply(&mut ours, schema, foreign.version)?;
         let tables = match self.kind {
             DatabaseKind::Catalog => CATALOG_TABLES,
@@ -225,7 +225,7 @@ const IDENTITY_BYTES: usize = 16;
 /// Reads every document, passage and embedding as the server will, and gives passages their terms.
 fn read_through(ours: &Connection, terms_of: TermsOf) -> Result<Vec<StoreError>, Fault> {
     let mut damage = Vec::new();
-    let mut note = |found: Result<(), Fault>| -> Result<bool, Fault> {
+    let mut record = |found: Result<(), Fault>| -> Result<bool, Fault> {
         let Err(fault) = found else { return Ok(true) };
         let error = fault.while_doing(DOING);
         if !error.is_damage() {
@@ -240,7 +240,7 @@ fn read_through(ours: &Connection, terms_of: TermsOf) -> Result<Vec<StoreError>,
     let mut documents = select.query([])?;
     while let Some(row) = documents.next()? {
         check_length(row, 12, TITLE_BYTES_MAX, ("documents", row.get(0)?))?;
-        note(rows::document(row).map(drop))?;
+        record(rows::document(row).map(drop))?;
         let text = row.get_ref(8)?.as_str().unwrap_or_default();
         let mut unreadable = Vec::new();
         let title: Option<String> = row.get(12).unwrap_or_default();
@@ -254,7 +254,7 @@ fn read_through(ours: &Connection, terms_of: TermsOf) -> Result<Vec<StoreError>,
             check_length(passage, 7, HEADINGS_BYTES_MAX, ("passages", id))?;
             let context = PassageContext { title: title.clone(), headings: passage.get(7).unwrap_or_default() };
             let terms = |text: &str| terms_of(&context.with(text), language);
-            if note(passage_text(passage, text).and_then(|text| term_rows::insert(ours, id, &terms(text))))?
+            if record(passage_text(passage, text).and_then(|text| term_rows::insert(ours, id, &terms(text))))?
                 && let ValueRef::Blob(sealed) = passage.get_ref(6)?
                 && unseal_embedding(id, sealed).is_err()
             {

@@ -21,6 +21,7 @@ pub(super) struct DocumentRow<'r> {
     pub(super) metadata: &'r str,
     pub(super) text: &'r str,
     pub(super) title: Option<&'r str>,
+    pub(super) expires_at_ms: Option<i64>,
 }
 
 impl DocumentRow<'_> {
@@ -38,6 +39,11 @@ impl DocumentRow<'_> {
             hash.update(&number.to_le_bytes());
         }
         hash_more(&mut hash, self.title);
+        if let Some(at) = self.expires_at_ms {
+            // No title has this length.
+            hash.update(&(u64::MAX - 1).to_le_bytes());
+            hash.update(&at.to_le_bytes());
+        }
         hash.finalize()
     }
 }
@@ -126,6 +132,7 @@ mod tests {
             metadata: "{}",
             text: "Pociąg się spóźnia.",
             title: None,
+            expires_at_ms: None,
         }
     }
 
@@ -145,6 +152,8 @@ mod tests {
             DocumentRow { metadata: "{}P", text: "ociąg się spóźnia.", ..row() },
             DocumentRow { title: Some(""), ..row() },
             DocumentRow { title: Some("Rozkład"), ..row() },
+            DocumentRow { expires_at_ms: Some(0), ..row() },
+            DocumentRow { expires_at_ms: Some(7), ..row() },
         ];
         let checksums = others.iter().map(DocumentRow::checksum);
         assert!(checksums.into_iter().all(|checksum| checksum != row().checksum()));

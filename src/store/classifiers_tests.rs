@@ -8,19 +8,21 @@ const SECOND: &str = "0198c0de-0000-7000-8000-000000000002";
 fn row(name: &str) -> StoredClassifier {
     StoredClassifier {
         id: format!("id-of-{name}"),
-        name: ClassifierName::parse(name).unwrap(),
-        job: JobId::parse(FIRST).unwrap(),
-        next_job: None,
-        version: 0,
+        record: ClassifierRecord {
+            name: ClassifierName::parse(name).unwrap(),
+            job: JobId::parse(FIRST).unwrap(),
+            next_job: None,
+            version: 0,
+            model: "ems-small".to_owned(),
+            model_fingerprint: "c0ffee".to_owned(),
+            error: None,
+            created_at_ms: 1_700_000_000_123,
+            trained_at_ms: None,
+        },
         progress: TrainingProgress::Training,
-        model: "ems-small".to_owned(),
-        model_fingerprint: "c0ffee".to_owned(),
         dimension: 2,
         definition: Metadata::from_iter([("kind".to_owned(), "mlp".into())]),
         report: None,
-        error: None,
-        created_at_ms: 1_700_000_000_123,
-        trained_at_ms: None,
     }
 }
 
@@ -57,12 +59,11 @@ fn classifiers_are_found_after_a_restart_as_they_were_trained() {
     assert!(!catalog.finish_training(&finished(FIRST, 3_000)).unwrap());
     drop(catalog);
     let catalog = Catalog::open(folder.path()).unwrap();
-    let found = catalog.classifier(&row("topics").name).unwrap().unwrap();
+    let found = catalog.classifier(&row("topics").record.name).unwrap().unwrap();
     let trained = StoredClassifier {
         progress: TrainingProgress::Ready,
         report: Some(done.report),
-        version: 1,
-        trained_at_ms: Some(2_000),
+        record: ClassifierRecord { version: 1, trained_at_ms: Some(2_000), ..row("topics").record },
         ..row("topics")
     };
     assert_eq!(found, trained);
@@ -70,7 +71,7 @@ fn classifiers_are_found_after_a_restart_as_they_were_trained() {
     assert_eq!((&whole.row, whole.weights), (&trained, Some(vec![1, 2, 3])));
     let second = ClassifierText { embedding: Some(embedding), language: Language::parse("zh"), ..text("選挙", "politics") };
     assert_eq!(whole.texts, [text("雨が降る", "weather"), second]);
-    assert_eq!(catalog.delete_classifier(&row("topics").name).unwrap(), Some(trained));
+    assert_eq!(catalog.delete_classifier(&row("topics").record.name).unwrap(), Some(trained));
     assert_eq!((catalog.classifier_count().unwrap(), catalog.classifier_texts("id-of-topics").unwrap().len()), (0, 0));
 }
 
@@ -79,12 +80,12 @@ fn a_failed_training_says_why_and_one_that_is_over_does_not_fail() {
     let folder = tempfile::tempdir().unwrap();
     let catalog = Catalog::open(folder.path()).unwrap();
     catalog.create_classifier(&row("topics"), &[], None).unwrap();
-    assert_eq!(catalog.trainings().unwrap(), [row("topics").job]);
+    assert_eq!(catalog.trainings().unwrap(), [row("topics").record.job]);
     let error = JobFailure { code: Code::InvalidTrainingSet, detail: "one label".to_owned() };
-    catalog.fail_training(&row("topics").job, &error).unwrap();
+    catalog.fail_training(&row("topics").record.job, &error).unwrap();
     assert!(!catalog.finish_training(&finished(FIRST, 1)).unwrap());
-    let found = catalog.classifier(&row("topics").name).unwrap().unwrap();
-    assert_eq!((found.progress, found.error), (TrainingProgress::Failed, Some(error)));
+    let found = catalog.classifier(&row("topics").record.name).unwrap().unwrap();
+    assert_eq!((found.progress, found.record.error), (TrainingProgress::Failed, Some(error)));
     assert_eq!(catalog.trainings().unwrap(), []);
 }
 
@@ -92,19 +93,20 @@ fn a_failed_training_says_why_and_one_that_is_over_does_not_fail() {
 fn what_was_learned_stays_until_a_second_training_ends() {
     let folder = tempfile::tempdir().unwrap();
     let catalog = Catalog::open(folder.path()).unwrap();
-    let now = || catalog.classifier(&row("topics").name).unwrap().unwrap();
+    let now = || catalog.classifier(&row("topics").record.name).unwrap().unwrap();
     let (id, second) = ("id-of-topics", JobId::parse(SECOND).unwrap());
     catalog.create_classifier(&row("topics"), &[text("雨が降る", "weather")], None).unwrap();
     assert!(!catalog.begin_retraining(id, &second).unwrap(), "the first goes on");
     catalog.finish_training(&finished(FIRST, 1_000)).unwrap();
     let first = now();
+    let with = |record| StoredClassifier { record, ..first.clone() };
     assert!(catalog.begin_retraining(id, &second).unwrap());
-    assert!(!catalog.begin_retraining(id, &row("topics").job).unwrap());
-    assert_eq!(now(), StoredClassifier { next_job: Some(second.clone()), ..first.clone() });
+    assert!(!catalog.begin_retraining(id, &row("topics").record.job).unwrap());
+    assert_eq!(now(), with(ClassifierRecord { next_job: Some(second.clone()), ..first.record.clone() }));
     assert_eq!(catalog.trainings().unwrap(), std::slice::from_ref(&second));
     let error = JobFailure { code: Code::InvalidTrainingSet, detail: "one label".to_owned() };
     catalog.fail_training(&second, &error).unwrap();
-    assert_eq!(now(), StoredClassifier { error: Some(error), ..first.clone() });
+    assert_eq!(now(), with(ClassifierRecord { error: Some(error), ..first.record.clone() }));
     assert!(!catalog.finish_training(&finished(SECOND, 2_000)).unwrap(), "it failed");
     assert!(catalog.begin_retraining(id, &second).unwrap());
     let key = catalog.classifier_texts(id).unwrap()[0].0;
@@ -115,9 +117,11 @@ fn what_was_learned_stays_until_a_second_training_ends() {
         ..finished(SECOND, 3_000)
     };
     assert!(catalog.finish_training(&done).unwrap());
-    let expect =
-        StoredClassifier { job: second, version: 2, model_fingerprint: "cafe".to_owned(), trained_at_ms: Some(3_000), ..first };
-    assert_eq!(now(), expect);
+    let (model_fingerprint, trained_at_ms) = ("cafe".to_owned(), Some(3_000));
+    assert_eq!(
+        now(),
+        with(ClassifierRecord { job: second, version: 2, model_fingerprint, trained_at_ms, ..first.record.clone() })
+    );
     assert_eq!(catalog.whole_classifier(id).unwrap().unwrap().texts[0].embedding, Some(embedding));
     assert_eq!(catalog.trainings().unwrap(), []);
 }

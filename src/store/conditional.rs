@@ -5,6 +5,7 @@ use rusqlite::{OptionalExtension, params};
 use super::checksum::DocumentRow;
 use super::documents::DocumentStore;
 use super::error::Fault;
+use super::expiry::LIVE;
 use super::rows::embedded;
 use super::writer::WriteTransaction;
 use super::{Deleted, PendingPassage, PreparedDocument, StoreError, TermsOf, Upserted, mutations, queries, term_rows};
@@ -59,7 +60,7 @@ impl DocumentStore {
         })
     }
 
-    /// Changes title, metadata and language if the precondition holds, and returns the changed document. Its passages and their
+    /// Changes title, metadata, language and expiry if the precondition holds, and returns the changed document. Its passages and their
     /// embeddings stay unless the title changes: then those of `recut` replace them. A patch that changes nothing keeps the
     /// version.
     pub fn patch(
@@ -96,7 +97,8 @@ impl DocumentStore {
 }
 
 fn version(transaction: &WriteTransaction<'_>, id: &DocumentId) -> Result<Option<Sequence>, Fault> {
-    let mut statement = transaction.connection.prepare_cached("select sequence from documents where id = ?1")?;
+    let mut statement =
+        transaction.connection.prepare_cached(&format!("select d.sequence from documents d where d.id = ?1 and {LIVE}"))?;
     let sequence: Option<i64> = statement.query_row([id.as_str()], |row| row.get(0)).optional()?;
     Ok(sequence.map(|sequence| Sequence(u64::try_from(sequence).unwrap_or_default())))
 }
@@ -133,19 +135,20 @@ fn replace_passages(
         language: document.language,
         language_confidence: document.language_confidence,
         metadata: Default::default(),
+        expires_at_ms: None,
         passages: recut.passages.clone(),
         embedding,
     };
     mutations::insert_passages(transaction, key, &prepared, terms_of)
 }
 
-/// Applies a patch to the row of a document as read in this transaction.
+/// Applies a patch to the row of a document as read in this transaction. Says whether it changed anything.
 pub(super) fn change(
     transaction: &mut WriteTransaction<'_>,
     document: &Document,
     patch: &DocumentPatch,
     terms_of: TermsOf,
-) -> Result<(), Fault> {
+) -> Result<bool, Fault> {
     let mut merged = document.metadata.clone();
     metadata::merge(&mut merged, &patch.metadata);
     let bounds = [
@@ -161,9 +164,10 @@ pub(super) fn change(
         None => (document.language, document.language_confidence),
     };
     let title = patch.title.clone().applied(document.title.clone());
+    let expires_at_ms = patch.expires_at_ms.unwrap_or(document.expires_at_ms);
     let same = merged == document.metadata && language == document.language && confidence == document.language_confidence;
-    if same && title == document.title {
-        return Ok(());
+    if same && title == document.title && expires_at_ms == document.expires_at_ms {
+        return Ok(false);
     }
     let failed = |error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
     let row = DocumentRow {
@@ -177,9 +181,10 @@ pub(super) fn change(
         metadata: &serde_json::to_string(&merged).map_err(failed)?,
         text: &document.text,
         title: title.as_deref(),
+        expires_at_ms,
     };
     let sql = "update documents set language = ?2, language_confidence = ?3, updated_at_ms = ?4, sequence = ?5, metadata = ?6,
-               title = ?7, checksum = ?8 where id = ?1";
+               title = ?7, expires_at_ms = ?8, checksum = ?9 where id = ?1";
     transaction.connection.prepare_cached(sql)?.execute(params![
         row.id,
         row.language,
@@ -188,13 +193,15 @@ pub(super) fn change(
         row.sequence,
         row.metadata,
         row.title,
+        row.expires_at_ms,
         row.checksum(),
     ])?;
+    transaction.note_expiry(expires_at_ms);
     // With a new title, the caller replaces the passages.
     if language != document.language && title == document.title {
         let sql = "select key from documents where id = ?1";
         let key = transaction.connection.prepare_cached(sql)?.query_row([row.id], |row| row.get(0))?;
         term_rows::renew(transaction.connection, key, language, terms_of)?;
     }
-    Ok(())
+    Ok(true)
 }

@@ -10,6 +10,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::StoreError;
+use super::clock::{give_clock, system_clock};
 use super::error::Fault;
 use super::migrate::{Schema, applied, check_schema, migrate};
 
@@ -84,6 +85,7 @@ fn opened(path: &Path, flags: OpenFlags) -> Result<Connection, Fault> {
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     keep_statements(&connection)?;
+    give_clock(&connection, system_clock)?;
     Ok(connection)
 }
 

@@ -9,7 +9,7 @@ use super::{DocumentStore, StoreError};
 use crate::domain::Sequence;
 
 /// SQLite virtual machine steps between two checks whether to stop: some milliseconds.
-const STEPS_PER_LOOK: i32 = 100_000;
+const STEPS_PER_CHECK: i32 = 100_000;
 
 /// The contents of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl DocumentStore {
 
 fn copy(from: &Path, to: &Path, stop: impl Fn() -> bool + Send + 'static) -> Result<Copied, Fault> {
     let mut connection = open_reader(from)?;
-    connection.progress_handler(STEPS_PER_LOOK, Some(stop))?;
+    connection.progress_handler(STEPS_PER_CHECK, Some(stop))?;
     connection.execute("vacuum into ?1", [to.to_string_lossy()])?;
     drop(connection);
     let copy = open_reader(to)?;

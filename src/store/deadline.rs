@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use super::error::Fault;
 
 /// SQLite virtual machine steps between two checks of the time: well under a millisecond for most statements.
-const STEPS_PER_LOOK: i32 = 10_000;
+const STEPS_PER_CHECK: i32 = 10_000;
 
 /// A deadline for all connections of a store; none until it is set. Clones share it.
 #[derive(Debug, Clone, Default)]
@@ -25,7 +25,7 @@ impl Deadline {
     /// Applies the deadline to the statements of a connection.
     pub(super) fn watch(&self, connection: &mut Connection) -> Result<(), Fault> {
         let deadline = self.clone();
-        Ok(connection.progress_handler(STEPS_PER_LOOK, Some(move || deadline.is_over()))?)
+        Ok(connection.progress_handler(STEPS_PER_CHECK, Some(move || deadline.is_over()))?)
     }
 
     fn is_over(&self) -> bool {

@@ -9,14 +9,15 @@ use parking_lot::{Mutex, RwLock};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
+use super::clock::{Clock, system_clock};
 use super::connection::{check_there, open_existing_writer, open_writer};
 use super::error::Fault;
 use super::filter::{Condition, SearchFilter, compile};
 use super::migrate::COLLECTION;
 use super::open_databases::{Database, StoreOptions};
 use super::records::{Change, Deleted, DocumentKey, HitSizes, PassageRow, PendingPassage, PreparedDocument, Upserted};
-use super::writer::{Clock, WriteTransaction, system_clock};
-use super::{StoreError, TermsOf, check, log, metadata_indexes, mutations, queries};
+use super::writer::WriteTransaction;
+use super::{StoreError, TermsOf, check, expiry, log, metadata_indexes, mutations, queries};
 use crate::domain::{
     CollectionCounts, Document, DocumentId, DocumentPage, Embedding, MetadataPath, Page, PassageEmbedding, PassageId, Sequence,
 };
@@ -32,13 +33,23 @@ pub struct DocumentStore {
     pub(super) connections: Arc<Database>,
     /// Number of writes since it was opened, successful or not.
     writes: AtomicU64,
-    /// The counts, and after how many writes they were made, so that a closed database need not be opened to be counted.
-    counted: Mutex<Option<(u64, CollectionCounts)>>,
+    /// The last counts, so that a closed database need not be opened to be counted.
+    counted: Mutex<Option<Counted>>,
     /// The declared metadata indexes, as in the database.
     indexes: RwLock<Vec<MetadataPath>>,
     /// Held while they change, in the database and then here.
     declaring: Mutex<()>,
     pub(super) terms_of: TermsOf,
+}
+
+/// Counts of a database.
+#[derive(Clone)]
+struct Counted {
+    /// After so many writes.
+    writes: u64,
+    /// They hold until a document expires then.
+    until_ms: Option<i64>,
+    counts: CollectionCounts,
 }
 
 impl DocumentStore {
@@ -92,7 +103,8 @@ impl DocumentStore {
         open: impl FnOnce() -> Result<Connection, StoreError>,
     ) -> Result<Self, StoreError> {
         let lease = connections.lend_opened_by(open)?;
-        let indexes = lease.opened.readers.read("opening a database", metadata_indexes::all);
+        let read = |connection: &Connection| Ok((metadata_indexes::all(connection)?, expiry::first(connection)?));
+        let read = lease.opened.readers.read("opening a database", read);
         drop(lease);
         let store = Self {
             recovered_log,
@@ -104,7 +116,9 @@ impl DocumentStore {
             declaring: Mutex::new(()),
             terms_of,
         };
-        *store.indexes.write() = indexes?;
+        let (indexes, first_expiry_ms) = read?;
+        *store.indexes.write() = indexes;
+        store.connections.next_expiry().note(first_expiry_ms.unwrap_or(i64::MAX));
         Ok(store)
     }
 
@@ -272,11 +286,15 @@ impl DocumentStore {
     pub fn counts(&self) -> Result<CollectionCounts, StoreError> {
         let writes = self.writes.load(Ordering::SeqCst);
         let counted = self.counted.lock().clone();
-        let counts = match counted.filter(|(then, _)| *then == writes) {
-            Some((_, counts)) => counts,
+        let holds = |counted: &Counted| {
+            counted.writes == writes && counted.until_ms.is_none_or(|until_ms| self.connections.now_ms() < until_ms)
+        };
+        let counts = match counted.filter(holds) {
+            Some(counted) => counted.counts,
             None => {
-                let counts = self.read("counting", queries::counts)?;
-                *self.counted.lock() = Some((writes, counts.clone()));
+                let count = |connection: &Connection| Ok((expiry::next(connection)?, queries::counts(connection)?));
+                let (until_ms, counts) = self.read("counting", count)?;
+                *self.counted.lock() = Some(Counted { writes, until_ms, counts: counts.clone() });
                 counts
             }
         };

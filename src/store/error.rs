@@ -229,6 +229,16 @@ pub enum StoreError {
         /// What the change would result in.
         got: usize,
     },
+    /// A histogram would have too many buckets.
+    #[error(
+        "the histogram of {field} would have more than {max} buckets: ask for a wider interval, or for fewer documents with filter"
+    )]
+    TooManyBuckets {
+        /// What it is of.
+        field: String,
+        /// The bound.
+        max: usize,
+    },
     /// The idempotency key was already used for a different request. Nothing was done.
     #[error("idempotency key {key:?} was already used for a different request")]
     KeyReused {
@@ -343,12 +353,12 @@ mod tests {
 
     use super::*;
 
-    fn told(code: i32) -> StoreError {
+    fn store_error(code: i32) -> StoreError {
         Fault::Sqlite(rusqlite::Error::SqliteFailure(ffi::Error::new(code), None)).while_doing("testing")
     }
 
     fn check(code: i32, unavailable: bool) {
-        let error = told(code);
+        let error = store_error(code);
         assert_eq!(matches!(error, StoreError::StorageUnavailable { .. }), unavailable, "{error:?}");
     }
 
@@ -361,7 +371,7 @@ mod tests {
             (ffi::SQLITE_IOERR, false),
             (ffi::SQLITE_BUSY, false),
         ] {
-            assert_eq!(told(code).is_damage(), damage, "{code}");
+            assert_eq!(store_error(code).is_damage(), damage, "{code}");
         }
     }
 

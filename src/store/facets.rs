@@ -1,4 +1,5 @@
-//! Counts the documents with each value of a field, in SQLite, which moves many values to disk if necessary.
+//! Counts the documents with each value of a field, in SQLite, which moves many values to disk if necessary; adds up numbers and
+//! dates on the way, without keeping them.
 
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, params_from_iter};
@@ -8,14 +9,16 @@ use super::documents::DocumentStore;
 use super::error::Fault;
 use super::filter::{Condition, SearchFilter, walk};
 use super::rows::to_sql;
-use crate::domain::{Facet, FacetRequest, FacetValue, Facets, Field, MetadataPath, Scalar};
+use crate::domain::{
+    Facet, FacetRequest, FacetValue, Facets, Field, HistogramInterval, Measured, MetadataPath, Scalar, ValueSummary, timestamps,
+};
 
 /// Stands for no language; no document has this value.
 const NONE: &str = "";
 
 impl DocumentStore {
-    /// Counts values among the matching documents, all in one state of the database. Fields other than `language` and metadata
-    /// have no counts. As soon as the values exceed `bytes_max` bytes it ends, with the counts so far.
+    /// Counts values among the matching documents, all in one state of the database. The id has none, and the document's times have
+    /// a range and a histogram only. `StoreError::TooManyBuckets` for a histogram that has more than may be. As soon as the values exceed `bytes_max` bytes it ends, with the counts so far.
     pub fn facets(&self, filter: &SearchFilter, requests: &[FacetRequest], bytes_max: u64) -> Result<Facets, StoreError> {
         let condition = self.compile(filter);
         self.read("counting values", |connection| {
@@ -41,15 +44,22 @@ fn text_bytes(value: &Scalar) -> u64 {
 }
 
 fn count(connection: &Connection, condition: &Condition, facet: &FacetRequest, bytes_max: u64) -> Result<Facet, Fault> {
-    let field = facet.field.clone();
-    match &facet.field {
-        Field::Language => languages(connection, condition, facet.limit),
-        Field::Metadata(path) => metadata(connection, condition, path, (facet.limit, bytes_max)),
-        Field::Id | Field::CreatedAt | Field::UpdatedAt => Ok(Facet { field, values: Vec::new(), missing: 0 }),
+    let (values, missing) = match &facet.field {
+        Field::Language => languages(connection, condition, facet.limit)?,
+        Field::Metadata(path) if facet.limit > 0 => metadata(connection, condition, path, (facet.limit, bytes_max))?,
+        Field::Metadata(path) => (Vec::new(), missing(connection, condition, path)?),
+        Field::Id | Field::CreatedAt | Field::UpdatedAt => (Vec::new(), 0),
+    };
+    let mut counted = Facet { field: facet.field.clone(), values, missing, stats: None, histogram: None };
+    if facet.stats || facet.histogram.is_some() {
+        let summary = summary(connection, condition, facet)?;
+        counted.stats = facet.stats.then(|| summary.stats());
+        counted.histogram = summary.histogram();
     }
+    Ok(counted)
 }
 
-fn languages(connection: &Connection, condition: &Condition, limit: usize) -> Result<Facet, Fault> {
+fn languages(connection: &Connection, condition: &Condition, limit: usize) -> Result<(Vec<FacetValue>, u64), Fault> {
     let sql = format!(
         "select coalesce(d.language, '{NONE}') as value, count(*) as documents from documents d where {}
          group by value order by documents desc, value",
@@ -62,9 +72,8 @@ fn languages(connection: &Connection, condition: &Condition, limit: usize) -> Re
     let none = counts.iter().position(|(language, _)| language == NONE);
     let missing = none.map_or(0, |place| counts.remove(place).1);
     counts.truncate(limit);
-    let values =
-        counts.into_iter().map(|(language, documents)| FacetValue { value: Scalar::Text(language), documents }).collect();
-    Ok(Facet { field: Field::Language, values, missing })
+    let values = counts.into_iter().map(|(language, documents)| FacetValue { value: Scalar::Text(language), documents });
+    Ok((values.collect(), missing))
 }
 
 /// Counts the values at `path`: at most this many, and no more once their texts exceed this many bytes.
@@ -73,8 +82,8 @@ fn metadata(
     condition: &Condition,
     path: &MetadataPath,
     (limit, bytes_max): (usize, u64),
-) -> Result<Facet, Fault> {
-    let (tables, conditions, keys, last) = walk(path);
+) -> Result<(Vec<FacetValue>, u64), Fault> {
+    let (from, keys, last) = elements(path, condition);
     // A value that a document's array has twice is one row of `found`.
     let sql = format!(
         "with found as materialized (
@@ -82,17 +91,14 @@ fn metadata(
                  case coalesce(e.type, {last}.type) when 'integer' then 'number' when 'real' then 'number'
                      else coalesce(e.type, {last}.type) end as kind,
                  case when {last}.type = 'array' then e.atom else {last}.atom end as value
-             from documents d cross join {tables}
-             left join json_each(case when {last}.type = 'array' then {last}.value end) e on true
-             where {conditions} and {}
+             {from}
          )
          select kind, value, count(*) as documents from found where kind in ('text', 'number', 'true', 'false')
-         group by kind, value order by documents desc, kind, value limit ?",
-        condition.sql
+         group by kind, value order by documents desc, kind, value limit ?"
     );
-    let own = |limit: usize| keys.iter().chain(&condition.values).cloned().chain([Value::Integer(to_sql(limit as u64))]);
+    let own = keys.into_iter().chain([Value::Integer(to_sql(limit as u64))]);
     let mut statement = connection.prepare_cached(&sql)?;
-    let mut rows = statement.query(params_from_iter(own(limit)))?;
+    let mut rows = statement.query(params_from_iter(own))?;
     let (mut values, mut bytes) = (Vec::new(), 0);
     while let Some(row) = rows.next()? {
         let kind: String = row.get(0)?;
@@ -110,14 +116,70 @@ fn metadata(
             break;
         }
     }
+    Ok((values, missing(connection, condition, path)?))
+}
+
+/// The matching documents whose value at `path` does not exist or is null.
+fn missing(connection: &Connection, condition: &Condition, path: &MetadataPath) -> Result<u64, Fault> {
+    let (tables, conditions, keys, last) = walk(path);
     let sql = format!(
         "select count(*) from documents d where not exists (select 1 from {tables} where {conditions} and {last}.type <> 'null')
          and {}",
         condition.sql
     );
     let all: Vec<Value> = keys.iter().chain(&condition.values).cloned().collect();
-    let missing = number(connection, &sql, &all)?;
-    Ok(Facet { field: Field::Metadata(path.clone()), values, missing })
+    number(connection, &sql, &all)
+}
+
+/// Where the values at `path` stand: `from` and `where` of a statement with a row for each value, and each element of an array, that
+/// matching documents have, one document after the other, the values of its parameters, and the table of the values, beside `e` of
+/// the elements.
+fn elements(path: &MetadataPath, condition: &Condition) -> (String, Vec<Value>, String) {
+    let (tables, conditions, keys, last) = walk(path);
+    let from = format!(
+        "from documents d cross join {tables}
+         left join json_each(case when {last}.type = 'array' then {last}.value end) e on true
+         where {conditions} and {}",
+        condition.sql
+    );
+    (from, keys.into_iter().chain(condition.values.iter().cloned()).collect(), last)
+}
+
+/// Adds up the numbers and dates of a field.
+fn summary(connection: &Connection, condition: &Condition, facet: &FacetRequest) -> Result<ValueSummary, Fault> {
+    let own = |column| (format!("select d.key, d.{column} from documents d where {}", condition.sql), condition.values.clone());
+    let mut summary = ValueSummary::new(facet.histogram);
+    let (is_own, (sql, values)) = match &facet.field {
+        Field::CreatedAt => (true, own("created_at_ms")),
+        Field::UpdatedAt => (true, own("updated_at_ms")),
+        Field::Metadata(path) => {
+            let (from, values, last) = elements(path, condition);
+            let value = format!("case when {last}.type = 'array' then e.atom else {last}.atom end");
+            // As a number true would be 1.
+            let counts = format!("coalesce(e.type, {last}.type) in ('integer', 'real', 'text')");
+            (false, (format!("select d.key, {value} {from} and {counts}"), values))
+        }
+        Field::Id | Field::Language => return Ok(summary),
+    };
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query(params_from_iter(values))?;
+    while let Some(row) = rows.next()? {
+        let measured = match row.get_ref(1)? {
+            ValueRef::Integer(ms) if is_own => Measured::Time(ms),
+            ValueRef::Integer(integer) => Measured::Number(integer as f64),
+            ValueRef::Real(real) => Measured::Number(real),
+            ValueRef::Text(text) => match std::str::from_utf8(text).ok().and_then(timestamps::parse) {
+                Some(ms) => Measured::Time(ms),
+                None => continue,
+            },
+            ValueRef::Null | ValueRef::Blob(_) => continue,
+        };
+        if !summary.add(row.get(0)?, measured) {
+            let (field, max) = (facet.field.to_string(), HistogramInterval::BUCKETS_MAX);
+            return Err(StoreError::TooManyBuckets { field, max }.into());
+        }
+    }
+    Ok(summary)
 }
 
 fn number(connection: &Connection, sql: &str, values: &[Value]) -> Result<u64, Fault> {

@@ -5,6 +5,7 @@
 
 use rusqlite::types::Value;
 
+use super::expiry::{LIVE, LIVE_BY_INDEX};
 use crate::domain::{Document, Field, Filter, Language, MetadataPath, Relation, Scalar, Test};
 
 /// The conditions of a search on documents.
@@ -31,9 +32,12 @@ pub(super) struct Condition {
     pub(super) values: Vec<Value>,
 }
 
-/// Compiles a filter. An empty one matches every document. For the paths in `indexes`, SQLite can use an index.
+/// Compiles a filter. An empty one matches every document. No condition is true of a document that has expired. For the paths in `indexes`, SQLite can use an index.
 pub(super) fn compile(filter: &SearchFilter, indexes: &[MetadataPath]) -> Condition {
-    let mut compiler = Compiler { condition: Condition { sql: "true".to_owned(), values: Vec::new() }, indexes };
+    let mut compiler = Compiler { condition: Condition { sql: LIVE.to_owned(), values: Vec::new() }, indexes };
+    if *filter == SearchFilter::default() {
+        compiler.condition.sql = LIVE_BY_INDEX.to_owned();
+    }
     if !filter.languages.is_empty() {
         compiler.sql(" and d.language is not null and d.language in ");
         let codes = filter.languages.iter().map(|language| Value::Text(language.code().to_owned()));

@@ -8,13 +8,17 @@ use serde_json::{Map, Value as Json, json};
 
 use super::*;
 use crate::domain::{DocumentId, Sequence};
+use crate::store::clock::{give_clock, system_clock};
 
 const NO_INDEX: &[MetadataPath] = &[];
 
 fn connection() -> Connection {
     let connection = Connection::open_in_memory().unwrap();
-    let table = "create table documents (id text, language text, created_at_ms integer, updated_at_ms integer, metadata text)";
+    let table = "create table documents (id text, language text, created_at_ms integer, updated_at_ms integer, metadata text,
+                 expires_at_ms integer, key integer primary key);
+                 create index documents_expiring on documents (expires_at_ms) where expires_at_ms is not null";
     connection.execute_batch(table).unwrap();
+    give_clock(&connection, system_clock).unwrap();
     connection
 }
 
@@ -28,7 +32,7 @@ fn count(connection: &Connection, filter: &SearchFilter, indexes: &[MetadataPath
 /// Whether a document with this metadata matches.
 fn matches(metadata: &Json, filter: &SearchFilter) -> bool {
     let connection = connection();
-    connection.execute("insert into documents values ('a', 'fr', 1, 2, ?1)", [metadata.to_string()]).unwrap();
+    connection.execute("insert into documents values ('a', 'fr', 1, 2, ?1, null, null)", [metadata.to_string()]).unwrap();
     count(&connection, filter, NO_INDEX) == 1
 }
 
@@ -270,6 +274,7 @@ fn few_documents() -> impl Strategy<Value = Document> {
             indexed: true,
             created_at_ms,
             updated_at_ms: created_at_ms,
+            expires_at_ms: None,
             sequence: Sequence(1),
         },
     )
@@ -299,7 +304,7 @@ fn by_sql(document: &Document, filter: &Filter) -> [bool; 2] {
             let language = document.language.map(Language::code);
             let values =
                 rusqlite::params![document.id.as_str(), language, document.created_at_ms, document.updated_at_ms, metadata];
-            connection.execute("insert into documents values (?1, ?2, ?3, ?4, ?5)", values).unwrap();
+            connection.execute("insert into documents values (?1, ?2, ?3, ?4, ?5, null, null)", values).unwrap();
             count(connection, &filter, indexes) == 1
         };
         [ask(plain, NO_INDEX), ask(indexed, paths)]

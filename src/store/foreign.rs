@@ -39,9 +39,9 @@ const VALUE_BYTES_MAX: i32 = 128 << 20;
 /// KiB of cached pages of a foreign database.
 const CACHE_KIB: i64 = 4 << 10;
 /// SQLite virtual machine steps between two checks whether to stop.
-const STEPS_PER_LOOK: i32 = 1_000;
+const STEPS_PER_CHECK: i32 = 1_000;
 /// Checks until a foreign database must have returned a row, or its schema. A row takes some dozens of steps.
-const LOOKS_PER_ROW: u32 = 1_000;
+const CHECKS_PER_ROW: u32 = 1_000;
 /// Characters of foreign names to show.
 const SHOWN_CHARS: usize = 200;
 
@@ -142,7 +142,7 @@ impl ForeignDatabase {
 
     /// Whether a read was interrupted because it returned no row for too long.
     pub(super) fn is_endless(&self) -> bool {
-        self.looks.load(Ordering::Relaxed) >= LOOKS_PER_ROW
+        self.looks.load(Ordering::Relaxed) >= CHECKS_PER_ROW
     }
 
     /// Compares the schema with what the migrations of its version make, and its metadata indexes with those that this program
@@ -215,7 +215,7 @@ fn restricted(
         connection.set_limit(limit, value)?;
     }
     connection
-        .progress_handler(STEPS_PER_LOOK, Some(move || looks.fetch_add(1, Ordering::Relaxed) + 1 >= LOOKS_PER_ROW || stop()))?;
+        .progress_handler(STEPS_PER_CHECK, Some(move || looks.fetch_add(1, Ordering::Relaxed) + 1 >= CHECKS_PER_ROW || stop()))?;
     // These read nothing of the file.
     connection.pragma_update_and_check(None, "mmap_size", 0, |_| Ok(()))?;
     connection.pragma_update(None, "cell_size_check", true)?;

@@ -3,9 +3,10 @@
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::error::Fault;
+use super::expiry::LIVE;
 use super::rows::{embedded, passage_id, to_sql};
 use super::{DocumentKey, DocumentStore, HitSizes, PassageDocument, StoreError};
-use crate::domain::{DocumentId, Embedding, Language, Metadata, PassageId};
+use crate::domain::{DocumentHead, DocumentId, Embedding, Language, PassageId};
 
 impl DocumentStore {
     /// Reads the documents of passages, in the order of `ids`; deleted ones are left out. Reads no text.
@@ -13,10 +14,9 @@ impl DocumentStore {
         self.read("reading the documents of passages", |connection| documents_of(connection, ids))
     }
 
-    /// Reads the documents of passages with their metadata, in the order of `ids`; deleted ones are left out. Reads no
-    /// text.
-    pub fn owners_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, DocumentId, Metadata)>, StoreError> {
-        self.read("reading the documents of passages", |connection| owners_of(connection, ids))
+    /// Reads the documents of passages without their texts, in the order of `ids`; deleted ones are left out.
+    pub fn heads_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, DocumentHead)>, StoreError> {
+        self.read("reading the documents of passages", |connection| heads_of(connection, ids))
     }
 
     /// Reads the embeddings of passages, in the order of `ids`; deleted ones and those without embedding are left out.
@@ -50,32 +50,40 @@ fn each<T>(
     Ok(found)
 }
 
+/// Reads columns of a passage whose document has not expired.
+fn of_live(columns: &str) -> String {
+    format!("select {columns} from passages p join documents d on d.key = p.document where p.id = ?1 and {LIVE}")
+}
+
 fn documents_of(connection: &Connection, ids: &[PassageId]) -> Result<Vec<PassageDocument>, Fault> {
-    let sql = "select p.id, d.key, d.id, d.language from passages p join documents d on d.key = p.document where p.id = ?1";
-    each(connection, sql, ids, |row| {
-        let key: i64 = row.get(1)?;
-        let corrupt = |problem| StoreError::CorruptRow { table: "documents", row: key, problem };
-        let (id, language): (String, Option<String>) = (row.get(2)?, row.get(3)?);
-        let language = language.map(|code| Language::parse(&code).ok_or_else(|| corrupt("its language is unknown")));
-        Ok(PassageDocument {
-            passage: passage_id(row.get(0)?)?,
-            key: DocumentKey(key),
-            document: DocumentId::parse(&id).map_err(|_| corrupt("its id is not valid"))?,
-            language: language.transpose()?,
-        })
+    each(connection, &of_live("p.id, d.key, d.id, d.language"), ids, |row| {
+        let (document, language) = named(row)?;
+        Ok(PassageDocument { passage: passage_id(row.get(0)?)?, key: DocumentKey(row.get(1)?), document, language })
     })
 }
 
-fn owners_of(connection: &Connection, ids: &[PassageId]) -> Result<Vec<(PassageId, DocumentId, Metadata)>, Fault> {
-    let sql = "select p.id, d.key, d.id, d.metadata from passages p join documents d on d.key = p.document where p.id = ?1";
-    each(connection, sql, ids, |row| {
-        let key: i64 = row.get(1)?;
-        let corrupt = |problem| StoreError::CorruptRow { table: "documents", row: key, problem };
-        let text = |column| -> Result<&str, rusqlite::Error> { Ok(row.get_ref(column)?.as_str()?) };
-        let document = DocumentId::parse(text(2)?).map_err(|_| corrupt("its id is not valid"))?;
-        let metadata = serde_json::from_str(text(3)?).map_err(|_| corrupt("its metadata is not a JSON object"))?;
-        Ok((passage_id(row.get(0)?)?, document, metadata))
+fn heads_of(connection: &Connection, ids: &[PassageId]) -> Result<Vec<(PassageId, DocumentHead)>, Fault> {
+    let sql = of_live("p.id, d.key, d.id, d.language, d.metadata, d.created_at_ms, d.updated_at_ms");
+    each(connection, &sql, ids, |row| {
+        let (id, language) = named(row)?;
+        let metadata = serde_json::from_str(row.get_ref(4)?.as_str().map_err(rusqlite::Error::from)?);
+        let problem = "its metadata is not a JSON object";
+        let metadata = match metadata {
+            Ok(metadata) => metadata,
+            Err(_) => return Err(StoreError::CorruptRow { table: "documents", row: row.get(1)?, problem }.into()),
+        };
+        let (created_at_ms, updated_at_ms) = (row.get(5)?, row.get(6)?);
+        Ok((passage_id(row.get(0)?)?, DocumentHead { id, language, metadata, created_at_ms, updated_at_ms }))
     })
+}
+
+/// The id and the language in the columns 2 and 3; the document's key is in column 1.
+fn named(row: &Row<'_>) -> Result<(DocumentId, Option<Language>), Fault> {
+    let key: i64 = row.get(1)?;
+    let corrupt = |problem| StoreError::CorruptRow { table: "documents", row: key, problem };
+    let (id, language): (String, Option<String>) = (row.get(2)?, row.get(3)?);
+    let language = language.map(|code| Language::parse(&code).ok_or_else(|| corrupt("its language is unknown")));
+    Ok((DocumentId::parse(&id).map_err(|_| corrupt("its id is not valid"))?, language.transpose()?))
 }
 
 fn embeddings_of(connection: &Connection, ids: &[PassageId]) -> Result<Vec<(PassageId, Embedding)>, Fault> {
@@ -85,18 +93,17 @@ fn embeddings_of(connection: &Connection, ids: &[PassageId]) -> Result<Vec<(Pass
 
 /// SQLite knows the length of a value without reading it.
 fn sizes_of(connection: &Connection, ids: &[PassageId]) -> Result<Vec<HitSizes>, Fault> {
-    let sql = "select coalesce(octet_length(d.title), 0), octet_length(d.text), octet_length(d.metadata), p.end - p.start
-               from passages p join documents d on d.key = p.document where p.id = ?1";
+    let sql = of_live("coalesce(octet_length(d.title), 0), octet_length(d.text), octet_length(d.metadata), p.end - p.start");
     let bytes = |row: &Row<'_>, column| Ok::<_, Fault>(u64::try_from(row.get::<_, i64>(column)?).unwrap_or_default());
-    each(connection, sql, ids, |row| {
+    each(connection, &sql, ids, |row| {
         Ok(HitSizes { title: bytes(row, 0)?, text: bytes(row, 1)?, metadata: bytes(row, 2)?, passage: bytes(row, 3)? })
     })
 }
 
 /// The embeddings of a document's passages, without those that wait for theirs; `None` if there is no such document.
 fn passage_embeddings(connection: &Connection, id: &DocumentId) -> Result<Option<Vec<Embedding>>, Fault> {
-    let sql = "select key from documents where id = ?1";
-    let key: Option<i64> = connection.prepare_cached(sql)?.query_row([id.as_str()], |row| row.get(0)).optional()?;
+    let sql = format!("select d.key from documents d where d.id = ?1 and {LIVE}");
+    let key: Option<i64> = connection.prepare_cached(&sql)?.query_row([id.as_str()], |row| row.get(0)).optional()?;
     let Some(key) = key else { return Ok(None) };
     let sql = "select id, embedding from passages where document = ?1 and embedding is not null order by ordinal";
     let embeddings = connection

@@ -102,7 +102,7 @@ impl Catalog {
     }
 
     /// Records a job's progress.
-    pub fn note_job(&self, id: &JobId, progress: &JobProgress, details: &Metadata) -> Result<(), StoreError> {
+    pub fn record_progress(&self, id: &JobId, progress: &JobProgress, details: &Metadata) -> Result<(), StoreError> {
         let sql = "update jobs set done = ?2, total = ?3, details = ?4 where id = ?1";
         self.run("recording a job's progress", |connection| {
             let values = params![id.as_str(), to_sql(progress.done), to_sql(progress.total), json(details)?];
@@ -260,7 +260,7 @@ mod tests {
         let details = Metadata::from_iter([("created".to_owned(), 7.into())]);
         catalog.start_job(&id, 2_000).unwrap();
         catalog.start_job(&id, 3_000).unwrap();
-        catalog.note_job(&id, &JobProgress { done: 50, ..job(0).progress }, &details).unwrap();
+        catalog.record_progress(&id, &JobProgress { done: 50, ..job(0).progress }, &details).unwrap();
         catalog.request_cancel(&id).unwrap();
         let error = JobFailure { code: Code::CollectionNotFound, detail: "it is gone".to_owned() };
         catalog.finish_job(&id, JobStatus::Failed, Some(&error), 4_000).unwrap();

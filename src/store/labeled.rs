@@ -89,7 +89,7 @@ impl DocumentStore {
                 outcomes.push(match found {
                     None => Patched::Overtaken,
                     Some(document) => match conditional::change(transaction, &document, &patch, terms_of) {
-                        Ok(()) => Patched::Done,
+                        Ok(_) => Patched::Done,
                         // Nothing of it was written.
                         Err(Fault::Store(StoreError::MetadataTooLarge { .. })) => Patched::TooLarge,
                         Err(fault) => return Err(fault),

@@ -7,6 +7,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, params_from_iter};
 
 use super::error::Fault;
+use super::expiry::EXPIRED_PASSAGES;
 use super::filter::Condition;
 use super::queries::passage_texts;
 use super::rows::{passage_id, to_sql};
@@ -100,7 +101,10 @@ fn search(
     }
     let mut values = vec![Value::Text(match_expression(terms)), Value::Text(RANK.to_owned())];
     let sql = match condition {
-        None => "select rowid, rank from lexical where lexical match ? and rank match ? order by rank, rowid limit ?".to_owned(),
+        None => format!(
+            "select rowid, rank from lexical where lexical match ? and rank match ? and rowid not in ({EXPIRED_PASSAGES})
+             order by rank, rowid limit ?"
+        ),
         Some(condition) => {
             values.extend(condition.values.iter().cloned());
             // Words go first: a condition that could use its own index must not.

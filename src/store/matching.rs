@@ -1,19 +1,23 @@
-//! The documents that match a filter: their passages for searches, pages of them, and their deletion.
+//! The documents that match a filter: their passages for searches, pages of them, their deletion and changes to them.
 
 use rusqlite::types::Value;
-use rusqlite::{Connection, params_from_iter};
+use rusqlite::{Connection, OptionalExtension as _, params_from_iter};
 
+use super::conditional::change;
 use super::documents::DocumentStore;
 use super::error::Fault;
-use super::filter::{Condition, SearchFilter};
+use super::filter::{Condition, SearchFilter, index_expression, walk};
 use super::mutations::delete_key;
-use super::rows::{DOCUMENT_COLUMNS, passage_id, to_sql};
+use super::rows::{self, DOCUMENT_COLUMNS, passage_id, to_sql};
 use super::writer::WriteTransaction;
 use super::{StoreError, queries};
-use crate::domain::{DocumentOrder, PassageId, ScrollPage, ScrollPosition, ScrollRequest, Sequence};
+use crate::domain::{
+    Document, DocumentId, DocumentOrder, DocumentPatch, MetadataPath, PassageId, Scalar, ScrollPage, ScrollPosition,
+    ScrollRequest, Sequence,
+};
 
-/// Documents deleted in one transaction: bounds how long other writes wait.
-const DELETED_PER_TRANSACTION: usize = 500;
+/// Documents deleted or changed in one transaction: bounds how long other writes wait.
+const CHANGED_PER_TRANSACTION: usize = 500;
 
 /// The passages whose documents match a filter: all of them, or changes.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,6 +41,17 @@ pub struct DeletedSome {
     pub next: Option<i64>,
 }
 
+/// The result of one transaction of a longer change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpdatedSome {
+    /// Documents that matched.
+    pub matched: usize,
+    /// The rows of those that were changed, as `StoreError::CorruptRow` names them.
+    pub rows: Vec<i64>,
+    /// Where the next transaction continues; `None` when done.
+    pub next: Option<i64>,
+}
+
 impl DocumentStore {
     /// Reads the passages, embedded or not, whose documents match; with `after`, only what changed after that number of the
     /// sequence, as far as the database still knows.
@@ -48,7 +63,8 @@ impl DocumentStore {
     /// Reads a page of the matching documents, in the requested order. It ends early as one of `list` does.
     pub fn scroll(&self, request: &ScrollRequest, bytes_max: u64) -> Result<ScrollPage, StoreError> {
         let condition = self.compile(&SearchFilter { languages: Vec::new(), filter: request.filter.clone() });
-        self.read("listing documents", |connection| scroll(connection, &condition, request, bytes_max))
+        let key = OrderKey::of(&request.order, &self.metadata_indexes());
+        self.read("listing documents", |connection| scroll(connection, &condition, (request, key), bytes_max))
     }
 
     /// Deletes some of the matching documents that were not changed after `until`, starting after the place `after`, 0 for
@@ -59,10 +75,44 @@ impl DocumentStore {
         let condition = self.compile(filter);
         let keys = self.read(DOING, |connection| candidates(connection, &condition, until, after))?;
         let Some(&last) = keys.last() else { return Ok(DeletedSome { rows: Vec::new(), next: None }) };
-        let next = (keys.len() == DELETED_PER_TRANSACTION).then_some(last);
+        let next = (keys.len() == CHANGED_PER_TRANSACTION).then_some(last);
         let delete = move |transaction: &mut WriteTransaction<'_>| delete_keys(transaction, &condition, until, &keys);
         let rows = self.write_patiently(DOING, delete)?;
         Ok(DeletedSome { rows, next })
+    }
+
+    /// Changes metadata and expiry of some of the matching documents, chosen as `delete_some` chooses. One that would become too
+    /// large fails its whole transaction.
+    pub fn update_some(
+        &self,
+        filter: &SearchFilter,
+        until: Sequence,
+        after: i64,
+        patch: DocumentPatch,
+    ) -> Result<UpdatedSome, StoreError> {
+        const DOING: &str = "changing documents";
+        let (condition, terms_of) = (self.compile(filter), self.terms_of);
+        let keys = self.read(DOING, |connection| candidates(connection, &condition, until, after))?;
+        let Some(&last) = keys.last() else { return Ok(UpdatedSome { matched: 0, rows: Vec::new(), next: None }) };
+        let next = (keys.len() == CHANGED_PER_TRANSACTION).then_some(last);
+        self.write_patiently(DOING, move |transaction| {
+            let sql =
+                format!("select {DOCUMENT_COLUMNS} from documents d where d.key = ? and d.sequence <= ? and {}", condition.sql);
+            let mut still = transaction.connection.prepare_cached(&sql)?;
+            let (mut matched, mut rows) = (0, Vec::new());
+            for key in keys {
+                let own = [key, to_sql(until.0)].map(Value::Integer);
+                let values = params_from_iter(own.iter().chain(&condition.values));
+                let Some(document) = still.query_row(values, |row| Ok(rows::document(row))).optional()?.transpose()? else {
+                    continue;
+                };
+                matched += 1;
+                if change(transaction, &document, &patch, terms_of)? {
+                    rows.push(key);
+                }
+            }
+            Ok(UpdatedSome { matched, rows, next })
+        })
     }
 }
 
@@ -96,47 +146,121 @@ fn ids(connection: &Connection, sql: &str, values: &[Value], found: &mut Vec<Pas
     Ok(())
 }
 
-fn scroll(connection: &Connection, condition: &Condition, request: &ScrollRequest, bytes_max: u64) -> Result<ScrollPage, Fault> {
-    let column = match request.order {
-        DocumentOrder::Id => None,
-        DocumentOrder::CreatedAt => Some("d.created_at_ms"),
-        DocumentOrder::UpdatedAt => Some("d.updated_at_ms"),
-    };
+/// What a list is ordered by before the id: an expression with the values of its parameters, which is null for documents without a value.
+struct OrderKey {
+    sql: String,
+    values: Vec<Value>,
+}
+
+impl OrderKey {
+    /// `None` for the order by id.
+    fn of(order: &DocumentOrder, indexes: &[MetadataPath]) -> Option<Self> {
+        let own = |column: &str| Some(Self { sql: column.to_owned(), values: Vec::new() });
+        match order {
+            DocumentOrder::Id => None,
+            DocumentOrder::CreatedAt => own("d.created_at_ms"),
+            DocumentOrder::UpdatedAt => own("d.updated_at_ms"),
+            DocumentOrder::Metadata(path) => {
+                if let Some(sql) = index_expression(path, "d.metadata").filter(|_| indexes.contains(path)) {
+                    return Some(Self { sql, values: Vec::new() });
+                }
+                // The same values as those of the expression.
+                let (tables, conditions, values, last) = walk(path);
+                Some(Self { sql: format!("(select {last}.value from {tables} where {conditions})"), values })
+            }
+        }
+    }
+
+    /// The value of a document.
+    fn value_of(&self, connection: &Connection, id: &DocumentId) -> Result<Option<Scalar>, Fault> {
+        let sql = format!("select {} from documents d where d.id = ?", self.sql);
+        let values = self.values.iter().cloned().chain([Value::Text(id.as_str().to_owned())]);
+        let value: Value = connection.prepare_cached(&sql)?.query_row(params_from_iter(values), |row| row.get(0))?;
+        Ok(match value {
+            Value::Integer(integer) => Some(Scalar::Integer(integer)),
+            Value::Real(real) => Some(Scalar::Real(real)),
+            Value::Text(text) => Some(Scalar::Text(text)),
+            Value::Null | Value::Blob(_) => None,
+        })
+    }
+}
+
+fn scroll(
+    connection: &Connection,
+    condition: &Condition,
+    (request, key): (&ScrollRequest, Option<OrderKey>),
+    mut bytes_max: u64,
+) -> Result<ScrollPage, Fault> {
+    let mut documents = Vec::new();
+    let without_value = matches!((&key, &request.after), (Some(_), Some(ScrollPosition { value: None, .. })));
+    let mut more = false;
+    if !without_value {
+        let part = part_of_list(condition, request, key.as_ref(), true);
+        let mut statement = connection.prepare_cached(&part.sql)?;
+        let mut rows = statement.query(params_from_iter(part.values))?;
+        more = queries::add_to_page(&mut documents, &mut rows, request.limit, &mut bytes_max)?;
+    }
+    if !more && matches!(request.order, DocumentOrder::Metadata(_)) {
+        let part = part_of_list(condition, request, key.as_ref(), false);
+        let mut statement = connection.prepare_cached(&part.sql)?;
+        let mut rows = statement.query(params_from_iter(part.values))?;
+        more = queries::add_to_page(&mut documents, &mut rows, request.limit, &mut bytes_max)?;
+    }
+    let last: Option<&Document> = documents.last().filter(|_| more);
+    let next = last.map(|document| {
+        let value = key.as_ref().map_or(Ok(None), |key| key.value_of(connection, &document.id))?;
+        Ok::<_, Fault>(ScrollPosition { value, id: document.id.clone() })
+    });
+    let next = next.transpose()?;
+    Ok(ScrollPage { documents, next })
+}
+
+/// The documents with a value of the key, or those without one, which follow them, from where the page begins. Each part is read
+/// along an index where there is one.
+fn part_of_list(condition: &Condition, request: &ScrollRequest, key: Option<&OrderKey>, with_value: bool) -> Condition {
     let (sign, direction) = if request.descending { ("<", "desc") } else { (">", "asc") };
     let mut sql = format!("select {DOCUMENT_COLUMNS} from documents d where {}", condition.sql);
     let mut values = condition.values.clone();
-    if let Some(after) = &request.after {
-        let id = Value::Text(after.id.as_str().to_owned());
-        match column {
+    if let Some(key) = key {
+        sql.push_str(&format!(" and {} is {}null", key.sql, if with_value { "not " } else { "" }));
+        values.extend_from_slice(&key.values);
+    }
+    let key = key.filter(|_| with_value);
+    let after = request.after.as_ref().filter(|after| with_value || after.value.is_none());
+    if let Some(ScrollPosition { value, id }) = after {
+        let id = Value::Text(id.as_str().to_owned());
+        match key {
             None => sql.push_str(&format!(" and d.id {sign} ?")),
-            Some(column) => {
-                sql.push_str(&format!(" and ({column}, d.id) {sign} (?, ?)"));
-                values.push(Value::Integer(after.at_ms));
+            Some(key) => {
+                let value = match value {
+                    Some(Scalar::Integer(integer)) => Value::Integer(*integer),
+                    Some(Scalar::Real(real)) => Value::Real(*real),
+                    Some(Scalar::Text(text)) => Value::Text(text.clone()),
+                    Some(Scalar::Bool(truth)) => Value::Integer(i64::from(*truth)),
+                    None => Value::Null,
+                };
+                // The first comparison follows from the second, which finds no place in the index of an expression.
+                sql.push_str(&format!(" and {0} {sign}= ? and ({0}, d.id) {sign} (?, ?)", key.sql));
+                for _ in 0..2 {
+                    values.extend_from_slice(&key.values);
+                    values.push(value.clone());
+                }
             }
         }
         values.push(id);
     }
-    let time = column.map(|column| format!("{column} {direction}, ")).unwrap_or_default();
-    sql.push_str(&format!(" order by {time}d.id {direction} limit ?"));
+    let first = key.map(|key| format!("{} {direction}, ", key.sql)).unwrap_or_default();
+    values.extend(key.into_iter().flat_map(|key| key.values.iter().cloned()));
+    sql.push_str(&format!(" order by {first}d.id {direction} limit ?"));
     // One more than requested tells whether there is a next page.
     values.push(Value::Integer(to_sql(request.limit as u64).saturating_add(1)));
-    let mut statement = connection.prepare_cached(&sql)?;
-    let (documents, more) = queries::page_of(&mut statement.query(params_from_iter(values))?, request.limit, bytes_max)?;
-    let next = documents.last().filter(|_| more).map(|document| ScrollPosition {
-        at_ms: match request.order {
-            DocumentOrder::Id => 0,
-            DocumentOrder::CreatedAt => document.created_at_ms,
-            DocumentOrder::UpdatedAt => document.updated_at_ms,
-        },
-        id: document.id.clone(),
-    });
-    Ok(ScrollPage { documents, next })
+    Condition { sql, values }
 }
 
 fn candidates(connection: &Connection, condition: &Condition, until: Sequence, after: i64) -> Result<Vec<i64>, Fault> {
     let sql =
         format!("select d.key from documents d where {} and d.sequence <= ? and d.key > ? order by d.key limit ?", condition.sql);
-    let own = [to_sql(until.0), after, DELETED_PER_TRANSACTION as i64].map(Value::Integer);
+    let own = [to_sql(until.0), after, CHANGED_PER_TRANSACTION as i64].map(Value::Integer);
     let values = condition.values.iter().cloned().chain(own);
     let mut statement = connection.prepare_cached(&sql)?;
     Ok(statement.query_map(params_from_iter(values), |row| row.get(0))?.collect::<Result<_, _>>()?)
@@ -159,4 +283,43 @@ fn delete_keys(
         }
     }
     Ok(deleted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::filter::compile;
+    use super::*;
+    use crate::domain::Filter;
+
+    /// How SQLite reads the part of a list with values after this position, by an indexed path or another.
+    fn plan(path: &str, descending: bool) -> String {
+        let connection = Connection::open_in_memory().unwrap();
+        let path = MetadataPath::parse(path).unwrap();
+        let indexed = MetadataPath::parse("year").unwrap();
+        let expression = index_expression(&indexed, "metadata").unwrap();
+        let tables = "create table documents (key integer primary key, id text not null unique, language, language_confidence,
+                      created_at_ms, updated_at_ms, sequence, metadata, text, checksum, title);
+                      create table passages (document, embedding)";
+        connection.execute_batch(&format!("{tables}; create index by_year on documents ({expression})")).unwrap();
+        let condition = compile(&SearchFilter::default(), &[]);
+        let value = Some(Scalar::Integer(2020));
+        let after = Some(ScrollPosition { value, id: DocumentId::parse("a").unwrap() });
+        let order = DocumentOrder::Metadata(path);
+        let key = OrderKey::of(&order, &[indexed]);
+        let request = ScrollRequest { filter: Filter::default(), order, descending, limit: 10, after };
+        let part = part_of_list(&condition, &request, key.as_ref(), true);
+        let mut statement = connection.prepare(&format!("explain query plan {}", part.sql)).unwrap();
+        let steps = statement.query_map(params_from_iter(part.values), |row| row.get::<_, String>("detail")).unwrap();
+        steps.collect::<Result<Vec<_>, _>>().unwrap().join("\n")
+    }
+
+    #[test]
+    fn a_list_is_read_along_the_index_of_its_field() {
+        for descending in [false, true] {
+            let plan = plan("year", descending);
+            assert!(plan.contains("SEARCH d USING INDEX by_year"), "{plan}");
+            assert!(!plan.contains("USE TEMP B-TREE FOR ORDER BY"), "{plan}");
+        }
+        assert!(!plan("other", false).contains("by_year"));
+    }
 }

@@ -46,6 +46,7 @@ pub(super) static COLLECTION: Schema = Schema {
         include_str!("../../migrations/collection/0005_stems.sql"),
         include_str!("../../migrations/collection/0006_passage_words.sql"),
         include_str!("../../migrations/collection/0007_standard_names.sql"),
+        include_str!("../../migrations/collection/0008_expiry.sql"),
     ],
     objects: OnceLock::new(),
 };

@@ -9,6 +9,7 @@ use rusqlite::{OptionalExtension, params};
 
 use super::checksum::{DocumentRow, passage_checksum, seal_embedding, unseal_embedding};
 use super::error::Fault;
+use super::expiry::LIVE;
 use super::rows::{passage_id, to_sql};
 use super::writer::WriteTransaction;
 use super::{Deleted, PendingPassage, PreparedDocument, StoreError, TermsOf, Upserted, term_rows, token_rows};
@@ -40,6 +41,7 @@ struct Stored {
     created_at_ms: i64,
     updated_at_ms: i64,
     language: Option<String>,
+    expires_at_ms: Option<i64>,
 }
 
 fn upsert_one(transaction: &mut WriteTransaction<'_>, document: &PreparedDocument, terms_of: TermsOf) -> Result<Upserted, Fault> {
@@ -49,17 +51,26 @@ fn upsert_one(transaction: &mut WriteTransaction<'_>, document: &PreparedDocumen
     let stored = transaction
         .connection
         .prepare_cached(
-            "select key, text = ?2 and title is ?3, created_at_ms, updated_at_ms, language from documents where id = ?1",
+            "select key, text = ?2 and title is ?3, created_at_ms, updated_at_ms, language, expires_at_ms
+             from documents where id = ?1",
         )?
         .query_row(params![document.id.as_str(), document.text, document.title], |row| {
             let (key, same_text, created_at_ms) = (row.get(0)?, row.get(1)?, row.get(2)?);
-            Ok(Stored { key, same_text, created_at_ms, updated_at_ms: row.get(3)?, language: row.get(4)? })
+            let (updated_at_ms, language, expires_at_ms) = (row.get(3)?, row.get(4)?, row.get(5)?);
+            Ok(Stored { key, same_text, created_at_ms, updated_at_ms, language, expires_at_ms })
         })
         .optional()?;
+    // One that has expired is gone, and this is another one.
+    let (stored, expired) = match stored {
+        Some(stored) if stored.expires_at_ms.is_some_and(|at| at <= transaction.now_ms) => (None, Some(stored.key)),
+        stored => (stored, None),
+    };
     let Some(stored) = stored else {
+        let removed = expired.map(|key| delete_key(transaction, key)).transpose()?;
+        let removed = removed.map(|deleted| deleted.removed).unwrap_or_default();
         let (sequence, key) = insert(transaction, document)?;
         let pending = insert_passages(transaction, key, document, terms_of)?;
-        return Ok(Upserted { created: true, sequence, pending, removed: Vec::new() });
+        return Ok(Upserted { created: true, sequence, pending, removed });
     };
     let kept = if stored.same_text { kept_passages(transaction, stored.key, document)? } else { None };
     let (pending, removed) = match kept {
@@ -79,8 +90,9 @@ fn upsert_one(transaction: &mut WriteTransaction<'_>, document: &PreparedDocumen
 fn insert(transaction: &mut WriteTransaction<'_>, document: &PreparedDocument) -> Result<(Sequence, i64), Fault> {
     let sequence = transaction.next_sequence();
     let sql = "insert into documents
-               (id, language, language_confidence, created_at_ms, updated_at_ms, sequence, metadata, text, title, checksum)
-               values (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7, ?8, ?9)";
+               (id, language, language_confidence, created_at_ms, updated_at_ms, sequence, metadata, text, title, expires_at_ms,
+                checksum)
+               values (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
     let metadata = metadata_json(&document.metadata)?;
     let row = row(document, &metadata, sequence, transaction.now_ms, transaction.now_ms);
     transaction.connection.prepare_cached(sql)?.execute(params![
@@ -92,15 +104,18 @@ fn insert(transaction: &mut WriteTransaction<'_>, document: &PreparedDocument) -
         row.metadata,
         row.text,
         row.title,
+        row.expires_at_ms,
         row.checksum(),
     ])?;
-    Ok((transaction.sequence(), transaction.connection.last_insert_rowid()))
+    let key = transaction.connection.last_insert_rowid();
+    transaction.note_expiry(document.expires_at_ms);
+    Ok((transaction.sequence(), key))
 }
 
 fn update(transaction: &mut WriteTransaction<'_>, stored: &Stored, document: &PreparedDocument) -> Result<Sequence, Fault> {
     let sequence = transaction.next_sequence();
     let sql = "update documents set language = ?2, language_confidence = ?3, updated_at_ms = ?4, sequence = ?5, metadata = ?6,
-               text = ?7, title = ?8, checksum = ?9 where key = ?1";
+               text = ?7, title = ?8, expires_at_ms = ?9, checksum = ?10 where key = ?1";
     // A clock that jumps back must not make a document older than it was.
     let updated_at_ms = transaction.now_ms.max(stored.updated_at_ms);
     let metadata = metadata_json(&document.metadata)?;
@@ -114,8 +129,10 @@ fn update(transaction: &mut WriteTransaction<'_>, stored: &Stored, document: &Pr
         row.metadata,
         row.text,
         row.title,
+        row.expires_at_ms,
         row.checksum(),
     ])?;
+    transaction.note_expiry(document.expires_at_ms);
     Ok(transaction.sequence())
 }
 
@@ -129,7 +146,19 @@ fn row<'r>(
 ) -> DocumentRow<'r> {
     let (id, text, language_confidence) = (document.id.as_str(), document.text.as_str(), document.language_confidence);
     let (language, title) = (document.language.map(|language| language.code()), document.title.as_deref());
-    DocumentRow { id, language, language_confidence, created_at_ms, updated_at_ms, sequence, metadata, text, title }
+    let expires_at_ms = document.expires_at_ms;
+    DocumentRow {
+        id,
+        language,
+        language_confidence,
+        created_at_ms,
+        updated_at_ms,
+        sequence,
+        metadata,
+        text,
+        title,
+        expires_at_ms,
+    }
 }
 
 /// The passages without embedding, if the document is split as before and its own embedding, if it has one, is the same; `None`
@@ -223,7 +252,7 @@ pub(super) fn remove_passages(transaction: &mut WriteTransaction<'_>, key: i64) 
 pub(super) fn delete(transaction: &mut WriteTransaction<'_>, id: &DocumentId) -> Result<Option<Deleted>, Fault> {
     let connection = transaction.connection;
     let key: Option<i64> = connection
-        .prepare_cached("select key from documents where id = ?1")?
+        .prepare_cached(&format!("select d.key from documents d where d.id = ?1 and {LIVE}"))?
         .query_row([id.as_str()], |row| row.get(0))
         .optional()?;
     key.map(|key| delete_key(transaction, key)).transpose()
@@ -283,10 +312,12 @@ pub(super) fn metadata_json(metadata: &Metadata) -> Result<String, Fault> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::clock::system_clock;
     use super::super::connection::{open_reader, open_writer};
+    use super::super::expiry::NextExpiry;
     use super::super::migrate::COLLECTION;
     use super::super::queries;
-    use super::super::writer::{Writer, system_clock};
+    use super::super::writer::Writer;
     use super::*;
 
     fn document(text: &str) -> PreparedDocument {
@@ -297,6 +328,7 @@ mod tests {
             language: None,
             language_confidence: None,
             metadata: Default::default(),
+            expires_at_ms: None,
             passages: vec![(0..text.len()).into()],
             embedding: None,
         }
@@ -306,7 +338,8 @@ mod tests {
     fn a_clock_that_jumps_back_makes_no_document_older() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("documents.sqlite");
-        let writer = Writer::start(open_writer(&path, &COLLECTION, false).unwrap(), 1, system_clock).unwrap();
+        let writer =
+            Writer::start(open_writer(&path, &COLLECTION, false).unwrap(), 1, system_clock, NextExpiry::default()).unwrap();
         let at = |now_ms: i64, text: &str| {
             let document = document(text);
             let work = move |transaction: &mut WriteTransaction<'_>| {

@@ -14,11 +14,13 @@ use std::{fmt, mem};
 use parking_lot::{Condvar, Mutex};
 use rusqlite::Connection;
 
+use super::clock::{Clock, give_clock};
 use super::connection::open_existing_writer;
 use super::deadline::Deadline;
+use super::expiry::NextExpiry;
 use super::migrate::COLLECTION;
 use super::readers::Readers;
-use super::writer::{Clock, Writer};
+use super::writer::Writer;
 use super::{StoreError, TermsOf};
 
 /// How to open a collection's database.
@@ -123,6 +125,7 @@ pub(super) struct Database {
     write_queue_max: usize,
     readers_max: usize,
     clock: Clock,
+    next_expiry: NextExpiry,
     deadline: Deadline,
     bound: Arc<OpenDatabases>,
     last_use: AtomicU64,
@@ -187,6 +190,7 @@ impl Database {
             write_queue_max: options.write_queue_max,
             readers_max: options.readers_max,
             clock,
+            next_expiry: NextExpiry::default(),
             deadline: Deadline::default(),
             bound: options.places.clone().unwrap_or_else(alone),
             last_use: AtomicU64::new(0),
@@ -198,6 +202,16 @@ impl Database {
     /// The file.
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// What its clock says.
+    pub(super) fn now_ms(&self) -> i64 {
+        (self.clock)()
+    }
+
+    /// When its next document expires.
+    pub(super) fn next_expiry(&self) -> &NextExpiry {
+        &self.next_expiry
     }
 
     /// Whether each commit waits for the disk.
@@ -274,9 +288,11 @@ impl Database {
     }
 
     fn start(&self, mut connection: Connection) -> Result<Opened, StoreError> {
-        self.deadline.watch(&mut connection).map_err(|fault| fault.while_doing("opening a database"))?;
-        let writer = Writer::start(connection, self.write_queue_max, self.clock)?;
-        Ok(Opened { readers: Readers::new(self.path.clone(), self.readers_max, self.deadline.clone()), writer })
+        let prepared = self.deadline.watch(&mut connection).and_then(|()| give_clock(&connection, self.clock));
+        prepared.map_err(|fault| fault.while_doing("opening a database"))?;
+        let writer = Writer::start(connection, self.write_queue_max, self.clock, self.next_expiry.clone())?;
+        let readers = Readers::new(self.path.clone(), self.readers_max, self.deadline.clone(), self.clock);
+        Ok(Opened { readers, writer })
     }
 
     /// Takes the unused connections, to close them. `finish_closing` must follow.

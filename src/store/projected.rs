@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::documents::DocumentStore;
 use super::error::Fault;
+use super::expiry::LIVE;
 use super::rows::{embedded, to_sql};
 use super::{DocumentKey, StoreError};
 use crate::domain::{DocumentId, Embedding, Language, Metadata, MetadataPath};
@@ -53,11 +54,12 @@ fn embedded_keys(
     after: Option<DocumentKey>,
     limit: usize,
 ) -> Result<Vec<(DocumentKey, DocumentId)>, Fault> {
-    let sql = "select d.key, d.id from documents d
-               where d.key > ?1 and exists (select 1 from passages p where p.document = d.key and p.embedding is not null)
-               order by d.key limit ?2";
+    let sql = format!(
+        "select d.key, d.id from documents d where d.key > ?1 and {LIVE}
+         and exists (select 1 from passages p where p.document = d.key and p.embedding is not null) order by d.key limit ?2"
+    );
     let after = after.map_or(i64::MIN, |key| key.0);
-    let mut statement = connection.prepare_cached(sql)?;
+    let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query(params![after, to_sql(limit as u64)])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
@@ -68,7 +70,8 @@ fn embedded_keys(
 }
 
 fn embeddings_by_document(connection: &Connection, keys: &[DocumentKey]) -> Result<Vec<DocumentEmbeddings>, Fault> {
-    let mut documents = connection.prepare_cached("select id, language from documents where key = ?1")?;
+    let mut documents =
+        connection.prepare_cached(&format!("select d.id, d.language from documents d where d.key = ?1 and {LIVE}"))?;
     let sql = "select id, embedding from passages where document = ?1 and embedding is not null order by ordinal";
     let mut passages = connection.prepare_cached(sql)?;
     let mut found = Vec::with_capacity(keys.len());
@@ -87,8 +90,8 @@ fn traits_of(
     ids: &[DocumentId],
     path: Option<&MetadataPath>,
 ) -> Result<Vec<Option<DocumentTraits>>, Fault> {
-    let sql = "select key, language, case when ?2 then metadata end from documents where id = ?1";
-    let mut statement = connection.prepare_cached(sql)?;
+    let sql = format!("select d.key, d.language, case when ?2 then d.metadata end from documents d where d.id = ?1 and {LIVE}");
+    let mut statement = connection.prepare_cached(&sql)?;
     let mut found = Vec::with_capacity(ids.len());
     for id in ids {
         let read = |row: &rusqlite::Row<'_>| -> Result<DocumentTraits, Fault> {

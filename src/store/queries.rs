@@ -4,6 +4,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Rows, params, params_from_iter};
 
 use super::error::Fault;
+use super::expiry::{EXPIRED_PASSAGES, LIVE};
 use super::filter::Condition;
 use super::rows::{self, DOCUMENT_COLUMNS, PASSAGE_COLUMNS, embedded, passage_id, to_sql};
 use super::{Change, DocumentKey, HitSizes, PassageRow, PendingPassage, StoreError};
@@ -12,26 +13,38 @@ use crate::domain::{
 };
 
 pub(super) fn get(connection: &Connection, id: &DocumentId) -> Result<Option<Document>, Fault> {
-    let sql = format!("select {DOCUMENT_COLUMNS} from documents d where d.id = ?1");
+    let sql = format!("select {DOCUMENT_COLUMNS} from documents d where d.id = ?1 and {LIVE}");
     connection.prepare_cached(&sql)?.query_row([id.as_str()], |row| Ok(rows::document(row))).optional()?.transpose()
 }
 
 /// The first `limit` documents of `rows`, fewer if their texts and metadata exceed `bytes_max` bytes but at least one, and
 /// whether there are more. `DOCUMENT_COLUMNS` come first in the rows.
 pub(super) fn page_of(rows: &mut Rows<'_>, limit: usize, bytes_max: u64) -> Result<(Vec<Document>, bool), Fault> {
-    let (mut documents, mut bytes) = (Vec::new(), 0_u64);
+    let mut documents = Vec::new();
+    let more = add_to_page(&mut documents, rows, limit, &mut { bytes_max })?;
+    Ok((documents, more))
+}
+
+/// Fills a page up as `page_of` does, with what is left of its bytes, and says whether there are more rows than fit.
+pub(super) fn add_to_page(
+    documents: &mut Vec<Document>,
+    rows: &mut Rows<'_>,
+    limit: usize,
+    bytes_left: &mut u64,
+) -> Result<bool, Fault> {
     while let Some(row) = rows.next()? {
-        bytes += rows::sizes(row)?.iter().sum::<u64>();
-        if documents.len() == limit || (bytes > bytes_max && !documents.is_empty()) {
-            return Ok((documents, true));
+        let bytes = rows::sizes(row)?.iter().sum::<u64>();
+        if documents.len() == limit || (bytes > *bytes_left && !documents.is_empty()) {
+            return Ok(true);
         }
+        *bytes_left = bytes_left.saturating_sub(bytes);
         documents.push(rows::document(row)?);
     }
-    Ok((documents, false))
+    Ok(false)
 }
 
 pub(super) fn list(connection: &Connection, page: &Page<DocumentId>, bytes_max: u64) -> Result<DocumentPage, Fault> {
-    let sql = format!("select {DOCUMENT_COLUMNS} from documents d where d.id > ?1 order by d.id limit ?2");
+    let sql = format!("select {DOCUMENT_COLUMNS} from documents d where d.id > ?1 and {LIVE} order by d.id limit ?2");
     let after = page.after.as_ref().map_or("", DocumentId::as_str);
     // One more than requested tells whether there is a next page.
     let limit = to_sql(page.limit as u64).saturating_add(1);
@@ -49,7 +62,7 @@ pub(super) fn passages(
 ) -> Result<Option<Vec<PassageRow>>, Fault> {
     let sql = format!(
         "select {DOCUMENT_COLUMNS}, {PASSAGE_COLUMNS}
-         from passages wanted join documents d on d.key = wanted.document where wanted.id = ?1"
+         from passages wanted join documents d on d.key = wanted.document where wanted.id = ?1 and {LIVE}"
     );
     let mut statement = connection.prepare_cached(&sql)?;
     let mut found = Vec::with_capacity(ids.len());
@@ -129,10 +142,12 @@ pub(super) fn passage_texts(connection: &Connection, sql: &str, values: &[i64]) 
 }
 
 pub(super) fn document_embeddings(connection: &Connection, ids: &[DocumentId]) -> Result<Vec<Option<Embedding>>, Fault> {
-    let sql = "select p.id, p.embedding from documents d join passages p on p.document = d.key
-               where d.id = ?1 and p.embedding is not null
-               and not exists (select 1 from passages other where other.document = d.key and other.ordinal > 0)";
-    let mut statement = connection.prepare_cached(sql)?;
+    let sql = format!(
+        "select p.id, p.embedding from documents d join passages p on p.document = d.key
+         where d.id = ?1 and p.embedding is not null and {LIVE}
+         and not exists (select 1 from passages other where other.document = d.key and other.ordinal > 0)"
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
     let mut found = Vec::with_capacity(ids.len());
     for id in ids {
         let row = statement.query_row([id.as_str()], |row| Ok(embedded(row, 0))).optional()?.transpose()?;
@@ -226,13 +241,19 @@ pub(super) fn is_cut_by_older_rules(connection: &Connection) -> Result<bool, Fau
 /// The current rules for splitting texts, as migrations number them.
 pub(super) const CUTTING_RULES: i64 = 2;
 
-/// Counts from the numbers that triggers maintain. `disk_bytes` stays zero.
+/// Counts from the numbers that triggers maintain, less what has expired and is still there. `disk_bytes` stays zero.
 pub(super) fn counts(connection: &Connection) -> Result<CollectionCounts, Fault> {
-    let count = |sql| -> Result<u64, Fault> {
-        let count: i64 = connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+    let count = |all: &str, of_expired: &str| -> Result<u64, Fault> {
+        let sql = format!("select ({all}) - (select count(*) from passages where id in ({EXPIRED_PASSAGES}){of_expired})");
+        let count: i64 = connection.prepare_cached(&sql)?.query_row([], |row| row.get(0))?;
         Ok(u64::try_from(count).unwrap_or_default())
     };
-    let sql = "select language, documents from language_counts where documents > 0 order by documents desc, language";
+    let sql = "with expired as materialized (
+                   select coalesce(d.language, '') as language, count(*) as documents from documents d indexed by documents_expiring
+                   where d.expires_at_ms <= now_ms() group by 1)
+               select c.language, c.documents - coalesce(e.documents, 0) as live
+               from language_counts c left join expired e on e.language = c.language
+               where c.documents > coalesce(e.documents, 0) order by live desc, c.language";
     let language = |row: &rusqlite::Row<'_>| -> Result<(Option<Language>, u64), Fault> {
         let code: String = row.get(0)?;
         Ok((Language::parse(&code), u64::try_from(row.get::<_, i64>(1)?).unwrap_or_default()))
@@ -240,8 +261,8 @@ pub(super) fn counts(connection: &Connection) -> Result<CollectionCounts, Fault>
     let languages: Vec<_> = connection.prepare_cached(sql)?.query_and_then([], language)?.collect::<Result<_, _>>()?;
     Ok(CollectionCounts {
         documents: languages.iter().map(|(_, documents)| documents).sum(),
-        passages: count("select passages from state")?,
-        passages_pending: count("select count(*) from passages where embedding is null")?,
+        passages: count("select passages from state", "")?,
+        passages_pending: count("select count(*) from passages where embedding is null", " and embedding is null")?,
         languages,
         disk_bytes: 0,
         cut_by_older_rules: is_cut_by_older_rules(connection)?,

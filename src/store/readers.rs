@@ -7,6 +7,7 @@ use parking_lot::{Condvar, Mutex};
 use rusqlite::Connection;
 
 use super::StoreError;
+use super::clock::{Clock, give_clock};
 use super::connection::open_reader;
 use super::deadline::Deadline;
 use super::error::Fault;
@@ -16,6 +17,7 @@ pub(super) struct Readers {
     path: PathBuf,
     connections_max: usize,
     deadline: Deadline,
+    clock: Clock,
     pool: Mutex<Pool>,
     changed: Condvar,
 }
@@ -29,8 +31,8 @@ struct Pool {
 }
 
 impl Readers {
-    pub(super) fn new(path: PathBuf, connections_max: usize, deadline: Deadline) -> Self {
-        Self { path, connections_max: connections_max.max(1), deadline, pool: Mutex::default(), changed: Condvar::new() }
+    pub(super) fn new(path: PathBuf, connections_max: usize, deadline: Deadline, clock: Clock) -> Self {
+        Self { path, connections_max: connections_max.max(1), deadline, clock, pool: Mutex::default(), changed: Condvar::new() }
     }
 
     /// Runs a read.
@@ -73,6 +75,7 @@ impl Readers {
         if lease.connection.is_none() {
             let mut connection = open_reader(&self.path)?;
             self.deadline.watch(&mut connection)?;
+            give_clock(&connection, self.clock)?;
             lease.connection = Some(connection);
         }
         Ok(lease)
@@ -129,6 +132,7 @@ mod tests {
     use std::sync::Barrier;
     use std::thread;
 
+    use super::super::clock::system_clock;
     use super::super::connection::open_writer;
     use super::super::migrate::COLLECTION;
     use super::*;
@@ -142,7 +146,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("documents.sqlite");
         let _writer = open_writer(&path, &COLLECTION, false).unwrap();
-        let readers = Readers::new(path, 3, Deadline::default());
+        let readers = Readers::new(path, 3, Deadline::default(), system_clock);
         let all_read = Barrier::new(3);
         thread::scope(|scope| {
             for _ in 0..3 {
@@ -162,7 +166,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("documents.sqlite");
         let _writer = open_writer(&path, &COLLECTION, false).unwrap();
-        let readers = Readers::new(path, 1, Deadline::default());
+        let readers = Readers::new(path, 1, Deadline::default(), system_clock);
         thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| readers.read("testing", count).unwrap());
@@ -176,7 +180,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("documents.sqlite");
         let writer = open_writer(&path, &COLLECTION, false).unwrap();
-        let readers = Readers::new(path, 1, Deadline::default());
+        let readers = Readers::new(path, 1, Deadline::default(), system_clock);
         let seen = readers.read("testing", |connection| {
             let before = count(connection)?;
             writer.execute("insert into tombstones values (1, 1)", [])?;
@@ -189,7 +193,7 @@ mod tests {
     #[test]
     fn a_connection_that_cannot_be_opened_leaves_its_place() {
         let folder = tempfile::tempdir().unwrap();
-        let readers = Readers::new(folder.path().join("absent.sqlite"), 1, Deadline::default());
+        let readers = Readers::new(folder.path().join("absent.sqlite"), 1, Deadline::default(), system_clock);
         for _ in 0..2 {
             let error = readers.read("testing", count).unwrap_err();
             assert!(matches!(error, StoreError::Sqlite { doing: "testing", .. }), "{error:?}");
@@ -198,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_closed_pool_refuses() {
-        let readers = Readers::new(PathBuf::from("unused"), 1, Deadline::default());
+        let readers = Readers::new(PathBuf::from("unused"), 1, Deadline::default(), system_clock);
         readers.close();
         assert!(matches!(readers.read("testing", count), Err(StoreError::Closed)));
     }

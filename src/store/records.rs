@@ -20,6 +20,8 @@ pub struct PreparedDocument {
     pub language_confidence: Option<f32>,
     /// The metadata.
     pub metadata: Metadata,
+    /// From when on it is not found any more, in milliseconds since the Unix epoch; `None` for a document that stays.
+    pub expires_at_ms: Option<i64>,
     /// In order; never empty.
     pub passages: Vec<PassageSpan>,
     /// The embedding of its one passage, if the caller sent it; otherwise passages wait for theirs.

@@ -12,10 +12,10 @@ pub(super) const DOCUMENT_COLUMNS: &str =
     "d.key, d.id, d.language, d.language_confidence, d.created_at_ms, d.updated_at_ms, d.sequence,
     d.metadata, d.text, (select count(*) from passages p where p.document = d.key),
     not exists (select 1 from passages p where p.document = d.key and p.embedding is null),
-    d.checksum, d.title";
+    d.checksum, d.title, d.expires_at_ms";
 
 /// The number of `DOCUMENT_COLUMNS`.
-const DOCUMENT_COLUMNS_COUNT: usize = 13;
+const DOCUMENT_COLUMNS_COUNT: usize = 14;
 
 /// Reads `DOCUMENT_COLUMNS`, which come first in the row.
 pub(super) fn document(row: &Row<'_>) -> Result<Document, Fault> {
@@ -43,6 +43,7 @@ fn read_document(row: &Row<'_>, key: i64) -> Result<Document, Fault> {
         metadata: text_of(7)?,
         text: text_of(8)?,
         title: title.as_deref(),
+        expires_at_ms: row.get(13)?,
     };
     if row.get::<_, Option<i64>>(11)?.is_some_and(|checksum| checksum != i64::from(stored.checksum())) {
         return Err(corrupt("it does not match its checksum").into());
@@ -63,6 +64,7 @@ fn read_document(row: &Row<'_>, key: i64) -> Result<Document, Fault> {
         indexed: row.get(10)?,
         created_at_ms: stored.created_at_ms,
         updated_at_ms: stored.updated_at_ms,
+        expires_at_ms: stored.expires_at_ms,
         sequence: Sequence(u64::try_from(stored.sequence).map_err(|_| corrupt("its sequence is negative"))?),
     })
 }

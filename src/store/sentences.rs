@@ -5,6 +5,7 @@ use rusqlite::{Connection, OptionalExtension as _};
 use super::StoreError;
 use super::documents::DocumentStore;
 use super::error::Fault;
+use super::expiry::LIVE;
 use super::rows::{self, passage_id, to_sql};
 use crate::domain::{DocumentId, Embedding, Language, MiningUnit, PassageId};
 
@@ -64,14 +65,17 @@ impl DocumentStore {
         self.read("reading passages", |connection| {
             let sql = match unit {
                 MiningUnit::Passage | MiningUnit::Sentence => {
-                    "select min(p.id) from documents d join passages p on p.document = d.key where d.id = ?1
-                     group by p.document having count(*) = 1"
+                    format!(
+                        "select min(p.id) from documents d join passages p on p.document = d.key where d.id = ?1 and {LIVE}
+                         group by p.document having count(*) = 1"
+                    )
                 }
-                MiningUnit::Document => {
-                    "select p.id from documents d join passages p on p.document = d.key where d.id = ?1 and p.ordinal = 0"
-                }
+                MiningUnit::Document => format!(
+                    "select p.id from documents d join passages p on p.document = d.key
+                     where d.id = ?1 and p.ordinal = 0 and {LIVE}"
+                ),
             };
-            let mut statement = connection.prepare_cached(sql)?;
+            let mut statement = connection.prepare_cached(&sql)?;
             let mut found = Vec::with_capacity(ids.len());
             for id in ids {
                 let key: Option<i64> = statement.query_row([id.as_str()], |row| row.get(0)).optional()?;
@@ -83,9 +87,11 @@ impl DocumentStore {
 }
 
 fn passage_texts(connection: &Connection, ids: &[PassageId], unit: MiningUnit) -> Result<Vec<PassageText>, Fault> {
-    let sql = "select p.id, p.document, d.language, p.start, p.end, d.text from passages p join documents d on d.key = p.document
-               where p.id = ?1 and p.embedding is not null";
-    let mut statement = connection.prepare_cached(sql)?;
+    let sql = format!(
+        "select p.id, p.document, d.language, p.start, p.end, d.text from passages p join documents d on d.key = p.document
+         where p.id = ?1 and p.embedding is not null and {LIVE}"
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
     let mut found = Vec::with_capacity(ids.len());
     for id in ids {
         let read = |row: &rusqlite::Row<'_>| -> Result<PassageText, Fault> {

@@ -25,7 +25,7 @@ pub struct Replacement {
     /// The collections to add.
     pub new: Vec<Collection>,
     /// Aliases and classifiers to add.
-    pub carried: SnapshotMetadata,
+    pub metadata: SnapshotMetadata,
 }
 
 /// Aliases and classifiers of another catalog.
@@ -73,7 +73,7 @@ impl Catalog {
     /// `StoreError::ClassifierExists` if one would have to be replaced and may not.
     pub fn replace(&self, change: &Replacement) -> Result<(), StoreError> {
         self.run("replacing collections", |connection| {
-            attached(connection, change.carried.origin.as_deref(), |connection| {
+            attached(connection, change.metadata.origin.as_deref(), |connection| {
                 let transaction = connection.unchecked_transaction()?;
                 let aliases = aliases_of(&transaction, &change.replaced)?;
                 for collection in &change.replaced {
@@ -86,11 +86,11 @@ impl Catalog {
                         set_alias(&transaction, &alias.name, &new.id, true)?;
                     }
                 }
-                for (name, collection) in &change.carried.aliases {
-                    set_alias(&transaction, name, collection, change.carried.replace)?;
+                for (name, collection) in &change.metadata.aliases {
+                    set_alias(&transaction, name, collection, change.metadata.replace)?;
                 }
-                for (name, id) in &change.carried.classifiers {
-                    carry_classifier(&transaction, name, id, change.carried.replace)?;
+                for (name, id) in &change.metadata.classifiers {
+                    copy_classifier(&transaction, name, id, change.metadata.replace)?;
                 }
                 Ok(transaction.commit()?)
             })
@@ -157,7 +157,7 @@ fn set_alias(connection: &Connection, name: &CollectionName, collection: &Collec
     }
 }
 
-fn carry_classifier(connection: &Connection, name: &ClassifierName, id: &str, replace: bool) -> Result<(), Fault> {
+fn copy_classifier(connection: &Connection, name: &ClassifierName, id: &str, replace: bool) -> Result<(), Fault> {
     if replace {
         connection.execute("delete from main.classifiers where name = ?1", [name.as_str()])?;
     }

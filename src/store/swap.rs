@@ -196,6 +196,7 @@ fn take(transaction: &mut WriteTransaction<'_>, moved: &MovedDocument, terms_of:
         language: document.language,
         language_confidence: document.language_confidence,
         metadata: Default::default(),
+        expires_at_ms: None,
         passages: passages.iter().map(|passage| passage.span.clone()).collect(),
         embedding: None,
     };
@@ -207,13 +208,13 @@ fn take(transaction: &mut WriteTransaction<'_>, moved: &MovedDocument, terms_of:
 }
 
 const INSERT: &str = "insert into documents
-    (key, id, language, language_confidence, created_at_ms, updated_at_ms, sequence, metadata, text, title, checksum)
-    values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+    (key, id, language, language_confidence, created_at_ms, updated_at_ms, sequence, metadata, text, title, expires_at_ms, checksum)
+    values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
 const UPDATE: &str = "update documents set id = ?2, language = ?3, language_confidence = ?4, created_at_ms = ?5,
-    updated_at_ms = ?6, sequence = ?7, metadata = ?8, text = ?9, title = ?10, checksum = ?11 where key = ?1";
+    updated_at_ms = ?6, sequence = ?7, metadata = ?8, text = ?9, title = ?10, expires_at_ms = ?11, checksum = ?12 where key = ?1";
 
 /// Writes a document's row as it is in the other database, including its sequence number.
-fn write_row(transaction: &WriteTransaction<'_>, sql: &str, key: DocumentKey, document: &Document) -> Result<(), Fault> {
+fn write_row(transaction: &mut WriteTransaction<'_>, sql: &str, key: DocumentKey, document: &Document) -> Result<(), Fault> {
     let metadata = mutations::metadata_json(&document.metadata)?;
     let row = DocumentRow {
         id: document.id.as_str(),
@@ -225,6 +226,7 @@ fn write_row(transaction: &WriteTransaction<'_>, sql: &str, key: DocumentKey, do
         metadata: &metadata,
         text: &document.text,
         title: document.title.as_deref(),
+        expires_at_ms: document.expires_at_ms,
     };
     transaction.connection.prepare_cached(sql)?.execute(params![
         key.0,
@@ -237,8 +239,10 @@ fn write_row(transaction: &WriteTransaction<'_>, sql: &str, key: DocumentKey, do
         row.metadata,
         row.text,
         row.title,
+        row.expires_at_ms,
         row.checksum(),
     ])?;
+    transaction.note_expiry(document.expires_at_ms);
     Ok(())
 }
 

@@ -6,14 +6,15 @@
 
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::{Builder, JoinHandle};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 use rusqlite::Connection;
 
 use super::StoreError;
+use super::clock::Clock;
 use super::connection::file_error;
 use super::error::Fault;
+use super::expiry::NextExpiry;
 use crate::domain::Sequence;
 
 /// Commands in one transaction.
@@ -24,15 +25,6 @@ const GROUP_COMMANDS_MAX: usize = 256;
 /// batch goes into the index while the next one is written; together they would wait for each other, and one core with them.
 const GROUP_ROWS_MAX: u64 = 2_000;
 
-/// Returns the time in milliseconds since the Unix epoch. It may jump, even backwards.
-pub type Clock = fn() -> i64;
-
-/// The system's clock; 0 before the epoch.
-pub fn system_clock() -> i64 {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX)
-}
-
 /// A handle on the thread. Dropping it ends the thread after waiting writes are done.
 pub(super) struct Writer {
     queue: Mutex<Option<SyncSender<Box<dyn Command>>>>,
@@ -42,13 +34,18 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Starts the thread, which owns the connection from now on.
-    pub(super) fn start(connection: Connection, write_queue_max: usize, clock: Clock) -> Result<Self, StoreError> {
+    pub(super) fn start(
+        connection: Connection,
+        write_queue_max: usize,
+        clock: Clock,
+        next_expiry: NextExpiry,
+    ) -> Result<Self, StoreError> {
         let limit = write_queue_max.max(1);
         let (queue, commands) = sync_channel(limit);
         let path = connection.path().unwrap_or_default().to_owned();
         let thread = Builder::new()
             .name("store-writer".to_owned())
-            .spawn(move || run(connection, &commands, clock))
+            .spawn(move || run(connection, &commands, clock, &next_expiry))
             .map_err(|error| file_error(path.as_ref(), error))?;
         Ok(Self { queue: Mutex::new(Some(queue)), thread: Mutex::new(Some(thread)), limit })
     }
@@ -116,12 +113,14 @@ pub(super) struct WriteTransaction<'c> {
     /// When the transaction began, in milliseconds since the Unix epoch.
     pub(super) now_ms: i64,
     sequence: u64,
+    /// When the first of the documents that it wrote expires; `i64::MAX` for never.
+    first_expiry_ms: i64,
 }
 
 impl<'c> WriteTransaction<'c> {
     fn begin(connection: &'c Connection, clock: Clock) -> Result<Self, Fault> {
         connection.prepare_cached("begin immediate")?.execute([])?;
-        let mut transaction = Self { connection, now_ms: clock(), sequence: 0 };
+        let mut transaction = Self { connection, now_ms: clock(), sequence: 0, first_expiry_ms: i64::MAX };
         let sequence: i64 = connection.prepare_cached("select sequence from state")?.query_row([], |row| row.get(0))?;
         transaction.sequence = u64::try_from(sequence).map_err(|_| StoreError::CorruptRow {
             table: "state",
@@ -147,9 +146,16 @@ impl<'c> WriteTransaction<'c> {
         self.sequence = self.sequence.max(sequence.0);
     }
 
-    fn commit(self) -> Result<(), Fault> {
+    /// Takes in when a written document expires.
+    pub(super) fn note_expiry(&mut self, expires_at_ms: Option<i64>) {
+        self.first_expiry_ms = self.first_expiry_ms.min(expires_at_ms.unwrap_or(i64::MAX));
+    }
+
+    fn commit(self, next_expiry: &NextExpiry) -> Result<(), Fault> {
         self.connection.prepare_cached("update state set sequence = ?1")?.execute([self.sequence as i64])?;
         self.connection.prepare_cached("commit")?.execute([])?;
+        // After the commit: whoever reads the database anew before this sees the documents there.
+        next_expiry.note(self.first_expiry_ms);
         Ok(())
     }
 }
@@ -229,10 +235,17 @@ impl<T: Send, F: FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send> C
 }
 
 /// The thread: runs until every sender is gone and the queue is empty.
-fn run(mut connection: Connection, commands: &Receiver<Box<dyn Command>>, clock: Clock) -> Result<(), StoreError> {
+fn run(
+    mut connection: Connection,
+    commands: &Receiver<Box<dyn Command>>,
+    clock: Clock,
+    next_expiry: &NextExpiry,
+) -> Result<(), StoreError> {
     while let Ok(first) = commands.recv() {
         let mut group = Vec::new();
-        let result = run_group(&connection, first, commands, clock, &mut group).map_err(|fault| fault.while_doing("committing"));
+        let committed =
+            run_group(&connection, first, commands, clock, &mut group).and_then(|transaction| transaction.commit(next_expiry));
+        let result = committed.map_err(|fault| fault.while_doing("committing"));
         for command in group {
             command.answer(&result);
         }
@@ -244,14 +257,14 @@ fn run(mut connection: Connection, commands: &Receiver<Box<dyn Command>>, clock:
     unwatched.and(checkpointed).and(closed).map_err(|error| Fault::from(error).while_doing("closing a database"))
 }
 
-/// Runs and commits what waits; `group` gets every command that was taken from the queue.
-fn run_group(
-    connection: &Connection,
+/// Runs what waits, to be committed; `group` gets every command that was taken from the queue.
+fn run_group<'c>(
+    connection: &'c Connection,
     first: Box<dyn Command>,
     commands: &Receiver<Box<dyn Command>>,
     clock: Clock,
     group: &mut Vec<Box<dyn Command>>,
-) -> Result<(), Fault> {
+) -> Result<WriteTransaction<'c>, Fault> {
     let rows_before = connection.total_changes();
     group.push(first);
     let mut transaction = WriteTransaction::begin(connection, clock)?;
@@ -265,7 +278,7 @@ fn run_group(
             None => break,
         }
     }
-    transaction.commit()
+    Ok(transaction)
 }
 
 #[cfg(test)]
@@ -275,6 +288,7 @@ mod tests {
 
     use tempfile::TempDir;
 
+    use super::super::clock::system_clock;
     use super::super::connection::{open_reader, open_writer};
     use super::super::migrate::COLLECTION;
     use super::*;
@@ -288,7 +302,8 @@ mod tests {
     fn fixture(write_queue_max: usize) -> Fixture {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("documents.sqlite");
-        let writer = Writer::start(open_writer(&path, &COLLECTION, true).unwrap(), write_queue_max, system_clock).unwrap();
+        let connection = open_writer(&path, &COLLECTION, true).unwrap();
+        let writer = Writer::start(connection, write_queue_max, system_clock, NextExpiry::default()).unwrap();
         Fixture { path, writer, _folder: folder }
     }
 

@@ -22,8 +22,8 @@ pub struct QueryText {
 
 /// Why a query cannot be answered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum QueryError {
-    /// Nothing is left to search for.
     #[error(
         "must contain something to search for besides excluded words; \
          set operators to false to search for the text as it is"
@@ -34,12 +34,7 @@ pub enum QueryError {
         "must require or exclude at most {limit} words (in quotes, after a minus, or with words \"all\"), got {got}; \
          set operators to false to search for the text as it is"
     )]
-    TooManyDemands {
-        /// The bound.
-        limit: usize,
-        /// The query's number.
-        got: usize,
-    },
+    TooManyDemands { limit: usize, got: usize },
 }
 
 impl QueryText {

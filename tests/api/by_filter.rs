@@ -60,6 +60,92 @@ async fn pages_follow_each_other_in_every_order() {
     assert_eq!(pages(&server, json!({"filter": {"or": []}})).await, [Vec::<String>::new()]);
 }
 
+/// A document for each kind of value, by the order that `order_by` documents.
+const VALUES: [(&str, &str); 10] = [
+    ("h", "-1.5"),
+    ("e", "0.1"),
+    ("d", "true"),
+    ("a", "2"),
+    ("f", "10"),
+    ("b", "\"B\""),
+    ("j", "[\"x\"]"),
+    ("c", "\"a\""),
+    ("g", "null"),
+    ("i", ""),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_order_by_a_field_puts_numbers_before_strings_and_documents_without_it_last() {
+    let document = |(id, value): &(&str, &str)| {
+        let metadata = if value.is_empty() { "{}".to_owned() } else { format!("{{\"a\": {{\"v\": {value}}}}}") };
+        json!({"id": id, "text": "Il pleut.", "metadata": serde_json::from_str::<Value>(&metadata).expect("JSON")})
+    };
+    let server = Server::with_documents(VALUES.iter().map(document).collect()).await;
+    let ascending: Vec<&str> = VALUES.iter().map(|(id, _)| *id).collect();
+    let mut descending: Vec<&str> = ascending[..8].iter().rev().copied().collect();
+    descending.extend(["i", "g"]);
+    for indexes in [json!([]), json!(["a.v"])] {
+        let indexed = server.patch("/v1/collections/news", &json!({ "metadata_indexes": indexes })).await;
+        assert_eq!(indexed.status, 200, "{}", indexed.text);
+        for limit in 1..=11 {
+            for (direction, expect) in [("asc", &ascending), ("desc", &descending)] {
+                let body = json!({"order_by": {"field": "a.v", "direction": direction}, "limit": limit});
+                assert_eq!(pages(&server, body).await.concat(), *expect, "{indexes} {direction} {limit}");
+            }
+        }
+        let some = json!({"order_by": {"field": "a.v"}, "filter": {"field": "a.v", "gt": 0}});
+        assert_eq!(pages(&server, some).await, [["e", "a", "f"]], "{indexes}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn equal_values_are_ordered_by_id_and_a_cursor_outlives_its_document() {
+    let document = |n: usize| json!({"id": format!("d{n}"), "text": "Il pleut.", "metadata": {"third": n / 3}});
+    let server = Server::with_documents((0..7).map(document).collect()).await;
+    let scroll = format!("{DOCUMENTS}/scroll");
+    let mut body = json!({"order_by": {"field": "third", "direction": "desc"}, "limit": 2});
+    let first = server.post(&scroll, &body).await;
+    assert_eq!(ids(&first), ["d6", "d5"]);
+    server.delete(&format!("{DOCUMENTS}/d5")).await;
+    server.post(DOCUMENTS, &json!({"documents": [{"id": "d9", "text": "Il neige.", "metadata": {"third": 9}}]})).await;
+    body["cursor"] = first.body["next_cursor"].clone();
+    assert_eq!(
+        pages(&server, body).await,
+        [["d4", "d3"], ["d2", "d1"]].map(Vec::from).into_iter().chain([vec!["d0"]]).collect::<Vec<_>>()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_order_by_a_field_of_the_document_is_the_order_of_that_name() {
+    let server = numbered(4).await;
+    for field in ["id", "created_at", "updated_at"] {
+        for (direction, descending) in [("asc", false), ("desc", true)] {
+            let named = pages(&server, json!({"order": field, "descending": descending, "limit": 3})).await;
+            let by = json!({"order_by": {"field": field, "direction": direction}, "limit": 3});
+            assert_eq!(pages(&server, by).await, named, "{field} {direction}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_order_names_all_its_places() {
+    let server = numbered(1).await;
+    let check = async |body: Value, places: &[&str], words: &[&str]| {
+        let answer = server.post(&format!("{DOCUMENTS}/scroll"), &body).await;
+        answer.assert_error(422, "invalid_request", places[0], words);
+        assert_eq!(answer.places(), places, "{}", answer.text);
+    };
+    check(json!({"order_by": {"field": "language"}}), &["/order_by/field"], &["metadata path", "language"]).await;
+    check(json!({"order_by": {"field": "a..b"}}), &["/order_by/field"], &["single dots"]).await;
+    check(json!({"order_by": {"field": "n", "direction": "up"}}), &["/order_by/direction"], &["`asc`"]).await;
+    check(json!({"order_by": {"direction": "asc"}}), &["/order_by/field"], &["missing field"]).await;
+    check(json!({"order_by": "n"}), &["/order_by"], &["expected an object"]).await;
+    let several = json!({"limit": 0, "order": "id", "descending": true, "order_by": {"field": "language"}});
+    check(several, &["/limit", "/order", "/descending", "/order_by/field"], &[]).await;
+    let first = server.post(&format!("{DOCUMENTS}/scroll"), &json!({"order_by": {"field": "n"}})).await;
+    assert_eq!(ids(&first), ["d000"]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_update_moves_a_document_to_the_end_by_the_time_of_its_update() {
     let server = numbered(3).await;

@@ -85,6 +85,18 @@ async fn a_bad_page_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn every_bad_parameter_is_named() {
+    let server = Server::start();
+    let answer = server.get("/v1/collections?lmit=1&limit=0&cursor=abc&limit=2&x=y").await;
+    answer.assert_error(422, "invalid_request", "lmit", &["unknown parameter `lmit`", "and 4 more"]);
+    assert_eq!(answer.places(), ["lmit", "limit", "x", "limit", "cursor"]);
+    let jobs = server.get("/v1/jobs?type=dance&status=done&collection=%20&limit=0&wait=1").await;
+    assert_eq!(jobs.places(), ["wait", "type", "status", "collection", "limit"], "{}", jobs.text);
+    let none = server.get("/v1/jobs/0198c0de-7a11-7000-8000-2f1de5c0ffee?a=1&b=2").await;
+    none.assert_error(422, "invalid_request", "a", &["there are no parameters", "and 1 more"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_deleted_collection_is_gone_and_its_name_free() {
     let server = Server::with_documents(json!([{"id": "a", "text": "Il pleut."}])).await;
     assert_eq!(server.delete("/v1/collections/news").await.status, 204);

@@ -82,21 +82,39 @@ async fn the_loaded_model_may_be_named() {
 async fn bad_requests_are_refused_in_open_ais_shape() {
     let server = Server::with_limits(Limits { embedding_inputs_max: 2, text_bytes_max: 50, ..Limits::default() });
     let check = async |body: Value, param: Option<&str>, code: &str, words: &[&str]| {
-        assert_open_ai_error(&server.post(PATH, &body).await, 422, "invalid_request_error", param, code, words);
+        assert_open_ai_error(&server.post(PATH, &body).await, 400, "invalid_request_error", param, code, words);
     };
     let invalid = "invalid_request";
     check(json!({"input": []}), Some("input"), invalid, &["1 to 2 texts", "got 0"]).await;
     check(json!({"input": ["a", "b", "c"]}), Some("input"), invalid, &["got 3"]).await;
     check(json!({"input": ["a", " "]}), Some("input"), invalid, &["/input/1", "white space"]).await;
     check(json!({"input": "x".repeat(51)}), Some("input"), invalid, &["at most 50 bytes", "got 51"]).await;
-    check(json!({"input": [1, 2]}), Some("input"), invalid, &["integer `1`", "expected a string"]).await;
+    check(json!({"input": ["a", 1]}), Some("input"), invalid, &["integer `1`", "expected a string"]).await;
+    check(json!({"input": [true]}), Some("input"), invalid, &["/input/0", "boolean `true`", "expected a string"]).await;
     check(json!({"input": {"a": 1}}), Some("input"), invalid, &["a string or an array of strings"]).await;
     check(json!({}), Some("input"), invalid, &["missing field `input`"]).await;
-    check(json!({"input": "a", "model": "other"}), Some("model"), "unknown_model", &["\"other\""]).await;
-    check(json!({"input": "a", "dimensions": 3}), Some("dimensions"), invalid, &["64", "got 3"]).await;
+    check(json!({"input": "a", "dimensions": 3}), Some("dimensions"), invalid, &["must be 64", "shortened", "got 3"]).await;
+    check(json!({"input": " ", "dimensions": 3}), Some("dimensions"), invalid, &["must be 64", "and 1 more"]).await;
     check(json!({"input": "a", "encoding_format": "hex"}), Some("encoding_format"), invalid, &["`float` or `base64`"]).await;
     check(json!({"input": "a", "input_type": "text"}), Some("input_type"), invalid, &["`document` or `query`"]).await;
     check(json!({"input": "a", "inputs": "b"}), Some("inputs"), invalid, &["unknown field `inputs`"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_is_not_loaded_is_not_found() {
+    let server = Server::start();
+    let answer = server.post(PATH, &json!({"input": "a", "model": "other"})).await;
+    assert_open_ai_error(&answer, 404, "invalid_request_error", Some("model"), "unknown_model", &["\"other\""]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn token_ids_are_refused_with_the_way_to_send_texts() {
+    let server = Server::start();
+    for input in [json!([1, 2]), json!([[9906, 1917], [3]]), json!([[]])] {
+        let answer = server.post(PATH, &json!({"input": input})).await;
+        let words = ["/input: ", "token ids", "check_embedding_ctx_length=False"];
+        assert_open_ai_error(&answer, 400, "invalid_request_error", Some("input"), "invalid_request", &words);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

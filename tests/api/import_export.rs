@@ -67,6 +67,23 @@ async fn lines_are_imported_and_each_has_a_result() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn types_are_for_columns_of_tables() {
+    let server = Server::with_news().await;
+    let send = |types: &str, media_type: &str, body: &'static str| {
+        let request = Request::post(format!("{IMPORT}?types={types}")).header("content-type", media_type);
+        server.send(request.body(Body::from(body)).expect("a request"))
+    };
+    for (types, media_type, place, words) in [
+        ("year:int", NDJSON, "types", "must be left out"),
+        ("year:number", "text/csv", "types", "string, int, float, bool, date"),
+        ("month:int", "text/csv", "", "has no column of metadata month"),
+    ] {
+        let refused = send(types, media_type, "text,year\na,2026\n").await;
+        refused.assert_error(422, "invalid_request", place, &[words]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn tables_are_imported_with_metadata_by_column() {
     let server = Server::with_news().await;
     let job =

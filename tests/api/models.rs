@@ -17,3 +17,22 @@ async fn the_loaded_model_is_described() {
         model["languages"].as_array().is_some_and(|all| all.iter().any(|one| one["code"] == "ja" && one["script"] == "Jpan"))
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_loaded_model_is_found_by_its_name() {
+    let server = Server::start();
+    let list = server.get("/v1/models").await;
+    let name = list.body["data"][0]["id"].as_str().expect("a name");
+    let answer = server.get(&format!("/v1/models/{name}")).await;
+    assert_eq!((answer.status, &answer.body), (200, &list.body["data"][0]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_model_is_not_found_in_open_ais_shape() {
+    let answer = Server::start().get("/v1/models/text-embedding-3-small").await;
+    let error = &answer.body["error"];
+    assert_eq!((answer.status, &error["code"], &error["param"]), (404, &json!("unknown_model"), &json!(null)));
+    assert_eq!(error["type"], "invalid_request_error");
+    let message = error["message"].as_str().expect("a message");
+    assert!(message.contains("text-embedding-3-small") && message.contains("the loaded one is"), "{message}");
+}

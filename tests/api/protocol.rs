@@ -57,9 +57,15 @@ async fn a_request_id_is_echoed_or_made() {
 #[tokio::test(flavor = "multi_thread")]
 async fn unknown_routes_and_methods_are_problems() {
     let server = Server::start();
-    for path in
-        ["/nothing", "/console/nothing.js", "/v1", "/v1/nothing", "/v1/collections/", "/v1/collections/a/b", "/docs/nothing.js"]
-    {
+    for path in [
+        "/nothing",
+        "/console/nothing.js",
+        "/v1",
+        "/v1/nothing",
+        "/v1/collections/a/b/c",
+        "/v1/collections/a/b",
+        "/docs/nothing.js",
+    ] {
         let answer = server.get(path).await;
         answer.assert_error(404, "route_not_found", "", &["no route"]);
         assert_eq!(answer.body["instance"], path);
@@ -192,4 +198,23 @@ async fn pages_load_nothing_from_elsewhere() {
         let page = server.get(path).await;
         assert!(!page.text.contains("http://") && !page.text.contains("https://"), "{path}: {}", page.text);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slash_at_the_end_of_a_path_means_nothing() {
+    let server = Server::with_documents(json!([{"id": "a", "text": "Il pleut."}, {"id": "b/c", "text": "Il neige."}])).await;
+    for path in ["/v1/collections", "/v1/collections/news", "/v1/collections/news/documents/b%2Fc", "/v1/models", "/v1/jobs"] {
+        let (plain, slashed) = (server.get(path).await, server.get(&format!("{path}/")).await);
+        assert_eq!((slashed.status, &slashed.body), (200, &plain.body), "{path}");
+    }
+    let page = server.get("/v1/collections/news/documents/?limit=1").await;
+    assert_eq!((page.status, page.body["documents"].as_array().map(Vec::len)), (200, Some(1)), "{}", page.text);
+    let created = server.post("/v1/collections/", &json!({"name": "blog"})).await;
+    assert_eq!((created.status, created.header("location")), (201, Some("/v1/collections/blog")));
+    assert_eq!(server.post("/v1/collections/blog/documents/", &json!({"documents": [{"text": "a"}]})).await.status, 200);
+    assert_eq!(server.delete("/v1/collections/blog/documents/").await.status, 405, "an empty id is no document");
+    let embeddings = server.post("/v1/embeddings/", &json!({"input": []})).await;
+    assert_eq!((embeddings.status, &embeddings.body["error"]["param"]), (400, &json!("input")));
+    server.get("/v1/collections//").await.assert_error(404, "route_not_found", "", &[]);
+    server.get("/v1/nowhere/").await.assert_error(404, "route_not_found", "", &[]);
 }

@@ -48,7 +48,7 @@ async fn a_put_demands_a_version() {
 #[tokio::test(flavor = "multi_thread")]
 async fn words_of_paths_are_ids_too() {
     let server = Server::with_news().await;
-    for word in ["scroll", "count", "delete"] {
+    for word in ["scroll", "count", "delete", "update"] {
         let path = format!("/v1/collections/news/documents/{word}");
         assert_eq!(server.put(&path, &json!({"text": "Bonjour"})).await.status, 201);
         assert_eq!(server.patch(&path, &json!({"language": "fr"})).await.body["id"], word);
@@ -66,7 +66,7 @@ async fn a_bad_document_is_not_put() {
     };
     check(json!({"text": " "}), "invalid_request", "/text", &["white space"]).await;
     check(json!({"text": "a", "language": "xx"}), "unknown_language", "/language", &["\"xx\""]).await;
-    check(json!({"id": "x", "text": "a"}), "invalid_request", "/id", &["unknown field `id`"]).await;
+    check(json!({"id": "x", "text": "a"}), "invalid_request", "/id", &["the id of the path", "got \"x\""]).await;
     assert_eq!(server.get(PATH).await.status, 404);
 }
 
@@ -143,4 +143,32 @@ async fn of_writers_that_saw_the_same_version_one_wins() {
     let mut statuses: Vec<u16> = futures::future::join_all(writes).await.iter().map(|answer| answer.status).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, [200, 412, 412, 412, 412, 412, 412, 412]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_put_document_may_have_its_id_and_no_other() {
+    let server = Server::with_news().await;
+    let put = async |body: serde_json::Value| server.put("/v1/collections/news/documents/a", &body).await;
+    assert_eq!(put(json!({"id": "a", "text": "Il pleut."})).await.status, 201);
+    put(json!({"id": "b", "text": "Il pleut."})).await.assert_error(422, "invalid_request", "/id", &["\"a\"", "got \"b\""]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_known_version_is_not_sent_again() {
+    let server = Server::with_documents(json!([{"id": "a", "text": "Il pleut."}])).await;
+    let path = "/v1/collections/news/documents/a";
+    let read = async |tags: &str| server.send_with(Method::GET, path, ("if-none-match", tags), &serde_json::Value::Null).await;
+    let first = server.get(path).await;
+    let etag = first.header("etag").expect("an entity tag").to_owned();
+    for tags in [etag.clone(), format!("\"0\", W/{etag}"), "*".to_owned()] {
+        let known = read(&tags).await;
+        assert_eq!((known.status, known.text.as_str(), known.header("etag")), (304, "", Some(etag.as_str())), "{tags}");
+    }
+    assert_eq!(read("\"0\"").await.status, 200);
+    server.patch(path, &json!({"metadata": {"year": 2026}})).await;
+    let changed = read(&etag).await;
+    assert_eq!((changed.status, &changed.body["metadata"]), (200, &json!({"year": 2026})));
+    let none = serde_json::Value::Null;
+    let gone = server.send_with(Method::GET, "/v1/collections/news/documents/b", ("if-none-match", "*"), &none).await;
+    gone.assert_error(404, "document_not_found", "", &[]);
 }

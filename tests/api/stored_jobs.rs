@@ -130,9 +130,9 @@ fn a_job_shows_what_its_request_names() {
     assert_eq!(reach(JobType::Evaluate, Some(news()), &older), JobReach::Everything, "whose labels it shows is not known");
 
     let lists = with(request(JobType::Mine), "second", json!({"collection": null}));
-    let sender = KeyId::parse(KEY).expect("an id");
-    let texts = |sender| JobReach::Texts { collections: vec![news()], sender };
-    assert_eq!(reach(JobType::Mine, None, &with(lists.clone(), "key", json!(KEY))), texts(Some(sender)));
+    let caller = KeyId::parse(KEY).expect("an id");
+    let texts = |caller| JobReach::Texts { collections: vec![news()], caller };
+    assert_eq!(reach(JobType::Mine, None, &with(lists.clone(), "key", json!(KEY))), texts(Some(caller)));
     assert_eq!(reach(JobType::Mine, None, &lists), texts(None));
 }
 

@@ -112,7 +112,15 @@ fn document(number: usize, text: &Text) -> NewDocument {
     }
     metadata.insert("tenth".to_owned(), text.tenth.into());
     let id = DocumentId::parse(&format!("d{number}")).expect("an id");
-    NewDocument { id: Some(id), title: None, vector: None, text: text.words.clone(), language: Language::parse("en"), metadata }
+    NewDocument {
+        id: Some(id),
+        title: None,
+        vector: None,
+        text: text.words.clone(),
+        language: Language::parse("en"),
+        metadata,
+        expires_at_ms: None,
+    }
 }
 
 struct Bench {

@@ -259,6 +259,7 @@ fn prepared(number: usize, vector: &[f32]) -> PreparedDocument {
         language: Language::parse("en"),
         language_confidence: None,
         metadata,
+        expires_at_ms: None,
         passages,
         text,
         embedding: Some(Embedding::normalized(vector.to_vec()).expect("a direction")),

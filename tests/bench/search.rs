@@ -58,6 +58,7 @@ fn main() {
         );
     }
     sizes(&data, passages.len());
+    memory(&data, passages.len());
     {
         let server = Server::start(Path::new(MODEL), &data, Cores::One);
         wait(server.address());
@@ -91,6 +92,12 @@ fn fill(address: &str, passages: &[Passage]) -> Duration {
 /// Waits until everything is embedded and each way to search answers.
 fn wait(address: &str) {
     let mut connection = Connection::open(address);
+    ready(&mut connection);
+    connection.call(&format!("{COLLECTION}/search"), &json!({"query": "warm"}));
+}
+
+/// Waits until everything is embedded and indexed.
+fn ready(connection: &mut Connection) {
     loop {
         let collection = connection.get(COLLECTION);
         if collection["passages_pending"] == 0 && collection["index_state"] == "ready" {
@@ -98,7 +105,6 @@ fn wait(address: &str) {
         }
         std::thread::sleep(Duration::from_millis(200));
     }
-    connection.call(&format!("{COLLECTION}/search"), &json!({"query": "warm"}));
 }
 
 fn question(text: &str, mode: &str) -> Value {
@@ -174,6 +180,20 @@ fn sizes(data: &Path, passages: usize) {
     println!("| tokens | {:.0} |", sum("select sum(length(tokens)) from passage_tokens"));
     println!("| words, for translations | {:.0} |", sum("select sum(length(words)) from passage_words"));
     println!("| index of words | {:.0} |\n", sum("select sum(length(block)) from lexical_data"));
+}
+
+/// Memory that the first default search takes and keeps: the token ids and the index of words.
+fn memory(data: &Path, passages: usize) {
+    let server = Server::start(Path::new(MODEL), data, Cores::All);
+    let mut connection = Connection::open(server.address());
+    ready(&mut connection);
+    let path = format!("{COLLECTION}/search");
+    (0..WARM_UP).for_each(|_| drop(connection.call(&path, &question("warm", "dense"))));
+    let before = server.resident_mb();
+    connection.call(&path, &question("warm", "full"));
+    let more = server.resident_mb().saturating_sub(before);
+    println!("| memory of the first default search | MB | bytes of a passage |\n|---|---:|---:|");
+    println!("| token ids and index of words | {more} | {} |\n", (more << 20) / passages.max(1) as u64);
 }
 
 fn find(folder: &Path) -> Option<std::path::PathBuf> {

@@ -132,6 +132,7 @@ fn document(number: usize) -> PreparedDocument {
         language: Language::parse("en"),
         language_confidence: None,
         metadata: Metadata::new(),
+        expires_at_ms: None,
         passages,
         text,
         embedding: None,

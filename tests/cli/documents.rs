@@ -78,6 +78,8 @@ fn documents_are_shown_and_deleted() {
     assert_eq!(list.expect(0).lines().count(), 2, "{list:?}");
     assert!(list.err.contains("there are more"), "{list:?}");
     assert_eq!(run(url, &["documents", "list", "news", "--json"]).json().len(), 2);
+    let turned = run(url, &["documents", "list", "news", "--json", "--order-by", "created_at", "--descending"]).json();
+    assert_eq!((turned.len(), &turned[0]["id"]), (2, &json!("b")), "{turned:?}");
 
     let some = run(url, &["documents", "delete", "news", "nothing", "b"]);
     some.expect(3);
@@ -86,6 +88,28 @@ fn documents_are_shown_and_deleted() {
     run(url, &["documents", "delete", "news", "a/ä"]).expect(0);
     let none = run(url, &["documents", "delete", "news", "a/ä"]);
     assert_eq!(none.code, 1, "{none:?}");
+}
+
+#[test]
+fn documents_are_updated() {
+    let (_folder, server) = server();
+    let client = server.client();
+    let body = json!({ "documents": [{ "id": "a", "text": "one" }, { "id": "b", "text": "two" }] });
+    assert_eq!(client.post("/v1/collections/news/documents", &body).0, 200);
+    let update = |arguments: &[&str]| run(client.url(), &[&["documents", "update", "news"], arguments].concat());
+    let all = update(&["--filter", r#"{"and": []}"#, "--metadata", r#"{"topic": "sea"}"#]);
+    all.expect(0);
+    assert_eq!(all.err, "updated 2 of 2 documents\n");
+    assert_eq!(update(&["a", "c", "--ttl-seconds", "3600", "--json"]).json()[0], json!({"matched": 1, "updated": 1}));
+    let a = client.get("/v1/collections/news/documents/a").1;
+    assert_eq!((&a["metadata"], a["expires_at"].is_string()), (&json!({"topic": "sea"}), true));
+    update(&["a", "--no-expiry"]).expect(0);
+    assert_eq!(client.get("/v1/collections/news/documents/a").1.get("expires_at"), None);
+    for wrong in
+        [&["a"][..], &["--metadata", "{}"], &["a", "--filter", "{}", "--no-expiry"], &["a", "--no-expiry", "--ttl-seconds", "1"]]
+    {
+        assert_eq!(update(wrong).code, 2, "{wrong:?}");
+    }
 }
 
 #[test]

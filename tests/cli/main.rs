@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod admin;
 mod answers;
 mod classifiers;
 mod collections;
@@ -12,6 +13,7 @@ mod eval;
 mod eval_search;
 mod import_export;
 mod jobs;
+mod migration;
 mod mining;
 mod pipes;
 mod projections;

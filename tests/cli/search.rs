@@ -88,10 +88,17 @@ fn every_option_is_a_member_of_the_request() {
         "fr",
         "-m",
         "hybrid",
+        "--boost",
+        r#"{"filter": {"and": []}, "weight": 3}"#,
+        "--boost",
+        r#"{"field": "at", "decay": {"half_life": 7}}"#,
+        "--diversity",
+        "0.5",
         "--settings",
         r#"{"exact": true}"#,
     ];
-    let expect = json!({ "exact": true, "query": "хлеб", "limit": 3, "offset": 2, "score_min": -0.5, "languages": ["fr"], "mode": "hybrid" });
+    let boosts = json!([{"filter": {"and": []}, "weight": 3}, {"field": "at", "decay": {"half_life": 7}}]);
+    let expect = json!({ "boosts": boosts, "diversity": 0.5, "exact": true, "query": "хлеб", "limit": 3, "offset": 2, "score_min": -0.5, "languages": ["fr"], "mode": "hybrid" });
     assert_eq!(body(&options), expect);
     assert_eq!(body(&["--like", "a/b"]), json!({ "like": "a/b" }));
     assert_eq!(body(&["--settings", r#"{"vector": [1, 0]}"#]), json!({ "vector": [1, 0] }));

@@ -230,8 +230,8 @@ impl Target for Cursors {
         let answer = match usize::from(kind & 0x7f) % 9 {
             list @ 0..7 => self.0.get(&format!("/v1/{}?limit=2&cursor={escaped}", lists[list])).await,
             order => {
-                let order = ["id", "created_at"][order - 7];
-                let body = json!({"cursor": text, "limit": 2, "order_by": order});
+                let field = ["created_at", "year"][order - 7];
+                let body = json!({"cursor": text, "limit": 2, "order_by": {"field": field}});
                 self.0.post("/v1/collections/news/documents/scroll", &body).await
             }
         };

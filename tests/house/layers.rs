@@ -6,7 +6,7 @@ use super::source::{Source, is_word};
 pub type Layers = &'static [(&'static str, &'static [&'static str])];
 
 /// The server. Everything about text is `embed`'s, down to the language of a document. `cli` calls a server over HTTP only, so
-/// that what it needs is in the API; `config` has its arguments on the one command line.
+/// that what it needs is in the API, and reads `targets`; `config` has its arguments on the one command line.
 pub const SERVER: Layers = &[
     ("lib", &[]),
     ("domain", &[]),
@@ -21,13 +21,17 @@ pub const SERVER: Layers = &[
     ("evaluation", &["classify", "mining", "domain"]),
     ("projection", &["classify", "mining", "domain"]),
     ("embed", &["text", "bundle", "ranking", "domain"]),
-    ("service", &["store", "index", "storage", "classify", "mining", "ranking", "projection", "embed", "domain"]),
+    ("targets", &["domain"]),
+    ("service", &["store", "index", "storage", "classify", "mining", "ranking", "projection", "embed", "targets", "domain"]),
     ("http", &["service", "domain"]),
     ("server", &["http"]),
-    ("cli", &["embed", "evaluation", "text", "bundle", "domain"]),
+    ("cli", &["embed", "evaluation", "text", "bundle", "targets", "domain"]),
     ("config", &["cli", "domain"]),
     ("telemetry", &["config"]),
-    ("app", &["domain", "bundle", "text", "store", "index", "embed", "service", "http", "server", "config", "telemetry"]),
+    (
+        "app",
+        &["domain", "bundle", "text", "store", "index", "embed", "targets", "service", "http", "server", "config", "telemetry"],
+    ),
     ("main", &["app", "cli", "config", "telemetry"]),
 ];
 

@@ -71,7 +71,7 @@ impl Running {
     /// Trains a classifier to its end.
     async fn train(&self, new: NewClassifier) {
         let made = self.service.create_classifier(new).await.unwrap();
-        let job = self.ended(&made.job).await;
+        let job = self.ended(&made.record.job).await;
         assert_eq!((job.status, job.error), (JobStatus::Succeeded, None));
         assert_eq!(self.state().await, ClassifierState::Ready);
     }
@@ -118,10 +118,10 @@ async fn a_training_goes_on_after_a_crash_and_answers_the_same_after_another() {
     running.control.wait_until_blocked();
     let error = running.told("rain").await.unwrap_err();
     assert_eq!(error.code(), Code::ClassifierNotReady);
-    assert!(error.to_string().contains(made.job.as_str()), "{error}");
+    assert!(error.to_string().contains(made.record.job.as_str()), "{error}");
     running.crash();
     let running = open(folder.path()).await;
-    let job = running.ended(&made.job).await;
+    let job = running.ended(&made.record.job).await;
     assert_eq!((job.status, job.error), (JobStatus::Succeeded, None));
     assert_eq!(
         (running.state().await, running.told("rain today").await.unwrap()),
@@ -140,11 +140,11 @@ async fn embeddings_that_were_stored_before_a_crash_are_not_made_again() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     let made = running.service.create_classifier(of_texts(ClassifierKind::Knn, 3_000)).await.unwrap();
-    eventually("some texts are embedded", async || running.job_now(&made.job).await.progress.done >= 256).await;
+    eventually("some texts are embedded", async || running.job_now(&made.record.job).await.progress.done >= 256).await;
     running.control.pause();
     running.crash();
     let running = open(folder.path()).await;
-    assert_eq!(running.ended(&made.job).await.status, JobStatus::Succeeded);
+    assert_eq!(running.ended(&made.record.job).await.status, JobStatus::Succeeded);
     let embedded: usize = running.control.batches().iter().map(Vec::len).sum();
     assert!(embedded < 3_000, "{embedded} texts were embedded after the restart");
     assert_eq!(running.told("rain").await.unwrap(), ["weather"]);
@@ -211,7 +211,7 @@ async fn a_deleted_classifier_stops_its_training_and_its_writing() {
     running.control.wait_until_blocked();
     running.service.delete_classifier(&topics()).await.unwrap();
     running.control.resume();
-    assert_eq!(running.ended(&made.job).await.status, JobStatus::Canceled);
+    assert_eq!(running.ended(&made.record.job).await.status, JobStatus::Canceled);
     running.train(of_texts(ClassifierKind::Knn, 40)).await;
     let job = running.apply().await;
     eventually("some documents are labeled", async || running.labeled(&job.id).await >= 200).await;
@@ -231,9 +231,9 @@ async fn a_canceled_training_leaves_a_failed_classifier() {
     running.control.pause();
     let made = running.service.create_classifier(of_texts(ClassifierKind::Mlp, 40)).await.unwrap();
     running.control.wait_until_blocked();
-    running.service.cancel_job(&made.job).await.unwrap();
+    running.service.cancel_job(&made.record.job).await.unwrap();
     running.control.resume();
-    assert_eq!(running.ended(&made.job).await.status, JobStatus::Canceled);
+    assert_eq!(running.ended(&made.record.job).await.status, JobStatus::Canceled);
     assert_eq!(running.state().await, ClassifierState::Failed);
     let error = running.told("rain").await.unwrap_err();
     assert_eq!(error.code(), Code::ClassifierNotReady);
@@ -267,8 +267,8 @@ async fn a_training_that_meets_another_model_fails() {
     running.control.wait_until_blocked();
     running.crash();
     let running = open_with(folder.path(), Setting { fake: FakeOptions::of(32), ..Setting::default() }).await;
-    assert_eq!(running.ended(&made.job).await.error.unwrap().code, Code::ModelMismatch);
-    assert_eq!(running.service.get_classifier(&topics()).await.unwrap().error.unwrap().code, Code::ModelMismatch);
+    assert_eq!(running.ended(&made.record.job).await.error.unwrap().code, Code::ModelMismatch);
+    assert_eq!(running.service.get_classifier(&topics()).await.unwrap().record.error.unwrap().code, Code::ModelMismatch);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -42,7 +42,8 @@ async fn remembered_filters_follow_every_kind_of_change() {
     assert_eq!(found(&running, in_group(1), 100).await.len(), 19);
     let metadata = json!({"group": 1}).as_object().unwrap().clone();
     let title = TitleChange::Keep;
-    let patch = DocumentPatch { title, metadata, language: None, metadata_bytes_max: 1_000, metadata_depth_max: 8 };
+    let patch =
+        DocumentPatch { title, metadata, language: None, expires_at_ms: None, metadata_bytes_max: 1_000, metadata_depth_max: 8 };
     running.on("news").patch(&id("d02"), patch, Wait::Indexed, Precondition::None).await.unwrap();
     assert_eq!(found(&running, in_group(1), 100).await.len(), 20);
     assert_eq!(running.on("news").delete_matching(in_group(0)).await.unwrap(), 19);

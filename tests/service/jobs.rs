@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use dragoman::domain::{
-    Alias, Code, FileEncoding, FileFormat, Job, JobFilter, JobId, JobStatus, Limits, Page, RestoreRequest, SnapshotId, Wait,
+    Alias, Code, ColumnTypes, FileEncoding, FileFormat, Job, JobFilter, JobId, JobStatus, Limits, Page, RestoreRequest,
+    SnapshotId, Wait,
 };
 use dragoman::embed::FakeOptions;
 use dragoman::service::Error;
@@ -12,7 +13,8 @@ use futures::stream;
 
 use crate::{Running, Setting, document, eventually, name, open, open_with, request};
 
-const FILE: ImportFile = ImportFile { format: FileFormat::Ndjson, encoding: FileEncoding::Identity, announced: None };
+const FILE: ImportFile =
+    ImportFile { format: FileFormat::Ndjson, encoding: FileEncoding::Identity, types: ColumnTypes::NONE, announced: None };
 
 /// Imports that stop behind each batch until it is embedded.
 fn slow() -> Setting {

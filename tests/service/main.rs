@@ -4,6 +4,7 @@
 
 mod classifiers;
 mod collections;
+mod expiry;
 mod filters;
 mod jobs;
 mod lexical;
@@ -143,7 +144,7 @@ fn ids(hits: &[Hit]) -> Vec<String> {
 
 fn document(id_text: &str, text: &str) -> NewDocument {
     let (id, text) = (Some(id(id_text)), text.to_owned());
-    NewDocument { id, title: None, text, vector: None, language: None, metadata: Metadata::new() }
+    NewDocument { id, title: None, text, vector: None, language: None, metadata: Metadata::new(), expires_at_ms: None }
 }
 
 fn request(query: &str, limit: usize) -> SearchRequest {

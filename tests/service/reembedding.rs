@@ -40,7 +40,7 @@ fn folders(data_dir: &Path) -> usize {
 fn patch(member: &str, value: usize) -> DocumentPatch {
     let metadata = [(member.to_owned(), value.into())].into_iter().collect();
     let title = TitleChange::Keep;
-    DocumentPatch { title, metadata, language: None, metadata_bytes_max: 1 << 20, metadata_depth_max: 4 }
+    DocumentPatch { title, metadata, language: None, expires_at_ms: None, metadata_bytes_max: 1 << 20, metadata_depth_max: 4 }
 }
 
 impl Running {

@@ -18,7 +18,14 @@ fn titled(of: &str, title: &str, text: &str) -> NewDocument {
 }
 
 fn titles(title: TitleChange) -> DocumentPatch {
-    DocumentPatch { title, metadata: Metadata::new(), language: None, metadata_bytes_max: 1_000, metadata_depth_max: 4 }
+    DocumentPatch {
+        title,
+        metadata: Metadata::new(),
+        language: None,
+        expires_at_ms: None,
+        metadata_bytes_max: 1_000,
+        metadata_depth_max: 4,
+    }
 }
 
 impl Running {

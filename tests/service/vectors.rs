@@ -1,8 +1,8 @@
 //! Collections of the caller's own vectors, and how values are kept.
 
 use dragoman::domain::{
-    Code, DocumentId, Embedding, Field, FileEncoding, FileFormat, Filter, HnswSettings, Metric, NewCollection, NewDocument,
-    NewSource, Quantization, Scalar, SearchParameters, SearchRequest, SearchTarget, Test, UpsertStatus, Wait,
+    Code, ColumnTypes, DocumentId, Embedding, Field, FileEncoding, FileFormat, Filter, HnswSettings, Metric, NewCollection,
+    NewDocument, NewSource, Quantization, Scalar, SearchParameters, SearchRequest, SearchTarget, Test, UpsertStatus, Wait,
 };
 use dragoman::service::Error;
 use dragoman::service::documents::import::ImportFile;
@@ -86,11 +86,12 @@ async fn points_are_found_once_their_import_has_succeeded() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.create_points(2, Metric::L2, Quantization::F32).await;
-    let file = ImportFile { format: FileFormat::Ndjson, encoding: FileEncoding::Identity, announced: None };
+    let file =
+        ImportFile { format: FileFormat::Ndjson, encoding: FileEncoding::Identity, types: ColumnTypes::NONE, announced: None };
     for n in 0..20u8 {
         let line = format!("{{\"id\":\"{n}\",\"text\":\"a point\",\"vector\":[{n},1]}}\n");
         let body = stream::iter([Ok::<_, ()>(line.into_bytes())]);
-        let job = running.on("points").import(file, body).await.unwrap();
+        let job = running.on("points").import(file.clone(), body).await.unwrap();
         while !running.service.get_job(&job.id).await.unwrap().status.is_finished() {
             tokio::task::yield_now().await;
         }

@@ -80,6 +80,7 @@ fn every_write_of_a_document_leaves_a_checksum() {
         title: TitleChange::Keep,
         metadata: serde_json::from_value(json!({ "minutes": minutes })).unwrap(),
         language: language("de"),
+        expires_at_ms: None,
         metadata_bytes_max: 100,
         metadata_depth_max: 4,
     };

@@ -7,6 +7,7 @@ mod changes;
 mod clock;
 mod damage;
 mod documents;
+mod expiry;
 mod filters;
 mod lexical;
 mod open_databases;
@@ -60,6 +61,7 @@ fn cut(name: &str, text: &str, passages: Vec<Range<usize>>) -> PreparedDocument 
         language: None,
         language_confidence: None,
         metadata,
+        expires_at_ms: None,
         passages: passages.into_iter().map(Into::into).collect(),
         embedding: None,
     }

@@ -21,7 +21,14 @@ fn found(store: &DocumentStore, query: &str, code: &str) -> usize {
 
 fn to(language: Option<Language>) -> DocumentPatch {
     let title = TitleChange::Keep;
-    DocumentPatch { title, metadata: Metadata::new(), language, metadata_bytes_max: 100, metadata_depth_max: 4 }
+    DocumentPatch {
+        title,
+        metadata: Metadata::new(),
+        language,
+        expires_at_ms: None,
+        metadata_bytes_max: 100,
+        metadata_depth_max: 4,
+    }
 }
 
 #[test]

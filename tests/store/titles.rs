@@ -22,7 +22,14 @@ fn by_words(store: &DocumentStore, query: &str) -> Vec<PassageId> {
 
 fn set(title: &str) -> DocumentPatch {
     let title = TitleChange::Set(title.to_owned());
-    DocumentPatch { title, metadata: Metadata::new(), language: None, metadata_bytes_max: 100, metadata_depth_max: 4 }
+    DocumentPatch {
+        title,
+        metadata: Metadata::new(),
+        language: None,
+        expires_at_ms: None,
+        metadata_bytes_max: 100,
+        metadata_depth_max: 4,
+    }
 }
 
 fn recut(title: &str) -> Recut {
@@ -130,7 +137,7 @@ fn a_damaged_title_and_damaged_headings_are_told() {
         database.execute_batch(&format!("drop trigger documents_changed_without_checksum; {sql}")).unwrap();
         drop(database);
         let connection = Connection::open(folder.path().join("documents.sqlite")).unwrap();
-        let trigger = include_str!("../../migrations/collection/0004_titles.sql");
+        let trigger = include_str!("../../migrations/collection/0008_expiry.sql");
         let (begin, end) = (trigger.find("create trigger").unwrap(), trigger.find("end;").unwrap() + "end;".len());
         connection.execute_batch(&trigger[begin..end]).unwrap();
         drop(connection);

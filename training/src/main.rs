@@ -192,7 +192,7 @@ fn run(command: Command) -> Result<(), Error> {
             }
             let tokenizer = dragoman::text::Tokenizer::load(&tokenizer)?;
             let vocabulary = tokenizer.vocabulary_size() as i64;
-            let plain = Some(Arc::new(data::plain::PlainTexts::new(tokenizer)));
+            let plain = Some(Arc::new(data::strip_diacritics::PlainTexts::new(tokenizer)));
             let checkpoint_every = Duration::try_from_secs_f64(checkpoint_minutes * 60.0).map_err(|error| Error::Setting {
                 setting: "checkpoint_minutes",
                 problem: format!("got {checkpoint_minutes}: {error}"),

@@ -9,9 +9,9 @@ use tch::{Device, Tensor};
 
 use crate::checkpoint::{self, Position, State};
 use crate::config::{Config, EncoderKind, HardNegativesConfig, StageConfig};
-use crate::data::near::Miner;
-use crate::data::plain::PlainTexts;
+use crate::data::hard_negatives::Miner;
 use crate::data::sampler::Sampler;
+use crate::data::strip_diacritics::PlainTexts;
 use crate::data::views;
 use crate::error::Error;
 use crate::model::encoder;

@@ -11,7 +11,7 @@ use dragoman_training::commands::export::ExportArguments;
 use dragoman_training::commands::material::Material;
 use dragoman_training::config::{Config, EncoderKind};
 use dragoman_training::data;
-use dragoman_training::data::plain::PlainTexts;
+use dragoman_training::data::strip_diacritics::PlainTexts;
 use dragoman_training::eval::retrieval::precision_at_1;
 use dragoman_training::eval::{SentenceEncoder as _, TextEncoder};
 use dragoman_training::train::{self, Options, Outcome};

@@ -87,6 +87,22 @@ def check_examples(folder: Path, server: Server) -> None:
         print(f"examples/{language}: three programs find what they should")
 
 
+def check_rust_example(server: Server) -> None:
+    """What is learned once is not stored twice, and a sentence in a third language finds both sides of its pair."""
+    built = ["cargo", "run", "--quiet", "--manifest-path", "examples/rust/Cargo.toml", "--"]
+    learn = [*built, "learn", "examples/sentences/german.txt", "examples/sentences/italian.txt"]
+    assert run(learn, ROOT, server) == "5 pairs, 10 documents new\n"
+    assert run(learn, ROOT, server) == "5 pairs, 0 documents new\n"
+    found = run([*built, "find", "Our dog is afraid of thunderstorms."], ROOT, server)
+    cells = [line.split("\t") for line in found.splitlines()]
+    both = {("Unser Hund hat Angst vor Gewittern.", "Il nostro cane ha paura dei temporali.")}
+    assert {tuple(sorted(cell[1:], reverse=True)) for cell in cells[:2]} == both, found
+    run([*built, "forget"], ROOT, server)
+    again = subprocess.run([*built, "forget"], cwd=ROOT, env={**os.environ, "DRAGOMAN_SERVER": server.url}, capture_output=True)
+    assert again.returncode == 1 and b"collection_not_found" in again.stderr, again
+    print("examples/rust: the translation memory learns, finds and forgets")
+
+
 def main() -> None:
     folder = Path(sys.argv[1])
     server = Server()
@@ -94,6 +110,7 @@ def main() -> None:
         for document in DOCUMENTS:
             check_document(document, folder, server)
         check_examples(folder, server)
+        check_rust_example(server)
     finally:
         server.remove()
 

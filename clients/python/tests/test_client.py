@@ -161,6 +161,8 @@ def test_a_table_is_imported_by_its_name(client: Client, news: str, tmp_path: Pa
     (tmp_path / "table.tsv").write_text("id\ttext\tyear\nsw\tBasi la jioni limechelewa.\t2026\n")
     client.import_file(news, tmp_path / "table.tsv").wait(timeout=60)
     assert client.get_document(news, "sw")["metadata"] == {"year": "2026"}
+    client.import_file(news, tmp_path / "table.tsv", types="year:int").wait(timeout=60)
+    assert client.get_document(news, "sw")["metadata"] == {"year": 2026}
     with pytest.raises(ValueError, match="say content_type"):
         client.import_file(news, tmp_path / "table.xlsx")
 

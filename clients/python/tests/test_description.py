@@ -19,6 +19,7 @@ REQUESTS = {
     "CollectionOptions": ("CreateCollectionRequest", {"name"}),
     "CollectionChange": ("ChangeCollectionRequest", set()),
     "DocumentPatch": ("PatchDocumentRequest", set()),
+    "DocumentsChange": ("UpdateDocumentsRequest", {"filter", "ids"}),
     "SearchRequest": ("SearchDocumentsRequest", set()),
     "SearchOptions": ("SearchDocumentsRequest", {"query"}),
     "HitOptions": ("RecommendDocumentsRequest", {"positive", "negative"}),

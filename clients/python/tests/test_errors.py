@@ -45,7 +45,7 @@ def test_an_unknown_collection_has_its_code(client: Client) -> None:
 
 def test_an_error_in_the_shape_of_openai_is_the_same_error(client: Client) -> None:
     error = error_of(client.embed, [" "])
-    assert (error.code, error.status) == ("invalid_request", 422)
+    assert (error.code, error.status) == ("invalid_request", 400)
     assert error.violations[0].field and "input" in error.violations[0].field
 
 

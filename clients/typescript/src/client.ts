@@ -17,6 +17,8 @@ export interface ImportOptions {
   contentType?: string;
   /** `gzip` or `zstd`, of a file that is packed. */
   contentEncoding?: string;
+  /** What the columns of CSV and TSV hold: `year:int,published:date`. */
+  types?: string;
   /** Shown the job whenever it is looked at while it is waited for. */
   progress?: (job: wire.JobInfo) => void;
 }
@@ -149,6 +151,15 @@ export class Client {
     return deleted;
   }
 
+  /** Changes metadata and expiry of the documents with one of at most 10,000 ids, or of those that match the filter. */
+  updateDocuments(
+    collection: string,
+    which: { ids: string[] } | { filter: wire.FilterNode },
+    change: wire.DocumentsChange,
+  ): Promise<wire.UpdatedDocuments> {
+    return this.#write(path("collections", collection, "documents", "update"), { ...which, ...change });
+  }
+
   /** All documents, or those that match the filter and have one of at most 10,000 ids. */
   async *listDocuments(collection: string, { ids, filter, ...options }: wire.ListDocumentsOptions = {}): AsyncGenerator<wire.StoredDocument> {
     const withId = ids === undefined ? undefined : { field: "id", in: ids };
@@ -199,7 +210,7 @@ export class Client {
     const type = options.contentType ?? CONTENT_TYPES[last in ENCODINGS ? before : last];
     if (type === undefined) throw new TypeError("neither .ndjson, .jsonl, .csv nor .tsv; say contentType");
     const headers = { "content-type": type, ...(encoding === undefined ? {} : { "content-encoding": encoding }) };
-    const call = { method: "POST", path: path("collections", collection, "import"), body: file, headers };
+    const call = { method: "POST", path: path("collections", collection, "import"), query: { types: options.types }, body: file, headers };
     return new Job(this.#connection, await this.#connection.json(call), options.progress);
   }
 

@@ -99,12 +99,20 @@ export interface DocumentInput {
   vector?: number[];
   language?: string;
   metadata?: Metadata;
+  expires_at?: string;
+  ttl_seconds?: number;
 }
 
-/** Metadata is merged as RFC 7396 says; a title of null removes it. */
-export interface DocumentPatch {
-  title?: string | null;
+/** Metadata is merged as RFC 7396 says; an expiry of null removes it. */
+export interface DocumentsChange {
   metadata?: Metadata;
+  expires_at?: string | null;
+  ttl_seconds?: number;
+}
+
+/** The same for one document; a title of null removes it. */
+export interface DocumentPatch extends DocumentsChange {
+  title?: string | null;
   language?: string;
 }
 
@@ -119,7 +127,13 @@ export interface StoredDocument {
   indexed: boolean;
   created_at: string;
   updated_at: string;
+  expires_at?: string;
   version: number;
+}
+
+export interface UpdatedDocuments {
+  matched: number;
+  updated: number;
 }
 
 export interface DocumentFailure {
@@ -143,6 +157,8 @@ export interface UpsertResult {
 export interface FacetInput {
   field: string;
   limit?: number;
+  stats?: boolean;
+  histogram?: { interval: number | "hour" | "day" | "week" | "month" | "year" };
 }
 
 export interface FacetValue {
@@ -150,10 +166,25 @@ export interface FacetValue {
   documents: number;
 }
 
+export interface FacetStats {
+  count: number;
+  min?: number | string;
+  max?: number | string;
+  sum?: number;
+  mean?: number;
+}
+
+export interface FacetBucket {
+  from: number | string;
+  documents: number;
+}
+
 export interface Facet {
   field: string;
   values: FacetValue[];
   missing: number;
+  stats?: FacetStats;
+  histogram?: FacetBucket[];
 }
 
 export interface FacetsResult {
@@ -166,6 +197,8 @@ export interface ListDocumentsOptions {
   filter?: FilterNode;
   order?: "id" | "created_at" | "updated_at";
   descending?: boolean;
+  /** The order by any field, in place of `order` and `descending`. */
+  order_by?: { field: string; direction?: "asc" | "desc" };
   /** Documents per request; all come in any case. */
   limit?: number;
 }
@@ -186,6 +219,14 @@ export interface GroupBy {
   size?: number;
 }
 
+/** What gets the weight: documents that match `filter`, or whose `field` is near to an origin, as `decay` says. */
+export interface BoostInput {
+  filter?: FilterNode;
+  field?: string;
+  decay?: { origin?: number | string; half_life?: number; scale?: number };
+  weight?: number;
+}
+
 /** Which hits, in what order, and what they carry: of a search and of a recommendation. */
 export interface HitOptions {
   limit?: number;
@@ -199,6 +240,8 @@ export interface HitOptions {
   group_by?: GroupBy;
   balance_languages?: boolean;
   prefer_language?: string[];
+  boosts?: BoostInput[];
+  diversity?: number;
   include?: HitPart[];
   explain?: boolean;
 }

@@ -173,6 +173,9 @@ test("a file of the disk is imported, and one of no known kind refused", async (
   const job = await client.importFile("news", await openAsBlob(path), { contentType: "text/tab-separated-values" });
   await job.wait();
   assert.deepEqual((await client.getDocument("news", "sw")).metadata, { year: "2026" });
+  const typed = { contentType: "text/tab-separated-values", types: "year:int" };
+  await (await client.importFile("news", await openAsBlob(path), typed)).wait();
+  assert.deepEqual((await client.getDocument("news", "sw")).metadata, { year: 2026 });
   await assert.rejects(client.importFile("news", "text"), /say contentType/);
 });
 

@@ -20,6 +20,7 @@ export type Sent = [
   Fits<wire.CollectionChange, Schemas["ChangeCollectionRequest"]>,
   Fits<wire.DocumentInput, Schemas["DocumentInput"]>,
   Fits<wire.DocumentPatch, Schemas["PatchDocumentRequest"]>,
+  Fits<wire.DocumentsChange, Schemas["UpdateDocumentsRequest"]>,
   Fits<wire.SearchRequest, Schemas["SearchDocumentsRequest"]>,
   Fits<wire.HitOptions & { positive: wire.ExampleInputs }, Schemas["RecommendDocumentsRequest"]>,
   Fits<Omit<wire.ListDocumentsOptions, "ids">, Schemas["ScrollDocumentsRequest"]>,

@@ -47,7 +47,7 @@ test("an unknown collection has its code", async () => {
 
 test("an error in the shape of OpenAI is the same error", async () => {
   const error = await errorOf(new Client(server.url).embed([" "]));
-  assert.deepEqual([error.code, error.status], ["invalid_request", 422]);
+  assert.deepEqual([error.code, error.status], ["invalid_request", 400]);
   assert.match(error.violations[0]?.field ?? "", /input/);
 });
 

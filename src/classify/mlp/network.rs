@@ -155,10 +155,10 @@ pub(super) fn backward(
 /// number of labels: binary cross-entropies of the sigmoids, summed.
 pub(super) fn loss_and_slope(answer: Answer, logits: &mut [f32], labels: &[u32]) -> f64 {
     let chosen = |logits: &[f32]| labels.iter().map(|label| f64::from(logits[*label as usize])).sum::<f64>();
-    let told = chosen(logits);
+    let target = chosen(logits);
     let loss = match answer {
-        Answer::Class => log_sum_exp(logits) - told,
-        Answer::LabelSet => logits.iter().map(|logit| softplus(f64::from(*logit))).sum::<f64>() - told,
+        Answer::Class => log_sum_exp(logits) - target,
+        Answer::LabelSet => logits.iter().map(|logit| softplus(f64::from(*logit))).sum::<f64>() - target,
     };
     normalize_scores(answer, logits);
     labels.iter().for_each(|label| logits[*label as usize] -= 1.0);

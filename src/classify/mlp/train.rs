@@ -213,7 +213,7 @@ impl Training<'_> {
 
     fn validate(&self, learner: &mut Learner<'_>) -> Option<Validated> {
         let examples = &self.split.validation;
-        let (mut loss, mut right, mut told, mut expected) = (0.0, 0, 0, 0);
+        let (mut loss, mut right, mut predicted, mut expected) = (0.0, 0, 0, 0);
         for chunk in examples.chunks(ASKED_ROWS) {
             let asked = &mut learner.asked;
             asked.fill(chunk.iter().map(|example| self.embedding(*example)));
@@ -222,13 +222,13 @@ impl Training<'_> {
                 let labels = self.targets.of(*example as usize);
                 let answered = answered(self.targets.answer(), logits);
                 right += answered.iter().filter(|label| labels.contains(label)).count();
-                (told, expected) = (told + answered.len(), expected + labels.len());
+                (predicted, expected) = (predicted + answered.len(), expected + labels.len());
                 loss += loss_and_slope(self.targets.answer(), &mut logits.to_vec(), labels);
             }
         }
         // For one class predicted = expected = examples, and F1 is accuracy. Predicting nothing where nothing is expected is
         // perfect.
-        let quality = if told + expected == 0 { 1.0 } else { 2.0 * right as f64 / (told + expected) as f64 };
+        let quality = if predicted + expected == 0 { 1.0 } else { 2.0 * right as f64 / (predicted + expected) as f64 };
         (!examples.is_empty()).then(|| Validated { quality, loss: loss / examples.len() as f64 })
     }
 }

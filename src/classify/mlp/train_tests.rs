@@ -31,7 +31,7 @@ fn train(
     training.train(&|_| ControlFlow::Continue(()))
 }
 
-fn told(mlp: &Mlp, embeddings: &[f32]) -> Vec<u32> {
+fn predicted(mlp: &Mlp, embeddings: &[f32]) -> Vec<u32> {
     mlp.logits(embeddings).unwrap().chunks_exact(3).map(|logits| answered(Answer::Class, logits)[0]).collect()
 }
 
@@ -44,7 +44,7 @@ fn a_separable_problem_is_solved() {
         let trained = train(&embeddings, Targets::Classes(&classes), &last_third(180), &parameters, 1).unwrap();
         let best = trained.into_best();
         assert_eq!(best.report.kept.validation.unwrap().quality, 1.0);
-        assert_eq!(told(&best.mlp, &fresh), fresh_classes, "{activation:?}");
+        assert_eq!(predicted(&best.mlp, &fresh), fresh_classes, "{activation:?}");
         let probabilities = best.mlp.probabilities(&fresh).unwrap();
         assert!(probabilities.chunks_exact(3).all(|row| (row.iter().sum::<f32>() - 1.0).abs() < 1e-5));
     }

@@ -34,24 +34,24 @@ pub fn prediction(output: &Output, text: &str, prediction: &Value) -> Result<(),
 }
 
 /// Writes how well a classifier performs: overall, by label, by language.
-pub fn evaluation(output: &Output, judged: &Value) -> Result<(), CliError> {
-    let all = &judged["all"];
+pub fn evaluation(output: &Output, evaluation: &Value) -> Result<(), CliError> {
+    let all = &evaluation["all"];
     let members = [
         ("examples", count(&all["examples"])),
         ("abstained", count(&all["abstained"])),
         ("accuracy", percent(&all["accuracy"])),
         ("macro F1", percent(&all["macro_f1"])),
         ("micro F1", percent(&all["micro_f1"])),
-        ("majority label", percent(&judged["majority"]["accuracy"])),
-        ("calibration error", percent(&judged["calibration"]["expected_error"])),
-        ("trained in", shown(&judged["transfer"]["from"])),
-        ("there", percent(&judged["transfer"]["own"])),
-        ("other languages", percent(&judged["transfer"]["mean"])),
+        ("majority label", percent(&evaluation["majority"]["accuracy"])),
+        ("calibration error", percent(&evaluation["calibration"]["expected_error"])),
+        ("trained in", shown(&evaluation["transfer"]["from"])),
+        ("there", percent(&evaluation["transfer"]["own"])),
+        ("other languages", percent(&evaluation["transfer"]["mean"])),
     ];
     let known = members.into_iter().filter(|(_, value)| !value.is_empty());
     output.members(known.map(|(name, value)| (name.to_owned(), value)))?;
     output.line("")?;
-    let labels = judged["labels"].as_array().into_iter().flatten().map(|label| {
+    let labels = evaluation["labels"].as_array().into_iter().flatten().map(|label| {
         vec![
             shown(&label["label"]),
             percent(&label["precision"]),
@@ -63,7 +63,7 @@ pub fn evaluation(output: &Output, judged: &Value) -> Result<(), CliError> {
     let columns = ["PRECISION", "RECALL", "F1", "EXAMPLES"].map(Column::Number);
     output.table(&[&[Column::Text("LABEL")], &columns[..]].concat(), labels)?;
     output.line("")?;
-    let languages = judged["languages"].as_array().into_iter().flatten().map(|language| {
+    let languages = evaluation["languages"].as_array().into_iter().flatten().map(|language| {
         let scores = &language["scores"];
         let code = language["language"].as_str().unwrap_or("none").to_owned();
         vec![code, percent(&scores["accuracy"]), percent(&scores["macro_f1"]), count(&scores["examples"])]

@@ -346,7 +346,7 @@ fn evaluate(client: &Client, output: &Output, args: EvaluateArgs) -> Result<Outc
     let as_job = args.labeled.collection.is_some();
     let mut body = labeled(args.labeled, "documents", output)?;
     body.extend(args.threshold.map(|threshold| ("threshold".to_owned(), json!(threshold))));
-    let judged = if as_job {
+    let evaluation = if as_job {
         let call = Call::post(&["v1", "classifiers", name, "evaluations"]).json(&Value::Object(body));
         let job = jobs::watch(client, output, client.send(&call)?.body)?;
         if job["status"] != "succeeded" {
@@ -358,9 +358,9 @@ fn evaluate(client: &Client, output: &Output, args: EvaluateArgs) -> Result<Outc
         client.send(&call.json(&Value::Object(body)))?.body
     };
     if output.json {
-        output.object(&judged)?;
+        output.object(&evaluation)?;
     } else {
-        answers::evaluation(output, &judged)?;
+        answers::evaluation(output, &evaluation)?;
     }
     Ok(Outcome::Done)
 }

@@ -120,7 +120,7 @@ fn by_server(measured: &Measured, task: &Task<'_>, kind: Kind) -> Result<Answers
     let mut answers = Answers::new();
     for (language, test) in &task.tests {
         let texts: Vec<String> = test.iter().map(|example| example.text.clone()).collect();
-        let mut told = Vec::with_capacity(texts.len());
+        let mut predicted = Vec::with_capacity(texts.len());
         for numbers in batches(&texts) {
             let count = numbers.len();
             let body = json!({ "texts": texts[numbers], "scores": 0 });
@@ -129,9 +129,9 @@ fn by_server(measured: &Measured, task: &Task<'_>, kind: Kind) -> Result<Answers
             let predictions = answer["predictions"].as_array().filter(|predictions| predictions.len() == count);
             let predictions =
                 predictions.ok_or_else(|| client.misunderstood("it does not have one prediction per text".to_owned()))?;
-            told.extend(predictions.iter().map(label));
+            predicted.extend(predictions.iter().map(label));
         }
-        answers.insert(*language, told);
+        answers.insert(*language, predicted);
     }
     Ok(answers)
 }

@@ -11,12 +11,12 @@ use super::{ClassifierPath, check_name, is_visible, visible};
 use crate::domain::{Caller, ClassifierName, Code};
 use crate::http::api::Api;
 use crate::http::error::ApiError;
-use crate::http::jobs::{Accepted, JobInfo, NoParameters, accepted};
+use crate::http::jobs::{Accepted, JobInfo, accepted};
 use crate::http::middleware::auth::check_reach;
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::cursor::{self, List};
-use crate::http::request::extract::{KeyedBody, PageParameters, Parameters};
+use crate::http::request::extract::{KeyedBody, NoParameters, PageParameters, Parameters};
 
 /// The errors of each operation.
 pub const ERRORS: &[OperationErrors] = &[
@@ -88,7 +88,7 @@ pub async fn create_classifier(
         }
         created => created,
     }?;
-    let location = format!("/v1/classifiers/{}", classifier.name);
+    let location = format!("/v1/classifiers/{}", classifier.record.name);
     Ok((StatusCode::CREATED, [(LOCATION, location)], Json(classifier.into())))
 }
 
@@ -103,7 +103,7 @@ pub async fn create_classifier(
 pub async fn list_classifiers(
     State(api): State<Api>,
     caller: Caller,
-    Parameters(parameters): Parameters<PageParameters>,
+    parameters: Parameters<PageParameters>,
 ) -> Result<Json<ClassifierList>, ApiError> {
     let page = parameters.page(&api, &List::Classifiers, ClassifierName::parse)?;
     let (found, next) = api.service.list_classifiers(page).await?;
@@ -126,7 +126,7 @@ pub async fn get_classifier(
     State(api): State<Api>,
     caller: Caller,
     ClassifierPath(name): ClassifierPath,
-    _: Parameters<NoParameters>,
+    _: NoParameters,
 ) -> Result<Json<ClassifierInfo>, ApiError> {
     Ok(Json(visible(&api, &caller, &name).await?.into()))
 }
@@ -149,7 +149,7 @@ pub async fn train_classifier(
     State(api): State<Api>,
     caller: Caller,
     ClassifierPath(name): ClassifierPath,
-    _: Parameters<NoParameters>,
+    _: NoParameters,
 ) -> Result<Accepted, ApiError> {
     visible(&api, &caller, &name).await?;
     Ok(accepted(api.service.retrain_classifier(&name).await?))
@@ -168,7 +168,7 @@ pub async fn delete_classifier(
     State(api): State<Api>,
     caller: Caller,
     ClassifierPath(name): ClassifierPath,
-    _: Parameters<NoParameters>,
+    _: NoParameters,
 ) -> Result<StatusCode, ApiError> {
     visible(&api, &caller, &name).await?;
     api.service.delete_classifier(&name).await?;

@@ -7,16 +7,16 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::labels::{self, LabeledDocumentsInput, LabeledTextInput};
-use super::request::{object, optional_objects};
 use super::{ASKING, ClassifierPath, probability, visible};
 use crate::domain::{Caller, Code, Evaluation, EvaluationSet};
 use crate::http::api::Api;
 use crate::http::error::ApiError;
-use crate::http::jobs::{self, Accepted, JobInfo, JobPath, NoParameters, accepted};
+use crate::http::jobs::{self, Accepted, JobInfo, JobPath, accepted};
 use crate::http::middleware::auth::check_reach;
 use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
-use crate::http::request::extract::{JsonBody, Parameters};
+use crate::http::request::extract::{JsonBody, NoParameters};
+use crate::service::json::{some_object, some_objects};
 
 /// The errors of each operation.
 pub const ERRORS: &[OperationErrors] = &[
@@ -47,12 +47,12 @@ pub const EXAMPLES: &[Example] = examples![
 #[serde(deny_unknown_fields)]
 pub struct EvaluateRequest {
     /// Labeled documents, at most 20000, of which at most 1000 may wait for their embedding. Use `/evaluations` for more.
-    #[serde(default, deserialize_with = "object")]
+    #[serde(default, deserialize_with = "some_object")]
     #[schema(value_type = Option<LabeledDocumentsInput>, nullable = false)]
     pub documents: Option<LabeledDocumentsInput>,
     /// Labeled texts, at most 10000. They must be embedded first, and thousands take longer than a request may; store them as
     /// documents instead.
-    #[serde(default, deserialize_with = "optional_objects")]
+    #[serde(default, deserialize_with = "some_objects")]
     #[schema(nullable = false, max_items = 10000)]
     pub examples: Option<Vec<LabeledTextInput>>,
     /// Replaces the classifier's own threshold, 0 to 1.
@@ -66,7 +66,7 @@ pub struct EvaluateRequest {
 #[serde(deny_unknown_fields)]
 pub struct StartEvaluationRequest {
     /// Labeled documents, at most 1000000.
-    #[serde(deserialize_with = "object")]
+    #[serde(deserialize_with = "some_object")]
     #[schema(value_type = LabeledDocumentsInput)]
     pub documents: Option<LabeledDocumentsInput>,
     /// Replaces the classifier's own threshold, 0 to 1.
@@ -152,7 +152,7 @@ pub async fn get_evaluation(
     State(api): State<Api>,
     caller: Caller,
     JobPath(id): JobPath,
-    _: Parameters<NoParameters>,
+    _: NoParameters,
 ) -> Result<Json<Evaluation>, ApiError> {
     jobs::visible(&api, &caller, &id).await?;
     Ok(Json(api.service.evaluation_of_job(&id).await?))

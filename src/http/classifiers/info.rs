@@ -86,27 +86,27 @@ pub fn code(language: Option<Language>) -> Option<String> {
 
 impl From<Classifier> for ClassifierInfo {
     fn from(classifier: Classifier) -> Self {
-        let definition = classifier.definition;
+        let Classifier { record, state, definition, report } = classifier;
         let kind = definition.kind;
         Self {
-            name: classifier.name.as_str().to_owned(),
+            name: record.name.as_str().to_owned(),
             kind,
-            state: classifier.state,
-            job: classifier.job.as_str().to_owned(),
-            next_job: classifier.next_job.map(|job| job.as_str().to_owned()),
-            version: classifier.version,
+            state,
+            job: record.job.as_str().to_owned(),
+            next_job: record.next_job.map(|job| job.as_str().to_owned()),
+            version: record.version,
             description: definition.description,
             multi_label: definition.multi_label,
             threshold: definition.threshold,
             source: definition.source.as_ref().map(written),
             knn: (kind == ClassifierKind::Knn).then_some(definition.knn),
             mlp: (kind == ClassifierKind::Mlp).then_some(definition.mlp),
-            model: classifier.model,
-            model_fingerprint: classifier.model_fingerprint,
-            training: classifier.report,
-            error: classifier.error.map(|error| JobProblem { code: error.code.name().to_owned(), detail: error.detail }),
-            created_at: rfc3339(classifier.created_at_ms),
-            trained_at: classifier.trained_at_ms.map(rfc3339),
+            model: record.model,
+            model_fingerprint: record.model_fingerprint,
+            training: report,
+            error: record.error.map(|error| JobProblem { code: error.code.name().to_owned(), detail: error.detail }),
+            created_at: rfc3339(record.created_at_ms),
+            trained_at: record.trained_at_ms.map(rfc3339),
         }
     }
 }

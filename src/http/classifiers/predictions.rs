@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::info::code;
-use super::request::object;
 use super::{ASKING, ClassifierPath, labels, probability, visible};
 use crate::domain::{
     Caller, Code, CollectionName, DocumentId, LabeledNeighborText, Limits, PredictItems, PredictOptions, Prediction,
@@ -19,6 +18,7 @@ use crate::http::middleware::auth::check_reach;
 use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::JsonBody;
+use crate::service::json::some_object;
 
 /// Default and maximum number of labels to return with their probabilities.
 const SCORES_DEFAULT: usize = 5;
@@ -43,7 +43,7 @@ pub struct PredictRequest {
     #[schema(nullable = false)]
     pub texts: Option<Vec<String>>,
     /// Stored documents.
-    #[serde(default, deserialize_with = "object")]
+    #[serde(default, deserialize_with = "some_object")]
     #[schema(value_type = Option<DocumentsByIdInput>, nullable = false)]
     pub documents: Option<DocumentsByIdInput>,
     /// Replaces the classifier's own threshold, 0 to 1.

@@ -9,7 +9,7 @@ use crate::domain::{
     ClassifierDefinition, ClassifierKind, ClassifierName, Code, KnnSettings, Limits, MlpSettings, NewClassifier,
 };
 use crate::http::error::{ApiError, Checks};
-use crate::service::json::{Object, objects};
+use crate::service::json::{some_object, some_objects};
 
 /// Longest description, in bytes.
 const DESCRIPTION_BYTES_MAX: usize = 4096;
@@ -38,24 +38,24 @@ pub struct CreateClassifierRequest {
     pub threshold: Option<f32>,
     /// Learns from labeled documents. A `knn` classifier reads them for every prediction, so new labels count at once; the others
     /// learn the labels that exist at training time. Excludes `examples`.
-    #[serde(default, deserialize_with = "object")]
+    #[serde(default, deserialize_with = "some_object")]
     #[schema(value_type = Option<LabeledDocumentsInput>, nullable = false)]
     pub source: Option<LabeledDocumentsInput>,
     /// Learns from these texts, at most 10000. Excludes `source`. A `prototype` does not learn from them; they only calibrate its
     /// probabilities.
-    #[serde(default, deserialize_with = "optional_objects")]
+    #[serde(default, deserialize_with = "some_objects")]
     #[schema(nullable = false, max_items = 10000)]
     pub examples: Option<Vec<LabeledTextInput>>,
     /// The labels of a `prototype`, at least two.
-    #[serde(default, deserialize_with = "optional_objects")]
+    #[serde(default, deserialize_with = "some_objects")]
     #[schema(nullable = false, max_items = 1000)]
     pub labels: Option<Vec<LabelInput>>,
     /// Settings of a `knn`.
-    #[serde(default, deserialize_with = "object")]
+    #[serde(default, deserialize_with = "some_object")]
     #[schema(value_type = Option<KnnSettings>, nullable = false)]
     pub knn: Option<KnnSettings>,
     /// Settings of an `mlp`.
-    #[serde(default, deserialize_with = "object")]
+    #[serde(default, deserialize_with = "some_object")]
     #[schema(value_type = Option<MlpSettings>, nullable = false)]
     pub mlp: Option<MlpSettings>,
 }
@@ -151,24 +151,4 @@ fn mlp(options: MlpSettings) -> Result<MlpSettings, ApiError> {
         return invalid("validation_share", format!("must be a number from 0 to 0.9, got {}", options.validation_share));
     }
     Ok(options)
-}
-
-/// Parses an object or null.
-pub fn object<'de, T: Deserialize<'de>, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
-    Ok(Option::<Object<T>>::deserialize(deserializer)?.map(|Object(value)| value))
-}
-
-/// Parses an array of objects or null.
-pub fn optional_objects<'de, T: Deserialize<'de>, D: serde::Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Vec<T>>, D::Error> {
-    struct Objects<T>(Vec<T>);
-
-    impl<'de, T: Deserialize<'de>> Deserialize<'de> for Objects<T> {
-        fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-            objects(deserializer).map(Self)
-        }
-    }
-
-    Ok(Option::<Objects<T>>::deserialize(deserializer)?.map(|Objects(values)| values))
 }

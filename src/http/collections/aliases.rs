@@ -50,10 +50,7 @@ pub struct AliasList {
     get, path = "/v1/aliases", tag = "aliases", params(PageParameters),
     responses((status = 200, description = "One page of aliases.", body = AliasList)),
 )]
-pub async fn list_aliases(
-    State(api): State<Api>,
-    Parameters(parameters): Parameters<PageParameters>,
-) -> Result<Json<AliasList>, ApiError> {
+pub async fn list_aliases(State(api): State<Api>, parameters: Parameters<PageParameters>) -> Result<Json<AliasList>, ApiError> {
     let page = parameters.page(&api, &List::Aliases, CollectionName::parse)?;
     let (aliases, next) = api.service.list_aliases(page).await?;
     Ok(Json(AliasList { aliases, next_cursor: next.map(|name| cursor::encode(&List::Aliases, name.as_str())) }))

@@ -2,6 +2,7 @@
 
 pub mod aliases;
 pub mod projections;
+pub mod put;
 pub mod reembedding;
 pub mod settings;
 
@@ -59,13 +60,14 @@ pub const EXAMPLES: &[Example] = examples![
 ];
 
 /// A collection to create.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateCollectionRequest {
     /// The name, which every path of the collection contains: 1 to 64 ASCII letters, digits, `-`, `_` and `.`, beginning with a
     /// letter or digit.
-    #[schema(min_length = 1, max_length = 64, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]*$")]
-    pub name: String,
+    #[serde(default)]
+    #[schema(value_type = String, required = true, min_length = 1, max_length = 64, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+    pub name: Option<String>,
     /// What the collection is for, in your words; at most 4096 bytes.
     #[serde(default)]
     #[schema(nullable = false, max_length = 4096)]
@@ -260,8 +262,9 @@ pub async fn create_collection(
     KeyedBody(body, key): KeyedBody<CreateCollectionRequest>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<CollectionInfo>), ApiError> {
     let mut checks = Checks::default();
-    let name = CollectionName::parse(&body.name);
-    let name = checks.add(name.map_err(|error| ApiError::at(Code::InvalidRequest, "/name", error.to_string())));
+    let name = body.name.as_deref().ok_or_else(|| "missing field `name`".to_owned());
+    let name = name.and_then(|name| CollectionName::parse(name).map_err(|error| error.to_string()));
+    let name = checks.add(name.map_err(|problem| ApiError::at(Code::InvalidRequest, "/name", problem)));
     if let Some(name) = &name {
         check_reach(&caller, name)?;
     }
@@ -281,7 +284,7 @@ pub async fn create_collection(
 pub async fn list_collections(
     State(api): State<Api>,
     caller: Caller,
-    Parameters(parameters): Parameters<PageParameters>,
+    parameters: Parameters<PageParameters>,
 ) -> Result<Json<CollectionList>, ApiError> {
     let page = parameters.page(&api, &List::Collections, CollectionName::parse)?;
     let (views, next) = api.service.list_collections(page, &caller).await?;
@@ -351,7 +354,7 @@ pub async fn delete_collection(State(api): State<Api>, CollectionPath(name): Col
 }
 
 /// Checks a collection that is to be created, beside its name.
-fn check_new(
+pub fn check_new(
     body: CreateCollectionRequest,
     mut checks: Checks,
     name: Option<CollectionName>,

@@ -12,10 +12,10 @@ use crate::domain::{
 };
 use crate::http::api::Api;
 use crate::http::error::{ApiError, Checks};
-use crate::http::jobs::{Accepted, JobInfo, NoParameters, accepted};
+use crate::http::jobs::{Accepted, JobInfo, accepted};
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
-use crate::http::request::extract::{CollectionPath, KeyedBody, Parameters, path_param, path_params};
+use crate::http::request::extract::{CollectionPath, KeyedBody, NoParameters, Parameters, path_param, path_params};
 
 /// Points of a projection at most.
 const DOCUMENTS_MAX: usize = 50_000;
@@ -63,7 +63,6 @@ pub struct ProjectionList {
 
 /// What to tell of each point.
 #[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct GetProjectionParameters {
     /// A metadata value, written as in a filter: `values` and `value` tell which documents have which value there. Texts, numbers and
@@ -122,7 +121,7 @@ pub async fn create_projection(
 pub async fn list_projections(
     State(api): State<Api>,
     CollectionPath(collection): CollectionPath,
-    _: Parameters<NoParameters>,
+    _: NoParameters,
 ) -> Result<Json<ProjectionList>, ApiError> {
     Ok(Json(ProjectionList { projections: api.service.collection(&collection)?.list_projections().await? }))
 }
@@ -143,9 +142,9 @@ pub async fn list_projections(
 pub async fn get_projection(
     State(api): State<Api>,
     ProjectionPath(collection, center): ProjectionPath,
-    Parameters(parameters): Parameters<GetProjectionParameters>,
+    parameters: Parameters<GetProjectionParameters>,
 ) -> Result<PointsJson, ApiError> {
-    let field = parameters.field.map(|name| field(&name)).transpose()?;
+    let field = parameters.read(|given| given.field.map(|name| field(&name)).transpose())?;
     let projection = api.service.collection(&collection)?.get_projection(center, field).await?;
     // Large: those that answer others are not to be busy with it.
     let written = tokio::task::spawn_blocking(move || serde_json::to_vec(&projection)).await;

@@ -9,7 +9,7 @@ use crate::http::error::{ApiError, Checks};
 use crate::http::request::languages::languages;
 
 /// Parameters of the index, an HNSW graph. Parameters that you leave out get defaults.
-#[derive(Debug, Default, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HnswOptions {
     /// Neighbors per node: more neighbors find more, but take more memory and longer to build. Default 16.
@@ -37,7 +37,7 @@ pub struct HnswChange {
 }
 
 /// How texts are split into passages, each with its own embedding.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PassageOptions {
     /// Maximum tokens per passage, from 8 to what the model reads in full, which is the default.

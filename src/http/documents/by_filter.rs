@@ -1,4 +1,4 @@
-//! Documents selected by a filter: scroll, count and delete them, and count the values of fields.
+//! Documents selected by a filter: scroll, count, delete and update them, and count the values of fields.
 
 use axum::Json;
 use axum::extract::State;
@@ -6,10 +6,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
+use super::changes::{expiry_change, given, merge_patch};
 use super::{DocumentList, StoredDocument};
-use crate::domain::{Code, DocumentId, DocumentOrder, Facet, Field, Filter, Scalar, ScrollPosition, ScrollRequest, Test};
+use crate::domain::{
+    Code, DocumentId, DocumentOrder, DocumentPatch, Facet, Field, Filter, Limits, MetadataObject, Scalar, ScrollPosition,
+    ScrollRequest, Test, TitleChange,
+};
 use crate::http::api::Api;
-use crate::http::error::{ApiError, Checks};
+use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::cursor::{self, List};
@@ -17,13 +21,14 @@ use crate::http::request::extract::{CollectionPath, JsonBody, KeyedBody, PAGE_DE
 use crate::http::request::filter::{self, FilterNode, VALUES_MAX};
 use crate::http::response::streamed::Streamed;
 use crate::http::search::facets::{self, FacetInput};
-use crate::service::json::objects;
+use crate::service::json::{objects, some_object};
 
 /// The errors of each operation.
 pub const ERRORS: &[OperationErrors] = &[
     ("scroll_documents", &[READ_ERRORS, BODY_ERRORS, &[Code::InvalidCursor, Code::InvalidFilter, Code::CollectionNotFound]]),
     ("count_documents", &[READ_ERRORS, BODY_ERRORS, &[Code::InvalidFilter, Code::CollectionNotFound]]),
     ("delete_documents", &[WRITE_ERRORS, &[Code::InvalidFilter, Code::CollectionNotFound, Code::IdempotencyConflict]]),
+    ("update_documents", &[WRITE_ERRORS, &[Code::InvalidFilter, Code::CollectionNotFound, Code::IdempotencyConflict]]),
     ("count_facets", &[READ_ERRORS, BODY_ERRORS, &[Code::InvalidFilter, Code::CollectionNotFound, Code::AnswerTooLarge]]),
 ];
 
@@ -35,6 +40,8 @@ pub const EXAMPLES: &[Example] = examples![
     "count_documents.200",
     "delete_documents.request",
     "delete_documents.200",
+    "update_documents.request",
+    "update_documents.200",
     "count_facets.request",
     "count_facets.200"
 ];
@@ -47,14 +54,18 @@ pub struct ScrollDocumentsRequest {
     #[serde(default)]
     #[schema(value_type = Option<FilterNode>, nullable = false)]
     pub filter: Option<Value>,
-    /// The order of the documents.
+    /// The order of the documents. Defaults to `id`.
     #[serde(default)]
-    #[schema(default = "id")]
-    pub order: ScrollOrder,
+    #[schema(value_type = ScrollOrder, required = false)]
+    pub order: Option<ScrollOrder>,
     /// Whether to reverse the order.
     #[serde(default)]
-    #[schema(default = false)]
-    pub descending: bool,
+    #[schema(nullable = false, default = false)]
+    pub descending: Option<bool>,
+    /// The order by any field, in place of `order` and `descending`.
+    #[serde(default, deserialize_with = "some_object")]
+    #[schema(nullable = false)]
+    pub order_by: Option<OrderBy>,
     /// Maximum documents, from 1 to the server's limit (1000 unless configured otherwise).
     #[serde(default)]
     #[schema(nullable = false, minimum = 1, default = 20)]
@@ -68,16 +79,39 @@ pub struct ScrollDocumentsRequest {
 
 /// `id`: by id. `created_at`: by the time when a document was first stored. `updated_at`: by the time when it was last stored; a
 /// document that changes meanwhile moves to the end.
-#[derive(Debug, Default, Clone, Copy, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ScrollOrder {
     /// By id.
-    #[default]
     Id,
     /// By the time when a document was first stored.
     CreatedAt,
     /// By the time when it was last stored.
     UpdatedAt,
+}
+
+/// An order by a field: numbers, with false as 0 and true as 1, before strings by code points, with arrays and objects as their JSON;
+/// equal ones by id. Documents without the value come last in both directions.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OrderBy {
+    /// A metadata path as in filters, `id`, `created_at` or `updated_at`.
+    #[schema(min_length = 1, examples("year"))]
+    pub field: String,
+    /// The direction. Defaults to `asc`.
+    #[serde(default)]
+    #[schema(value_type = SortDirection, required = false)]
+    pub direction: Option<SortDirection>,
+}
+
+/// `asc`: from the least. `desc`: from the greatest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SortDirection {
+    /// Ascending.
+    Asc,
+    /// Descending.
+    Desc,
 }
 
 /// Which documents to count.
@@ -116,6 +150,41 @@ pub struct DeleteDocumentsRequest {
 pub struct DeletedDocuments {
     /// Documents that this request deleted.
     pub deleted: u64,
+}
+
+/// Which documents to update, by exactly one of `filter` and `ids`, and what to change.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UpdateDocumentsRequest {
+    /// The documents that match. For all: `{"and": []}`.
+    #[serde(default)]
+    #[schema(value_type = Option<FilterNode>, nullable = false)]
+    pub filter: Option<Value>,
+    /// The documents with these ids.
+    #[serde(default)]
+    #[schema(nullable = false, min_items = 1, max_items = 10000)]
+    pub ids: Option<Vec<String>>,
+    /// A merge patch of the metadata, as in `PATCH`.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub metadata: Option<MetadataObject>,
+    /// From when on they are not found and get removed; null for never.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub expires_at: Option<Option<String>>,
+    /// The same, in seconds from now.
+    #[serde(default)]
+    #[schema(nullable = false, maximum = 3155760000u64)]
+    pub ttl_seconds: Option<u64>,
+}
+
+/// How many documents were updated.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct UpdatedDocuments {
+    /// Documents that match.
+    pub matched: u64,
+    /// Those that changed and have a new version.
+    pub updated: u64,
 }
 
 /// Which values to count, among which documents.
@@ -157,20 +226,17 @@ pub async fn scroll_documents(
     CollectionPath(collection): CollectionPath,
     JsonBody(body): JsonBody<ScrollDocumentsRequest>,
 ) -> Result<Streamed<StoredDocument>, ApiError> {
-    let filter = filter::parse(body.filter, api.service.limits())?;
-    let limits = api.service.limits();
-    let limit = check_limit(body.limit.unwrap_or(PAGE_DEFAULT.min(limits.page_max)), "/limit", limits)?;
-    let order = match body.order {
-        ScrollOrder::Id => DocumentOrder::Id,
-        ScrollOrder::CreatedAt => DocumentOrder::CreatedAt,
-        ScrollOrder::UpdatedAt => DocumentOrder::UpdatedAt,
-    };
-    let what = json!([format!("{order:?}"), body.descending, filter::print(&filter)]).to_string();
+    let (limits, mut checks) = (api.service.limits(), Checks::default());
+    let filter = checks.add(filter::parse(body.filter, limits));
+    let limit = checks.add(check_limit(body.limit.unwrap_or(PAGE_DEFAULT.min(limits.page_max)), "/limit", limits));
+    let order = checks.add(check_order(body.order, body.descending, body.order_by));
+    let (Some(filter), Some(limit), Some((order, descending))) = (filter, limit, order) else { return Err(checks.refusal()) };
+    let what = json!([format!("{order:?}"), descending, filter::print(&filter)]).to_string();
     let list = List::Scroll(&collection, &what);
     let after = body.cursor.map(|text| position(&list, &text)).transpose()?;
-    let request = ScrollRequest { filter, order, descending: body.descending, limit, after };
+    let request = ScrollRequest { filter, order, descending, limit, after };
     let page = api.service.collection(&collection)?.scroll(request).await?;
-    let next = |after: ScrollPosition| cursor::encode(&list, &json!([after.at_ms, after.id.as_str()]).to_string());
+    let next = |after: ScrollPosition| cursor::encode(&list, &json!([shown(after.value), after.id.as_str()]).to_string());
     let documents = page.documents.into_iter().map(StoredDocument::from);
     Ok(Streamed::within(&DocumentList { documents: Vec::new(), next_cursor: page.next.map(next) }, documents))
 }
@@ -213,18 +279,54 @@ pub async fn delete_documents(
     CollectionPath(collection): CollectionPath,
     KeyedBody(body, key): KeyedBody<DeleteDocumentsRequest>,
 ) -> Result<Json<DeletedDocuments>, ApiError> {
-    let filter = match (body.filter, body.ids) {
-        (Some(filter), None) => filter::parse(Some(filter), api.service.limits())?,
-        (None, Some(ids)) => with_ids(&ids)?,
-        (None, None) => return Err(ApiError::at(Code::InvalidRequest, "", "must have exactly one of filter and ids, got none")),
-        _ => return Err(ApiError::at(Code::InvalidRequest, "", "must have exactly one of filter and ids, got both")),
-    };
+    let filter = selected(body.filter, body.ids, api.service.limits())?;
     let collection = api.service.collection(&collection)?;
     let deleted = match key {
         Some(key) => collection.delete_matching_once(filter, key).await?,
         None => collection.delete_matching(filter).await?,
     };
     Ok(Json(DeletedDocuments { deleted }))
+}
+
+/// Update documents by filter or by ids
+///
+/// Changes metadata and expiry of the documents that match, or have these ids, and were last stored before this request. It works in
+/// short transactions as the deletion by filter does: what fails midway has updated some; send it again.
+#[utoipa::path(
+    post, path = "/v1/collections/{collection}/documents/update", tag = "documents",
+    params(
+        ("collection" = String, Path, description = "Name of the collection.", example = "news"),
+        ("idempotency-key" = Option<String>, Header, description = "A name of your choice for this request, 1 to 255 printable \
+            ASCII characters: if you send it again within 24 hours, the server repeats its answer and does nothing."),
+    ),
+    request_body(content = UpdateDocumentsRequest, description = "Which documents, and what to change."),
+    responses((status = 200, description = "The documents were updated.", body = UpdatedDocuments)),
+)]
+pub async fn update_documents(
+    State(api): State<Api>,
+    CollectionPath(collection): CollectionPath,
+    KeyedBody(body, key): KeyedBody<UpdateDocumentsRequest>,
+) -> Result<Json<UpdatedDocuments>, ApiError> {
+    let limits = api.service.limits();
+    let filter = selected(body.filter, body.ids, limits)?;
+    let expires_at_ms = expiry_change(body.expires_at, body.ttl_seconds)?;
+    if body.metadata.is_none() && expires_at_ms.is_none() {
+        return Err(ApiError::at(Code::InvalidRequest, "", "must have metadata, expires_at or ttl_seconds"));
+    }
+    let patch = DocumentPatch {
+        title: TitleChange::Keep,
+        metadata: merge_patch(body.metadata)?,
+        language: None,
+        expires_at_ms,
+        metadata_bytes_max: limits.metadata_bytes_max,
+        metadata_depth_max: limits.metadata_depth_max,
+    };
+    let collection = api.service.collection(&collection)?;
+    let [matched, updated] = match key {
+        Some(key) => collection.update_matching_once(filter, patch, key).await?,
+        None => collection.update_matching(filter, patch).await?,
+    };
+    Ok(Json(UpdatedDocuments { matched, updated }))
 }
 
 /// Count the values of fields
@@ -242,10 +344,23 @@ pub async fn count_facets(
     CollectionPath(collection): CollectionPath,
     JsonBody(body): JsonBody<CountFacetsRequest>,
 ) -> Result<Json<FacetsResult>, ApiError> {
-    let filter = filter::parse(body.filter, api.service.limits())?;
-    let facets = facets::check(body.facets, api.service.limits())?;
+    let mut checks = Checks::default();
+    let filter = checks.add(filter::parse(body.filter, api.service.limits()));
+    let facets = checks.add(facets::check(body.facets, api.service.limits()));
+    let (Some(filter), Some(facets)) = (filter, facets) else { return Err(checks.refusal()) };
     let facets = api.service.collection(&collection)?.facets(filter, facets).await?;
     Ok(Json(FacetsResult { documents: facets.documents, facets: facets.counts }))
+}
+
+/// The documents that a request selects, as a filter.
+fn selected(filter: Option<Value>, ids: Option<Vec<String>>, limits: &Limits) -> Result<Filter, ApiError> {
+    let refuse = |got| Err(ApiError::at(Code::InvalidRequest, "", format!("must have exactly one of filter and ids, got {got}")));
+    match (filter, ids) {
+        (Some(filter), None) => filter::parse(Some(filter), limits),
+        (None, Some(ids)) => with_ids(&ids),
+        (None, None) => refuse("none"),
+        (Some(_), Some(_)) => refuse("both"),
+    }
 }
 
 /// The documents with these ids, as a filter.
@@ -267,6 +382,56 @@ fn position(list: &List<'_>, text: &str) -> Result<ScrollPosition, ApiError> {
         ApiError::at(Code::InvalidCursor, "/cursor", detail)
     };
     let after = cursor::decode(list, text).map_err(|_| invalid())?;
-    let (at_ms, id): (i64, String) = serde_json::from_str(&after).map_err(|_| invalid())?;
-    Ok(ScrollPosition { at_ms, id: DocumentId::parse(&id).map_err(|_| invalid())? })
+    let (value, id): (Value, String) = serde_json::from_str(&after).map_err(|_| invalid())?;
+    let value = match value {
+        Value::Null => None,
+        Value::String(text) => Some(Scalar::Text(text)),
+        Value::Number(number) => Some(Scalar::Integer(number.as_i64().ok_or_else(invalid)?)),
+        other => Some(Scalar::Real(f64::from_bits(other["bits"].as_u64().ok_or_else(invalid)?))),
+    };
+    Ok(ScrollPosition { value, id: DocumentId::parse(&id).map_err(|_| invalid())? })
+}
+
+/// The value in a cursor; a number with a fraction by its bits, so that reading it rounds nothing.
+fn shown(value: Option<Scalar>) -> Value {
+    match value {
+        Some(Scalar::Real(real)) => json!({ "bits": real.to_bits() }),
+        other => json!(other),
+    }
+}
+
+/// The order that a request asks for, and whether it is reversed.
+fn check_order(
+    order: Option<ScrollOrder>,
+    descending: Option<bool>,
+    order_by: Option<OrderBy>,
+) -> Result<(DocumentOrder, bool), ApiError> {
+    let Some(by) = order_by else {
+        let order = match order.unwrap_or(ScrollOrder::Id) {
+            ScrollOrder::Id => DocumentOrder::Id,
+            ScrollOrder::CreatedAt => DocumentOrder::CreatedAt,
+            ScrollOrder::UpdatedAt => DocumentOrder::UpdatedAt,
+        };
+        return Ok((order, descending.unwrap_or_default()));
+    };
+    let mut checks = Checks::default();
+    for (place, given) in [("/order", order.is_some()), ("/descending", descending.is_some())] {
+        if given {
+            checks.add(invalid::<()>(place, "must be left out with order_by".to_owned()));
+        }
+    }
+    let field = match Field::parse(&by.field) {
+        Ok(Field::Id) => Ok(DocumentOrder::Id),
+        Ok(Field::CreatedAt) => Ok(DocumentOrder::CreatedAt),
+        Ok(Field::UpdatedAt) => Ok(DocumentOrder::UpdatedAt),
+        Ok(Field::Metadata(path)) => Ok(DocumentOrder::Metadata(path)),
+        Ok(Field::Language) => {
+            let detail = "must be a metadata path, id, created_at or updated_at, got the document's own language";
+            invalid("/order_by/field", detail.to_owned())
+        }
+        Err(detail) => invalid("/order_by/field", detail),
+    };
+    let order = checks.add(field);
+    let Some(order) = order else { return Err(checks.refusal()) };
+    checks.end().map(|()| (order, by.direction == Some(SortDirection::Desc)))
 }

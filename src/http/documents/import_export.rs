@@ -11,10 +11,11 @@ use futures::stream::{self, Stream};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::domain::{Code, Document, Embedding, FileEncoding, FileFormat, MetadataObject};
+use crate::domain::timestamps::rfc3339;
+use crate::domain::{Code, ColumnTypes, Document, Embedding, FileEncoding, FileFormat, MetadataObject};
 use crate::http::api::Api;
 use crate::http::error::ApiError;
-use crate::http::jobs::{Accepted, JobInfo, NoParameters, accepted};
+use crate::http::jobs::{Accepted, JobInfo, accepted};
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::{CollectionPath, Parameters};
@@ -50,8 +51,8 @@ pub const EXAMPLES: &[Example] = examples!["import_documents.202"];
 #[schema(value_type = String, format = Binary)]
 pub struct DocumentFile(pub String);
 
-/// Documents as lines of JSON: `id`, `title` and `text` if present, `language` if known, `metadata` if present, and
-/// `vector` on request. An import accepts them as they are: with vectors in a collection of vectors, otherwise without.
+/// Documents as lines of JSON: `id`, `title` and `text` if present, `language` if known, `metadata` and
+/// `expires_at` if present, and `vector` on request. An import accepts them as they are: with vectors in a collection of vectors, otherwise without.
 #[derive(Debug, ToSchema)]
 #[schema(value_type = String, format = Binary)]
 pub struct DocumentLines(pub String);
@@ -66,12 +67,21 @@ pub enum ExportInclude {
 
 /// What to export.
 #[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ExportParameters {
     /// `vector`: adds the embedding to each document that is a single embedded passage.
     #[param(value_type = Option<ExportInclude>)]
     pub include: Option<String>,
+}
+
+/// How to read a file.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ImportParameters {
+    /// Types of metadata columns of a CSV or TSV file: `string`, `int`, `float`, `bool` or `date`. Cells are text by default.
+    #[param(example = "year:int,published:date")]
+    pub types: Option<String>,
 }
 
 /// A line of an export.
@@ -88,6 +98,8 @@ struct ExportLine {
     #[serde(skip_serializing_if = "Option::is_none")]
     metadata: Option<MetadataObject>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     vector: Option<Vec<f32>>,
 }
 
@@ -99,7 +111,7 @@ struct ExportLine {
 /// the outcome of each line. The job has succeeded once all of its documents can be found.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/import", tag = "import_export",
-    params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
+    params(("collection" = String, Path, description = "Name of the collection.", example = "news"), ImportParameters),
     request_body(
         description = "The documents.",
         content(
@@ -117,10 +129,10 @@ struct ExportLine {
 pub async fn import_documents(
     State(api): State<Api>,
     CollectionPath(collection): CollectionPath,
-    _: Parameters<NoParameters>,
+    parameters: Parameters<ImportParameters>,
     request: Request,
 ) -> Result<Accepted, ApiError> {
-    let file = import_file(request.headers())?;
+    let file = parameters.read(|given| import_file(request.headers(), given.types.as_deref()))?;
     let collection = api.service.collection(&collection)?;
     let job = collection.import(file, request.into_body().into_data_stream()).await?;
     Ok(accepted(job))
@@ -143,17 +155,14 @@ pub async fn import_documents(
 pub async fn export_documents(
     State(api): State<Api>,
     CollectionPath(collection): CollectionPath,
-    Parameters(parameters): Parameters<ExportParameters>,
+    parameters: Parameters<ExportParameters>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let vectors = match parameters.include.as_deref() {
-        None => false,
-        Some("vector") => true,
-        Some(other) => {
-            let detail = format!("must be vector, got {other:?}");
-            return Err(ApiError::parameter(Code::InvalidRequest, "include", detail));
-        }
-    };
+    let vectors = parameters.read(|given| match given.include.as_deref() {
+        None => Ok(false),
+        Some("vector") => Ok(true),
+        Some(other) => Err(ApiError::parameter(Code::InvalidRequest, "include", format!("must be vector, got {other:?}"))),
+    })?;
     let encoding = accepted_encoding(&headers);
     let mut export = api.service.collection(&collection)?.export(vectors)?;
     // Initial errors are reported as by every other operation.
@@ -204,6 +213,7 @@ fn line(document: Document, embedding: Option<Embedding>) -> Vec<u8> {
         text: Some(document.text).filter(|text| !text.is_empty()),
         language: document.language.map(|language| language.code()),
         metadata: Some(MetadataObject(document.metadata)).filter(|metadata| !metadata.0.is_empty()),
+        expires_at: document.expires_at_ms.map(rfc3339),
         vector: embedding.map(|embedding| embedding.as_slice().to_vec()),
     };
     // Text, numbers and JSON can always be written as JSON.
@@ -255,7 +265,7 @@ impl Packer {
 }
 
 /// What the headers say about the body.
-fn import_file(headers: &HeaderMap) -> Result<ImportFile, ApiError> {
+fn import_file(headers: &HeaderMap, types: Option<&str>) -> Result<ImportFile, ApiError> {
     let read = |name| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).trim().to_ascii_lowercase());
     let refuse = |name: &str, detail: String| ApiError::parameter(Code::UnsupportedMediaType, name, detail);
     let encoding = match read(CONTENT_ENCODING).as_deref() {
@@ -279,7 +289,12 @@ fn import_file(headers: &HeaderMap) -> Result<ImportFile, ApiError> {
     let format = format.filter(|_| parts.all(charset));
     let format = format.ok_or_else(|| refuse("content-type", format!("{expected}, got {media_type:?}")))?;
     let announced = read(CONTENT_LENGTH).and_then(|bytes| bytes.parse().ok());
-    Ok(ImportFile { format, encoding, announced })
+    let wrong = |detail: String| ApiError::parameter(Code::InvalidRequest, "types", detail);
+    if types.is_some() && format == FileFormat::Ndjson {
+        return Err(wrong("must be left out, because values in JSON have types; it is for CSV and TSV".to_owned()));
+    }
+    let types = types.map(ColumnTypes::parse).transpose().map_err(wrong)?.unwrap_or_default();
+    Ok(ImportFile { format, encoding, types, announced })
 }
 
 /// The best compression that the client accepts.

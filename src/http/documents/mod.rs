@@ -2,13 +2,15 @@
 
 pub mod batch;
 pub mod by_filter;
+mod changes;
 pub mod import_export;
 pub mod put_patch;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::http::header::{ETAG, HeaderName};
+use axum::http::header::ETAG;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -21,6 +23,7 @@ use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::cursor::{self, List};
 use crate::http::request::extract::{CollectionPath, DocumentPath, KeyedBody, PageParameters, Parameters};
 use crate::http::request::preconditions::{Demanded, etag};
+use crate::http::response::etags;
 use crate::http::response::streamed::Streamed;
 use crate::service::documents::input::{DocumentProblem, Refusal, check};
 use batch::{DocumentBatch, UpsertDocumentsRequest};
@@ -141,6 +144,10 @@ pub struct StoredDocument {
     /// When it was last stored.
     #[schema(format = DateTime)]
     pub updated_at: String,
+    /// From when on it is not found; omitted if it stays.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, format = DateTime)]
+    pub expires_at: Option<String>,
     /// The document's version; it grows with every change in the collection.
     pub version: u64,
 }
@@ -168,7 +175,6 @@ pub enum WaitFor {
 
 /// When to answer.
 #[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct UpsertParameters {
     /// When to answer: `stored`, once the documents are durable, or `indexed`, once searches also find them.
@@ -198,10 +204,10 @@ pub struct UpsertParameters {
 pub async fn upsert_documents(
     State(api): State<Api>,
     CollectionPath(collection): CollectionPath,
-    Parameters(parameters): Parameters<UpsertParameters>,
+    parameters: Parameters<UpsertParameters>,
     KeyedBody(DocumentBatch(documents), key): KeyedBody<DocumentBatch>,
 ) -> Result<(StatusCode, Json<UpsertResult>), ApiError> {
-    let wait = parse_wait(parameters.wait.as_deref())?;
+    let wait = parameters.wait()?;
     let (max, got) = (api.service.limits().batch_documents_max, documents.len());
     if !(1..=max).contains(&got) {
         let detail = format!("must hold 1 to {max} documents (batch_documents_max), got {got}");
@@ -236,7 +242,7 @@ pub async fn upsert_documents(
 pub async fn list_documents(
     State(api): State<Api>,
     CollectionPath(collection): CollectionPath,
-    Parameters(parameters): Parameters<PageParameters>,
+    parameters: Parameters<PageParameters>,
 ) -> Result<Streamed<StoredDocument>, ApiError> {
     let list = List::Documents(&collection);
     let page = parameters.page(&api, &list, DocumentId::parse)?;
@@ -248,24 +254,37 @@ pub async fn list_documents(
 
 /// Get a document
 ///
-/// Returns a stored document, with its language and whether it is searchable.
+/// Returns a stored document, with its language and whether it is searchable. `if-none-match` with the entity tag that the caller
+/// has spares an unchanged document its way.
 #[utoipa::path(
     get, path = "/v1/collections/{collection}/documents/{id}", tag = "documents",
     params(
         ("collection" = String, Path, description = "Name of the collection.", example = "news"),
         ("id" = String, Path, description = "Id of the document, percent-encoded: a slash within it is `%2F`.", example = "fr-1"),
+        ("if-none-match" = Option<String>, Header, description = "Entity tags of versions that the caller has."),
     ),
-    responses((
-        status = 200, description = "The document.", body = StoredDocument,
-        headers(("etag" = String, description = "The document's entity tag: its version in quotes.")),
-    )),
+    responses(
+        (
+            status = 200, description = "The document.", body = StoredDocument,
+            headers(("etag" = String, description = "The document's entity tag: its version in quotes.")),
+        ),
+        (
+            status = 304, description = "The document has one of these entity tags.",
+            headers(("etag" = String, description = "The document's entity tag: its version in quotes.")),
+        ),
+    ),
 )]
 pub async fn get_document(
     State(api): State<Api>,
     DocumentPath(collection, id): DocumentPath,
-) -> Result<([(HeaderName, String); 1], Json<StoredDocument>), ApiError> {
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
     let document = api.service.collection(&collection)?.get(&id).await?;
-    Ok(([(ETAG, etag(document.sequence))], Json(document.into())))
+    let etag = etag(document.sequence);
+    if etags::is_known(&headers, &etag) {
+        return Ok((StatusCode::NOT_MODIFIED, [(ETAG, etag)]).into_response());
+    }
+    Ok(([(ETAG, etag)], Json(StoredDocument::from(document))).into_response())
 }
 
 /// Delete a document
@@ -289,14 +308,16 @@ pub async fn delete_document(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Parses when to answer.
-pub fn parse_wait(wait: Option<&str>) -> Result<Wait, ApiError> {
-    match wait {
-        None | Some("indexed") => Ok(Wait::Indexed),
-        Some("stored") => Ok(Wait::Stored),
-        Some(other) => {
-            Err(ApiError::parameter(Code::InvalidRequest, "wait", format!("must be stored or indexed, got {other:?}")))
-        }
+impl Parameters<UpsertParameters> {
+    /// When to answer.
+    pub fn wait(self) -> Result<Wait, ApiError> {
+        self.read(|given| match given.wait.as_deref() {
+            None | Some("indexed") => Ok(Wait::Indexed),
+            Some("stored") => Ok(Wait::Stored),
+            Some(other) => {
+                Err(ApiError::parameter(Code::InvalidRequest, "wait", format!("must be stored or indexed, got {other:?}")))
+            }
+        })
     }
 }
 
@@ -370,6 +391,7 @@ impl From<Document> for StoredDocument {
             indexed: document.indexed,
             created_at: rfc3339(document.created_at_ms),
             updated_at: rfc3339(document.updated_at_ms),
+            expires_at: document.expires_at_ms.map(rfc3339),
             version: document.sequence.0,
         }
     }

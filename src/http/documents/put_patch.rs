@@ -4,12 +4,13 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::{ETAG, HeaderName};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::{DocumentResult, DocumentStatus, StoredDocument, UpsertParameters, parse_wait};
+use super::changes::{expiry_change, given, merge_patch};
+use super::{DocumentResult, DocumentStatus, StoredDocument, UpsertParameters};
 use crate::domain::{
-    Code, DocumentId, DocumentPatch, InvalidId, Language, MetadataObject, TitleChange, UpsertStatus, check_title, metadata,
+    Code, DocumentId, DocumentPatch, InvalidId, Language, MetadataObject, TitleChange, UpsertStatus, check_title,
 };
 use crate::http::api::Api;
 use crate::http::error::ApiError;
@@ -18,7 +19,7 @@ use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::{DocumentPath, JsonBody, Parameters};
 use crate::http::request::languages::refused_tag;
 use crate::http::request::preconditions::{Demanded, etag};
-use crate::service::documents::input::{DocumentInput, ZERO_IN_KEY, check};
+use crate::service::documents::input::{DocumentInput, check};
 
 /// The errors of each operation.
 pub const ERRORS: &[OperationErrors] = &[
@@ -45,36 +46,6 @@ pub const ERRORS: &[OperationErrors] = &[
 pub const EXAMPLES: &[Example] =
     examples!["put_document.request", "put_document.200", "put_document.201", "patch_document.request", "patch_document.200"];
 
-/// A document to store under the id of the path.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct PutDocumentRequest {
-    /// The title: one line without control characters, at most 1000 characters. It is embedded with every passage of the text and
-    /// its words count in lexical search.
-    #[serde(default)]
-    #[schema(nullable = false, min_length = 1, max_length = 1000)]
-    pub title: Option<String>,
-    /// The text, in any language: not blank, at most the server's limit (1 MiB unless configured otherwise). Required, except in
-    /// a collection of vectors.
-    #[serde(default)]
-    #[schema(nullable = false, min_length = 1)]
-    pub text: Option<String>,
-    /// Your own vector, which stands for the whole document: required in a collection that was created with a
-    /// `dimension`, with that many values; refused in any other.
-    #[serde(default)]
-    #[schema(nullable = false, min_items = 1, max_items = 8192)]
-    pub vector: Option<Vec<f32>>,
-    /// The text's language, as a BCP 47 tag of a language that `GET /v1/models` lists. For `pt-BR`, `por` or `iw` the server
-    /// stores the ISO 639-1 code of the language. Without a language, or with `und`, the server detects it.
-    #[serde(default)]
-    #[schema(nullable = false)]
-    pub language: Option<String>,
-    /// Anything else about the document, to filter by and to return.
-    #[serde(default)]
-    #[schema(nullable = false)]
-    pub metadata: Option<MetadataObject>,
-}
-
 /// Changes to a document; at least one member.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -92,6 +63,14 @@ pub struct PatchDocumentRequest {
     #[serde(default)]
     #[schema(nullable = false)]
     pub language: Option<String>,
+    /// From when on it is not found and gets removed; null for never.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub expires_at: Option<Option<String>>,
+    /// The same, in seconds from now.
+    #[serde(default)]
+    #[schema(nullable = false, maximum = 3155760000u64)]
+    pub ttl_seconds: Option<u64>,
 }
 
 /// Put a document
@@ -107,7 +86,7 @@ pub struct PatchDocumentRequest {
         ("if-none-match" = Option<String>, Header, description = "`*`: stores the document only if none has this id."),
         UpsertParameters,
     ),
-    request_body(content = PutDocumentRequest, description = "The document."),
+    request_body(content = DocumentInput, description = "The document; its id, if it has one, is that of the path."),
     responses(
         (status = 200, description = "The document was replaced.", body = DocumentResult,
             headers(("etag" = String, description = "The entity tag of the new version."))),
@@ -119,14 +98,17 @@ pub async fn put_document(
     State(api): State<Api>,
     DocumentPath(collection, id): DocumentPath,
     Demanded(precondition): Demanded,
-    Parameters(parameters): Parameters<UpsertParameters>,
-    JsonBody(body): JsonBody<PutDocumentRequest>,
+    parameters: Parameters<UpsertParameters>,
+    JsonBody(body): JsonBody<DocumentInput>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<DocumentResult>), ApiError> {
-    let wait = parse_wait(parameters.wait.as_deref())?;
+    let wait = parameters.wait()?;
     let invalid = |error: InvalidId| ApiError::parameter(Code::InvalidRequest, "id", error.to_string());
     let id = DocumentId::parse_new(id.as_str()).map_err(invalid)?;
-    let PutDocumentRequest { title, text, vector, language, metadata } = body;
-    let input = DocumentInput { id: Some(id.as_str().to_owned()), title, text, vector, language, metadata };
+    if let Some(other) = body.id.as_deref().filter(|own| *own != id.as_str()) {
+        let detail = format!("must be {:?}, the id of the path, or be left out, got {other:?}", id.as_str());
+        return Err(ApiError::at(Code::InvalidRequest, "/id", detail));
+    }
+    let input = DocumentInput { id: Some(id.as_str().to_owned()), ..body };
     let collection = api.service.collection(&collection)?;
     let document = check(input, &collection.row(), api.service.limits())?;
     let outcome = collection.put(document, wait, precondition).await?;
@@ -142,7 +124,7 @@ pub async fn put_document(
 
 /// Patch a document
 ///
-/// Changes metadata by a merge patch, corrects the language, and sets or removes the title. The text stays; only a new title
+/// Changes metadata by a merge patch, corrects the language, and sets or removes title and expiry. The text stays; only a new title
 /// embeds it again, which needs the collection's model. Filters see the change at once. A patch that changes nothing keeps the
 /// version.
 #[utoipa::path(
@@ -163,12 +145,14 @@ pub async fn patch_document(
     State(api): State<Api>,
     DocumentPath(collection, id): DocumentPath,
     Demanded(precondition): Demanded,
-    Parameters(parameters): Parameters<UpsertParameters>,
+    parameters: Parameters<UpsertParameters>,
     JsonBody(body): JsonBody<PatchDocumentRequest>,
 ) -> Result<([(HeaderName, String); 1], Json<StoredDocument>), ApiError> {
-    let wait = parse_wait(parameters.wait.as_deref())?;
-    if body.title.is_none() && body.metadata.is_none() && body.language.is_none() {
-        return Err(ApiError::at(Code::InvalidRequest, "", "must have title, metadata or language; PUT changes the text"));
+    let wait = parameters.wait()?;
+    let expires_at_ms = expiry_change(body.expires_at, body.ttl_seconds)?;
+    if body.title.is_none() && body.metadata.is_none() && body.language.is_none() && expires_at_ms.is_none() {
+        let detail = "must have title, expires_at, ttl_seconds, metadata or language; PUT changes the text";
+        return Err(ApiError::at(Code::InvalidRequest, "", detail));
     }
     let title = match body.title {
         None => TitleChange::Keep,
@@ -178,10 +162,7 @@ pub async fn patch_document(
             TitleChange::Set(title)
         }
     };
-    let metadata = body.metadata.unwrap_or_default().0;
-    if metadata::has_zero_in_key(&metadata) {
-        return Err(ApiError::at(Code::InvalidRequest, "/metadata", ZERO_IN_KEY));
-    }
+    let metadata = merge_patch(body.metadata)?;
     let language =
         body.language.map(|tag| Language::from_tag(&tag).map_err(|error| refused_tag(&error, "/language"))).transpose()?;
     let limits = api.service.limits();
@@ -189,14 +170,10 @@ pub async fn patch_document(
         title,
         metadata,
         language,
+        expires_at_ms,
         metadata_bytes_max: limits.metadata_bytes_max,
         metadata_depth_max: limits.metadata_depth_max,
     };
     let document = api.service.collection(&collection)?.patch(&id, patch, wait, precondition).await?;
     Ok(([(ETAG, etag(document.sequence))], Json(document.into())))
-}
-
-/// Distinguishes a null member from a missing one.
-fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
-    Option::deserialize(deserializer).map(Some)
 }

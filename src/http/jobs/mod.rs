@@ -11,14 +11,16 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::api::Api;
-use super::error::ApiError;
+use super::error::{ApiError, Checks};
 use crate::domain::timestamps::rfc3339;
-use crate::domain::{Caller, Code, CollectionName, Job, JobDetails, JobFilter, JobId, JobProgress, JobStatus, JobType};
+use crate::domain::{
+    Caller, Code, CollectionName, InvalidId, Job, JobDetails, JobFilter, JobId, JobProgress, JobStatus, JobType, Page,
+};
 use crate::http::middleware::auth::check_reach;
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::cursor::{self, List};
-use crate::http::request::extract::{PageParameters, Parameters, path_param, path_params};
+use crate::http::request::extract::{NoParameters, PageParameters, Parameters, path_param, path_params};
 use crate::service::Service;
 use crate::service::jobs::JobReach;
 
@@ -92,7 +94,6 @@ pub struct JobList {
 
 /// Filters of the list.
 #[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ListJobsParameters {
     /// Only jobs of this type.
@@ -111,11 +112,6 @@ pub struct ListJobsParameters {
     pub cursor: Option<String>,
 }
 
-/// No query parameters.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct NoParameters {}
-
 /// The path parameter `job`.
 pub struct JobPath(pub JobId);
 
@@ -133,26 +129,13 @@ pub type Accepted = (StatusCode, [(HeaderName, String); 1], Json<JobInfo>);
 pub async fn list_jobs(
     State(api): State<Api>,
     caller: Caller,
-    Parameters(parameters): Parameters<ListJobsParameters>,
+    parameters: Parameters<ListJobsParameters>,
 ) -> Result<Json<JobList>, ApiError> {
-    let ListJobsParameters { kind, status, collection, limit, cursor } = parameters;
-    let collection = collection
-        .map(|name| CollectionName::parse(&name))
-        .transpose()
-        .map_err(|error| ApiError::parameter(Code::InvalidRequest, "collection", error.to_string()))?;
-    let collections = match collection {
-        Some(collection) => {
-            check_reach(&caller, &collection)?;
-            Some(vec![collection])
-        }
-        None => caller.collections().map(<[_]>::to_vec),
-    };
-    let filter = JobFilter {
-        kind: named("type", kind.as_deref(), &JobType::ALL, JobType::name)?,
-        status: named("status", status.as_deref(), &JobStatus::ALL, JobStatus::name)?,
-        collections,
-    };
-    let page = PageParameters { limit, cursor }.page(&api, &List::Jobs, JobId::parse)?;
+    let (mut filter, page) = parameters.read(|given| read_list(given, &api))?;
+    match &filter.collections {
+        Some(named) => named.iter().try_for_each(|name| check_reach(&caller, name))?,
+        None => filter.collections = caller.collections().map(<[_]>::to_vec),
+    }
     let (jobs, next) = api.service.list_jobs(filter, page).await?;
     Ok(Json(JobList {
         jobs: jobs.into_iter().filter(|job| check_visible(&caller, job).is_ok()).map(JobInfo::from).collect(),
@@ -172,7 +155,7 @@ pub async fn get_job(
     State(api): State<Api>,
     caller: Caller,
     JobPath(id): JobPath,
-    _: Parameters<NoParameters>,
+    _: NoParameters,
 ) -> Result<Json<JobInfo>, ApiError> {
     Ok(Json(visible(&api, &caller, &id).await?.into()))
 }
@@ -191,7 +174,7 @@ pub async fn cancel_job(
     State(api): State<Api>,
     caller: Caller,
     JobPath(id): JobPath,
-    _: Parameters<NoParameters>,
+    _: NoParameters,
 ) -> Result<Json<JobInfo>, ApiError> {
     let job = visible(&api, &caller, &id).await?;
     let scope = Service::job_access(&job).scope;
@@ -201,6 +184,22 @@ pub async fn cancel_job(
         return Err(ApiError::new(Code::Forbidden, detail));
     }
     Ok(Json(api.service.cancel_job(&id).await?.into()))
+}
+
+/// Which jobs to list: those that match, of one page.
+fn read_list(given: ListJobsParameters, api: &Api) -> Result<(JobFilter, Page<JobId>), ApiError> {
+    let ListJobsParameters { kind, status, collection, limit, cursor } = given;
+    let mut checks = Checks::default();
+    let kind = checks.add(named("type", kind.as_deref(), &JobType::ALL, JobType::name));
+    let status = checks.add(named("status", status.as_deref(), &JobStatus::ALL, JobStatus::name));
+    let collection = collection.map(|name| CollectionName::parse(&name)).transpose();
+    let refuse = |error: InvalidId| ApiError::parameter(Code::InvalidRequest, "collection", error.to_string());
+    let collections = checks.add(collection.map_err(refuse)).map(|name| name.map(|name| vec![name]));
+    let page = checks.add(PageParameters { limit, cursor }.page(api, &List::Jobs, JobId::parse));
+    match (kind, status, collections, page) {
+        (Some(kind), Some(status), Some(collections), Some(page)) => Ok((JobFilter { kind, status, collections }, page)),
+        _ => Err(checks.refusal()),
+    }
 }
 
 /// A job that the caller may see.
@@ -218,10 +217,10 @@ fn check_visible(caller: &Caller, job: &Job) -> Result<(), ApiError> {
     match Service::job_access(job).reach {
         JobReach::Server => Ok(()),
         JobReach::Collections(names) => names.iter().try_for_each(|name| check_reach(caller, name)),
-        JobReach::Texts { collections, sender } => {
+        JobReach::Texts { collections, caller: owner } => {
             collections.iter().try_for_each(|name| check_reach(caller, name))?;
             match caller {
-                Caller::Holder(key) if sender.as_ref() != Some(&key.id) => refuse("the job has texts of another caller"),
+                Caller::Holder(key) if owner.as_ref() != Some(&key.id) => refuse("the job has texts of another caller"),
                 _ => Ok(()),
             }
         }

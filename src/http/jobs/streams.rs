@@ -12,14 +12,14 @@ use futures::stream::{self, Stream};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
-use super::{JobInfo, JobPath, NoParameters, visible};
+use super::{JobInfo, JobPath, visible};
 use crate::domain::{Caller, Code};
 use crate::http::api::Api;
 use crate::http::documents::import_export::NDJSON;
 use crate::http::error::ApiError;
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS};
 use crate::http::openapi::operations::Example;
-use crate::http::request::extract::Parameters;
+use crate::http::request::extract::{NoParameters, Parameters};
 use crate::service::jobs::JobWatch;
 
 /// The errors of each operation.
@@ -48,7 +48,6 @@ pub struct JobResults(pub String);
 
 /// Which results.
 #[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct JobResultsParameters {
     /// Only lines with this status: `created`, `updated` or `failed`.
@@ -71,7 +70,7 @@ pub async fn watch_job(
     State(api): State<Api>,
     caller: Caller,
     JobPath(id): JobPath,
-    _: Parameters<NoParameters>,
+    _: NoParameters,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
     visible(&api, &caller, &id).await?;
     let watch = api.service.watch_job(&id).await?;
@@ -111,13 +110,15 @@ pub async fn get_job_results(
     State(api): State<Api>,
     caller: Caller,
     JobPath(id): JobPath,
-    Parameters(parameters): Parameters<JobResultsParameters>,
+    parameters: Parameters<JobResultsParameters>,
 ) -> Result<([(HeaderName, &'static str); 1], Body), ApiError> {
-    let status = parameters.status.as_deref();
-    if let Some(other) = status.filter(|status| !["created", "updated", "failed"].contains(status)) {
-        let detail = format!("must be created, updated or failed, got {other:?}");
-        return Err(ApiError::parameter(Code::InvalidRequest, "status", detail));
-    }
+    let status = parameters.read(|given| match given.status {
+        Some(other) if !["created", "updated", "failed"].contains(&other.as_str()) => {
+            let detail = format!("must be created, updated or failed, got {other:?}");
+            Err(ApiError::parameter(Code::InvalidRequest, "status", detail))
+        }
+        status => Ok(status),
+    })?;
     // Quotation marks within a text are escaped, so this occurs only in the member itself.
     let part = status.map(|status| format!("\"status\":\"{status}\""));
     visible(&api, &caller, &id).await?;

@@ -31,6 +31,7 @@ use crate::domain::{JobStatus, JobType};
 use crate::service::Service;
 use crate::service::gauges::{CollectionGauges, Gauges};
 use crate::service::limits::shares::Bound;
+use crate::service::snapshots::ScheduleMeter;
 use exposition::Exposition;
 
 /// What every name begins with.
@@ -98,6 +99,11 @@ struct CollectionLabel {
 struct JobLabels {
     r#type: Name,
     status: Name,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ResultLabel {
+    result: Name,
 }
 
 /// A name of this program's own: an operation's id, a type of jobs.
@@ -198,6 +204,7 @@ pub async fn serve_metrics(
     let gauges = metrics.gauges(&service).await?;
     let mut state = state(&gauges, service.embed_queue_texts());
     register_bounds(&mut state, &metrics.bounds);
+    register_schedule(&mut state, service.schedule_meter());
     let mut text = String::new();
     let written = encode_registry(&mut text, &metrics.counted)
         .and_then(|()| encode_registry(&mut text, &state))
@@ -265,6 +272,19 @@ fn register_bounds(registry: &mut Registry, bounds: &Bounds) {
     registry.register("bound_limit", "Limits that all requests share, by the name of their setting", limits);
     registry.register("bound_used", "How much of each limit is in use", used);
     registry.register("bound_refusals", "Refusals for lack of room; for connections: idle ones closed to make room", refused);
+}
+
+/// What became of scheduled snapshots.
+fn register_schedule(registry: &mut Registry, meter: &ScheduleMeter) {
+    let family = Family::<ResultLabel, Counter>::default();
+    for (result, count) in [("stored", &meter.stored), ("unchanged", &meter.unchanged), ("failed", &meter.failed)] {
+        family.get_or_create(&ResultLabel { result: Name(result) }).inc_by(count.load(Ordering::Relaxed));
+    }
+    registry.register("scheduled_snapshots", "Scheduled snapshots, by what became of them", family);
+    let last = Gauge::<f64, AtomicU64>::default();
+    last.set(meter.last_ms.load(Ordering::Relaxed) as f64 / 1e3);
+    let about = "When the target was last known to have the server's state, since the Unix epoch; 0 for not since the start";
+    registry.register_with_unit("scheduled_snapshot_time", about, Unit::Seconds, last);
 }
 
 /// Jobs by type and status, including zeros, so that an alert can compare with the time before the first.

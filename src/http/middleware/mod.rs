@@ -13,3 +13,4 @@ mod security_headers;
 #[cfg(feature = "otel")]
 mod trace_context;
 pub mod traffic;
+pub(super) mod trailing_slash;

@@ -43,6 +43,11 @@ async fn surround(
     let started = Instant::now();
     let running = requests.begin();
     let id = request_id(request.headers());
+    let id_header = HeaderValue::from_str(&id).ok();
+    // A request within this one has the same id.
+    if let Some(value) = &id_header {
+        request.headers_mut().insert(REQUEST_ID, value.clone());
+    }
     let method = request.method().clone();
     let path = request.uri().path().to_owned();
     let route = request.extensions().get::<MatchedPath>().map_or("unmatched", MatchedPath::as_str).to_owned();
@@ -59,9 +64,8 @@ async fn surround(
 
     let failure = error::take(&mut response);
     if let Some(failure) = &failure {
-        let shape = if path == crate::http::models::embeddings::PATH { Shape::OpenAi } else { Shape::Problem };
         let headers = std::mem::take(response.headers_mut());
-        response = failure.render(shape, &id, &path, kept(headers));
+        response = failure.render(Shape::of_route(&route), &id, &path, kept(headers));
     }
     security_headers::protect(&path, response.headers_mut());
     if response.status() == StatusCode::METHOD_NOT_ALLOWED
@@ -70,7 +74,7 @@ async fn surround(
     {
         response.headers_mut().insert(ALLOW, allowed);
     }
-    if let Ok(value) = HeaderValue::from_str(&id) {
+    if let Some(value) = id_header {
         response.headers_mut().insert(REQUEST_ID, value);
     }
     span.record("status", response.status().as_u16());

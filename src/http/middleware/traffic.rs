@@ -20,7 +20,7 @@ use crate::service::limits::shares::{Bound, Held, Refusal};
 /// Maximum callers with an account of their own. Beyond that, further callers share one.
 const ACCOUNTS_MAX: usize = 10_000;
 /// How long to assume that all accounts are in use.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const RECHECK_AFTER: Duration = Duration::from_secs(1);
 
 /// The address that a request came from; the listener puts it into the request's extensions.
 #[derive(Debug, Clone, Copy)]
@@ -118,12 +118,12 @@ impl Traffic {
     }
 
     /// Makes room by forgetting accounts that equal a new one. After a search in vain, it waits for
-    /// `LOOK_AGAIN`, so that a flood of new addresses does not make each request pay for it.
+    /// `RECHECK_AFTER`, so that a flood of new addresses does not make each request pay for it.
     fn room_for(&self, payer: Payer, accounts: &mut Accounts, now: Instant) -> Payer {
         if accounts.by_payer.len() < ACCOUNTS_MAX || accounts.by_payer.contains_key(&payer) {
             return payer;
         }
-        if accounts.full_at.is_some_and(|at| now.saturating_duration_since(at) < LOOK_AGAIN) {
+        if accounts.full_at.is_some_and(|at| now.saturating_duration_since(at) < RECHECK_AFTER) {
             return Payer::Others;
         }
         accounts.by_payer.retain(|_, account| {

@@ -7,18 +7,17 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::{CONTENT_TYPE, HeaderName};
 use futures::stream::{self, Stream};
-use serde::Deserialize;
 use utoipa::ToSchema;
 
-use crate::domain::{Caller, Code, JobId, JobType};
+use crate::domain::{Caller, Code, DuplicateCluster, JobId, JobType, MinedSentence, ScoredPair};
 use crate::http::api::Api;
 use crate::http::documents::import_export::NDJSON;
 use crate::http::error::ApiError;
 use crate::http::jobs::streams::lines;
-use crate::http::jobs::{JobPath, NoParameters, visible};
+use crate::http::jobs::{JobPath, visible};
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS};
 use crate::http::openapi::operations::Example;
-use crate::http::request::extract::Parameters;
+use crate::http::request::extract::NoParameters;
 
 /// The media type of tables.
 const TSV: &str = "text/tab-separated-values";
@@ -79,27 +78,6 @@ struct Kind {
 /// A stream with its media type.
 type Lines = ([(HeaderName, &'static str); 1], Body);
 
-#[derive(Deserialize)]
-struct Pair {
-    score: f32,
-    first: Sentence,
-    second: Sentence,
-}
-
-#[derive(Deserialize)]
-struct Cluster {
-    representative: String,
-    members: Vec<Sentence>,
-}
-
-#[derive(Deserialize)]
-struct Sentence {
-    id: String,
-    #[serde(default)]
-    language: String,
-    text: String,
-}
-
 /// Get mined pairs
 ///
 /// Streams the pairs of a job of type `mine` that has succeeded, best first. They are kept as long as the job is.
@@ -116,7 +94,7 @@ pub async fn get_mined_pairs(
     State(api): State<Api>,
     caller: Caller,
     JobPath(id): JobPath,
-    _: Parameters<NoParameters>,
+    _: NoParameters,
 ) -> Result<Lines, ApiError> {
     as_lines(&api, &caller, &id, PAIRS).await
 }
@@ -136,7 +114,7 @@ pub async fn get_mined_pairs_table(
     State(api): State<Api>,
     caller: Caller,
     JobPath(id): JobPath,
-    _: Parameters<NoParameters>,
+    _: NoParameters,
 ) -> Result<Lines, ApiError> {
     as_table(&api, &caller, &id, PAIRS, pair_rows).await
 }
@@ -157,7 +135,7 @@ pub async fn get_duplicate_clusters(
     State(api): State<Api>,
     caller: Caller,
     JobPath(id): JobPath,
-    _: Parameters<NoParameters>,
+    _: NoParameters,
 ) -> Result<Lines, ApiError> {
     as_lines(&api, &caller, &id, CLUSTERS).await
 }
@@ -177,7 +155,7 @@ pub async fn get_duplicate_clusters_table(
     State(api): State<Api>,
     caller: Caller,
     JobPath(id): JobPath,
-    _: Parameters<NoParameters>,
+    _: NoParameters,
 ) -> Result<Lines, ApiError> {
     as_table(&api, &caller, &id, CLUSTERS, cluster_rows).await
 }
@@ -229,16 +207,17 @@ fn read_rows(mut table: Table) -> io::Result<Option<(Vec<u8>, Table)>> {
 }
 
 fn pair_rows(line: &str, _: u64) -> io::Result<String> {
-    let Pair { score, first, second } = serde_json::from_str(line)?;
+    let ScoredPair::<MinedSentence> { score, first, second } = serde_json::from_str(line)?;
     let (one, other) = (cell(&first.text), cell(&second.text));
     Ok(format!("{score}\t{}\t{}\t{one}\t{other}\n", first.id, second.id))
 }
 
 fn cluster_rows(line: &str, number: u64) -> io::Result<String> {
-    let Cluster { representative, members } = serde_json::from_str(line)?;
-    let row = |member: &Sentence| {
+    let DuplicateCluster { representative, members, .. } = serde_json::from_str(line)?;
+    let row = |member: &MinedSentence| {
         let chosen = if member.id == representative { "yes" } else { "" };
-        format!("{number}\t{}\t{chosen}\t{}\t{}\n", member.id, member.language, cell(&member.text))
+        let language = member.language.map_or("", |language| language.code());
+        format!("{number}\t{}\t{chosen}\t{language}\t{}\n", member.id, cell(&member.text))
     };
     Ok(members.iter().map(row).collect())
 }

@@ -6,8 +6,9 @@ use axum::Json;
 use axum::extract::State;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde::de::{self, SeqAccess, Visitor};
+use serde::de::{self, IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
@@ -19,14 +20,15 @@ use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::JsonBody;
 
-/// The path whose errors are in OpenAI's shape.
-pub const PATH: &str = "/v1/embeddings";
-
 /// The errors of each operation.
 pub const ERRORS: &[OperationErrors] = &[(
     "create_embeddings",
     &[BODY_ERRORS, &[Code::InvalidRequest, Code::UnknownModel, Code::Overloaded, Code::Unavailable, Code::Internal]],
 )];
+
+/// Tokens instead of texts, which OpenAI's clients may send.
+const TOKENS: &str = "must be a text or an array of texts, got token ids: only OpenAI's models read those. LangChain's \
+                      OpenAIEmbeddings sends texts with check_embedding_ctx_length=False";
 
 /// Examples of their bodies.
 pub const EXAMPLES: &[Example] = examples!["create_embeddings.request", "create_embeddings.200"];
@@ -45,7 +47,7 @@ pub struct CreateEmbeddingsRequest {
     #[serde(default)]
     #[schema(nullable = false, default = "float")]
     pub encoding_format: Option<EncodingFormat>,
-    /// Values per embedding. The model has a single dimension; any other is refused.
+    /// Values per embedding: the model's `dimension`, as it cannot be shortened. Any other is refused.
     #[serde(default)]
     #[schema(nullable = false, minimum = 1)]
     pub dimensions: Option<usize>,
@@ -68,6 +70,8 @@ pub enum EmbeddingInput {
     One(String),
     /// Several texts.
     Many(Vec<String>),
+    /// Token ids, which are refused.
+    Tokens,
 }
 
 /// `float`: an array of numbers. `base64`: little-endian 32-bit floats as base64.
@@ -143,7 +147,7 @@ pub struct TokenUsage {
 /// Embed texts
 ///
 /// Embeds texts with the loaded model, without storing anything. Requests, responses and errors have the shape of OpenAI's
-/// embeddings endpoint, so that its clients work unchanged.
+/// embeddings endpoint, so that its clients work unchanged. Token ids instead of texts are refused.
 #[utoipa::path(
     post, path = "/v1/embeddings", tag = "embeddings",
     request_body(content = CreateEmbeddingsRequest, description = "The texts."),
@@ -154,18 +158,11 @@ pub async fn create_embeddings(
     JsonBody(body): JsonBody<CreateEmbeddingsRequest>,
 ) -> Result<Json<EmbeddingList>, ApiError> {
     let model = api.service.model();
-    check_model(&body, model)?;
+    let mut checks = Checks::default();
+    checks.add(check_model(&body, model));
     let format = body.encoding_format.unwrap_or_default();
-    let texts = match body.input {
-        EmbeddingInput::One(text) => {
-            check_text("/input", &text, api.service.limits())?;
-            vec![text]
-        }
-        EmbeddingInput::Many(texts) => {
-            check_texts(&texts, api.service.limits())?;
-            texts
-        }
-    };
+    let texts = checks.add(texts(body.input, api.service.limits())).unwrap_or_default();
+    checks.end()?;
     let embedded = match body.input_type.unwrap_or_default() {
         EmbeddingInputType::Document => api.service.embed(texts).await?,
         EmbeddingInputType::Query => api.service.embed_queries(texts).await?,
@@ -186,18 +183,26 @@ pub async fn create_embeddings(
 }
 
 fn check_model(body: &CreateEmbeddingsRequest, model: &ModelInfo) -> Result<(), ApiError> {
+    let mut checks = Checks::default();
     if let Some(name) = body.model.as_deref().filter(|name| *name != model.name) {
         let detail = format!("must be {:?}, the loaded model, got {name:?}", model.name);
-        return Err(ApiError::at(Code::UnknownModel, "/model", detail));
+        checks.add::<()>(Err(ApiError::at(Code::UnknownModel, "/model", detail)));
     }
     if let Some(got) = body.dimensions.filter(|got| *got != model.dimension) {
-        let detail = format!("must be {}, the dimension of model {}, got {got}", model.dimension, model.name);
-        return Err(ApiError::at(Code::InvalidRequest, "/dimensions", detail));
+        let (dimension, name) = (model.dimension, &model.name);
+        let detail = format!("must be {dimension} or left out: embeddings of {name} cannot be shortened, got {got}");
+        checks.add::<()>(Err(ApiError::at(Code::InvalidRequest, "/dimensions", detail)));
     }
-    Ok(())
+    checks.end()
 }
 
-fn check_texts(texts: &[String], limits: &Limits) -> Result<(), ApiError> {
+/// The texts to embed.
+fn texts(input: EmbeddingInput, limits: &Limits) -> Result<Vec<String>, ApiError> {
+    let texts = match input {
+        EmbeddingInput::One(text) => return check_text("/input", &text, limits).map(|()| vec![text]),
+        EmbeddingInput::Many(texts) => texts,
+        EmbeddingInput::Tokens => return Err(ApiError::at(Code::InvalidRequest, "/input", TOKENS)),
+    };
     let (max, got) = (limits.embedding_inputs_max, texts.len());
     if !(1..=max).contains(&got) {
         return Err(ApiError::at(
@@ -207,7 +212,8 @@ fn check_texts(texts: &[String], limits: &Limits) -> Result<(), ApiError> {
         ));
     }
     let checked = texts.iter().enumerate().map(|(index, text)| check_text(&format!("/input/{index}"), text, limits));
-    Checks::all(checked).map(drop)
+    Checks::all(checked)?;
+    Ok(texts)
 }
 
 /// Refuses a text that is blank or too long.
@@ -251,7 +257,15 @@ impl<'de> Deserialize<'de> for EmbeddingInput {
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Self::Value, A::Error> {
-                let mut texts = Vec::new();
+                let mut texts = match sequence.next_element()? {
+                    Some(Value::String(text)) => vec![text],
+                    Some(value) if is_tokens(&value) => {
+                        while sequence.next_element::<IgnoredAny>()?.is_some() {}
+                        return Ok(EmbeddingInput::Tokens);
+                    }
+                    Some(other) => vec![String::deserialize(other).map_err(de::Error::custom)?],
+                    None => Vec::new(),
+                };
                 while let Some(text) = sequence.next_element()? {
                     texts.push(text);
                 }
@@ -261,6 +275,11 @@ impl<'de> Deserialize<'de> for EmbeddingInput {
 
         deserializer.deserialize_any(Texts)
     }
+}
+
+/// Whether the first element of an input is a token, or the tokens of a text.
+fn is_tokens(first: &Value) -> bool {
+    first.is_u64() || first.as_array().is_some_and(|tokens| tokens.iter().all(Value::is_u64))
 }
 
 impl PartialSchema for EmbeddingInput {

@@ -1,4 +1,4 @@
-//! `/v1/models`: the loaded model, in OpenAI's list with additional members.
+//! `/v1/models`: the loaded model, as OpenAI's clients read it, with additional members.
 
 pub mod detection;
 pub mod embeddings;
@@ -7,7 +7,8 @@ pub mod similarity;
 use std::collections::BTreeMap;
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{FromRequestParts, State};
+use axum::http::request::Parts;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -16,12 +17,17 @@ use super::error::ApiError;
 use crate::domain::{Code, Device, Language, ModelInfo};
 use crate::http::openapi::operation_errors::OperationErrors;
 use crate::http::openapi::operations::{Example, examples};
+use crate::http::request::extract::{path_param, path_params};
 
 /// The errors of each operation.
-pub const ERRORS: &[OperationErrors] = &[("list_models", &[&[Code::Internal]])];
+pub const ERRORS: &[OperationErrors] =
+    &[("list_models", &[&[Code::Internal]]), ("get_model", &[&[Code::InvalidRequest, Code::UnknownModel, Code::Internal]])];
 
 /// Examples of their bodies.
-pub const EXAMPLES: &[Example] = examples!["list_models.200"];
+pub const EXAMPLES: &[Example] = examples!["list_models.200", "get_model.200"];
+
+/// The path parameter `model`.
+pub struct ModelPath(String);
 
 /// The loaded models, in OpenAI's shape.
 #[derive(Debug, Serialize, ToSchema)]
@@ -89,6 +95,32 @@ pub struct ModelQuality(pub BTreeMap<String, f64>);
 )]
 pub async fn list_models(State(api): State<Api>) -> Result<Json<ModelList>, ApiError> {
     Ok(Json(ModelList { object: "list", data: vec![describe(api.service.model(), api.started_at.as_second())] }))
+}
+
+/// Get a model
+///
+/// Describes the loaded model. Errors have OpenAI's shape: 404 for any other model.
+#[utoipa::path(
+    get, path = "/v1/models/{model}", tag = "models",
+    params(("model" = String, Path, description = "Name of the model.", example = "ems-small")),
+    responses((status = 200, description = "The model.", body = LoadedModel)),
+)]
+pub async fn get_model(State(api): State<Api>, ModelPath(name): ModelPath) -> Result<Json<LoadedModel>, ApiError> {
+    let model = api.service.model();
+    if name != model.name {
+        let detail = format!("there is no model {name:?}; the loaded one is {:?}", model.name);
+        return Err(ApiError::new(Code::UnknownModel, detail));
+    }
+    Ok(Json(describe(model, api.started_at.as_second())))
+}
+
+impl FromRequestParts<Api> for ModelPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
+        let params = path_params(parts, api).await?;
+        path_param(&params, "model", |name| Ok::<_, String>(Self(name.to_owned())))
+    }
 }
 
 fn describe(model: &ModelInfo, created: i64) -> LoadedModel {

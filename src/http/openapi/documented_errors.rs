@@ -20,10 +20,10 @@ pub struct DocumentedErrors {
 impl DocumentedErrors {
     /// Lists the codes of an operation, and refers to the answers that have them.
     pub fn describe(&mut self, operation: &mut Value, shape: Shape, mut codes: Vec<Code>, instance: &str) {
-        codes.sort_by_key(|code| code.status());
+        codes.sort_by_key(|code| shape.status(*code));
         for &code in &codes {
-            let answer = format!("#/components/responses/{}", answer_name(shape, code.status()));
-            operation["responses"][code.status().to_string()] = json!({ "$ref": answer });
+            let answer = format!("#/components/responses/{}", answer_name(shape, shape.status(code)));
+            operation["responses"][shape.status(code).to_string()] = json!({ "$ref": answer });
             if !self.used.iter().any(|(known, of, _)| (*known, *of) == (shape, code)) {
                 self.used.push((shape, code, instance.to_owned()));
             }
@@ -48,7 +48,7 @@ impl DocumentedErrors {
                 let used = self.used.iter().find(|(known, of, _)| (*known, *of) == (shape, code));
                 let Some((_, _, instance)) = used else { continue };
                 examples.insert(example_name(shape, code), example(shape, code, request_id, instance));
-                let answer = answers.entry(answer_name(shape, code.status())).or_insert_with(|| json!({}));
+                let answer = answers.entry(answer_name(shape, shape.status(code))).or_insert_with(|| json!({}));
                 add_code(answer, shape, code);
             }
         }

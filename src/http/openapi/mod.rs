@@ -38,7 +38,7 @@ const EXAMPLE_ID: &str = "0198c0de-7a11-7000-8000-2f1de5c0ffee";
         title = "Dragoman",
         description = "Vector search across languages, with the embedder built in: send documents in any of 62 languages, ask in \
             any other.\n\nEvery error is an RFC 9457 problem with a `code` from a closed list, which `/docs/errors` explains; \
-            an operation can have those that it lists as `x-error-codes`, and those that its answers list. Errors of `/v1/embeddings` have OpenAI's shape. A path that does not exist answers `route_not_found` (404), a method \
+            an operation can have those that it lists as `x-error-codes`, and those that its answers list. Errors of `/v1/embeddings` and `/v1/models/{model}` have OpenAI's shape and statuses. A path that does not exist answers `route_not_found` (404), a method \
             that a path does not have `method_not_allowed` (405); HEAD is answered as GET is, without a body. On a server with keys every request needs one, as `authorization: Bearer KEY`, \
             except for operations that are marked as open, this document and its pages; `/metrics` answers Prometheus. Every answer carries `x-request-id`: the client's own, if it \
             sent one of at most 128 printable ASCII characters, else a new one. Unknown members of a request are refused by \
@@ -89,18 +89,18 @@ pub fn complete(document: utoipa::openapi::OpenApi, declared: &Operations) -> Va
     let mut errors = DocumentedErrors::default();
     let paths = document.get_mut("paths").and_then(Value::as_object_mut).into_iter().flatten();
     let operations = paths.flat_map(|(path, item)| {
+        let shape = Shape::of_route(path);
         let path = path.replace("{classifier}", "topics");
         let instance = path.replace("{collection}", "news").replace("{alias}", "current").replace("{id}", "fr-1");
         let instance = instance.replace("{key}", "0198c0de7a117000800000000000000a").replace("{center}", "none");
         let instance = ["{job}", "{snapshot}"].iter().fold(instance, |path, name| path.replace(name, EXAMPLE_ID));
-        item.as_object_mut().into_iter().flat_map(Map::values_mut).map(move |operation| (instance.clone(), operation))
+        item.as_object_mut().into_iter().flat_map(Map::values_mut).map(move |operation| (shape, instance.clone(), operation))
     });
-    for (instance, operation) in operations {
+    for (shape, instance, operation) in operations {
         let Some(one) = operation["operationId"].as_str().and_then(|id| declared.get(id)) else { continue };
         for response in operation["responses"].as_object_mut().into_iter().flat_map(Map::values_mut) {
             response["headers"]["x-request-id"] = documented_errors::header("x-request-id");
         }
-        let shape = if one.id == "create_embeddings" { Shape::OpenAi } else { Shape::Problem };
         errors.describe(operation, shape, one.codes(), &instance);
         add_examples(one, operation);
         for parameter in operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten() {
@@ -124,7 +124,7 @@ pub fn complete(document: utoipa::openapi::OpenApi, declared: &Operations) -> Va
 
 /// A header or a query parameter can be left out, but not be null.
 fn never_null(schema: &mut Value) {
-    let Some(types) = schema["type"].as_array_mut() else { return };
+    let Some(types) = schema.get_mut("type").and_then(Value::as_array_mut) else { return };
     types.retain(|one| one != "null");
     if let [one] = types.as_slice() {
         schema["type"] = one.clone();
@@ -164,8 +164,11 @@ pub async fn serve_document(State(api): State<Api>, headers: HeaderMap) -> Respo
 /// Serves the list of error codes, to which the member `type` of every problem points.
 pub async fn serve_errors_page() -> Html<String> {
     let entry = |code: &Code| {
-        let (name, status, summary) = (code.name(), code.status(), code.summary());
-        format!("<h2 id=\"{name}\">{name}</h2>\n<p>Status {status}. {summary}</p>\n")
+        let (name, status, summary, example, remedy) =
+            (code.name(), code.status(), code.summary(), code.example(), code.remedy());
+        format!(
+            "<h2 id=\"{name}\">{name}</h2>\n<p>Status {status}. {summary}</p>\n<blockquote>{example}</blockquote>\n<p>{remedy}</p>\n"
+        )
     };
     let entries: String = Code::ALL.iter().map(entry).collect();
     let head =

@@ -61,8 +61,14 @@ pub struct Declared<S> {
 
 /// The path of the metrics, which the document leaves to its introduction.
 pub const METRICS_PATH: &str = "/metrics";
+/// The path of the Model Context Protocol, which is no REST operation.
+pub const MCP_PATH: &str = "/mcp";
+/// Its name in the log and the metrics.
+pub const MCP_ID: &str = "call_mcp";
 
 static METRICS: LazyLock<Operation> = LazyLock::new(|| other("get_metrics", Access::Key(Scope::Read, Reach::Everything)));
+/// What a tool does needs more: the key that the operation behind it asks for.
+static MCP: LazyLock<Operation> = LazyLock::new(|| other(MCP_ID, Access::Key(Scope::Read, Reach::Server)));
 /// The document with its pages, and the console.
 static PAGE: LazyLock<Operation> = LazyLock::new(|| other("page", Access::Open));
 /// A path that no route has: it answers 404 to everybody.
@@ -150,6 +156,9 @@ impl Operations {
         }
         if route == METRICS_PATH {
             return &METRICS;
+        }
+        if route == MCP_PATH {
+            return &MCP;
         }
         let method = if method == Method::HEAD { Method::GET } else { method.clone() };
         let listed = |route: String| self.by_route.get(&(method.clone(), route));

@@ -47,6 +47,11 @@ impl Bodies {
         Self { document, schemas }
     }
 
+    /// The document itself.
+    pub fn document(&self) -> &Value {
+        &self.document
+    }
+
     /// The schema of an operation's body; one that everything fits when the document has none.
     pub fn of_operation(&self, operation: &str) -> BodySchema<'_> {
         let schema = self.schemas.get(operation).and_then(|pointer| self.document.pointer(pointer));
@@ -59,7 +64,12 @@ impl Bodies {
     }
 }
 
-impl BodySchema<'_> {
+impl<'a> BodySchema<'a> {
+    /// A schema that names no other one.
+    pub fn alone(schema: &'a Value) -> Self {
+        Self { document: schema, schema }
+    }
+
     /// Everything that does not fit, in the order of the body.
     pub fn misfits(self, body: &Value) -> Vec<Misfit> {
         misfits(self.document, self.schema, body, "")
@@ -240,7 +250,7 @@ fn wrong_type(value: &Value, expected: &str) -> String {
 }
 
 /// In the words that serde has for it.
-fn choice<'a>(names: impl Iterator<Item = &'a str>) -> String {
+pub fn choice<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
     match names.as_slice() {
         [first, second] => format!("{first} or {second}"),

@@ -4,20 +4,20 @@
 use std::fmt;
 
 use axum::extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request};
-use axum::http::HeaderName;
 use axum::http::request::Parts;
+use axum::http::{HeaderName, Uri};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 use utoipa::IntoParams;
 
 use super::body::{INLINE_BYTES_MAX, receive_json};
-use super::body_schemas::{Bodies, BodySchema, Misfit};
+use super::body_schemas::{Bodies, BodySchema, Misfit, choice};
 use super::cursor::{self, List};
 use crate::domain::{Caller, Code, CollectionName, DocumentId, KeyId, Limits, Page, RequestKey};
 use crate::http::api::Api;
-use crate::http::error::{ApiError, Violation};
+use crate::http::error::{ApiError, Checks, Violation};
 use crate::service::json::{self, JsonError};
 
 /// Default rows per page of a list.
@@ -52,12 +52,17 @@ pub struct DocumentPath(pub CollectionName, pub DocumentId);
 /// The path parameter `key`.
 pub struct KeyPath(pub KeyId);
 
-/// Query parameters; unknown ones are refused by name. Their values stay text, so that each gets our error message.
-pub struct Parameters<T>(pub T);
+/// Query parameters, as texts: whoever reads them refuses unknown ones, those given twice and bad values together.
+pub struct Parameters<T> {
+    given: T,
+    checks: Checks,
+}
+
+/// No query parameters.
+pub struct NoParameters;
 
 /// Which rows of a list.
 #[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct PageParameters {
     /// Maximum rows, from 1 to the server's limit (1000 unless configured otherwise).
@@ -67,22 +72,41 @@ pub struct PageParameters {
     pub cursor: Option<String>,
 }
 
+impl<T> Parameters<T> {
+    /// What `read` makes of the values.
+    pub fn read<V>(mut self, read: impl FnOnce(T) -> Result<V, ApiError>) -> Result<V, ApiError> {
+        match self.checks.add(read(self.given)) {
+            Some(value) => self.checks.end().map(|()| value),
+            None => Err(self.checks.refusal()),
+        }
+    }
+}
+
+impl Parameters<PageParameters> {
+    /// The requested page of `list`; `parse` reads the last row's key from the cursor.
+    pub fn page<T, E>(self, api: &Api, list: &List<'_>, parse: impl Fn(&str) -> Result<T, E>) -> Result<Page<T>, ApiError> {
+        self.read(|given| given.page(api, list, parse))
+    }
+}
+
 impl PageParameters {
     /// The requested page of `list`; `parse` reads the last row's key from the cursor.
     pub fn page<T, E>(&self, api: &Api, list: &List<'_>, parse: impl Fn(&str) -> Result<T, E>) -> Result<Page<T>, ApiError> {
         let max = api.service.limits().page_max;
-        let limit = match &self.limit {
-            None => PAGE_DEFAULT.min(max),
+        let mut checks = Checks::default();
+        let limit = checks.add(match &self.limit {
+            None => Ok(PAGE_DEFAULT.min(max)),
             Some(text) => text.parse().ok().filter(|limit| (1..=max).contains(limit)).ok_or_else(|| {
                 let detail = format!("must be an integer from 1 to {max} (page_max), got {text:?}");
                 ApiError::parameter(Code::InvalidRequest, "limit", detail)
-            })?,
-        };
-        let after = match &self.cursor {
-            None => None,
-            Some(text) => Some(parse(&cursor::decode(list, text)?).map_err(|_| cursor::invalid())?),
-        };
-        Ok(Page { limit, after })
+            }),
+        });
+        let read = |text: &String| parse(&cursor::decode(list, text)?).map_err(|_| cursor::invalid());
+        let after = checks.add(self.cursor.as_ref().map(read).transpose());
+        match (limit, after) {
+            (Some(limit), Some(after)) => Ok(Page { limit, after }),
+            _ => Err(checks.refusal()),
+        }
     }
 }
 
@@ -173,20 +197,46 @@ impl FromRequestParts<Api> for KeyPath {
     }
 }
 
-impl<T: DeserializeOwned> FromRequestParts<Api> for Parameters<T> {
+impl<T: DeserializeOwned + IntoParams> FromRequestParts<Api> for Parameters<T> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _api: &Api) -> Result<Self, ApiError> {
-        let read = Query::<T>::try_from_uri(&parts.uri);
-        read.map(|Query(parameters)| Self(parameters)).map_err(|rejection| {
-            let text = rejection.body_text();
-            let detail = text.rsplit("query string: ").next().unwrap_or(&text);
-            let name = detail.split('`').nth(1).unwrap_or_default();
-            // A parameter may be called `field`.
-            let detail = detail.replace(" field `", " parameter `").replace("there are no fields", "there are no parameters");
-            ApiError::parameter(Code::InvalidRequest, name, detail)
-        })
+        let known: Vec<String> = T::into_params(|| None).into_iter().map(|parameter| parameter.name).collect();
+        let (given, checks) = query(&parts.uri, &known)?;
+        let given = serde_json::from_value(given);
+        let given = given.map_err(|error| ApiError::internal(format!("query parameters are no optional texts: {error}")))?;
+        Ok(Self { given, checks })
     }
+}
+
+impl FromRequestParts<Api> for NoParameters {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _api: &Api) -> Result<Self, ApiError> {
+        query(&parts.uri, &[])?.1.end().map(|()| Self)
+    }
+}
+
+/// The `known` parameters of a query, as an object of texts, and what refuses the others and those that are given twice.
+fn query(uri: &Uri, known: &[String]) -> Result<(Value, Checks), ApiError> {
+    let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri);
+    let Query(pairs) = pairs.map_err(|rejection| ApiError::new(Code::InvalidRequest, rejection.body_text()))?;
+    let (mut given, mut checks) = (Map::new(), Checks::default());
+    for (name, value) in pairs {
+        let detail = if !known.contains(&name) {
+            match known {
+                [] => format!("unknown parameter `{name}`, there are no parameters"),
+                _ => format!("unknown parameter `{name}`, expected {}", choice(known.iter().map(String::as_str))),
+            }
+        } else if given.contains_key(&name) {
+            format!("duplicate parameter `{name}`")
+        } else {
+            given.insert(name, Value::String(value));
+            continue;
+        };
+        checks.add::<()>(Err(ApiError::parameter(Code::InvalidRequest, name, detail)));
+    }
+    Ok((Value::Object(given), checks))
 }
 
 /// Checks the requested number of items, the member `pointer`.
@@ -214,7 +264,8 @@ pub fn read_json<T: DeserializeOwned>(json: &[u8], schema: BodySchema<'_>) -> Re
     }
 }
 
-fn misfitting(misfits: Vec<Misfit>) -> ApiError {
+/// The error that names everything that does not fit.
+pub fn misfitting(misfits: Vec<Misfit>) -> ApiError {
     let violations = misfits.into_iter().map(|misfit| Violation::at(misfit.pointer, misfit.detail));
     ApiError::several(Code::InvalidRequest, violations.collect())
 }

@@ -321,7 +321,8 @@ fn scalar(field: &Field, value: &Value) -> Result<Scalar, String> {
     }
 }
 
-fn kind(value: &Value) -> &'static str {
+/// The type of a value, for errors.
+pub fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",

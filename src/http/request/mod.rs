@@ -1,6 +1,6 @@
 //! Reading requests: path, parameters and body, and what many requests have in common.
 
-mod body;
+pub(super) mod body;
 pub mod body_schemas;
 pub mod cursor;
 pub mod extract;

@@ -1,4 +1,5 @@
-//! Entity tags of what is the same for everybody and as long as the program runs: its pages, files and document.
+//! Entity tags of what is the same for everybody and as long as the program runs (its pages, files and document), and whether a
+//! client has what an entity tag names.
 
 use axum::http::HeaderMap;
 use axum::http::header::IF_NONE_MATCH;

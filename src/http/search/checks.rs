@@ -1,13 +1,14 @@
 //! Validates a search against its collection and the limits of the server.
 
+use super::boosts::{check_boosts, check_diversity};
 use super::reading::{check_preferred, check_reading};
-use super::request::{GroupBy, HitPart, MarginScoring, SearchBatchRequest, SearchDocumentsRequest, SearchMode, invalid};
+use super::request::{GroupBy, HitPart, MarginScoring, SearchBatchRequest, SearchDocumentsRequest, SearchMode};
 use crate::domain::settings::{EF, OVERSAMPLING};
 use crate::domain::{
     self, Code, Collection, DocumentId, Embedding, Field, FullSearch, Fusion, GroupKey, Grouping, HitParts, Limits, Metric,
     SearchParameters, SearchRequest, SearchTarget,
 };
-use crate::http::error::{ApiError, Checks};
+use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::request::extract::check_limit;
 use crate::http::request::filter;
 use crate::http::request::languages::languages;
@@ -51,6 +52,8 @@ pub fn check_rest(
     let margin = margin.zip(mode).map(|(margin, mode)| check_margin(&margin, mode, collection.metric));
     let margin = checks.add(margin.transpose());
     let grouping = checks.add(group_by.map(|group_by| check_grouping(&group_by, limits)).transpose());
+    let boosts = checks.add(check_boosts(body.boosts, limits));
+    let diversity = checks.add(check_diversity(body.diversity, body.balance_languages));
     let facets = checks.add(body.facets.map_or(Ok(Vec::new()), |inputs| facets::check(inputs, limits)));
     let (Some(target), Some(mode), Some(parameters), Some(reading)) = (target, mode, parameters, reading) else {
         return Err(checks.refusal());
@@ -61,6 +64,7 @@ pub fn check_rest(
     let (Some(filter), Some(margin), Some(grouping), Some(facets)) = (filter, margin, grouping, facets) else {
         return Err(checks.refusal());
     };
+    let (Some(boosts), Some(diversity)) = (boosts, diversity) else { return Err(checks.refusal()) };
     checks.end()?;
     Ok(SearchRequest {
         mode,
@@ -75,6 +79,8 @@ pub fn check_rest(
         grouping,
         balance_languages: body.balance_languages.unwrap_or_default(),
         prefer_language,
+        boosts,
+        diversity,
         parts: check_parts(include),
         facets,
         ..SearchRequest::new(target, limit)

@@ -1,11 +1,14 @@
-//! Facets in the API: fields whose values to count.
+//! Facets in the API: fields whose values to count, or to add up.
 
 use serde::Deserialize;
+use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::domain::{Code, FacetRequest, Field, Limits};
-use crate::http::error::{ApiError, Checks};
+use crate::domain::{FacetRequest, Field, HistogramInterval, Limits};
+use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::request::extract::check_limit;
+use crate::http::request::filter::kind;
+use crate::service::json::some_object;
 
 /// Maximum facets per request.
 pub const FACETS_MAX: usize = 20;
@@ -16,31 +19,92 @@ const VALUES_DEFAULT: usize = 10;
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FacetInput {
-    /// `language`, or a metadata value, written as in a filter.
+    /// `language`, or a metadata value, written as in a filter; `created_at` and `updated_at` with `stats` or `histogram`.
     #[schema(examples("language", "year", "author.name"))]
     pub field: String,
-    /// Maximum values, the most frequent ones, from 1 to the server's limit (1000 unless configured otherwise).
+    /// Maximum values, the most frequent ones, from 1 to the server's limit (1000 unless configured otherwise). Defaults to 10, and
+    /// to none with `stats` or `histogram`.
     #[serde(default)]
-    #[schema(nullable = false, minimum = 1, default = 10)]
+    #[schema(nullable = false, minimum = 1)]
     pub limit: Option<usize>,
+    /// Whether to give the count, range, sum and mean of its numbers or, if it has none, the count and range of its RFC 3339 dates.
+    #[serde(default)]
+    #[schema(nullable = false, default = false)]
+    pub stats: Option<bool>,
+    /// Counts the documents in each interval of its numbers or dates.
+    #[serde(default, deserialize_with = "some_object")]
+    #[schema(nullable = false)]
+    pub histogram: Option<HistogramInput>,
+}
+
+/// The intervals of a histogram, of which at most 1000 may have documents.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HistogramInput {
+    /// For numbers, a number above 0. For dates, `hour`, `day`, `week`, `month` or `year`, in UTC.
+    #[schema(examples(10, "month"))]
+    pub interval: Value,
 }
 
 /// Validates the facets of a request, its member `facets`.
 pub fn check(facets: Vec<FacetInput>, limits: &Limits) -> Result<Vec<FacetRequest>, ApiError> {
     let got = facets.len();
     if !(1..=FACETS_MAX).contains(&got) {
-        return Err(ApiError::at(Code::InvalidRequest, "/facets", format!("must hold 1 to {FACETS_MAX} facets, got {got}")));
+        return invalid("/facets", format!("must hold 1 to {FACETS_MAX} facets, got {got}"));
     }
-    let read = |(index, input): (usize, FacetInput)| {
-        let limit = input.limit.unwrap_or(VALUES_DEFAULT.min(limits.page_max));
-        let limit = check_limit(limit, &format!("/facets/{index}/limit"), limits)?;
-        let refuse = |detail: String| ApiError::at(Code::InvalidRequest, format!("/facets/{index}/field"), detail);
-        match Field::parse(&input.field).map_err(refuse)? {
-            Field::Id | Field::CreatedAt | Field::UpdatedAt => {
-                Err(refuse(format!("must be language or a metadata path, got {:?}", input.field)))
-            }
-            field => Ok(FacetRequest { field, limit }),
-        }
+    let check = |(index, input)| check_one(input, limits).map_err(|error: ApiError| error.within(&format!("/facets/{index}")));
+    Checks::all(facets.into_iter().enumerate().map(check))
+}
+
+fn check_one(input: FacetInput, limits: &Limits) -> Result<FacetRequest, ApiError> {
+    let mut checks = Checks::default();
+    let stats = input.stats.unwrap_or_default();
+    let adds_up = stats || input.histogram.is_some();
+    let limit = match input.limit {
+        Some(limit) => checks.add(check_limit(limit, "/limit", limits)),
+        None => Some(if adds_up { 0 } else { VALUES_DEFAULT.min(limits.page_max) }),
     };
-    Checks::all(facets.into_iter().enumerate().map(read))
+    let histogram = checks.add(input.histogram.map(|histogram| check_interval(&histogram.interval)).transpose());
+    let field = match Field::parse(&input.field) {
+        Ok(Field::Language) if adds_up => invalid(
+            "/field",
+            "must be a metadata path, created_at or updated_at with stats or histogram, got language".to_owned(),
+        ),
+        Ok(Field::CreatedAt | Field::UpdatedAt) if adds_up && input.limit.is_some() => {
+            invalid("/limit", format!("must be left out: the values of {} are not counted one by one", input.field))
+        }
+        Ok(Field::CreatedAt | Field::UpdatedAt) if adds_up && matches!(histogram, Some(Some(HistogramInterval::Width(_)))) => {
+            invalid("/histogram/interval", format!("must be {} for {}", names(), input.field))
+        }
+        Ok(Field::CreatedAt | Field::UpdatedAt) if !adds_up => {
+            let needs = "with stats or histogram also created_at or updated_at";
+            invalid("/field", format!("must be language or a metadata path, {needs}, got {:?}", input.field))
+        }
+        Ok(Field::Id) => invalid("/field", format!("must be language or a metadata path, got {:?}", input.field)),
+        Ok(field) => Ok(field),
+        Err(detail) => invalid("/field", detail),
+    };
+    match (checks.add(field), limit, histogram) {
+        (Some(field), Some(limit), Some(histogram)) => Ok(FacetRequest { field, limit, stats, histogram }),
+        _ => Err(checks.refusal()),
+    }
+}
+
+fn check_interval(interval: &Value) -> Result<HistogramInterval, ApiError> {
+    let found = match interval {
+        Value::Number(width) => width.as_f64().filter(|width| *width > 0.0).map(HistogramInterval::Width),
+        Value::String(name) => {
+            HistogramInterval::OF_DATES.into_iter().find(|(known, _)| known == name).map(|(_, interval)| interval)
+        }
+        _ => None,
+    };
+    let got = match interval {
+        Value::Number(_) | Value::String(_) => interval.to_string(),
+        other => kind(other).to_owned(),
+    };
+    found.map_or_else(|| invalid("/histogram/interval", format!("must be a number above 0, or {}, got {got}", names())), Ok)
+}
+
+fn names() -> String {
+    HistogramInterval::OF_DATES.map(|(name, _)| name).join(", ")
 }

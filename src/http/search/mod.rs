@@ -1,6 +1,7 @@
 //! `/v1/collections/{collection}/search`, `/search/batch` and `/recommend`: from a query in any language, or from examples, to
-//! hits. Their requests are in `request`, `reading` and `recommend`.
+//! hits. Their requests are in `request`, `boosts`, `reading` and `recommend`.
 
+mod boosts;
 mod checks;
 pub mod facets;
 mod reading;
@@ -20,6 +21,7 @@ use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors, READ_
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::{CollectionPath, JsonBody};
 use crate::http::response::streamed::Streamed;
+pub use boosts::{BoostInput, DecayInput};
 pub use recommend::{ExampleInputs, RecommendDocumentsRequest};
 pub use request::{
     GroupBy, HitPart, MarginScoring, SearchBatchRequest, SearchDocumentsRequest, SearchMode, SearchWeights, WordMatching,

@@ -1,8 +1,8 @@
 //! How a search interprets its query, and which languages it prefers: operators, `words`, `prefer_language`.
 
-use super::request::{SearchDocumentsRequest, WordMatching, invalid};
+use super::request::{SearchDocumentsRequest, WordMatching};
 use crate::domain::{self, Language, PreferredLanguage, QueryReading, SearchTarget};
-use crate::http::error::{ApiError, Checks};
+use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::request::languages::refused_tag;
 
 /// How the words of a query are interpreted.

@@ -4,12 +4,13 @@ use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use super::boosts::BoostInput;
 use super::checks::{check_id, check_rest, check_text, check_vector};
-use super::request::{GroupBy, HitPart, SearchDocumentsRequest, object};
+use super::request::{GroupBy, HitPart, SearchDocumentsRequest};
 use crate::domain::{Code, Collection, ExampleSet, Examples, Limits, SearchRequest, SearchTarget};
 use crate::http::error::{ApiError, Checks};
 use crate::http::request::filter::FilterNode;
-use crate::service::json::Object;
+use crate::service::json::{Object, some_object, some_objects};
 
 /// A recommendation: finds documents that are like the positive examples and unlike the negative ones.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -19,7 +20,7 @@ pub struct RecommendDocumentsRequest {
     #[serde(deserialize_with = "required_object")]
     pub positive: ExampleInputs,
     /// What hits should not be like.
-    #[serde(default, deserialize_with = "object")]
+    #[serde(default, deserialize_with = "some_object")]
     #[schema(nullable = false)]
     pub negative: Option<ExampleInputs>,
     /// Maximum number of hits, from 1 to the server's limit (1000 unless configured otherwise).
@@ -55,7 +56,7 @@ pub struct RecommendDocumentsRequest {
     #[schema(nullable = false, minimum = 1, maximum = 64)]
     pub oversampling: Option<f32>,
     /// Limits the hits of each group.
-    #[serde(default, deserialize_with = "object")]
+    #[serde(default, deserialize_with = "some_object")]
     #[schema(nullable = false)]
     pub group_by: Option<GroupBy>,
     /// Whether languages take turns, as in a search.
@@ -66,6 +67,14 @@ pub struct RecommendDocumentsRequest {
     #[serde(default)]
     #[schema(nullable = false, min_items = 1, max_items = 62)]
     pub prefer_language: Option<Vec<String>>,
+    /// What moves the scores of hits, as in a search.
+    #[serde(default, deserialize_with = "some_objects")]
+    #[schema(nullable = false, min_items = 1, max_items = 10)]
+    pub boosts: Option<Vec<BoostInput>>,
+    /// How much hits should differ from each other, as in a search.
+    #[serde(default)]
+    #[schema(nullable = false, minimum = 0, maximum = 1, default = 0)]
+    pub diversity: Option<f32>,
     /// What hits include besides id, score and language; by default title, metadata and passage.
     #[serde(default)]
     #[schema(nullable = false)]
@@ -121,6 +130,8 @@ pub fn check_examples(
         group_by: body.group_by,
         balance_languages: body.balance_languages,
         prefer_language: body.prefer_language,
+        boosts: body.boosts,
+        diversity: body.diversity,
         include: body.include,
         explain: body.explain,
         ..SearchDocumentsRequest::default()

@@ -1,14 +1,13 @@
 //! The request for a search.
 
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::domain::Code;
-use crate::http::error::ApiError;
+use super::boosts::BoostInput;
 use crate::http::request::filter::FilterNode;
 use crate::http::search::facets::FacetInput;
-use crate::service::json::{Object, objects, some_objects};
+use crate::service::json::{objects, some_object, some_objects};
 
 /// A search: exactly one of `query`, `vector` and `like`, and options that restrict and order the hits.
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -48,10 +47,10 @@ pub struct SearchDocumentsRequest {
     /// 10 to
     /// 10000. More candidates find more, but take longer.
     #[serde(default)]
-    #[schema(nullable = false, minimum = 10, maximum = 10000, default = 100)]
+    #[schema(nullable = false, minimum = 10, maximum = 10000, default = 50)]
     pub candidates: Option<usize>,
     /// Weights of the rankings in mode `hybrid`.
-    #[serde(default, deserialize_with = "object")]
+    #[serde(default, deserialize_with = "some_object")]
     #[schema(nullable = false)]
     pub weights: Option<SearchWeights>,
     /// For mode `hybrid`, from 1 to 1000: each ranking adds weight / (rank constant + rank) to a document's score. A larger
@@ -75,7 +74,7 @@ pub struct SearchDocumentsRequest {
     #[serde(default)]
     #[schema(value_type = Option<FilterNode>, nullable = false)]
     pub filter: Option<Value>,
-    /// Only hits with at least this score. What a score means depends on the mode and on `margin`.
+    /// Only hits with at least this score, as it is after `boosts`. What a score means depends on the mode and on `margin`.
     #[serde(default)]
     #[schema(nullable = false)]
     pub score_min: Option<f32>,
@@ -97,11 +96,11 @@ pub struct SearchDocumentsRequest {
     pub oversampling: Option<f32>,
     /// For mode `dense`: rescores the nearest documents by their ratio margin, which makes scores comparable between
     /// languages.
-    #[serde(default, deserialize_with = "object")]
+    #[serde(default, deserialize_with = "some_object")]
     #[schema(nullable = false)]
     pub margin: Option<MarginScoring>,
     /// Limits the hits of each group.
-    #[serde(default, deserialize_with = "object")]
+    #[serde(default, deserialize_with = "some_object")]
     #[schema(nullable = false)]
     pub group_by: Option<GroupBy>,
     /// Whether languages take turns: first the best hit of each language, then the second best of each, and so on. A hit takes a
@@ -115,6 +114,14 @@ pub struct SearchDocumentsRequest {
     #[serde(default)]
     #[schema(nullable = false, min_items = 1, max_items = 62)]
     pub prefer_language: Option<Vec<String>>,
+    /// What moves the scores of hits, 1 to 10.
+    #[serde(default, deserialize_with = "some_objects")]
+    #[schema(nullable = false, min_items = 1, max_items = 10)]
+    pub boosts: Option<Vec<BoostInput>>,
+    /// How much hits should differ from each other (maximal marginal relevance), from 0 to 1. Not with `balance_languages`.
+    #[serde(default)]
+    #[schema(nullable = false, minimum = 0, maximum = 1, default = 0)]
+    pub diversity: Option<f32>,
     /// Fields whose values to count, 1 to 20, among all documents that match `languages` and `filter`, whether or not they are
     /// hits. The searches of a batch may have at most 20 together.
     #[serde(default, deserialize_with = "some_objects")]
@@ -222,14 +229,4 @@ pub struct SearchBatchRequest {
     #[serde(deserialize_with = "objects")]
     #[schema(min_items = 1)]
     pub searches: Vec<SearchDocumentsRequest>,
-}
-
-/// Refuses the value at `pointer`.
-pub fn invalid<T>(pointer: &str, detail: String) -> Result<T, ApiError> {
-    Err(ApiError::at(Code::InvalidRequest, pointer, detail))
-}
-
-/// Parses an object that may be missing or null.
-pub fn object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
-    Ok(Option::<Object<T>>::deserialize(deserializer)?.map(|Object(value)| value))
 }

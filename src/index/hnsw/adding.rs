@@ -62,7 +62,7 @@ impl Index {
         let _permit = self.permits.take();
         let graph = self.graph.read();
         if let Some((node, gap)) = graph.near(embedding)?
-            && graph.copies.write().attach(passage.0, embedding, node, gap)
+            && graph.near_duplicates.write().attach(passage.0, embedding, node, gap)
         {
             return Ok(Put::Copy);
         }
@@ -76,7 +76,7 @@ impl Index {
         if graph.nodes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, promise).is_err() {
             return Ok(Put::NotYet);
         }
-        graph.note_moved(passage.0);
+        graph.record_moved(passage.0);
         graph.engine.add(passage.0, embedding)?;
         Ok(Put::Node)
     }

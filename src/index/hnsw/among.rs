@@ -38,8 +38,8 @@ impl Index {
         let nodes = if graph.engine.size() <= EXACT_SIZE_MAX {
             graph.engine.search_exact(query, graph.engine.size())?
         } else {
-            let copies = graph.copies.read();
-            graph.engine.search_matching(query, wanted.max(ef), |node| copies.any(node, accept))?
+            let near_duplicates = graph.near_duplicates.read();
+            graph.engine.search_matching(query, wanted.max(ef), |node| near_duplicates.any(node, accept))?
         };
         Ok(graph.passages(nodes, self.metric_of(query), wanted, accept))
     }
@@ -67,7 +67,7 @@ impl Index {
             let _keys = keys.lock();
             let graph = self.graph.read();
             // A node may have the key of a near-duplicate, so these come first.
-            graph.copies.read().take_scored(&mut part, (metric, query), &mut nearest);
+            graph.near_duplicates.read().take_scored(&mut part, (metric, query), &mut nearest);
             for key in part {
                 if let Some(values) = graph.engine.read(key, &mut reading)? {
                     nearest.offer(key, metric.score_values(query.as_slice(), values));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn near_copies_are_compared_as_themselves() {
+    fn near_duplicates_are_compared_as_themselves() {
         for metric in Metric::ALL {
             for quantization in [Quantization::F32, Quantization::Bf16, Quantization::F16, Quantization::I8] {
                 if quantization.needs_cosine() && metric != Metric::Cosine {

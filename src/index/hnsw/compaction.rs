@@ -107,7 +107,7 @@ impl Index {
 }
 
 impl Graph {
-    /// Copies the state of a node in another graph.
+    /// NearDuplicates the state of a node in another graph.
     fn carry_over(&self, key: u64, fresh: &Engine, threads: usize) -> Result<(), IndexError> {
         fresh.bury(key)?;
         let Some(values) = self.engine.stored(key)? else { return Ok(()) };

@@ -85,7 +85,7 @@ impl Index {
             let far = match self.parameters.metric {
                 // No search tells whether they are found.
                 Metric::Dot => Vec::new(),
-                Metric::Cosine | Metric::L2 => self.graph.read().copies.read().far(),
+                Metric::Cosine | Metric::L2 => self.graph.read().near_duplicates.read().far(),
             };
             for (passage, embedding) in far {
                 if stop() {
@@ -169,7 +169,7 @@ impl Index {
         let _permit = self.permits.take();
         let graph = self.graph.read();
         let found = graph.engine.search(embedding, self.parameters.ef_search)?;
-        Ok(graph.copies.read().host(passage).is_none_or(|host| is_among(host, &found)))
+        Ok(graph.near_duplicates.read().host(passage).is_none_or(|host| is_among(host, &found)))
     }
 
     /// Places a passage that is no better than `bad`, and its near-duplicates, where searches reach them; returns whether it did.
@@ -190,7 +190,7 @@ impl Index {
         let _change = self.changes.read();
         self.make_writable()?;
         let mut graph = self.graph.write();
-        let Some((embedding, passages)) = graph.copies_mut().member(passage.0) else { return Ok(false) };
+        let Some((embedding, passages)) = graph.near_duplicates_mut().member(passage.0) else { return Ok(false) };
         for passage in &passages {
             graph.remove(PassageId(*passage))?;
         }
@@ -214,12 +214,12 @@ impl Graph {
         }
         // The exact embedding: that of the node may be rounded.
         let rounded = self.engine.values_of(key)?;
-        let dissolved = self.copies_mut().dissolve(key);
+        let dissolved = self.near_duplicates_mut().dissolve(key);
         let mut homeless = dissolved.members;
-        if !dissolved.hollow {
+        if !dissolved.orphaned {
             homeless.extend(original(PassageId(key)).or(rounded).map(|embedding| (embedding, vec![key])));
         }
-        self.note_moved(key);
+        self.record_moved(key);
         self.engine.bury(key)?;
         for (embedding, passages) in homeless {
             self.take_in(&embedding, &passages, ef, threads)?;
@@ -234,7 +234,7 @@ impl Graph {
         let mut home = None;
         for host in self.engine.search(embedding, ef)? {
             let gap = self.engine.gap(embedding, host)?;
-            if self.copies_mut().attach(*first, embedding, host.0, gap) {
+            if self.near_duplicates_mut().attach(*first, embedding, host.0, gap) {
                 home = Some((host.0, gap));
                 break;
             }
@@ -248,7 +248,7 @@ impl Graph {
         };
         for other in others {
             // Equal values always find room.
-            self.copies_mut().attach(*other, embedding, node, gap);
+            self.near_duplicates_mut().attach(*other, embedding, node, gap);
         }
         Ok(())
     }

@@ -59,18 +59,18 @@ impl Index {
             return Ok(true);
         }
         let mut rows = Scan::new(self.parameters.dimension, self.parameters.metric);
-        let copies = graph.copies.read();
+        let near_duplicates = graph.near_duplicates.read();
         let mut reading = Reading::new(self.parameters.dimension);
         for key in graph.engine.keys()? {
             // A node may have the key of a near-duplicate, whose values are its own.
             if key < GRAVES
-                && !copies.contains(key)
+                && !near_duplicates.contains(key)
                 && let Some(values) = graph.engine.read(key, &mut reading)?
             {
                 rows.put(key, values);
             }
         }
-        copies.for_each(|passage, values| rows.put(passage, values));
+        near_duplicates.for_each(|passage, values| rows.put(passage, values));
         *scan = Some(rows);
         Ok(true)
     }

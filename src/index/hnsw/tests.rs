@@ -235,7 +235,7 @@ impl Crowd {
 
 /// Documents of thousands of equal or nearly equal passages hid all others: they filled every list of neighbors.
 #[test]
-fn passages_beside_thousands_of_near_copies_are_found() {
+fn passages_beside_thousands_of_near_duplicates_are_found() {
     for spread in [0.0, 1e-4, 1e-2, 0.1] {
         let mut crowd = Crowd::new(spread);
         assert_eq!(crowd.lost(&crowd.index(Quantization::F16)), 0, "spread {spread}, near-duplicates first");
@@ -248,7 +248,7 @@ fn passages_beside_thousands_of_near_copies_are_found() {
 }
 
 #[test]
-fn near_copies_are_found_by_their_own_scores() {
+fn near_duplicates_are_found_by_their_own_scores() {
     let crowd = Crowd::new(0.05);
     let index = crowd.index(Quantization::F16);
     for (key, embedding) in crowd.passages.iter().take(200) {
@@ -268,7 +268,7 @@ fn near_copies_are_found_by_their_own_scores() {
 }
 
 #[test]
-fn near_copies_are_removed_one_by_one_in_any_order() {
+fn near_duplicates_are_removed_one_by_one_in_any_order() {
     let crowd = Crowd::new(0.01);
     let index = crowd.index(Quantization::F16);
     let mut order: Vec<usize> = (0..2_600).collect();

@@ -1,7 +1,7 @@
-//! Writing labels into the documents of a collection: a job that goes through them in the order of their ids.
+//! Writes labels into the documents of a collection: a job that walks them in the order of their ids.
 //!
-//! Each step is one transaction of metadata and the job's checkpoint, so a restart goes on behind the last one and counts
-//! nothing twice. A document whose text changes between reading and writing is left as it is and counted as such.
+//! Each step is one transaction with the metadata and the job's checkpoint, so a restart continues behind the last one and counts
+//! nothing twice. A document whose text changes between reading and writing stays as it is and is counted as `changed`.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::error::ClassifierError;
-use super::persisted_filter;
+use super::planned::{Planned, collection_gone};
 use super::texts::of_documents_patiently;
 use super::trained::{Scored, Trained};
 use super::training::wait_for_index;
 use crate::domain::{
-    ApplyRequest, ClassifierName, CollectionId, CollectionName, Document, DocumentId, DocumentPatch, Filter, Job, JobId, JobUnit,
-    Limits, Metadata, MetadataPath, Scope, TitleChange,
+    ApplyRequest, ClassifierName, CollectionName, Document, DocumentId, DocumentPatch, Job, JobId, JobUnit, Limits, Metadata,
+    MetadataPath, Scope, TitleChange,
 };
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
@@ -27,10 +27,10 @@ use crate::store::{Patched, SearchFilter, TextPatch};
 /// Documents of one step: bounds how long other writes wait.
 const DOCUMENTS_PER_STEP: usize = 200;
 
-/// How far the job came.
+/// The job's checkpoint.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Checkpoint {
-    /// The last document that was looked at.
+    /// The last document that was read.
     after: Option<String>,
     #[serde(flatten)]
     counts: Counts,
@@ -39,23 +39,15 @@ struct Checkpoint {
 /// Writes a classifier's labels into documents.
 pub(crate) struct ClassifyJob;
 
-/// What writing labels needs to run.
+/// What the job needs to run.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ClassifyPlan {
-    /// The classifier's id.
-    classifier: String,
-    name: ClassifierName,
-    collection_id: CollectionId,
-    #[serde(with = "persisted_filter::as_json")]
-    filter: Filter,
-    #[serde(with = "persisted_filter::path_as_keys")]
-    field: MetadataPath,
-    #[serde(default, with = "persisted_filter::optional_path_as_keys")]
+    #[serde(flatten)]
+    documents: Planned,
     probability_field: Option<MetadataPath>,
-    threshold: Option<f32>,
 }
 
-/// What writing labels tells.
+/// The job's details.
 #[derive(Debug, Serialize)]
 pub(crate) struct ClassifyDetails {
     classifier: ClassifierName,
@@ -64,7 +56,7 @@ pub(crate) struct ClassifyDetails {
     counts: Option<Counts>,
 }
 
-/// What became of the documents so far.
+/// The counts of documents so far.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct Counts {
     documents: u64,
@@ -80,7 +72,7 @@ impl Service {
         let trained = self.trained(name).await?;
         let collection = self.state.collection(&request.collection)?;
         self.state.check_embedded(&collection)?;
-        let surroundings = self.state.surroundings(&trained, false)?;
+        let label_source = self.state.label_source(&trained, false)?;
         if let Some(source) = &trained.definition.source {
             let own = self.state.collection(&source.collection).ok().is_some_and(|own| own.row.id == collection.row.id);
             let written = [Some(&request.field), request.probability_field.as_ref()];
@@ -92,25 +84,19 @@ impl Service {
                 return Err(ClassifierError::OwnLabels { field: field.to_string(), collection }.into());
             }
         }
-        drop(surroundings);
-        let place = self.job_place()?;
+        drop(label_source);
+        let permit = self.job_permit()?;
         let ApplyRequest { collection: asked, filter, field, probability_field, threshold } = request;
         let only = SearchFilter { languages: Vec::new(), filter: filter.clone() };
         let count = move |collection: &Arc<OpenCollection>| Ok(collection.store.count_matching(&only, usize::MAX)? as u64);
         let total = collection.run(count).await?;
-        let request = ClassifyPlan {
-            classifier: trained.id.clone(),
-            name: name.clone(),
-            collection_id: collection.row.id.clone(),
-            filter,
-            field,
-            probability_field,
-            threshold,
-        };
+        let (classifier, collection_id) = (trained.id.clone(), collection.row.id.clone());
+        let documents = Planned { classifier, name: name.clone(), collection_id, filter, field, threshold };
+        let request = ClassifyPlan { documents, probability_field };
         let details = ClassifyDetails { classifier: name.clone(), counts: None };
         let (id, unit) = (new_job_id()?, JobUnit::Documents);
         let new: NewJob<ClassifyJob> = NewJob { id, collection: Some(asked), request, details, total, unit };
-        self.submit_job(place, new).await
+        self.submit_job(permit, new).await
     }
 }
 
@@ -122,9 +108,9 @@ impl JobKind for ClassifyJob {
         JobAccess { scope: Scope::Write, reach: JobReach::of(collection) }
     }
 
-    /// Goes through the documents, from the last checkpoint on.
+    /// Labels the documents, from the last checkpoint on.
     async fn run(context: &JobContext, plan: ClassifyPlan) -> Result<(), JobError> {
-        let collection = planned_collection(context, &plan.collection_id)?;
+        let collection = plan.documents.collection(context)?;
         match label_all(context, &collection, &plan).await {
             Err(JobError::Failed(_)) if collection.is_deleted() => Err(collection_gone(context).into()),
             other => other,
@@ -132,48 +118,25 @@ impl JobKind for ClassifyJob {
     }
 
     fn finish(state: &State, id: &JobId, plan: &ClassifyPlan) {
-        state.forget_checkpoints(id, &plan.collection_id);
+        state.forget_checkpoints(id, &plan.documents.collection_id);
     }
-}
-
-/// The collection with this id, which the job was accepted with.
-pub(super) fn planned_collection(context: &JobContext, id: &CollectionId) -> Result<Arc<OpenCollection>, JobError> {
-    Ok(context.state()?.collection_by_id(&id.0).ok_or_else(|| collection_gone(context))?)
-}
-
-/// The error of a job whose collection was deleted.
-pub(super) fn collection_gone(context: &JobContext) -> Error {
-    match context.live.collection.clone() {
-        Some(name) => Error::CollectionNotFound { name },
-        None => Error::JobState { id: context.live.id.clone(), problem: "it does not name a collection" },
-    }
-}
-
-/// The classifier with this id as it is now, in memory.
-pub(super) async fn planned_classifier(state: &Arc<State>, id: &str, name: &ClassifierName) -> Result<Arc<Trained>, Error> {
-    let (reading, id, name) = (Arc::clone(state), id.to_owned(), name.clone());
-    blocking(move || {
-        let row = reading.catalog.classifier_by_id(&id)?.ok_or(ClassifierError::NotFound { name })?;
-        reading.trained(row)
-    })
-    .await
 }
 
 async fn label_all(context: &JobContext, collection: &Arc<OpenCollection>, plan: &ClassifyPlan) -> Result<(), JobError> {
     context.state()?.check_embedded(collection)?;
-    let (of, id, filter) = (Arc::clone(collection), context.live.id.clone(), plan.only());
+    let (of, id, filter) = (Arc::clone(collection), context.job.id.clone(), plan.only());
     let (kept, total) =
         blocking(move || Ok((of.store.job_checkpoint(&id)?, of.store.count_matching(&filter, usize::MAX)? as u64))).await?;
-    let broken = |_| Error::JobState { id: context.live.id.clone(), problem: "its checkpoint cannot be read" };
+    let broken = |_| Error::JobState { id: context.job.id.clone(), problem: "its checkpoint cannot be read" };
     let mut done: Checkpoint = kept.map(|kept| serde_json::from_str(&kept)).transpose().map_err(broken)?.unwrap_or_default();
     context.measure(done.counts.documents, total.max(done.counts.documents));
     loop {
         context.check()?;
-        // Read anew: a classifier that was deleted writes no more.
-        // The service is held for one step only, so that one that goes away takes the job with it.
-        let trained = planned_classifier(&context.state()?, &plan.classifier, &plan.name).await?;
+        // Read for each step: a deleted classifier must not write any more. The service is held for one step only, so that the
+        // job ends with it.
+        let trained = plan.documents.classifier(&context.state()?).await?;
         let more = step(context, collection, plan, &trained, &mut done).await?;
-        let details = ClassifyDetails { classifier: plan.name.clone(), counts: Some(done.counts) };
+        let details = ClassifyDetails { classifier: plan.documents.name.clone(), counts: Some(done.counts) };
         context.progress(done.counts.documents, &details).await?;
         if !more {
             return Ok(());
@@ -181,7 +144,7 @@ async fn label_all(context: &JobContext, collection: &Arc<OpenCollection>, plan:
     }
 }
 
-/// Labels the next documents; says whether there may be more.
+/// Labels the next documents. Returns whether there may be more.
 async fn step(
     context: &JobContext,
     collection: &Arc<OpenCollection>,
@@ -195,7 +158,7 @@ async fn step(
     }
     // The collection may get another model meanwhile.
     context.state()?.check_embedded(collection)?;
-    let surroundings = context.state()?.surroundings(trained, false)?;
+    let label_source = context.state()?.label_source(trained, false)?;
     let (of, filter, after) = (Arc::clone(collection), plan.only(), done.after.clone());
     let page = blocking(move || {
         let after = after.map(|id| DocumentId::parse(&id)).transpose()?;
@@ -206,9 +169,9 @@ async fn step(
     let full = page.len() == DOCUMENTS_PER_STEP;
     let documents: Vec<Document> = page.iter().map(|one| one.document.clone()).collect();
     let asked = of_documents_patiently(context, page).await?;
-    let (judging, threshold) = (Arc::clone(trained), plan.threshold);
+    let (judging, threshold) = (Arc::clone(trained), plan.documents.threshold);
     let answers = blocking(move || {
-        let mut neighbor_source = judging.neighbor_source(&surroundings, asked.len())?;
+        let mut neighbor_source = judging.neighbor_source(&label_source, asked.len())?;
         let scored = judging.score(&mut neighbor_source, &asked.iter().collect::<Vec<_>>())?;
         let answer = |scored: &Scored| (judging.decide(scored, threshold), scored.ranked.first().map(|(_, share)| *share));
         Ok(scored.iter().map(answer).collect::<Vec<_>>())
@@ -222,7 +185,7 @@ async fn step(
         TextPatch { id: document.id, title: document.title, text: document.text, patch }
     });
     let patches: Vec<TextPatch> = patches.collect();
-    let (of, id, before) = (Arc::clone(collection), context.live.id.clone(), done.clone());
+    let (of, id, before) = (Arc::clone(collection), context.job.id.clone(), done.clone());
     let next = move |outcomes: &[Patched]| before.after_step(&last, &abstained, outcomes);
     let counted = next.clone();
     let outcomes = blocking(move || {
@@ -239,6 +202,7 @@ fn patch(metadata: Metadata, limits: &Limits) -> DocumentPatch {
         title: TitleChange::Keep,
         metadata,
         language: None,
+        expires_at_ms: None,
         metadata_bytes_max: limits.metadata_bytes_max,
         metadata_depth_max: limits.metadata_depth_max,
     }
@@ -263,10 +227,10 @@ impl Checkpoint {
 
 impl ClassifyPlan {
     fn only(&self) -> SearchFilter {
-        SearchFilter { languages: Vec::new(), filter: self.filter.clone() }
+        SearchFilter { languages: Vec::new(), filter: self.documents.filter.clone() }
     }
 
-    /// What changes of a document's metadata. An abstention removes what an earlier job may have written.
+    /// The patch of a document's metadata. An abstention removes what an earlier job may have written.
     fn patch(&self, document: &Document, labels: Option<Vec<String>>, share: Option<f32>, multi_label: bool) -> Metadata {
         let mut patch = Metadata::new();
         let mut set = |path: &MetadataPath, value: Option<Value>| match value {
@@ -279,16 +243,16 @@ impl ClassifyPlan {
             true => Some(json!(labels)),
             false => labels.into_iter().next().map(Value::from),
         });
-        set(&self.field, value);
+        set(&self.documents.field, value);
         if let Some(path) = &self.probability_field {
-            // Four digits: more would say more than the calibration does.
+            // Four digits: the calibration is not more precise.
             set(path, share.map(|share| json!((f64::from(share) * 1e4).round() / 1e4)));
         }
         patch
     }
 }
 
-/// Sets a value behind a path, over whatever is there.
+/// Sets the value at a path, over whatever is there.
 fn put(object: &mut Metadata, keys: &[String], value: Value) {
     match keys {
         [] => (),

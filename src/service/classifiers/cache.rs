@@ -1,4 +1,4 @@
-//! The classifiers in memory.
+//! Keeps recently used classifiers in memory.
 
 use std::sync::Arc;
 
@@ -6,6 +6,6 @@ use parking_lot::Mutex;
 
 use super::trained::Trained;
 
-/// Classifiers in memory, the most recently asked last.
+/// Classifiers in memory, the most recently used last.
 #[derive(Default)]
-pub(crate) struct HeldClassifiers(pub(super) Mutex<Vec<Arc<Trained>>>);
+pub(crate) struct ClassifierCache(pub(super) Mutex<Vec<Arc<Trained>>>);

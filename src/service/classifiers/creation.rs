@@ -1,4 +1,4 @@
-//! Making classifiers, and training them again.
+//! Creates classifiers, and trains them again.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use super::error::ClassifierError;
 use super::examples;
 use super::training::{TrainDetails, TrainJob, TrainPlan};
 use crate::domain::{
-    Classifier, ClassifierDefinition, ClassifierKind, ClassifierName, CollectionName, Job, JobFailure, JobId, JobUnit,
-    LabeledText, NewClassifier, RequestKey,
+    Classifier, ClassifierDefinition, ClassifierKind, ClassifierName, ClassifierRecord, CollectionName, Job, JobFailure, JobId,
+    JobUnit, LabeledText, NewClassifier, RequestKey,
 };
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
@@ -21,12 +21,12 @@ use crate::store::system_clock as now_ms;
 use crate::store::{ClassifierText, StoredClassifier, TrainingProgress};
 
 impl Service {
-    /// Accepts a classifier and the job that trains it. Both are durable when this is answered.
+    /// Accepts a classifier and the job that trains it. Both are durable once this returns.
     pub async fn create_classifier(&self, new: NewClassifier) -> Result<Classifier, Error> {
         self.create_classifier_once(new, None).await
     }
 
-    /// As `create_classifier`, unless the request created a classifier before: then it gives that one, as it is now.
+    /// As `create_classifier`, but a repeated request returns the classifier that it has created, as it is now.
     pub async fn create_classifier_once(&self, new: NewClassifier, request: Option<RequestKey>) -> Result<Classifier, Error> {
         self.check_running()?;
         if let Some(request) = request.clone() {
@@ -36,12 +36,12 @@ impl Service {
             }
         }
         self.check_new(&new).await?;
-        let place = self.job_place()?;
+        let permit = self.job_permit()?;
         let job = new_job_id()?;
         let collection = new.definition.source.as_ref().map(|source| source.collection.clone());
         let (row, texts) = self.new_row(new, job.clone())?;
         let new = training_job(&row, job, collection, texts.len());
-        // Of requests with one key at once one is done.
+        // Of concurrent requests with the same key, one is executed.
         let naming = Arc::clone(&self.state.naming).lock_owned().await;
         let (state, created) = (Arc::clone(&self.state), row.clone());
         let before = blocking(move || {
@@ -52,23 +52,23 @@ impl Service {
             }
             state.check_classifier_room(1)?;
             if !state.catalog.create_classifier(&created, &texts, request.as_ref())? {
-                return Err(ClassifierError::Exists { name: created.name }.into());
+                return Err(ClassifierError::Exists { name: created.record.name }.into());
             }
             Ok(None)
         });
         if let Some(before) = before.await? {
             return self.view_classifier(before);
         }
-        if let Err(error) = self.submit_job(place, new).await {
-            // Should this fail, too, the next start says that it failed.
-            let (state, name) = (Arc::clone(&self.state), row.name);
+        if let Err(error) = self.submit_job(permit, new).await {
+            // If this fails, too, the next start records that the training failed.
+            let (state, name) = (Arc::clone(&self.state), row.record.name);
             let _ = blocking(move || Ok(state.catalog.delete_classifier(&name)?)).await;
             return Err(error);
         }
         self.view_classifier(row)
     }
 
-    /// Refuses what cannot be trained, as far as that can be told before.
+    /// Refuses what certainly cannot be trained.
     async fn check_new(&self, new: &NewClassifier) -> Result<(), Error> {
         let definition = &new.definition;
         let refuse = |problem: String| Err(ClassifierError::TrainingSet { problem }.into());
@@ -94,7 +94,7 @@ impl Service {
         self.check_labels_of(definition).await
     }
 
-    /// Refuses labels of a collection that nothing can be learned from.
+    /// Refuses labels of a collection that cannot be learned from.
     async fn check_labels_of(&self, definition: &ClassifierDefinition) -> Result<(), Error> {
         let Some(source) = definition.source.clone() else { return Ok(()) };
         let collection = self.state.collection(&source.collection)?;
@@ -109,19 +109,21 @@ impl Service {
         let (model, NewClassifier { name, definition, examples, labels }) = (self.model(), new);
         let row = StoredClassifier {
             id: Uuid::now_v7().to_string(),
-            name,
-            job,
-            next_job: None,
-            version: 0,
+            record: ClassifierRecord {
+                name,
+                job,
+                next_job: None,
+                version: 0,
+                model: model.name.clone(),
+                model_fingerprint: model.fingerprint.clone(),
+                error: None,
+                created_at_ms: now_ms(),
+                trained_at_ms: None,
+            },
             progress: TrainingProgress::Training,
-            model: model.name.clone(),
-            model_fingerprint: model.fingerprint.clone(),
             dimension: model.dimension,
             definition: write_definition(&definition)?,
             report: None,
-            error: None,
-            created_at_ms: now_ms(),
-            trained_at_ms: None,
         };
         let descriptions = labels.into_iter().flat_map(|label| {
             let said = if label.descriptions.is_empty() { vec![label.name.clone()] } else { label.descriptions };
@@ -135,32 +137,36 @@ impl Service {
         Ok((row, texts.collect()))
     }
 
-    /// Accepts a job that trains a classifier again, on the labels of now and for the model of now. Until its end the classifier
-    /// answers as before, and if it fails also after.
+    /// Accepts a job that trains a classifier again, on today's labels and for the loaded model. The classifier predicts as before
+    /// until the job succeeds.
     pub async fn retrain_classifier(&self, name: &ClassifierName) -> Result<Job, Error> {
         self.check_running()?;
         let row = self.classifier_row(name).await?;
-        if let Some(job) = row.next_job.as_ref().or((row.progress == TrainingProgress::Training).then_some(&row.job)) {
-            return Err(ClassifierError::NotReady { name: row.name, problem: format!("job {job} is still training it") }.into());
+        if let Some(job) =
+            row.record.next_job.as_ref().or((row.progress == TrainingProgress::Training).then_some(&row.record.job))
+        {
+            return Err(
+                ClassifierError::NotReady { name: row.record.name, problem: format!("job {job} is still training it") }.into()
+            );
         }
         let definition = read_definition(&row.definition)?;
         self.check_labels_of(&definition).await?;
-        let (place, id) = (self.job_place()?, new_job_id()?);
+        let (permit, id) = (self.job_permit()?, new_job_id()?);
         let (state, job, begun) = (Arc::clone(&self.state), id.clone(), row.clone());
         let texts = blocking(move || {
             if !state.catalog.begin_retraining(&begun.id, &job)? {
                 let problem = "it was changed at the same moment; try again".to_owned();
-                return Err(ClassifierError::NotReady { name: begun.name, problem }.into());
+                return Err(ClassifierError::NotReady { name: begun.record.name, problem }.into());
             }
             Ok(state.catalog.classifier_texts(&begun.id)?.len())
         });
         let texts = texts.await?;
         let collection = definition.source.map(|source| source.collection);
-        let submitted = self.submit_job(place, training_job(&row, id.clone(), collection, texts)).await;
+        let submitted = self.submit_job(permit, training_job(&row, id.clone(), collection, texts)).await;
         if let Err(error) = &submitted {
             let failure = JobFailure { code: error.code(), detail: "its training was not accepted".to_owned() };
             let state = Arc::clone(&self.state);
-            // Should this fail, too, the next start says so.
+            // If this fails, too, the next start records that.
             let _ = blocking(move || Ok(state.catalog.fail_training(&id, &failure)?)).await;
         }
         submitted
@@ -168,7 +174,7 @@ impl Service {
 }
 
 impl State {
-    /// The classifier that a request created before. Blocks.
+    /// The classifier that an earlier request with this key has created. Blocks.
     fn classifier_created_before(&self, request: &RequestKey) -> Result<Option<StoredClassifier>, Error> {
         let Some(id) = self.catalog.created_before(request, now_ms())? else { return Ok(None) };
         let found = self.catalog.classifier_by_id(&id)?;
@@ -176,13 +182,13 @@ impl State {
     }
 }
 
-/// The job that trains a classifier with so many texts.
+/// The job that trains a classifier with this many texts.
 fn training_job(row: &StoredClassifier, id: JobId, collection: Option<CollectionName>, texts: usize) -> NewJob<TrainJob> {
     NewJob {
         id,
         collection,
-        request: TrainPlan { classifier: row.id.clone(), name: row.name.clone() },
-        details: TrainDetails { classifier: row.name.clone() },
+        request: TrainPlan { classifier: row.id.clone(), name: row.record.name.clone() },
+        details: TrainDetails { classifier: row.record.name.clone() },
         total: texts as u64 + 1,
         unit: JobUnit::Steps,
     }

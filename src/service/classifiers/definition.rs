@@ -1,95 +1,59 @@
-//! What the catalog keeps of a classifier as JSON: what it is to be, and what its training found.
+//! The JSON of classifiers in the catalog: their definitions and their training reports.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::error::ClassifierError;
-use super::persisted_filter;
-use crate::domain::{
-    ClassifierDefinition, ClassifierKind, CollectionName, KnnSettings, LabeledDocuments, Metadata, MlpSettings, TrainingReport,
-};
+use crate::domain::{ClassifierDefinition, Metadata, TrainingReport};
 
-#[derive(Serialize, Deserialize)]
-struct KeptDefinition {
-    kind: ClassifierKind,
-    description: Option<String>,
-    multi_label: bool,
-    threshold: Option<f32>,
-    source: Option<KeptSource>,
-    knn: KnnSettings,
-    mlp: MlpSettings,
-}
-
-#[derive(Serialize, Deserialize)]
-struct KeptSource {
-    collection: String,
-    field: Value,
-    filter: Value,
-}
-
-/// Writes what a classifier is to be.
+/// Writes the definition of a classifier.
 pub(super) fn write_definition(definition: &ClassifierDefinition) -> Result<Metadata, ClassifierError> {
-    let ClassifierDefinition { kind, description, multi_label, threshold, source, knn, mlp } = definition.clone();
-    let source = source.map(|source| KeptSource {
-        collection: source.collection.as_str().to_owned(),
-        field: source.field.keys().into(),
-        filter: persisted_filter::write(&source.filter),
-    });
-    object(KeptDefinition { kind, description, multi_label, threshold, source, knn, mlp })
+    object(definition)
 }
 
 /// Reads what `write_definition` wrote, or an earlier version.
-pub(super) fn read_definition(kept: &Metadata) -> Result<ClassifierDefinition, ClassifierError> {
-    let mut kept = kept.clone();
-    read_earlier(&mut kept);
-    let KeptDefinition { kind, description, multi_label, threshold, source, knn, mlp } = from_object(kept)?;
-    let source = source.map(read_source).transpose()?;
-    Ok(ClassifierDefinition { kind, description, multi_label, threshold, source, knn, mlp })
+pub(super) fn read_definition(row: &Metadata) -> Result<ClassifierDefinition, ClassifierError> {
+    let mut row = row.clone();
+    read_earlier(&mut row);
+    from_object(row)
 }
 
 /// An earlier version had `relu`, true or false, where there is `activation` today.
-fn read_earlier(kept: &mut Metadata) {
-    let Some(mlp) = kept.get_mut("mlp").and_then(Value::as_object_mut) else { return };
+fn read_earlier(row: &mut Metadata) {
+    let Some(mlp) = row.get_mut("mlp").and_then(Value::as_object_mut) else { return };
     if let Some(Value::Bool(relu)) = mlp.remove("relu") {
         let activation = if relu { "relu" } else { "tanh" };
         mlp.insert("activation".to_owned(), activation.into());
     }
 }
 
-fn read_source(kept: KeptSource) -> Result<LabeledDocuments, ClassifierError> {
-    Ok(LabeledDocuments {
-        collection: CollectionName::parse(&kept.collection).map_err(|_| damaged("its collection's name is not valid"))?,
-        field: persisted_filter::read_path(&kept.field).ok_or_else(|| damaged("its field is not a path"))?,
-        filter: persisted_filter::read(&kept.filter).ok_or_else(|| damaged("its filter is not valid"))?,
-    })
-}
-
-/// Writes what training found.
+/// Writes a training report.
 pub(super) fn write_report(report: &TrainingReport) -> Result<Metadata, ClassifierError> {
     object(report)
 }
 
 /// Reads what `write_report` wrote, or an earlier version, which had arrays in place of small objects and no `trained_in`.
-pub(super) fn read_report(kept: &Metadata) -> Result<TrainingReport, ClassifierError> {
-    let report: TrainingReport = from_object(kept.clone())?;
+pub(super) fn read_report(row: &Metadata) -> Result<TrainingReport, ClassifierError> {
+    let report: TrainingReport = from_object(row.clone())?;
     Ok(TrainingReport { trained_in: report.language_of_training(), ..report })
 }
 
-fn object(kept: impl Serialize) -> Result<Metadata, ClassifierError> {
-    match serde_json::to_value(kept) {
+fn object(row: impl Serialize) -> Result<Metadata, ClassifierError> {
+    match serde_json::to_value(row) {
         Ok(Value::Object(object)) => Ok(object),
         Ok(_) => Err(damaged("it is not a JSON object")),
         Err(error) => Err(damaged(&error.to_string())),
     }
 }
 
-fn from_object<T: serde::de::DeserializeOwned>(kept: Metadata) -> Result<T, ClassifierError> {
-    T::deserialize(Value::Object(kept)).map_err(|error| damaged(&error.to_string()))
+fn from_object<T: DeserializeOwned>(row: Metadata) -> Result<T, ClassifierError> {
+    T::deserialize(Value::Object(row)).map_err(|error| damaged(&error.to_string()))
 }
 
-/// An error of a row that this program did not write so.
+/// The error of a row that this program cannot have written.
 pub(super) fn damaged(problem: &str) -> ClassifierError {
-    ClassifierError::Kept { problem: problem.to_owned() }
+    ClassifierError::Damaged { problem: problem.to_owned() }
 }
 
 #[cfg(test)]
@@ -99,13 +63,13 @@ mod tests {
     use super::*;
     use crate::domain::{Activation, LabelExamples, Language, LanguageExamples, NeighborWeight};
 
-    fn kept(value: Value) -> Metadata {
+    fn row(value: Value) -> Metadata {
         serde_json::from_value(value).unwrap()
     }
 
     #[test]
     fn what_an_earlier_version_wrote_is_read() {
-        let definition = read_definition(&kept(json!({
+        let definition = read_definition(&row(json!({
             "kind": "mlp",
             "description": null,
             "multi_label": false,
@@ -121,7 +85,7 @@ mod tests {
         assert_eq!((definition.knn.neighbors, definition.knn.weight), (3, NeighborWeight::Equal));
         assert_eq!((definition.mlp.activation, definition.mlp.seed), (Activation::Relu, 7));
         assert_eq!(read_definition(&write_definition(&definition).unwrap()).unwrap(), definition);
-        let report = read_report(&kept(json!({
+        let report = read_report(&row(json!({
             "examples": 10,
             "left_out": 1,
             "labels": [["weather", 10]],

@@ -1,25 +1,25 @@
-//! Judging a classifier by labeled texts or documents: a few at once, a whole collection as a job.
+//! Evaluates a classifier on labeled texts or documents: some at once, a whole collection as a job.
 //!
-//! A job changes nothing but its own result, so one that a restart interrupts begins again. It judges the classifier as it was
-//! when the job began, also when it is trained again meanwhile.
+//! A job writes nothing but its result, so after a restart it begins again. It evaluates the classifier as it was when the job
+//! began, even if that is trained again meanwhile.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::apply::{collection_gone, planned_classifier, planned_collection};
 use super::embedded_text::Asked;
 use super::error::ClassifierError;
-use super::evaluated::Judged;
+use super::evaluated::EvaluatedAnswers;
 use super::examples::no_label;
 use super::neighbor_source::{NeighborSource, labeled};
+use super::persisted_evaluation;
+use super::planned::{Planned, collection_gone};
 use super::texts::{embed_texts, of_documents, of_documents_patiently};
 use super::trained::Trained;
 use super::training::wait_for_index;
-use super::{persisted_evaluation, persisted_filter};
 use crate::domain::{
-    ClassifierName, CollectionId, CollectionName, DocumentId, Evaluation, EvaluationSet, Filter, Job, JobId, JobStatus, JobType,
-    JobUnit, LabeledDocuments, LabeledText, MetadataPath, Scope, labels_at,
+    ClassifierName, CollectionName, DocumentId, Evaluation, EvaluationSet, Job, JobId, JobStatus, JobType, JobUnit,
+    LabeledDocuments, LabeledText, Scope, labels_at,
 };
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
@@ -29,47 +29,39 @@ use crate::service::open_collection::OpenCollection;
 use crate::service::state::Service;
 use crate::store::EmbeddedDocument;
 
-/// Labeled documents that are judged within a request: bounds its time.
+/// Labeled documents that are evaluated within a request: bounds its time.
 const AT_ONCE_MAX: usize = 20_000;
 /// Of these, documents that still wait for their embedding.
 const AT_ONCE_WAITING_MAX: usize = 1_000;
-/// Labeled documents that a job judges: bounds its memory.
+/// Labeled documents that a job evaluates: bounds its memory.
 const IN_JOB_MAX: usize = 1_000_000;
 /// Documents that a job reads at a time.
 const DOCUMENTS_PER_STEP: usize = 500;
 /// The file of a job's result.
 const RESULT: &str = "evaluation.json";
 
-/// What is asked and what is known of it.
+/// Texts to evaluate, and their expected labels.
 #[derive(Default)]
 struct Known {
     asked: Vec<Asked>,
     expected: Vec<Vec<String>>,
-    /// How errors name each.
+    /// How errors name each text.
     places: Vec<String>,
 }
 
-/// Judges a classifier.
+/// Evaluates a classifier.
 pub(crate) struct EvaluateJob;
 
 /// What an evaluation needs to run.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct EvaluatePlan {
-    /// The classifier's id.
-    classifier: String,
-    name: ClassifierName,
-    collection_id: CollectionId,
-    #[serde(with = "persisted_filter::as_json")]
-    filter: Filter,
-    #[serde(with = "persisted_filter::path_as_keys")]
-    field: MetadataPath,
-    threshold: Option<f32>,
-    /// Its result shows the labels of these: whoever looks at the job must reach them. Of a job of an earlier version they are not
-    /// known.
+    #[serde(flatten)]
+    documents: Planned,
+    /// The collections whose labels the result shows: only keys that reach them may see the job. `None` in jobs of earlier versions.
     collections: Option<Vec<CollectionName>>,
 }
 
-/// What an evaluation tells.
+/// The details of an evaluation.
 #[derive(Debug, Serialize)]
 pub(crate) struct EvaluateDetails {
     classifier: ClassifierName,
@@ -77,7 +69,7 @@ pub(crate) struct EvaluateDetails {
     result: Option<EvaluateResult>,
 }
 
-/// The most important of what an evaluation found.
+/// The main results of an evaluation.
 #[derive(Debug, Serialize)]
 pub(crate) struct EvaluateResult {
     version: u64,
@@ -86,20 +78,11 @@ pub(crate) struct EvaluateResult {
     macro_f1: f64,
 }
 
-/// What a job was accepted with.
-struct Planned {
-    classifier: String,
-    name: ClassifierName,
-    documents: LabeledDocuments,
-    threshold: Option<f32>,
-}
-
 impl Service {
-    /// Judges a classifier. A document is not evidence for itself: a classifier that lives off the same collection is asked
-    /// about each without it.
+    /// Evaluates a classifier. A document is not evidence for itself: a `knn` on the same collection predicts each without it.
     pub async fn evaluate(&self, name: &ClassifierName, set: EvaluationSet, threshold: Option<f32>) -> Result<Evaluation, Error> {
         let trained = self.trained(name).await?;
-        let surroundings = self.state.surroundings(&trained, false)?;
+        let label_source = self.state.label_source(&trained, false)?;
         let known = match set {
             EvaluationSet::Texts(texts) => self.known_texts(texts).await?,
             EvaluationSet::Documents(documents) => self.known_documents(&trained, documents).await?,
@@ -108,15 +91,15 @@ impl Service {
             return Err(nothing().into());
         }
         blocking(move || {
-            let mut judged = Judged::default();
-            let mut neighbor_source = trained.neighbor_source(&surroundings, known.asked.len())?;
-            judge(&trained, (&mut neighbor_source, threshold), known, &mut judged)?;
-            Ok(judged.evaluation(&trained)?)
+            let mut evaluated = EvaluatedAnswers::default();
+            let mut neighbor_source = trained.neighbor_source(&label_source, known.asked.len())?;
+            evaluate_answers(&trained, (&mut neighbor_source, threshold), known, &mut evaluated)?;
+            Ok(evaluated.evaluation(&trained)?)
         })
         .await
     }
 
-    /// Accepts a job that judges a classifier by all labeled documents of a collection.
+    /// Accepts a job that evaluates a classifier on all labeled documents of a collection.
     pub async fn start_evaluation(
         &self,
         name: &ClassifierName,
@@ -126,8 +109,8 @@ impl Service {
         let trained = self.trained(name).await?;
         let collection = self.state.collection(&documents.collection)?;
         self.state.check_embedded(&collection)?;
-        drop(self.state.surroundings(&trained, false)?);
-        let place = self.job_place()?;
+        drop(self.state.label_source(&trained, false)?);
+        let permit = self.job_permit()?;
         let filter = labeled(&documents);
         let count = move |collection: &Arc<OpenCollection>| Ok(collection.store.count_matching(&filter, IN_JOB_MAX + 1)?);
         let total = collection.run(count).await?;
@@ -140,23 +123,17 @@ impl Service {
         }
         let learned = trained.definition.source.as_ref().map(|source| &source.collection);
         let sources: Vec<CollectionName> = learned.into_iter().chain([&documents.collection]).cloned().collect();
-        let request = EvaluatePlan {
-            classifier: trained.id.clone(),
-            name: name.clone(),
-            collection_id: collection.row.id.clone(),
-            filter: documents.filter,
-            field: documents.field,
-            threshold,
-            collections: Some(sources),
-        };
+        let (classifier, collection_id) = (trained.id.clone(), collection.row.id.clone());
+        let LabeledDocuments { collection: asked, filter, field } = documents;
+        let documents = Planned { classifier, name: name.clone(), collection_id, filter, field, threshold };
+        let request = EvaluatePlan { documents, collections: Some(sources) };
         let details = EvaluateDetails { classifier: name.clone(), result: None };
         let (id, total, unit) = (new_job_id()?, total as u64, JobUnit::Documents);
-        let collection = Some(documents.collection);
-        let new: NewJob<EvaluateJob> = NewJob { id, collection, request, details, total, unit };
-        self.submit_job(place, new).await
+        let new: NewJob<EvaluateJob> = NewJob { id, collection: Some(asked), request, details, total, unit };
+        self.submit_job(permit, new).await
     }
 
-    /// What a job of `start_evaluation` found.
+    /// The result of a job of `start_evaluation`.
     pub async fn evaluation_of_job(&self, id: &JobId) -> Result<Evaluation, Error> {
         let job = self.get_job(id).await?;
         if job.kind != JobType::Evaluate || job.status != JobStatus::Succeeded {
@@ -219,41 +196,42 @@ impl JobKind for EvaluateJob {
 
     fn access(plan: &EvaluatePlan, collection: Option<&CollectionName>) -> JobAccess {
         let reach = match (&plan.collections, collection) {
-            (Some(named), Some(judged)) => JobReach::Collections(named.iter().chain([judged]).cloned().collect()),
+            (Some(named), Some(evaluated)) => JobReach::Collections(named.iter().chain([evaluated]).cloned().collect()),
             _ => JobReach::Everything,
         };
         JobAccess { scope: Scope::Write, reach }
     }
 
-    /// Judges from the beginning.
+    /// Evaluates from the beginning.
     async fn run(context: &JobContext, plan: EvaluatePlan) -> Result<(), JobError> {
-        let collection = planned_collection(context, &plan.collection_id)?;
-        let planned = Planned::of(context, plan)?;
-        match judge_all(context, &collection, planned).await {
+        let collection = plan.documents.collection(context)?;
+        match evaluate_all(context, &collection, plan.documents).await {
             Err(JobError::Failed(_)) if collection.is_deleted() => Err(collection_gone(context).into()),
             other => other,
         }
     }
 }
 
-async fn judge_all(context: &JobContext, collection: &Arc<OpenCollection>, planned: Planned) -> Result<(), JobError> {
-    let trained = planned_classifier(&context.state()?, &planned.classifier, &planned.name).await?;
+async fn evaluate_all(context: &JobContext, collection: &Arc<OpenCollection>, planned: Planned) -> Result<(), JobError> {
+    let trained = planned.classifier(&context.state()?).await?;
+    let name = context.job.collection.clone().ok_or_else(|| collection_gone(context))?;
+    let documents = LabeledDocuments { collection: name, field: planned.field.clone(), filter: planned.filter.clone() };
     let live = trained.definition.source.as_ref().filter(|_| trained.is_live());
     if let Some(source) = live {
         let source = context.state()?.collection(&source.collection)?;
         wait_for_index(context, &source).await?;
     }
-    let surroundings = context.state()?.surroundings(&trained, false)?;
-    let (of, filter) = (Arc::clone(collection), labeled(&planned.documents));
+    let label_source = context.state()?.label_source(&trained, false)?;
+    let (of, filter) = (Arc::clone(collection), labeled(&documents));
     let total = blocking(move || Ok(of.store.count_matching(&filter, IN_JOB_MAX)? as u64)).await?;
     context.measure(0, total);
-    let (mut judged, mut after, mut read) = (Judged::default(), None, 0);
+    let (mut evaluated, mut after, mut read) = (EvaluatedAnswers::default(), None, 0);
     loop {
         context.check()?;
         // The service is held for one step only, so that one that goes away takes the job with it.
         context.state()?.check_embedded(collection)?;
         check_there(context, collection, &planned).await?;
-        let (of, documents, multi_label) = (Arc::clone(collection), planned.documents.clone(), trained.definition.multi_label);
+        let (of, documents, multi_label) = (Arc::clone(collection), documents.clone(), trained.definition.multi_label);
         let page = blocking(move || {
             let found = of.store.embedded_documents(&labeled(&documents), after.as_ref(), DOCUMENTS_PER_STEP)?;
             let last = found.last().map(|one| one.document.id.clone());
@@ -262,24 +240,24 @@ async fn judge_all(context: &JobContext, collection: &Arc<OpenCollection>, plann
         let (last, count, (found, expected)): (Option<DocumentId>, usize, _) = page.await?;
         let places = found.iter().map(|one| format!("document {}", one.document.id)).collect();
         let asked = of_documents_patiently(context, found).await?;
-        let (judging, near, threshold) = (Arc::clone(&trained), surroundings.clone(), planned.threshold);
-        judged = blocking(move || {
-            let mut neighbor_source = judging.neighbor_source(&near, asked.len())?;
-            judge(&judging, (&mut neighbor_source, threshold), Known { asked, expected, places }, &mut judged)?;
-            Ok(judged)
+        let (evaluator, near, threshold) = (Arc::clone(&trained), label_source.clone(), planned.threshold);
+        evaluated = blocking(move || {
+            let mut neighbor_source = evaluator.neighbor_source(&near, asked.len())?;
+            evaluate_answers(&evaluator, (&mut neighbor_source, threshold), Known { asked, expected, places }, &mut evaluated)?;
+            Ok(evaluated)
         })
         .await?;
         (after, read) = (last, read + count);
         context.set_done(read as u64);
-        if count < DOCUMENTS_PER_STEP || judged.len() >= IN_JOB_MAX {
+        if count < DOCUMENTS_PER_STEP || evaluated.len() >= IN_JOB_MAX {
             break;
         }
     }
     check_there(context, collection, &planned).await?;
-    if judged.len() == 0 {
+    if evaluated.len() == 0 {
         return Err(Error::from(nothing()).into());
     }
-    keep(context, &trained, judged).await
+    write_result(context, &trained, evaluated).await
 }
 
 /// Refuses to go on with a classifier or documents that were deleted meanwhile.
@@ -294,11 +272,11 @@ async fn check_there(context: &JobContext, collection: &OpenCollection, planned:
     }
 }
 
-/// Keeps what was found, durably, and says the most important in the job's details.
-async fn keep(context: &JobContext, trained: &Arc<Trained>, judged: Judged) -> Result<(), JobError> {
-    let (folder, judging) = (context.state()?.job_dir(&context.live.id), Arc::clone(trained));
+/// Writes the result durably, and its main numbers into the job's details.
+async fn write_result(context: &JobContext, trained: &Arc<Trained>, evaluated: EvaluatedAnswers) -> Result<(), JobError> {
+    let (folder, evaluator) = (context.state()?.job_dir(&context.job.id), Arc::clone(trained));
     let evaluation = blocking(move || {
-        let evaluation = judged.evaluation(&judging)?;
+        let evaluation = evaluated.evaluation(&evaluator)?;
         let (partial, whole) = (folder.join("evaluation.partial"), folder.join(RESULT));
         let text = persisted_evaluation::write(&evaluation)?;
         let write = || {
@@ -315,11 +293,11 @@ async fn keep(context: &JobContext, trained: &Arc<Trained>, judged: Judged) -> R
     let (version, examples) = (trained.version, all.examples);
     let result = EvaluateResult { version, examples, accuracy: all.accuracy, macro_f1: all.macro_f1 };
     let details = EvaluateDetails { classifier: trained.name.clone(), result: Some(result) };
-    let (progress, _) = context.live.progress();
+    let (progress, _) = context.job.progress();
     context.progress(progress.done, &details).await
 }
 
-/// The documents with the labels that they have. Blocks.
+/// The documents that have labels, and these labels. Blocks.
 fn known_of(
     found: Vec<EmbeddedDocument>,
     documents: &LabeledDocuments,
@@ -335,11 +313,11 @@ fn known_of(
     Ok(known.into_iter().unzip())
 }
 
-fn judge(
+fn evaluate_answers(
     trained: &Trained,
     (neighbor_source, threshold): (&mut Option<NeighborSource<'_>>, Option<f32>),
     known: Known,
-    judged: &mut Judged,
+    evaluated: &mut EvaluatedAnswers,
 ) -> Result<(), Error> {
     let Known { asked, expected, places } = known;
     if !trained.is_live() {
@@ -354,19 +332,11 @@ fn judge(
     }
     let scored = trained.score(neighbor_source, &asked.iter().collect::<Vec<_>>())?;
     for ((asked, expected), scored) in asked.iter().zip(expected).zip(&scored) {
-        judged.add((expected, asked.language), trained.decide(scored, threshold), scored);
+        evaluated.add((expected, asked.language), trained.decide(scored, threshold), scored);
     }
     Ok(())
 }
 
 fn nothing() -> ClassifierError {
     ClassifierError::EvaluationSet { problem: "there is nothing to evaluate with: no labeled example".to_owned() }
-}
-
-impl Planned {
-    fn of(context: &JobContext, plan: EvaluatePlan) -> Result<Self, Error> {
-        let EvaluatePlan { classifier, name, filter, field, threshold, .. } = plan;
-        let collection = context.live.collection.clone().ok_or_else(|| collection_gone(context))?;
-        Ok(Self { classifier, name, documents: LabeledDocuments { collection, field, filter }, threshold })
-    }
 }

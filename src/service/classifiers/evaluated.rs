@@ -1,4 +1,4 @@
-//! What a classifier answered beside what is known, and how well that is: in all, by label and by language.
+//! Predicted labels beside expected ones, and their scores: in all, by label and by language.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,29 +13,29 @@ use crate::domain::{
     MajorityLabel,
 };
 
-/// Answers so far. A million take about 150 MB.
+/// The predictions so far. A million take about 150 MB.
 #[derive(Default)]
-pub(super) struct Judged {
-    /// The labels by the numbers that `rows` have.
+pub(super) struct EvaluatedAnswers {
+    /// The labels by their numbers.
     labels: Vec<String>,
     numbers: HashMap<String, u32>,
     expected: Vec<Vec<u32>>,
     answered: Vec<Option<Vec<u32>>>,
     languages: Vec<Option<Language>>,
-    /// The confidence in the most likely label, and whether it is right; nothing where there is none.
-    sure: Vec<(f32, bool)>,
+    /// The probability of the most likely label, and whether it is right, for texts that have one.
+    confidences: Vec<(f32, bool)>,
 }
 
-impl Judged {
-    /// How many answers there are.
+impl EvaluatedAnswers {
+    /// The number of predictions.
     pub(super) fn len(&self) -> usize {
         self.expected.len()
     }
 
-    /// Adds an answer.
+    /// Adds a prediction.
     pub(super) fn add(&mut self, known: (Vec<String>, Option<Language>), answer: Option<Vec<String>>, scored: &Scored) {
         let (expected, language) = known;
-        self.sure.extend(scored.ranked.first().map(|(label, share)| (share.clamp(0.0, 1.0), expected.contains(label))));
+        self.confidences.extend(scored.ranked.first().map(|(label, share)| (share.clamp(0.0, 1.0), expected.contains(label))));
         let expected = self.of_labels(expected);
         self.expected.push(expected);
         let answer = answer.map(|labels| self.of_labels(labels));
@@ -43,9 +43,9 @@ impl Judged {
         self.languages.push(language);
     }
 
-    /// Says how well the classifier did.
+    /// Computes the evaluation.
     pub(super) fn evaluation(mut self, trained: &Trained) -> Result<Evaluation, ClassifierError> {
-        // Numbers in the order of the names, with labels that nothing had among them.
+        // Renumber by name; labels without any example take part.
         let names = LabelNames::of(trained.labels.iter().map(str::to_owned).chain(self.labels.iter().cloned()));
         let sorted: Vec<u32> = self.labels.iter().filter_map(|label| names.number(label)).collect();
         for set in self.expected.iter_mut().chain(self.answered.iter_mut().flatten()) {
@@ -75,7 +75,7 @@ impl Judged {
         let expected: Vec<u32> = self.expected.iter().filter_map(|labels| labels.first().copied()).collect();
         let answered: Vec<Option<u32>> = self.answered.iter().map(|answer| answer.as_ref()?.first().copied()).collect();
         let found = evaluate_languages(&expected, &answered, names.len(), &self.languages, trained_in)?;
-        let reliable = reliability(self.sure.iter().copied(), BINS)?;
+        let reliable = reliability(self.confidences.iter().copied(), BINS)?;
         let bins = reliable.bins.iter().map(|bin| CalibrationBin {
             examples: bin.count,
             confidence: bin.confidence,

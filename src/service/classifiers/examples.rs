@@ -1,4 +1,4 @@
-//! What a classifier learns from: labeled embeddings, out of a collection or of the request.
+//! The examples that a classifier learns from: labeled embeddings of a collection or of the request.
 
 use std::collections::BTreeMap;
 
@@ -15,9 +15,9 @@ use crate::service::open_collection::OpenCollection;
 use crate::storage::Storage;
 use crate::store::EmbeddedDocument;
 
-/// Labeled documents that one training, or one evaluation, reads at most.
+/// Most labeled documents of a training or an evaluation.
 pub(super) const DOCUMENTS_MAX: usize = 100_000;
-/// Labels that a classifier may have.
+/// Most labels of a classifier.
 pub(super) const LABELS_MAX: usize = 1_000;
 /// Longest label, in bytes.
 pub(super) const LABEL_BYTES_MAX: usize = 256;
@@ -43,7 +43,7 @@ pub(super) struct Examples {
 }
 
 impl Examples {
-    /// Refuses what nothing can be learned from.
+    /// Refuses examples that cannot be learned from.
     pub(super) fn check(&self, definition: &ClassifierDefinition) -> Result<(), ClassifierError> {
         let counts = sorted_counts(&self.rows);
         let left_out = match self.left_out {
@@ -59,7 +59,7 @@ impl Examples {
         self.rows.iter().map(|row| row.labels.iter().filter_map(|label| names.number(label)).collect()).collect()
     }
 
-    /// What there is to learn from, in numbers.
+    /// The counts of examples, labels and languages.
     pub(super) fn report(&self) -> TrainingReport {
         let mut languages: BTreeMap<Option<Language>, usize> = BTreeMap::new();
         self.rows.iter().for_each(|row| *languages.entry(row.language).or_default() += 1);
@@ -85,7 +85,7 @@ pub(super) fn sorted_counts(rows: &[Example]) -> Vec<(String, usize)> {
     counts.into_iter().map(|(label, count)| (label.to_owned(), count)).collect()
 }
 
-/// Says why nothing can be learned from so many examples with these labels.
+/// Checks that this many examples with these labels can be learned from.
 pub(super) fn check_labels(definition: &ClassifierDefinition, examples: usize, labels: &[&str]) -> Result<(), String> {
     let (needed, what) = if definition.multi_label { (1, "at least one label") } else { (2, "at least two labels") };
     if examples == 0 {
@@ -104,7 +104,7 @@ pub(super) fn check_labels(definition: &ClassifierDefinition, examples: usize, l
     }
 }
 
-/// The examples among the texts that came with the request.
+/// The examples among the texts of the request.
 pub(super) fn of_texts(texts: &[EmbeddedText]) -> Examples {
     let rows = texts.iter().filter(|text| !text.description).map(|text| Example {
         document: None,
@@ -115,7 +115,7 @@ pub(super) fn of_texts(texts: &[EmbeddedText]) -> Examples {
     Examples { rows: rows.collect(), left_out: 0 }
 }
 
-/// Looks at the labels of a collection before a training is accepted. Blocks.
+/// Checks the labels of a collection before a training is accepted. Blocks.
 pub(super) fn check_source(
     store: &dyn Storage,
     source: &LabeledDocuments,
@@ -161,7 +161,7 @@ pub(super) fn gather(
                 }
             }
         }
-        // The neighbors that vote are all of the collection's; a part of them is enough to be calibrated by.
+        // All documents of the collection vote; a part of them is enough for calibration.
         if !full || examples.rows.len() >= DOCUMENTS_MAX || stop() {
             examples.rows.truncate(DOCUMENTS_MAX);
             return Ok(examples);
@@ -169,7 +169,7 @@ pub(super) fn gather(
     }
 }
 
-/// An error of a document whose value is no label.
+/// The error of a document whose value is not a label.
 pub(super) fn no_label(id: &DocumentId, problem: &str) -> ClassifierError {
     ClassifierError::TrainingSet { problem: format!("document {id}: {problem}") }
 }

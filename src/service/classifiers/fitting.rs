@@ -1,31 +1,32 @@
-//! Calibration of the kinds that learn no weights: which temperature makes their probabilities mean what they say.
+//! Calibrates the kinds that learn no weights: fits the temperature of their probabilities.
 
 use super::embedded_text::{Asked, EmbeddedText};
 use super::error::ClassifierError;
 use super::examples::{Example, Examples};
-use super::neighbor_source::{Surroundings, Voter};
+use super::neighbor_source::{LabelSource, LabeledNeighbor};
 use super::outcome::{BINS, Outcome, calibration_error};
-use super::trained::{Scored, prototypes, vote_rule, voted};
+use super::trained::{Scored, count_votes, prototypes, vote_rule};
 use crate::classify::{LabelNames, Prototypes, Targets, VoteRule, fit_temperature, reliability};
 use crate::domain::{ClassifierDefinition, LabelExamples, NeighborWeight, TrainingReport};
 use crate::service::error::Error;
 
-/// Examples whose neighbors are asked, each without itself. More would not change the second digit of a share.
+/// Most examples that a temperature is fitted on. More would not change the second digit of a share.
 const ASKED_MAX: usize = 500;
-/// Temperatures that are tried. Cosines of neighbors lie so close that these cover all from one voter to all alike.
+/// Candidate temperatures. Cosines of neighbors are so close that these range from one neighbor deciding alone to all counting the
+/// same.
 const TEMPERATURES: [f32; 10] = [0.01, 0.015, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.25, 0.5];
-/// How much worse than the best a temperature may be. In the language of training neighbors are nearer and surer than in others, so
-/// that the best there is too cold for the others: of nearly equal ones the higher is better across languages.
+/// How much worse than the best the loss may be. In the training language, neighbors are nearer than in others, so the best
+/// temperature there is too low for the others: of nearly equal ones, the highest is better across languages.
 const NEARLY: f64 = 1.01;
-/// The part of a probability that is spread over all labels before its logarithm is taken: a vote without a dissenter must not
-/// cost infinitely much when it is wrong.
+/// The share of a probability that is spread over all labels before its logarithm is taken, so that the loss of a unanimous but
+/// wrong vote is finite.
 const SPREAD: f64 = 0.02;
 
-/// Asks the neighbors of examples, each example left out of its own, for the temperature at which they tell the labels best.
+/// Fits the temperature at which neighbors predict the labels of examples best, with each example left out of its own neighbors.
 /// Blocks.
 pub(super) fn fit_neighbors(
     definition: &ClassifierDefinition,
-    surroundings: &Surroundings,
+    label_source: &LabelSource,
     texts: &[EmbeddedText],
     examples: &Examples,
 ) -> Result<Outcome, Error> {
@@ -39,9 +40,9 @@ pub(super) fn fit_neighbors(
         embedding: example.embedding.clone(),
     });
     let asked: Vec<Asked> = asked.collect();
-    let mut neighbor_source = surroundings.neighbor_source(texts, asked.len())?;
-    let voters = neighbor_source.voters(&asked.iter().collect::<Vec<_>>(), definition.knn.neighbors)?;
-    let around: Vec<(&Example, Vec<Voter>)> = chosen.iter().map(|(_, example)| *example).zip(voters).collect();
+    let mut neighbor_source = label_source.neighbor_source(texts, asked.len())?;
+    let neighbors = neighbor_source.neighbors(&asked.iter().collect::<Vec<_>>(), definition.knn.neighbors)?;
+    let around: Vec<(&Example, Vec<LabeledNeighbor>)> = chosen.iter().map(|(_, example)| *example).zip(neighbors).collect();
     let fitted = match (definition.knn.weight, definition.knn.temperature) {
         (NeighborWeight::Softmax, None) => best_temperature(definition, &around, examples.report().labels.len())?,
         _ => None,
@@ -49,9 +50,9 @@ pub(super) fn fit_neighbors(
     let rule = vote_rule(&definition.knn, fitted);
     let (mut answers, mut right) = (Vec::with_capacity(around.len()), 0);
     for (example, found) in &around {
-        let scored = voted(found, &rule)?;
+        let scored = count_votes(found, &rule)?;
         let correct = match definition.multi_label {
-            true => told(&scored) == example.labels,
+            true => majority_labels(&scored) == example.labels,
             false => scored.ranked.first().is_some_and(|(label, _)| example.labels.contains(label)),
         };
         right += usize::from(correct);
@@ -72,7 +73,7 @@ pub(super) fn fit_neighbors(
 
 fn best_temperature(
     definition: &ClassifierDefinition,
-    around: &[(&Example, Vec<Voter>)],
+    around: &[(&Example, Vec<LabeledNeighbor>)],
     labels: usize,
 ) -> Result<Option<f32>, Error> {
     let mut losses = Vec::with_capacity(TEMPERATURES.len());
@@ -84,7 +85,7 @@ fn best_temperature(
     Ok(warmest(&losses))
 }
 
-/// Of the temperatures that are nearly as good as the best the highest; `losses` are by rising temperature.
+/// The highest of the temperatures that are nearly as good as the best; `losses` are by rising temperature.
 fn warmest(losses: &[(f32, f64)]) -> Option<f32> {
     let least = losses.iter().map(|(_, loss)| *loss).reduce(f64::min)?;
     losses.iter().rev().find(|(_, loss)| *loss <= least * NEARLY).map(|(temperature, _)| *temperature)
@@ -92,14 +93,14 @@ fn warmest(losses: &[(f32, f64)]) -> Option<f32> {
 
 /// The mean negative log likelihood of the labels of examples, by the votes of their neighbors. NaN without examples.
 fn mean_loss(
-    around: &[(&Example, Vec<Voter>)],
+    around: &[(&Example, Vec<LabeledNeighbor>)],
     rule: &VoteRule,
     labels: usize,
     multi_label: bool,
 ) -> Result<f64, ClassifierError> {
     let mut loss = 0.0;
     for (example, found) in around {
-        let scored = voted(found, rule)?;
+        let scored = count_votes(found, rule)?;
         let share = |label: &str| scored.ranked.iter().find(|(one, _)| one == label).map_or(0.0, |(_, share)| f64::from(*share));
         if multi_label {
             let near = scored.ranked.iter().map(|(label, _)| label.as_str());
@@ -117,30 +118,30 @@ fn mean_loss(
 }
 
 /// The labels with at least half of the votes, by name.
-fn told(scored: &Scored) -> Vec<String> {
+fn majority_labels(scored: &Scored) -> Vec<String> {
     let mut labels: Vec<String> =
         scored.ranked.iter().filter(|(_, share)| *share >= 0.5).map(|(label, _)| label.clone()).collect();
     labels.sort_unstable();
     labels
 }
 
-/// Makes a direction of each label, and calibrates them by the examples, if there are any. Blocks.
+/// Computes a direction for each label, and calibrates with the examples, if there are any. Blocks.
 pub(super) fn fit_prototypes(texts: &[EmbeddedText], examples: &Examples) -> Result<Outcome, Error> {
     let described = texts.iter().filter(|text| text.description).flat_map(|text| text.labels.iter().cloned());
     let names = LabelNames::of(described);
     let prototypes = prototypes(&names, texts)?;
     let class = |example: &Example| example.labels.first().and_then(|label| names.number(label));
-    let judged: Vec<(&Example, u32)> = examples.rows.iter().filter_map(|example| Some((example, class(example)?))).collect();
-    let classes: Vec<u32> = judged.iter().map(|(_, class)| *class).collect();
-    let mut cosines = Vec::with_capacity(judged.len() * names.len());
-    for (example, _) in &judged {
+    let evaluated: Vec<(&Example, u32)> = examples.rows.iter().filter_map(|example| Some((example, class(example)?))).collect();
+    let classes: Vec<u32> = evaluated.iter().map(|(_, class)| *class).collect();
+    let mut cosines = Vec::with_capacity(evaluated.len() * names.len());
+    for (example, _) in &evaluated {
         cosines.extend(prototypes.cosines(&example.embedding).map_err(ClassifierError::from)?);
     }
     let fit = fit_temperature(&cosines, Targets::Classes(&classes), names.len()).map_err(ClassifierError::from)?;
     let temperature = fit.map_or(Prototypes::TEMPERATURE, |fit| fit.temperature);
     let calibrated = prototypes.calibrated(temperature).map_err(ClassifierError::from)?;
     let (mut probabilities, mut right) = (Vec::with_capacity(cosines.len()), 0);
-    for (example, class) in &judged {
+    for (example, class) in &evaluated {
         let row = calibrated.probabilities(&example.embedding).map_err(ClassifierError::from)?;
         right += usize::from(crate::classify::knn::highest(&row) == Some(*class));
         probabilities.extend(row);

@@ -3,7 +3,7 @@
 //! are its uses.
 //!
 //! A document is compared by the mean of its passages' embeddings. A classifier belongs to the model whose embeddings it learned
-//! on: with another one loaded it can be listed and deleted, but not asked.
+//! on: with another model loaded, it can be listed and deleted, but does not predict.
 
 mod apply;
 mod cache;
@@ -18,7 +18,7 @@ mod fitting;
 mod neighbor_source;
 mod outcome;
 mod persisted_evaluation;
-mod persisted_filter;
+mod planned;
 mod predict;
 mod restored;
 mod texts;
@@ -32,19 +32,19 @@ use super::error::{Error, short};
 use super::state::{Service, State};
 use crate::service::open_collection::OpenCollection;
 pub(super) use apply::ClassifyJob;
-pub(super) use cache::HeldClassifiers;
+pub(super) use cache::ClassifierCache;
 use definition::{read_definition, read_report};
 pub use error::ClassifierError;
 pub(super) use evaluate::EvaluateJob;
-use neighbor_source::Surroundings;
-pub(super) use restored::check_carried;
+use neighbor_source::LabelSource;
+pub(super) use restored::check_restored;
 use trained::Trained;
 pub(super) use training::TrainJob;
 
 use crate::domain::{Classifier, ClassifierName, ClassifierState, Code, JobFailure, JobId, JobStatus, Page};
 use crate::store::{StoredClassifier, TrainingProgress, WholeClassifier};
 
-/// Classifiers that are held in memory; the least recently asked goes first.
+/// Most classifiers in memory; the least recently used is dropped first.
 const HELD_MAX: usize = 16;
 
 impl Service {
@@ -54,20 +54,19 @@ impl Service {
         self.view_classifier(row)
     }
 
-    /// Lists classifiers by name; also says which is the last of the page, when there is a next one.
+    /// Lists classifiers by name, with the last name of the page if there is a next page.
     pub async fn list_classifiers(&self, page: Page<ClassifierName>) -> Result<(Vec<Classifier>, Option<ClassifierName>), Error> {
         let (state, limit) = (Arc::clone(&self.state), page.limit);
         let one_more = Page { limit: limit.saturating_add(1), after: page.after };
         let mut rows = blocking(move || Ok(state.catalog.classifiers(&one_more)?)).await?;
         let more = rows.len() > limit;
         rows.truncate(limit);
-        let next = if more { rows.last().map(|row| row.name.clone()) } else { None };
+        let next = if more { rows.last().map(|row| row.record.name.clone()) } else { None };
         let views = rows.into_iter().map(|row| self.view_classifier(row)).collect::<Result<_, _>>()?;
         Ok((views, next))
     }
 
-    /// Deletes a classifier. Its training is canceled; a job that writes its labels stops at its next step; an answer that is
-    /// being made is finished.
+    /// Deletes a classifier. Cancels its training; a job that writes its labels stops at its next step; running predictions finish.
     pub async fn delete_classifier(&self, name: &ClassifierName) -> Result<(), Error> {
         self.check_running()?;
         let (state, wanted) = (Arc::clone(&self.state), name.clone());
@@ -75,8 +74,8 @@ impl Service {
         let row = row.ok_or_else(|| ClassifierError::NotFound { name: name.clone() })?;
         self.state.classifiers.0.lock().retain(|held| held.id != row.id);
         tracing::info!(classifier = %name, "classifier deleted");
-        let first = (row.progress == TrainingProgress::Training).then_some(&row.job);
-        for job in first.into_iter().chain(&row.next_job) {
+        let first = (row.progress == TrainingProgress::Training).then_some(&row.record.job);
+        for job in first.into_iter().chain(&row.record.next_job) {
             match self.cancel_job(job).await {
                 Ok(_) | Err(Error::JobFinished { .. } | Error::JobNotFound { .. }) => (),
                 Err(error) => return Err(error),
@@ -92,30 +91,22 @@ impl Service {
     }
 
     fn view_classifier(&self, row: StoredClassifier) -> Result<Classifier, Error> {
-        let current = row.model_fingerprint == self.model().fingerprint;
+        let current = row.record.model_fingerprint == self.model().fingerprint;
         Ok(Classifier {
-            name: row.name,
             state: match row.progress {
                 TrainingProgress::Training => ClassifierState::Training,
-                TrainingProgress::Failed if row.next_job.is_some() => ClassifierState::Training,
+                TrainingProgress::Failed if row.record.next_job.is_some() => ClassifierState::Training,
                 TrainingProgress::Failed => ClassifierState::Failed,
                 TrainingProgress::Ready if current => ClassifierState::Ready,
                 TrainingProgress::Ready => ClassifierState::Outdated,
             },
-            job: row.job,
-            next_job: row.next_job,
-            version: row.version,
             definition: read_definition(&row.definition)?,
             report: row.report.as_ref().map(read_report).transpose()?,
-            error: row.error,
-            model: row.model,
-            model_fingerprint: row.model_fingerprint,
-            created_at_ms: row.created_at_ms,
-            trained_at_ms: row.trained_at_ms,
+            record: row.record,
         })
     }
 
-    /// A classifier that can be asked, in memory.
+    /// A classifier that is ready, in memory.
     async fn trained(&self, name: &ClassifierName) -> Result<Arc<Trained>, Error> {
         self.check_running()?;
         let row = self.classifier_row(name).await?;
@@ -125,16 +116,16 @@ impl Service {
 }
 
 impl State {
-    /// Refuses a classifier of another model than the one that is loaded.
+    /// Refuses a classifier of another model than the loaded one.
     fn check_classifier_model(&self, row: &StoredClassifier) -> Result<(), Error> {
         let loaded = self.embedder.model();
-        if row.model_fingerprint == loaded.fingerprint {
+        if row.record.model_fingerprint == loaded.fingerprint {
             return Ok(());
         }
         let error = ClassifierError::Model {
-            name: row.name.clone(),
-            expected: row.model.clone(),
-            expected_fingerprint: short(&row.model_fingerprint),
+            name: row.record.name.clone(),
+            expected: row.record.model.clone(),
+            expected_fingerprint: short(&row.record.model_fingerprint),
             loaded: loaded.name.clone(),
             loaded_fingerprint: short(&loaded.fingerprint),
         };
@@ -143,33 +134,34 @@ impl State {
 
     /// Reads a classifier into memory, unless it is there. Blocks.
     fn trained(&self, row: StoredClassifier) -> Result<Arc<Trained>, Error> {
-        let problem = match (row.progress, &row.next_job) {
+        let problem = match (row.progress, &row.record.next_job) {
             (TrainingProgress::Ready, _) => None,
-            (TrainingProgress::Training, _) => Some(format!("job {} is still training it", row.job)),
+            (TrainingProgress::Training, _) => Some(format!("job {} is still training it", row.record.job)),
             (TrainingProgress::Failed, Some(job)) => Some(format!("job {job} is still training it")),
             (TrainingProgress::Failed, None) => {
-                Some(format!("its training failed: {}", row.error.as_ref().map_or("", |error| &error.detail)))
+                Some(format!("its training failed: {}", row.record.error.as_ref().map_or("", |error| &error.detail)))
             }
         };
         if let Some(problem) = problem {
-            return Err(ClassifierError::NotReady { name: row.name, problem }.into());
+            return Err(ClassifierError::NotReady { name: row.record.name, problem }.into());
         }
         self.check_classifier_model(&row)?;
         {
             let mut held = self.classifiers.0.lock();
-            if let Some(place) = held.iter().position(|one| one.id == row.id && one.version == row.version) {
+            if let Some(place) = held.iter().position(|one| one.id == row.id && one.version == row.record.version) {
                 let found = held.remove(place);
                 held.push(Arc::clone(&found));
                 return Ok(found);
             }
         }
-        // All of one state: it may be trained again at this moment.
-        let whole = self.catalog.whole_classifier(&row.id)?.ok_or(ClassifierError::NotFound { name: row.name })?;
+        // Read in one state: it may be trained again at this moment.
+        let whole = self.catalog.whole_classifier(&row.id)?.ok_or(ClassifierError::NotFound { name: row.record.name })?;
         let WholeClassifier { row, weights, texts } = whole;
         self.check_classifier_model(&row)?;
         let definition = read_definition(&row.definition)?;
         let report = row.report.as_ref().map(read_report).transpose()?.unwrap_or_default();
-        let trained = Arc::new(Trained::assemble((row.id, row.version, row.name), definition, report, weights, texts)?);
+        let trained =
+            Arc::new(Trained::assemble((row.id, row.record.version, row.record.name), definition, report, weights, texts)?);
         let mut held = self.classifiers.0.lock();
         held.retain(|one| one.id != trained.id);
         held.push(Arc::clone(&trained));
@@ -179,18 +171,18 @@ impl State {
         Ok(trained)
     }
 
-    /// Where a classifier looks for labeled passages: needed by those that live off a collection, and to explain.
-    fn surroundings(&self, trained: &Trained, explain: bool) -> Result<Surroundings, Error> {
+    /// The label source of a classifier: needed by a `knn` on a collection, and to explain predictions.
+    fn label_source(&self, trained: &Trained, explain: bool) -> Result<LabelSource, Error> {
         let multi_label = trained.definition.multi_label;
         let wanted = trained.definition.source.clone().filter(|_| explain || trained.is_live());
-        let Some(source) = wanted else { return Ok(Surroundings { multi_label, source: None }) };
+        let Some(source) = wanted else { return Ok(LabelSource { multi_label, source: None }) };
         let collection = self.collection(&source.collection)?;
         self.check_embedded(&collection)?;
         collection.store.ready()?;
-        Ok(Surroundings { multi_label, source: Some((collection, source)) })
+        Ok(LabelSource { multi_label, source: Some((collection, source)) })
     }
 
-    /// Refuses a collection whose embeddings are not of the loaded model: another one's, or the callers' own.
+    /// Refuses a collection whose embeddings are not by the loaded model.
     fn check_embedded(&self, collection: &OpenCollection) -> Result<(), Error> {
         collection.check_model(self.embedder.model())?;
         match collection.row.model {
@@ -199,7 +191,7 @@ impl State {
         }
     }
 
-    /// Says of a classifier whose training ended without success why; one that was trained before goes on as it was. Blocks.
+    /// Records why a training failed. A classifier that was trained before stays ready. Blocks.
     fn end_training(&self, job: &JobId, status: JobStatus, error: Option<&JobFailure>) -> Result<(), Error> {
         let failure = match (status, error) {
             (JobStatus::Canceled, _) => {
@@ -211,8 +203,7 @@ impl State {
         Ok(self.catalog.fail_training(job, &failure)?)
     }
 
-    /// Says of classifiers whose training was not accepted before the server stopped that it failed; `unfinished` are the
-    /// jobs that go on. Blocks.
+    /// Records a failure for trainings whose jobs were not accepted before the server stopped; `unfinished` jobs continue. Blocks.
     pub(super) fn settle_trainings(&self, unfinished: &[JobId]) -> Result<(), Error> {
         let detail = "the server stopped before it accepted the training".to_owned();
         let failure = JobFailure { code: Code::ClassifierNotReady, detail };

@@ -1,7 +1,7 @@
-//! The labeled passages near texts: what votes of a `knn` are counted from, for one text or for many at once.
+//! The labeled neighbors of texts, whose votes a `knn` counts.
 //!
-//! For many, what is read is read once: the set of labeled passages, their embeddings where they are few, and whose each passage
-//! is and which labels it has. Comparing goes on several threads.
+//! For many texts at once, everything is read only once: the set of labeled passages, their embeddings if they are few, and the
+//! document and the labels of each passage. Several threads compare.
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -15,47 +15,47 @@ use crate::service::search::LabeledPassages;
 use crate::storage::Neighbor;
 use crate::store::SearchFilter;
 
-/// Texts whose neighbors are looked for together: bounds the memory of what was found.
+/// Texts whose neighbors are searched for together: bounds the memory that they take.
 const TEXTS_PER_PART: usize = 256;
-/// Texts that are worth a thread of their own.
+/// Least texts per thread.
 const TEXTS_PER_THREAD: usize = 16;
-/// Owners of passages that are remembered.
+/// Passages whose document and labels are cached.
 const OWNERS_MAX: usize = 100_000;
 
-/// What votes.
+/// A labeled neighbor of a text.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Voter {
+pub(super) struct LabeledNeighbor {
     pub(super) labels: Arc<[String]>,
     /// Its cosine with the text.
     pub(super) score: f32,
 }
 
-/// Where labeled passages are looked for.
+/// Where the labels of neighbors come from.
 #[derive(Clone)]
-pub(super) struct Surroundings {
+pub(super) struct LabelSource {
     pub(super) multi_label: bool,
     /// The labeled documents, if they are a collection's.
     pub(super) source: Option<(Arc<OpenCollection>, LabeledDocuments)>,
 }
 
-/// Whose a passage is, and the labels there.
+/// The document of a passage, and its labels.
 #[derive(Debug, Clone)]
 pub(super) struct Owner {
     document: DocumentId,
-    /// `None` when what is there is no label by now.
+    /// `None` if the metadata there is not a label any more.
     labels: Option<Arc<[String]>>,
 }
 
-/// Labeled passages of one moment, with what was read of them.
+/// The labeled passages as of one moment, with what has been read of them.
 pub(super) enum NeighborSource<'t> {
-    /// Of a collection.
+    /// Passages of a collection.
     Passages { passages: LabeledPassages, source: LabeledDocuments, multi_label: bool, owners: HashMap<PassageId, Option<Owner>> },
     /// Texts that came with the classifier, with their labels.
     Texts { texts: &'t [EmbeddedText], labels: Vec<Arc<[String]>> },
 }
 
-impl Surroundings {
-    /// What votes on so many texts. Blocks.
+impl LabelSource {
+    /// Opens the neighbor source for this many texts. Blocks.
     pub(super) fn neighbor_source<'t>(&self, own: &'t [EmbeddedText], texts: usize) -> Result<NeighborSource<'t>, Error> {
         Ok(match &self.source {
             Some((collection, source)) => NeighborSource::Passages {
@@ -72,15 +72,16 @@ impl Surroundings {
 }
 
 impl NeighborSource<'_> {
-    /// For each text up to `limit` voters, nearest first, none of the text's own document: it is no evidence for itself. Blocks.
-    pub(super) fn voters(&mut self, asked: &[&Asked], limit: usize) -> Result<Vec<Vec<Voter>>, Error> {
+    /// Finds up to `limit` neighbors of each text, nearest first. Passages of the text's own document are left out: it is no
+    /// evidence for itself. Blocks.
+    pub(super) fn neighbors(&mut self, asked: &[&Asked], limit: usize) -> Result<Vec<Vec<LabeledNeighbor>>, Error> {
         let mut found = Vec::with_capacity(asked.len());
         for part in asked.chunks(TEXTS_PER_PART) {
             found.extend(match self {
                 Self::Texts { texts, labels } => {
-                    let voter = |(place, score): (usize, f32)| Voter { labels: Arc::clone(&labels[place]), score };
-                    side_by_side(part, |asked| {
-                        Ok::<_, Error>(nearest_texts(texts, asked, limit).into_iter().map(voter).collect::<Vec<_>>())
+                    let neighbor = |(place, score): (usize, f32)| LabeledNeighbor { labels: Arc::clone(&labels[place]), score };
+                    in_parallel(part, |asked| {
+                        Ok::<_, Error>(nearest_texts(texts, asked, limit).into_iter().map(neighbor).collect::<Vec<_>>())
                     })?
                 }
                 Self::Passages { passages, source, multi_label, owners } => {
@@ -120,32 +121,32 @@ fn of_passages(
     (source, multi_label): (&LabeledDocuments, bool),
     owners: &mut HashMap<PassageId, Option<Owner>>,
     (asked, limit): (&[&Asked], usize),
-) -> Result<Vec<Vec<Voter>>, Error> {
-    let mut voters: Vec<Vec<Voter>> = vec![Vec::new(); asked.len()];
+) -> Result<Vec<Vec<LabeledNeighbor>>, Error> {
+    let mut neighbors: Vec<Vec<LabeledNeighbor>> = vec![Vec::new(); asked.len()];
     let mut waiting: Vec<usize> = (0..asked.len()).collect();
     let mut wanted = Some(LabeledPassages::first_wanted(limit));
     while let Some(now) = wanted.filter(|_| !waiting.is_empty()) {
-        let near = side_by_side(&waiting, |place| passages.nearest(&asked[*place].embedding, now))?;
+        let near = in_parallel(&waiting, |place| passages.nearest(&asked[*place].embedding, now))?;
         learn_owners(passages, (source, multi_label), owners, &near)?;
         let mut short = Vec::new();
         for (place, near) in waiting.into_iter().zip(near) {
             let own = asked[place].document.as_ref();
-            let voter = |neighbor: Neighbor| {
+            let neighbor = |neighbor: Neighbor| {
                 let owner = owners.get(&neighbor.passage)?.as_ref().filter(|owner| Some(&owner.document) != own)?;
-                Some(Voter { labels: Arc::clone(owner.labels.as_ref()?), score: neighbor.score })
+                Some(LabeledNeighbor { labels: Arc::clone(owner.labels.as_ref()?), score: neighbor.score })
             };
-            voters[place] = near.into_iter().filter_map(voter).take(limit).collect();
-            if voters[place].len() < limit {
+            neighbors[place] = near.into_iter().filter_map(neighbor).take(limit).collect();
+            if neighbors[place].len() < limit {
                 short.push(place);
             }
         }
         waiting = short;
         wanted = passages.next_wanted(now);
     }
-    Ok(voters)
+    Ok(neighbors)
 }
 
-/// Reads whose passages these are, those that are not known yet.
+/// Reads the owners of passages that are not in `owners` yet.
 fn learn_owners(
     passages: &LabeledPassages,
     (source, multi_label): (&LabeledDocuments, bool),
@@ -159,17 +160,17 @@ fn learn_owners(
         near.iter().flatten().map(|neighbor| neighbor.passage).filter(|passage| !owners.contains_key(passage)).collect();
     unknown.sort_unstable();
     unknown.dedup();
-    let read = passages.collection().store.owners_of(&unknown)?;
-    // Those that are gone meanwhile vote no more.
+    let read = passages.collection().store.heads_of(&unknown)?;
+    // Passages that were deleted meanwhile do not vote.
     owners.extend(unknown.into_iter().map(|passage| (passage, None)));
-    for (passage, document, metadata) in read {
-        let labels = labels_at(&metadata, &source.field, multi_label).ok().flatten().map(Arc::from);
-        owners.insert(passage, Some(Owner { document, labels }));
+    for (passage, head) in read {
+        let labels = labels_at(&head.metadata, &source.field, multi_label).ok().flatten().map(Arc::from);
+        owners.insert(passage, Some(Owner { document: head.id, labels }));
     }
     Ok(())
 }
 
-/// The places and scores of up to `limit` texts near a text, nearest first, without the text itself.
+/// The positions and scores of up to `limit` texts near a text, nearest first, without the text itself.
 fn nearest_texts(texts: &[EmbeddedText], asked: &Asked, limit: usize) -> Vec<(usize, f32)> {
     let others = texts.iter().enumerate().filter(|(place, _)| Some(*place) != asked.place);
     let mut scores: Vec<(usize, f32)> =
@@ -190,17 +191,14 @@ pub(super) fn labeled(source: &LabeledDocuments) -> SearchFilter {
     SearchFilter { languages: Vec::new(), filter }
 }
 
-/// Threads for computing: half of the cores stay with searches.
+/// Threads for computing. The other half of the processor's cores is left to searches.
 pub(super) fn threads() -> NonZeroUsize {
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     NonZeroUsize::new(cores / 2).unwrap_or(NonZeroUsize::MIN)
 }
 
-/// What `work` makes of each item, in their order, on several threads when there are many.
-pub(super) fn side_by_side<T: Sync, R: Send, E: Send>(
-    items: &[T],
-    work: impl Fn(&T) -> Result<R, E> + Sync,
-) -> Result<Vec<R>, E> {
+/// Maps the items with `work`, in order; on several threads if there are many.
+pub(super) fn in_parallel<T: Sync, R: Send, E: Send>(items: &[T], work: impl Fn(&T) -> Result<R, E> + Sync) -> Result<Vec<R>, E> {
     let threads = threads().get().min(items.len() / TEXTS_PER_THREAD);
     if threads < 2 {
         return items.iter().map(work).collect();
@@ -225,14 +223,14 @@ mod tests {
     use crate::domain::Embedding;
 
     #[test]
-    fn work_side_by_side_keeps_the_order_and_tells_of_an_error() {
+    fn parallel_work_keeps_the_order_and_returns_an_error() {
         for count in [0, 1, 31, 100, 1_001] {
             let items: Vec<usize> = (0..count).collect();
             assert_eq!(
-                side_by_side(&items, |item| Ok::<_, ()>(item * 2)).unwrap(),
+                in_parallel(&items, |item| Ok::<_, ()>(item * 2)).unwrap(),
                 items.iter().map(|item| item * 2).collect::<Vec<_>>()
             );
-            assert_eq!(side_by_side(&items, |item| if *item == 77 { Err(*item) } else { Ok(()) }).is_err(), count > 77);
+            assert_eq!(in_parallel(&items, |item| if *item == 77 { Err(*item) } else { Ok(()) }).is_err(), count > 77);
         }
     }
 

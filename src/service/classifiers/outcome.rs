@@ -1,4 +1,4 @@
-//! What comes of training, whatever the kind.
+//! The result of training, for every kind.
 
 use super::error::ClassifierError;
 use crate::classify::reliability;
@@ -7,13 +7,13 @@ use crate::domain::TrainingReport;
 /// Bins of the calibration error.
 pub(super) const BINS: usize = 10;
 
-/// What came of training.
+/// The result of training.
 pub(super) struct Outcome {
     pub(super) report: TrainingReport,
     pub(super) weights: Option<Vec<u8>>,
 }
 
-/// How far the confidence in the most likely class is off; `None` without examples.
+/// The expected calibration error; `None` without examples.
 pub(super) fn calibration_error(probabilities: &[f32], classes: &[u32], labels: usize) -> Result<Option<f64>, ClassifierError> {
     if classes.is_empty() {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! What a job keeps of an evaluation, as JSON: what the wire shows.
+//! The file of a job's evaluation: the JSON that the API shows.
 
 use serde_json::{Value, json};
 
@@ -19,8 +19,8 @@ pub(super) fn read(text: &[u8]) -> Result<Evaluation, ClassifierError> {
     serde_json::from_value(kept).map_err(broken)
 }
 
-/// Gives what an earlier version wrote the form of today: it had `micro` as an array of three, and no `gap`. It also had arrays in
-/// place of small objects, which are read like these.
+/// Brings what an earlier version wrote into today's form: it had `micro` as an array of three, and no `gap`. It also had arrays
+/// instead of small objects; serde reads both.
 fn read_earlier(kept: &mut Value) {
     kept.get_mut("all").into_iter().for_each(split_micro);
     let languages = kept.get_mut("languages").and_then(Value::as_array_mut);

@@ -1,4 +1,4 @@
-//! Telling the labels of texts and of stored documents.
+//! Predicts the labels of texts and of stored documents.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::service::open_collection::OpenCollection;
 use crate::service::state::Service;
 
 impl Service {
-    /// Tells the labels of texts or documents, in their order.
+    /// Predicts the labels of texts or documents, in their order.
     pub async fn predict(
         &self,
         name: &ClassifierName,
@@ -20,11 +20,11 @@ impl Service {
         options: PredictOptions,
     ) -> Result<Vec<Prediction>, Error> {
         let trained = self.trained(name).await?;
-        let surroundings = self.state.surroundings(&trained, options.explain > 0)?;
+        let label_source = self.state.label_source(&trained, options.explain > 0)?;
         let asked = self.asked(items).await?;
-        let source = surroundings.source.as_ref().map(|(collection, _)| Arc::clone(collection));
+        let source = label_source.source.as_ref().map(|(collection, _)| Arc::clone(collection));
         let budget = AnswerBudget::new(self.limits().answer_bytes_max);
-        let answered = blocking(move || trained.predict(&surroundings, &asked, &options, &budget)).await;
+        let answered = blocking(move || trained.predict(&label_source, &asked, &options, &budget)).await;
         match source {
             Some(collection) if answered.is_err() && collection.is_deleted() => {
                 Err(Error::CollectionNotFound { name: collection.row.name.clone() })

@@ -1,4 +1,4 @@
-//! Classifiers that come from another server's catalog: whether they can answer here, before anybody asks them.
+//! Checks classifiers of a snapshot before they are restored.
 
 use super::ClassifierError;
 use super::definition::{damaged, read_definition, read_report};
@@ -12,18 +12,18 @@ use crate::store::{Catalog, TrainingProgress};
 /// Classifiers in one data directory.
 const CLASSIFIERS_MAX: usize = 1_000;
 
-/// Checks that the catalog of an archive has a classifier of this name that has learned, and that all of it fits together. One
-/// of another model than `loaded` is not asked before that is loaded, but it must be whole, too.
-pub(crate) fn check_carried(catalog: &Catalog, name: &ClassifierName, loaded: &ModelInfo) -> Result<(), Error> {
+/// Checks that the catalog of an archive has a trained classifier of this name, and that its parts fit together. One of another
+/// model than `loaded` must be complete too, although it cannot be used now.
+pub(crate) fn check_restored(catalog: &Catalog, name: &ClassifierName, loaded: &ModelInfo) -> Result<(), Error> {
     let row = catalog.classifier(name)?.filter(|row| row.progress == TrainingProgress::Ready);
     let row = row.ok_or_else(|| invalid(format!("does not contain the trained classifier {name}, which its manifest names")))?;
     let dimension = row.dimension;
-    let of_model = row.model_fingerprint != loaded.fingerprint || dimension == loaded.dimension;
+    let of_model = row.record.model_fingerprint != loaded.fingerprint || dimension == loaded.dimension;
     let check = || {
         let definition = read_definition(&row.definition)?;
         let report = row.report.as_ref().map(read_report).transpose()?.ok_or_else(|| damaged("it has no report"))?;
         let whole = catalog.whole_classifier(&row.id)?.ok_or_else(|| damaged("it has no trained state"))?;
-        let key = (row.id.clone(), row.version, row.name.clone());
+        let key = (row.id.clone(), row.record.version, row.record.name.clone());
         let trained = Trained::assemble(key, definition, report, whole.weights, whole.texts)?;
         let of_texts = trained.texts.iter().all(|text| text.embedding.as_slice().len() == dimension);
         let of_weights = match &trained.model {

@@ -3,8 +3,8 @@
 use super::definition::damaged;
 use super::embedded_text::{Asked, EmbeddedText};
 use super::error::ClassifierError;
-use super::neighbor_source::{NeighborSource, Surroundings, Voter, side_by_side};
-use crate::classify::{LabelNames, LabeledNeighbor, Mlp, Prototypes, VoteRule, VoteWeight, vote};
+use super::neighbor_source::{LabelSource, LabeledNeighbor, NeighborSource, in_parallel};
+use crate::classify::{self, LabelNames, Mlp, Prototypes, VoteRule, VoteWeight, vote};
 use crate::domain::{
     ClassifierDefinition, ClassifierKind, ClassifierName, Embedding, KnnSettings, LabeledNeighborText, NeighborWeight,
     PredictOptions, Prediction, TrainingReport,
@@ -13,9 +13,9 @@ use crate::service::error::Error;
 use crate::service::limits::budget::AnswerBudget;
 use crate::store::ClassifierText;
 
-/// From this probability on a label is in a set, unless the classifier or the request has another threshold.
+/// Least probability of a label in a set, unless the classifier or the request has a threshold.
 const SET_THRESHOLD: f32 = 0.5;
-/// Of the softmax of neighbors' scores before any calibration.
+/// Temperature of the softmax of neighbors' scores before calibration.
 pub(super) const KNN_TEMPERATURE: f32 = 0.07;
 
 /// A classifier in memory.
@@ -33,9 +33,9 @@ pub(super) struct Trained {
     pub(super) texts: Vec<EmbeddedText>,
 }
 
-/// What decides.
+/// How it predicts.
 pub(super) enum Model {
-    /// Neighbors.
+    /// Labeled neighbors vote.
     Knn(VoteRule),
     /// A network.
     Mlp(Mlp),
@@ -47,12 +47,12 @@ pub(super) enum Model {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Scored {
     pub(super) ranked: Vec<(String, f32)>,
-    /// Nothing speaks for any answer: no neighbor voted.
-    pub(super) silent: bool,
+    /// Whether no neighbor count_votes, so that nothing can be predicted.
+    pub(super) abstains: bool,
 }
 
 impl Trained {
-    /// Puts a classifier together from what training left.
+    /// Assembles a classifier from the results of training.
     pub(super) fn assemble(
         (id, version, name): (String, u64, ClassifierName),
         definition: ClassifierDefinition,
@@ -86,15 +86,15 @@ impl Trained {
         Ok(Self { id, version, name, definition, report, labels, model, texts })
     }
 
-    /// Whether it looks into the collection of its labels at every answer.
+    /// Whether it reads the labels of its collection for every prediction.
     pub(super) fn is_live(&self) -> bool {
         matches!(self.model, Model::Knn(_)) && self.definition.source.is_some()
     }
 
-    /// What votes, for a classifier that lives off a vote. Blocks.
-    pub(super) fn neighbor_source(&self, surroundings: &Surroundings, texts: usize) -> Result<Option<NeighborSource<'_>>, Error> {
+    /// The neighbor source of a `knn`; `None` for other kinds. Blocks.
+    pub(super) fn neighbor_source(&self, label_source: &LabelSource, texts: usize) -> Result<Option<NeighborSource<'_>>, Error> {
         match &self.model {
-            Model::Knn(_) => surroundings.neighbor_source(&self.texts, texts).map(Some),
+            Model::Knn(_) => label_source.neighbor_source(&self.texts, texts).map(Some),
             Model::Mlp(_) | Model::Prototype(_) => Ok(None),
         }
     }
@@ -108,11 +108,11 @@ impl Trained {
         };
         match (&self.model, neighbor_source) {
             (Model::Knn(rule), Some(neighbor_source)) => {
-                let voters = neighbor_source.voters(asked, self.definition.knn.neighbors)?;
-                Ok(side_by_side(&voters, |voters| voted(voters, rule))?)
+                let neighbors = neighbor_source.neighbors(asked, self.definition.knn.neighbors)?;
+                Ok(in_parallel(&neighbors, |neighbors| count_votes(neighbors, rule))?)
             }
             _ => {
-                let scored = side_by_side(asked, |asked| probabilities(asked).map(|probabilities| self.ranked(probabilities)));
+                let scored = in_parallel(asked, |asked| probabilities(asked).map(|probabilities| self.ranked(probabilities)));
                 Ok(scored.map_err(ClassifierError::from)?)
             }
         }
@@ -121,13 +121,13 @@ impl Trained {
     fn ranked(&self, probabilities: Vec<f32>) -> Scored {
         let mut ranked: Vec<(String, f32)> = self.labels.iter().map(str::to_owned).zip(probabilities).collect();
         ranked.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-        Scored { ranked, silent: false }
+        Scored { ranked, abstains: false }
     }
 
-    /// The labels that scores tell; `None` abstains.
+    /// The labels that the scores predict; `None` if it abstains.
     pub(super) fn decide(&self, scored: &Scored, threshold: Option<f32>) -> Option<Vec<String>> {
         let threshold = threshold.or(self.definition.threshold);
-        if scored.silent {
+        if scored.abstains {
             return None;
         }
         if self.definition.multi_label {
@@ -141,20 +141,20 @@ impl Trained {
         (*share > 0.0 && *share >= threshold.unwrap_or(0.0)).then(|| vec![label.clone()])
     }
 
-    /// All that is told of texts, of at most the budget's bytes of neighbors and labels. Blocks.
+    /// Predicts the labels of texts. The neighbors and labels in the answer take at most the budget's bytes. Blocks.
     pub(super) fn predict(
         &self,
-        surroundings: &Surroundings,
+        label_source: &LabelSource,
         asked: &[Asked],
         options: &PredictOptions,
         budget: &AnswerBudget,
     ) -> Result<Vec<Prediction>, Error> {
         let all: Vec<&Asked> = asked.iter().collect();
-        let mut neighbor_source = self.neighbor_source(surroundings, asked.len())?;
+        let mut neighbor_source = self.neighbor_source(label_source, asked.len())?;
         let scored = self.score(&mut neighbor_source, &all)?;
         let near = match neighbor_source {
             Some(neighbor_source) => Some(neighbor_source),
-            None if options.explain > 0 => Some(surroundings.neighbor_source(&self.texts, asked.len())?),
+            None if options.explain > 0 => Some(label_source.neighbor_source(&self.texts, asked.len())?),
             None => None,
         };
         let answer = |(asked, scored): (&Asked, Scored)| {
@@ -162,8 +162,8 @@ impl Trained {
             let neighbors = near.map(|near| near.explain(asked, options.explain)).transpose()?.unwrap_or_default();
             let labels = self.decide(&scored, options.threshold);
             let scores: Vec<(String, f32)> = scored.ranked.into_iter().take(options.scores).collect();
-            let told = scores.iter().map(|(label, _)| label).chain(labels.iter().flatten()).map(String::len);
-            let bytes = neighbors.iter().map(size).chain(told).sum::<usize>();
+            let shown = scores.iter().map(|(label, _)| label).chain(labels.iter().flatten()).map(String::len);
+            let bytes = neighbors.iter().map(size).chain(shown).sum::<usize>();
             if !budget.spend(bytes as u64) {
                 let advice = "ask for fewer texts or documents, or lower explain and scores";
                 let too_large = || Error::AnswerTooLarge { bytes: budget.spent(), limit: budget.limit(), advice };
@@ -175,12 +175,12 @@ impl Trained {
     }
 }
 
-/// Bytes of what is told of a neighbor.
+/// Bytes of a neighbor in the answer.
 fn size(neighbor: &LabeledNeighborText) -> usize {
     neighbor.text.len() + neighbor.labels.iter().map(String::len).sum::<usize>()
 }
 
-/// How neighbors vote, with the temperature that was asked for or else the one that training found.
+/// The vote rule, with the requested temperature or else the one that training fitted.
 pub(super) fn vote_rule(settings: &KnnSettings, fitted: Option<f32>) -> VoteRule {
     let weight = match settings.weight {
         NeighborWeight::Equal => VoteWeight::Equal,
@@ -192,18 +192,19 @@ pub(super) fn vote_rule(settings: &KnnSettings, fitted: Option<f32>) -> VoteRule
     VoteRule { weight, score_min: settings.score_min }
 }
 
-/// Lets neighbors vote.
-pub(super) fn voted(neighbors: &[Voter], rule: &VoteRule) -> Result<Scored, ClassifierError> {
-    let names = LabelNames::of(neighbors.iter().flat_map(|voter| voter.labels.iter().cloned()));
+/// Counts the votes of neighbors.
+pub(super) fn count_votes(neighbors: &[LabeledNeighbor], rule: &VoteRule) -> Result<Scored, ClassifierError> {
+    let names = LabelNames::of(neighbors.iter().flat_map(|neighbor| neighbor.labels.iter().cloned()));
     let numbers: Vec<Vec<u32>> =
-        neighbors.iter().map(|voter| voter.labels.iter().filter_map(|label| names.number(label)).collect()).collect();
-    let voters = neighbors.iter().zip(&numbers).map(|(voter, labels)| LabeledNeighbor { score: voter.score, labels });
-    let votes = vote(voters, rule)?;
+        neighbors.iter().map(|neighbor| neighbor.labels.iter().filter_map(|label| names.number(label)).collect()).collect();
+    let numbered =
+        neighbors.iter().zip(&numbers).map(|(neighbor, labels)| classify::LabeledNeighbor { score: neighbor.score, labels });
+    let votes = vote(numbered, rule)?;
     let named = votes.ranked.iter().filter_map(|one| Some((names.name(one.label)?.to_owned(), one.share)));
-    Ok(Scored { ranked: named.collect(), silent: votes.voters == 0 })
+    Ok(Scored { ranked: named.collect(), abstains: votes.neighbors == 0 })
 }
 
-/// One direction per label, out of what is said of each.
+/// One direction per label, from its descriptions.
 pub(super) fn prototypes(labels: &LabelNames, texts: &[EmbeddedText]) -> Result<Prototypes, ClassifierError> {
     let of_label = |label: &str| {
         let said = texts.iter().filter(|text| text.description && text.labels.iter().any(|one| one == label));

@@ -1,8 +1,8 @@
-//! Training: a job that embeds what came with the request, reads what a collection holds, learns, and stores what came of it.
+//! The training job: embeds the texts of the request, reads labeled documents of a collection, learns, and stores the result.
 //!
-//! Embeddings of the request's texts are stored as they come, so that a restart goes on there; what was learned is stored at
-//! once at the end, and a restart before that learns again, with the same result. A classifier that is trained again stays as it
-//! was until then: for another model its texts are embedded anew, and these embeddings, too, are stored at the end.
+//! Embeddings of the request's texts are stored as they come, so that a restart continues there. The result is stored at once at the
+//! end; a restart before that learns again, with the same result. A classifier that is trained again stays as it was until then: for
+//! another model its texts are embedded again, and these embeddings are stored at the end, too.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +15,7 @@ use super::embedded_text::EmbeddedText;
 use super::error::ClassifierError;
 use super::examples::{Examples, gather, of_texts, sorted_counts};
 use super::fitting::{fit_neighbors, fit_prototypes};
-use super::neighbor_source::{Surroundings, threads};
+use super::neighbor_source::{LabelSource, threads};
 use super::outcome::{Outcome, calibration_error};
 use super::texts::embed_texts_patiently;
 use crate::classify::{LabelNames, Targets, Training, fit_temperature, strata_of_label_sets, stratified_split};
@@ -31,9 +31,9 @@ use crate::service::state::State;
 use crate::store::system_clock as now_ms;
 use crate::store::{FinishedTraining, StoredClassifier, TrainingProgress};
 
-/// Texts that are embedded before their embeddings are stored.
+/// Texts embedded before their embeddings are stored.
 const TEXTS_PER_STEP: usize = 128;
-/// Pause between two looks at whether a collection's index answers.
+/// Pause between two checks whether a collection has recovered.
 const INDEX_PAUSE: Duration = Duration::from_millis(50);
 
 /// Trains a classifier.
@@ -47,7 +47,7 @@ pub(crate) struct TrainPlan {
     pub(super) name: ClassifierName,
 }
 
-/// What a training tells.
+/// The details of a training.
 #[derive(Debug, Serialize)]
 pub(crate) struct TrainDetails {
     pub(super) classifier: ClassifierName,
@@ -57,7 +57,7 @@ impl JobKind for TrainJob {
     type Request = TrainPlan;
     type Details = TrainDetails;
 
-    /// A classifier of texts alone is everybody's, its training too.
+    /// A classifier of texts alone is visible to every key, and so is its training.
     fn access(_: &TrainPlan, collection: Option<&CollectionName>) -> JobAccess {
         let reach = collection.map_or(JobReach::Server, |learned| JobReach::of(Some(learned)));
         JobAccess { scope: Scope::Write, reach }
@@ -74,12 +74,12 @@ impl JobKind for TrainJob {
 
 async fn train(context: &JobContext, plan: TrainPlan) -> Result<(), JobError> {
     let row = row(context, plan).await?;
-    let again = row.next_job.as_ref() == Some(&context.live.id);
-    if row.job != context.live.id && !again {
-        return Err(Error::from(ClassifierError::NotFound { name: row.name }).into());
+    let again = row.record.next_job.as_ref() == Some(&context.job.id);
+    if row.record.job != context.job.id && !again {
+        return Err(Error::from(ClassifierError::NotFound { name: row.record.name }).into());
     }
     if row.progress == TrainingProgress::Ready && !again {
-        // Learned before the last restart, which came before that was noted.
+        // Trained before the last restart, which came before that was recorded.
         return Ok(());
     }
     if !again {
@@ -100,11 +100,11 @@ async fn train(context: &JobContext, plan: TrainPlan) -> Result<(), JobError> {
         }
     };
     let (working, dimension) = (context.clone(), model.dimension);
-    let surroundings = Surroundings { multi_label: definition.multi_label, source };
-    let learned = blocking(move || learn(&working, &definition, &surroundings, texts, dimension)).await;
+    let label_source = LabelSource { multi_label: definition.multi_label, source };
+    let learned = blocking(move || learn(&working, &definition, &label_source, texts, dimension)).await;
     context.check()?;
     let Outcome { report, weights } = learned?;
-    let (state, id, job) = (context.state()?, row.id.clone(), context.live.id.clone());
+    let (state, id, job) = (context.state()?, row.id.clone(), context.job.id.clone());
     let stored = blocking(move || {
         let done = FinishedTraining {
             id,
@@ -120,14 +120,14 @@ async fn train(context: &JobContext, plan: TrainPlan) -> Result<(), JobError> {
         Ok(state.catalog.finish_training(&done)?)
     });
     if !stored.await? {
-        return Err(Error::from(ClassifierError::NotFound { name: row.name }).into());
+        return Err(Error::from(ClassifierError::NotFound { name: row.record.name }).into());
     }
-    tracing::info!(classifier = %row.name, "classifier trained");
-    let (progress, _) = context.live.progress();
-    context.progress(progress.total, &TrainDetails { classifier: row.name }).await
+    tracing::info!(classifier = %row.record.name, "classifier trained");
+    let (progress, _) = context.job.progress();
+    context.progress(progress.total, &TrainDetails { classifier: row.record.name }).await
 }
 
-/// Waits until an index that is being recovered answers.
+/// Waits until a collection has recovered.
 pub(super) async fn wait_for_index(context: &JobContext, collection: &OpenCollection) -> Result<(), JobError> {
     while let Err(error) = collection.store.ready() {
         if collection.is_deleted() {
@@ -145,17 +145,17 @@ async fn row(context: &JobContext, plan: TrainPlan) -> Result<StoredClassifier, 
     found.ok_or_else(|| Error::from(ClassifierError::NotFound { name }).into())
 }
 
-/// Texts with their embeddings, and what of these is to be stored at the end.
+/// Texts with their embeddings, and those to store at the end.
 type Embedded = (Vec<EmbeddedText>, Vec<(i64, Option<Language>, Embedding)>);
 
-/// Embeds the texts that came with the request, those that have no embedding of the loaded model yet.
+/// Embeds those texts of the request that have no embedding by the loaded model yet.
 async fn embed_all(
     context: &JobContext,
     row: &StoredClassifier,
     definition: &ClassifierDefinition,
 ) -> Result<Embedded, JobError> {
     let (reading, id) = (context.state()?, row.id.clone());
-    let keep_at_once = row.model_fingerprint == reading.embedder.model().fingerprint;
+    let keep_at_once = row.record.model_fingerprint == reading.embedder.model().fingerprint;
     let mut texts = blocking(move || Ok(reading.catalog.classifier_texts(&id)?)).await?;
     if !keep_at_once {
         texts.iter_mut().for_each(|(_, text)| text.embedding = None);
@@ -181,7 +181,7 @@ async fn embed_all(
             text.embedding = Some(embedding.clone());
             stored.push((*key, language, embedding));
         }
-        // Held for one step only, so that a service that goes away takes the job with it.
+        // Held for one step only, so that the job ends with the service.
         let state = context.state()?;
         match keep_at_once {
             true => blocking(move || Ok(state.catalog.embed_classifier_texts(&stored)?)).await?,
@@ -199,15 +199,15 @@ async fn embed_all(
     Ok((embedded, at_the_end))
 }
 
-/// Learns. Blocks.
+/// Trains. Blocks.
 fn learn(
     context: &JobContext,
     definition: &ClassifierDefinition,
-    surroundings: &Surroundings,
+    label_source: &LabelSource,
     texts: Vec<EmbeddedText>,
     dimension: usize,
 ) -> Result<Outcome, Error> {
-    let examples = match &surroundings.source {
+    let examples = match &label_source.source {
         Some((collection, source)) => gather(collection, source, definition, || context.check().is_err())?,
         None => of_texts(&texts),
     };
@@ -218,7 +218,7 @@ fn learn(
         }
         ClassifierKind::Knn => {
             examples.check(definition)?;
-            fit_neighbors(definition, surroundings, &texts, &examples)
+            fit_neighbors(definition, label_source, &texts, &examples)
         }
         ClassifierKind::Prototype => fit_prototypes(&texts, &examples),
     }
@@ -242,7 +242,7 @@ fn learn_mlp(
     let embeddings: Vec<f32> = examples.rows.iter().flat_map(|row| row.embedding.as_slice().iter().copied()).collect();
     let (labels, threads) = (names.len(), threads());
     let training = Training { embeddings: &embeddings, dimension, targets, labels, split: &split, parameters: settings, threads };
-    let (before, _) = context.live.progress();
+    let (before, _) = context.job.progress();
     let done = AtomicU64::new(before.done);
     let trained = training.train(&|_| {
         context.set_done(done.fetch_add(1, Ordering::Relaxed) + 1);

@@ -1,4 +1,4 @@
-//! Other names of collections. An alias stands wherever a collection's name can, except where the collection is deleted.
+//! Aliases of collections. An alias works wherever a collection's name does, except for deleting the collection.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::service::state::{Service, State};
 use crate::store::StoreError;
 
 impl Service {
-    /// Lists aliases by name; also says which is the last of the page, when there is a next one.
+    /// Lists aliases by name, with the last name of the page if there is a next page.
     pub async fn list_aliases(&self, page: Page<CollectionName>) -> Result<(Vec<Alias>, Option<CollectionName>), Error> {
         let aliases = self.state.aliases.read();
         let after = page.after.map_or(Bound::Unbounded, Bound::Excluded);
@@ -24,8 +24,8 @@ impl Service {
         Ok((found, next))
     }
 
-    /// Makes a name an alias of a collection. When it was one of another collection, it changes from one to the other at once:
-    /// every request finds one or the other.
+    /// Makes a name an alias of a collection. An alias of another collection switches atomically: every request finds one or the
+    /// other.
     pub async fn set_alias(&self, alias: Alias) -> Result<Alias, Error> {
         self.change_names(move |state| state.set_alias(alias)).await
     }
@@ -43,7 +43,7 @@ impl Service {
         self.change_names(delete).await
     }
 
-    /// Runs a change of names while no other runs.
+    /// Runs a change of names exclusively.
     async fn change_names<T: Send + 'static>(
         &self,
         change: impl FnOnce(&State) -> Result<T, Error> + Send + 'static,
@@ -60,12 +60,12 @@ impl Service {
 }
 
 impl State {
-    /// The collection's own name, when `name` is an alias.
+    /// The collection's own name, if `name` is an alias.
     pub(crate) fn own_name(&self, name: &CollectionName) -> Option<CollectionName> {
         self.aliases.read().get(name).cloned()
     }
 
-    /// Forgets the aliases of a collection that is gone.
+    /// Removes the aliases of a deleted collection.
     pub(crate) fn forget_aliases_of(&self, collection: &CollectionName) {
         self.aliases.write().retain(|_, own| own != collection);
     }

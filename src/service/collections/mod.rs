@@ -1,4 +1,4 @@
-//! Creating, listing and deleting collections.
+//! Creates, lists, reads, changes and deletes collections.
 
 pub mod aliases;
 pub mod projections;
@@ -39,7 +39,7 @@ impl Service {
         self.create_collection_once(new, None).await
     }
 
-    /// As `create_collection`, unless the request created a collection before: then it gives that collection, as it is now.
+    /// As `create_collection`, but a repeated request returns the collection that it has created, as it is now.
     pub async fn create_collection_once(&self, new: NewCollection, request: Option<RequestKey>) -> Result<CollectionView, Error> {
         self.check_running()?;
         let NewCollection {
@@ -82,8 +82,7 @@ impl Service {
         .await
     }
 
-    /// Lists the collections that the caller may touch, by name; also says which is the last of the page, when there is a next
-    /// one.
+    /// Lists the collections within the caller's reach by name, with the last name of the page if there is a next page.
     pub async fn list_collections(
         &self,
         page: Page<CollectionName>,
@@ -160,8 +159,8 @@ impl Service {
 }
 
 impl CollectionHandle {
-    /// Changes what may change, and gives the collection as it is then. When this is answered, the change is durable. Making an
-    /// index of a large collection takes a while, in which its other writes wait.
+    /// Changes a collection and returns it. The change is durable. Creating a metadata index of a large collection takes a while, in
+    /// which other writes wait.
     pub async fn change(&self, change: CollectionChange) -> Result<CollectionView, Error> {
         self.service.check_running()?;
         if let Some(paths) = change.metadata_indexes.clone() {
@@ -184,18 +183,18 @@ impl CollectionHandle {
             collection.set_current(row);
             view(collection)
         };
-        // Another one may have its place by now.
+        // It may have been replaced meanwhile.
         self.open().run(change).await
     }
 }
 
 impl State {
-    /// Where the folders of the collections lie.
+    /// The folder of the collections.
     pub(crate) fn collections_dir(&self) -> std::path::PathBuf {
         self.data_dir.join(COLLECTIONS_DIR)
     }
 
-    /// The collection that a request created before.
+    /// The collection that an earlier request with this key has created.
     fn created_before(&self, request: &RequestKey) -> Result<Option<CollectionView>, Error> {
         let Some(id) = self.catalog.created_before(request, now_ms())? else { return Ok(None) };
         if let Some(collection) = self.collection_by_id(&id) {
@@ -229,7 +228,7 @@ impl State {
         let folder = self.collections_dir().join(&row.id.0);
         let created = self.create_in(row, &folder, metadata_indexes, request);
         if created.is_err() {
-            // The next start removes it, should this fail.
+            // If this fails, the next start removes it.
             let _ = std::fs::remove_dir_all(&folder);
         }
         created
@@ -288,7 +287,7 @@ impl State {
         Ok(())
     }
 
-    /// Deletes a collection whose database cannot be opened. Says whether it was one.
+    /// Deletes a collection whose database cannot be opened. Returns whether there was one.
     fn delete_broken(&self, name: &CollectionName) -> Result<bool, Error> {
         let found = self.broken.read().get(name).map(|broken| broken.row.clone());
         let Some(row) = found else { return Ok(false) };
@@ -300,7 +299,7 @@ impl State {
         Ok(true)
     }
 
-    /// Removes the folder of a collection that could not be opened and is no more in the catalog.
+    /// Removes the folder of a collection that could not be opened and has left the catalog.
     pub(crate) fn remove_broken_folder(&self, row: &Collection) {
         let folder = self.collections_dir().join(&row.id.0);
         if let Err(error) = orphaned::remove(&folder) {
@@ -309,14 +308,14 @@ impl State {
         }
     }
 
-    /// Opens the database of a collection that was made before; its index is still to be recovered. A saved index that reaches
-    /// further than the database shows that this lost changes; both stay as they are then.
+    /// Opens the database of an existing collection; its index is still to be recovered. A saved index that reaches further than the
+    /// database shows that changes were lost; then both stay as they are.
     pub(crate) fn open_collection(&self, row: Collection, folder: &Path) -> Result<OpenCollection, Error> {
         let store = DocumentStore::open_existing(folder, &self.store_options(), index::saved_sequence(folder))?;
         self.opened(row, folder, store)
     }
 
-    /// Makes the database of a new collection in its empty folder.
+    /// Creates the database of a new collection in its empty folder.
     pub(crate) fn make_collection(&self, row: Collection, folder: &Path) -> Result<OpenCollection, Error> {
         let store = DocumentStore::open(folder, &self.store_options())?;
         self.opened(row, folder, store)
@@ -335,12 +334,12 @@ impl State {
         }
         let collection = OpenCollection::new(row, folder.to_owned(), store, &self.limits)?;
         if let Some(lost) = collection.embedded.store.lost_log() {
-            collection.note_damage(lost);
+            collection.record_damage(lost);
         }
         Ok(collection)
     }
 
-    /// Starts the background worker, unless the loaded model is another than the collection's: then nothing may be embedded.
+    /// Starts the background worker, unless the collection belongs to another model than the loaded one.
     pub(crate) fn start_worker(&self, collection: &Arc<OpenCollection>) {
         if let Err(error) = collection.check_model(self.embedder.model()) {
             let error = &error as &dyn std::error::Error;
@@ -353,11 +352,11 @@ impl State {
     }
 }
 
-/// A collection with what it holds. Blocks.
+/// A collection with its counts. Blocks.
 fn view(collection: &OpenCollection) -> Result<CollectionView, Error> {
     let mut counts = match collection.store.counts() {
         Err(error) if error.is_damage() => {
-            collection.note_damage(&error);
+            collection.record_damage(&error);
             CollectionCounts::default()
         }
         counts => counts?,
@@ -372,7 +371,7 @@ fn view(collection: &OpenCollection) -> Result<CollectionView, Error> {
     })
 }
 
-/// Bytes of the saved index. A file that comes or goes meanwhile counts as none.
+/// Bytes of the saved index. Files that appear or disappear meanwhile count as empty.
 pub(crate) fn index_bytes(folder: &Path) -> u64 {
     let files = index_files(folder).unwrap_or_default();
     files.iter().filter_map(|file| file.metadata().ok()).map(|metadata| metadata.len()).sum()

@@ -1,8 +1,8 @@
-//! Export: all documents of a collection in the order of their ids, page by page, so that memory does not grow with it.
+//! Exports all documents of a collection in the order of their ids, page by page, in constant memory.
 //!
-//! Each page is read in one transaction of its own and sees what is committed then. So a document that is there all the time
-//! comes exactly once; one that is stored or deleted meanwhile comes or does not, depending on whether its place in the order
-//! has passed. For one moment of the whole collection there are snapshots.
+//! Each page is read in its own transaction and sees what is committed then. So a document that exists all the time is exported
+//! exactly once; one that is stored or deleted meanwhile may be there or not, depending on whether the export has passed its id.
+//! A snapshot shows the collection at one moment.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use crate::service::open_collection::OpenCollection;
 const DOCUMENTS_PER_PAGE: usize = 200;
 /// Bytes of their texts and metadata; one document may have more.
 const BYTES_PER_PAGE: u64 = 2 << 20;
-/// How often a page is in memory: as it was read, and packed.
+/// Copies of a page in memory: as it was read, and compressed.
 const PAGE_COPIES: u64 = 2;
 
-/// An export under way.
+/// A running export.
 pub struct Export {
     collection: Arc<OpenCollection>,
     after: Option<DocumentId>,
@@ -31,15 +31,14 @@ impl CollectionHandle {
     /// Begins an export; with `vectors`, of documents with their embedding.
     pub fn export(&self, vectors: bool) -> Result<Export, Error> {
         self.service.check_running()?;
-        // Held until all is sent: then the request is over.
+        // Held until everything is sent.
         RequestMemory::current().add_answer(BYTES_PER_PAGE * PAGE_COPIES)?;
         Ok(Export { collection: self.open(), after: None, vectors, over: false })
     }
 }
 
 impl Export {
-    /// The next documents; none at the end. A document has an embedding when it was asked for, is one passage, and is
-    /// embedded already.
+    /// The next documents; none at the end. Embeddings are included on request, for documents of one embedded passage.
     pub async fn next(&mut self) -> Result<Vec<(Document, Option<Embedding>)>, Error> {
         if self.over {
             return Ok(Vec::new());

@@ -1,4 +1,4 @@
-//! What is kept of an upsert that came with an idempotency key: its outcomes, as JSON, in the order of the request.
+//! The idempotency record of an upsert: its outcomes as JSON, in the order of the request.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! From a checked document to a searchable one.
+//! Stores checked documents and makes them searchable.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -23,16 +23,16 @@ use crate::service::open_collection::worker::store_embeddings;
 use crate::service::state::{Service, State};
 use crate::store::{Idempotent, PendingPassage, PreparedDocument, Upserted};
 
-/// Passages of one request that wait for the encoder at once: a large request leaves room in the queue for others.
+/// Most passages of one request in the encoder's queue at once, so that a large request leaves room for others.
 const PASSAGES_PER_SUBMISSION: usize = 128;
 
-/// How long a request that is sent again waits for what the first one began to embed.
+/// How long a repeated request waits for the embeddings of the first one.
 const REPEAT_WAIT_MAX: Duration = Duration::from_secs(30);
-/// Pause between two looks.
+/// Pause between two checks.
 const REPEAT_PAUSE: Duration = Duration::from_millis(20);
 
 impl CollectionHandle {
-    /// Stores documents and makes them searchable. Answers one outcome per document, in order.
+    /// Stores documents and makes them searchable. Returns one outcome per document, in order.
     ///
     /// Rows commit before the index changes: the index can be rebuilt from rows, rows never from the index. A crash in
     /// between leaves documents that exist but cannot be found until the next start has embedded them. With `Wait::Indexed`
@@ -43,8 +43,8 @@ impl CollectionHandle {
         self.upsert_if(documents, wait, Demand::Precondition(Precondition::None)).await
     }
 
-    /// As `upsert`, unless this request was done before: then it answers the same and does nothing. A request of which nothing
-    /// was stored is not remembered.
+    /// As `upsert`, but a repeated request returns the same outcomes and does nothing. A request that stored nothing leaves no
+    /// record.
     pub async fn upsert_once(
         &self,
         documents: Vec<NewDocument>,
@@ -54,13 +54,13 @@ impl CollectionHandle {
         self.upsert_if(documents, wait, Demand::Once(request)).await
     }
 
-    /// Stores one document, if the precondition holds for what is stored under its id.
+    /// Stores one document if the precondition holds for the stored document with its id.
     pub async fn put(&self, document: NewDocument, wait: Wait, precondition: Precondition) -> Result<UpsertOutcome, Error> {
         let outcomes = self.upsert_if(vec![document], wait, Demand::Precondition(precondition)).await?;
         outcomes.into_iter().next().ok_or(Error::EncoderAnswers { asked: 1, got: 0 })
     }
 
-    /// As `upsert`, when what is demanded holds for each document; else nothing of the request is stored.
+    /// As `upsert`, if the conditions hold for every document; otherwise nothing is stored.
     async fn upsert_if(&self, documents: Vec<NewDocument>, wait: Wait, demand: Demand) -> Result<Vec<UpsertOutcome>, Error> {
         self.service.check_running()?;
         self.check_embeds(wait)?;
@@ -85,8 +85,8 @@ impl CollectionHandle {
         Ok(stored.outcomes)
     }
 
-    /// Refuses a write that has texts embedded when that cannot be: by another model; or, when it waits for it, by an encoder
-    /// without room or into an index that is recovering.
+    /// Refuses a write with texts if the collection belongs to another model; or, if it waits for embeddings, if the encoder's queue
+    /// is full or the index is recovering.
     pub(crate) fn check_embeds(&self, wait: Wait) -> Result<(), Error> {
         let collection = self.open();
         collection.check_model(self.service.model())?;
@@ -99,8 +99,8 @@ impl CollectionHandle {
         Ok(())
     }
 
-    /// Waits for a thread to write on, or refuses when too many wait for this collection already. Gives the collection to write
-    /// to, which is another one when this was replaced, and what must live as long as the write.
+    /// Waits for a thread to write on, or refuses if too many writes of this collection wait. Returns the collection to write to,
+    /// which is the replacement if there is one, and guards to hold during the write.
     pub(crate) async fn enter_write(&self) -> Result<(Arc<OpenCollection>, WriteBounds), Error> {
         let state = &self.service.state;
         let mut collection = Arc::clone(&self.found);
@@ -126,18 +126,18 @@ impl Service {
         self.state.check_running()
     }
 
-    /// Refuses to store what the encoder has no room for anyway.
+    /// Refuses before anything is stored if the encoder's queue has no room.
     fn check_encoder(&self) -> Result<(), Error> {
         let waiting = self.state.embedder.passages_waiting();
         let limit = self.state.limits.embed_queue_texts_max;
         if waiting >= limit { Err(Error::EncoderBusy { waiting, limit }) } else { Ok(()) }
     }
 
-    /// Waits for documents that an earlier request with the same idempotency key stored, and that this one or the worker embeds.
+    /// Waits for the embeddings of documents that an earlier request with the same idempotency key has stored.
     async fn wait_until_embedded(&self, collection: &Arc<OpenCollection>, ids: Vec<DocumentId>) -> Result<(), Error> {
         let (mut ids, deadline) = (ids, Instant::now() + REPEAT_WAIT_MAX);
         while !ids.is_empty() {
-            let look = move |collection: &Arc<OpenCollection>| {
+            let find = move |collection: &Arc<OpenCollection>| {
                 let mut rest = Vec::new();
                 for id in ids {
                     if collection.store.get(&id)?.is_some_and(|document| !document.indexed) {
@@ -146,7 +146,7 @@ impl Service {
                 }
                 Ok(rest)
             };
-            ids = collection.run(look).await?;
+            ids = collection.run(find).await?;
             if !ids.is_empty() && Instant::now() >= deadline {
                 return Err(Error::StillIndexing);
             }
@@ -156,8 +156,8 @@ impl Service {
         Ok(())
     }
 
-    /// Embeds the request's own passages, without waiting for the worker's backlog, and makes them searchable. Without any it
-    /// takes over what is embedded already: the worker may be about to.
+    /// Embeds the request's own passages, ahead of the worker's backlog, and makes them searchable. Without any, applies what the
+    /// worker may have embedded but not yet applied.
     pub(crate) async fn index_now(&self, collection: &Arc<OpenCollection>, pending: Option<&Reservation>) -> Result<(), Error> {
         let Some(pending) = pending else {
             return collection.run(|collection| collection.apply_changes()).await;
@@ -183,42 +183,42 @@ impl State {
     }
 }
 
-/// A write's place among the bounded ones; dropping it makes room for another.
+/// The permits and locks of a write.
 pub(crate) struct WriteBounds {
     _slot: OwnedSemaphorePermit,
     _thread: OwnedSemaphorePermit,
     _replacement: OwnedRwLockReadGuard<Option<Arc<OpenCollection>>>,
 }
 
-/// On what a write depends besides its documents.
+/// The conditions of a write.
 enum Demand {
-    /// On what is stored under the id of each.
+    /// On the stored document of each id.
     Precondition(Precondition),
-    /// On whether the request was done before.
+    /// Idempotency.
     Once(RequestKey),
 }
 
-/// What is to be stored.
+/// What to store.
 struct Request {
     documents: Vec<NewDocument>,
     wait: Wait,
     demand: Demand,
-    /// Goes when nobody waits for the answer any more.
+    /// Expires when nobody waits for the answer any more.
     caller: Weak<()>,
 }
 
-/// What a request's transaction left to do.
+/// What is left to do after a request's transaction.
 struct Stored {
     outcomes: Vec<UpsertOutcome>,
-    /// What the request embeds itself, when it waits for that.
+    /// What the request embeds itself, if it waits for that.
     pending: Option<Reservation>,
-    /// Documents that an earlier request stored, for which this one waits.
+    /// Documents of an earlier request whose embeddings this one waits for.
     awaited: Vec<DocumentId>,
 }
 
-/// Prepares and stores documents. Blocks until they are durable. From the commit on the passages are reserved or the worker
-/// is awake, so that nothing is forgotten when the caller goes away. Of a caller who went before nothing is stored: preparing many long
-/// documents takes a minute.
+/// Prepares and stores documents. Blocks until they are durable. From the commit on the passages are reserved or the worker is
+/// awake, so that nothing is forgotten if the caller goes away. If it goes away before, nothing is stored: preparing many long
+/// documents can take a minute.
 fn store(state: &State, collection: &Arc<OpenCollection>, request: Request) -> Result<Stored, Error> {
     let Request { documents, wait, demand, caller } = request;
     let mut prepared = Vec::with_capacity(documents.len());
@@ -277,7 +277,7 @@ fn store(state: &State, collection: &Arc<OpenCollection>, request: Request) -> R
     Ok(Stored { outcomes, pending, awaited: Vec::new() })
 }
 
-/// What waits for its embedding, and the tokens of it: none when a document has embeddings of some of its passages already.
+/// The passages that wait for their embedding, with their tokens; `None` if some passages of a document have embeddings already.
 fn with_tokens(upserted: Vec<Upserted>, tokens: Vec<Vec<Tokens>>) -> (Vec<PendingPassage>, Option<Vec<Tokens>>) {
     let mut known = Some(Vec::new());
     let mut pending = Vec::new();
@@ -292,22 +292,21 @@ fn with_tokens(upserted: Vec<Upserted>, tokens: Vec<Vec<Tokens>>) -> (Vec<Pendin
     (pending, known)
 }
 
-/// One outcome per document, in the order of the request: `refused` come with their places.
+/// Merges outcomes into the order of the request: `refused` have their positions.
 fn outcomes(ids: Vec<DocumentId>, refused: Vec<(usize, UpsertOutcome)>, upserted: &[Upserted]) -> Vec<UpsertOutcome> {
     let stored = ids.into_iter().zip(upserted).map(|(id, upserted)| {
         let status = if upserted.created { UpsertStatus::Created } else { UpsertStatus::Updated };
         UpsertOutcome { id: Some(id), status, version: Some(upserted.sequence) }
     });
     let mut outcomes: Vec<UpsertOutcome> = stored.collect();
-    // Ascending places: each insertion finds everything before it already in its place.
+    // By ascending position: everything before each insertion is in place already.
     for (place, outcome) in refused {
         outcomes.insert(place, outcome);
     }
     outcomes
 }
 
-/// The outcomes of a request that was done before. Its passages are being embedded, or are already; a caller who waits for them
-/// goes on waiting.
+/// The outcomes of a repeated request. Its passages are embedded or being embedded; a caller that waits for them still does.
 fn done_before(answer: &str, wait: Wait) -> Result<Stored, Error> {
     let outcomes = idempotency::read(answer)?;
     let stored = outcomes.iter().filter(|outcome| wait == Wait::Indexed && outcome.version.is_some());
@@ -315,16 +314,16 @@ fn done_before(answer: &str, wait: Wait) -> Result<Stored, Error> {
     Ok(Stored { outcomes, pending: None, awaited })
 }
 
-/// Finds the language when the caller gave none, and the passages with the tokens of each. What comes with a vector is one passage
-/// without tokens: the vector stands for the whole text, which may be empty.
+/// Detects the language if the caller gave none, and splits the text into passages with their tokens. A document with a vector is
+/// one passage without tokens: the vector stands for the whole text, which may be empty.
 pub(crate) fn prepare(
     state: &State,
     row: &Collection,
     id: DocumentId,
     document: NewDocument,
 ) -> Result<(PreparedDocument, Vec<Tokens>), Error> {
-    let NewDocument { title, text, vector, language, metadata, .. } = document;
-    // The collection may be another than the one that the vector was checked for.
+    let NewDocument { title, text, vector, language, metadata, expires_at_ms, .. } = document;
+    // The vector may have been checked for another collection.
     row.check_vector(vector.as_ref().map(Embedding::dimension)).map_err(|problem| Error::InvalidVector { problem })?;
     let detect = language.is_none() && !text.is_empty();
     let PreparedText { passages, tokens, language: detected } = match &vector {
@@ -342,13 +341,14 @@ pub(crate) fn prepare(
         language_confidence: detected.map(|detected| detected.confidence),
         text,
         metadata,
+        expires_at_ms,
         passages,
         embedding: vector,
     };
     Ok((prepared, tokens))
 }
 
-/// How the texts of a collection are cut.
+/// How a collection's texts are split.
 pub(crate) fn bounds(state: &State, row: &Collection) -> PassageBounds {
     row.passages.unwrap_or(PassageBounds::adjacent(state.embedder.model().tokens_max))
 }
@@ -357,7 +357,7 @@ fn failed(id: DocumentId, code: Code, detail: String) -> UpsertOutcome {
     UpsertOutcome { id: Some(id), status: UpsertStatus::Failed { code, detail }, version: None }
 }
 
-/// Makes an id for a document that came without one; later ones sort after earlier ones.
+/// Generates an id for a document without one. Later ids sort after earlier ones.
 pub(crate) fn new_id() -> Result<DocumentId, Error> {
     Ok(DocumentId::parse(&Uuid::now_v7().to_string())?)
 }

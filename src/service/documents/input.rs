@@ -1,16 +1,21 @@
-//! A document as a caller sends it, in a request or as a line of an import, and what it is checked for.
+//! Documents as callers send them, in requests or as lines of imports, and their validation.
 
 use serde::Deserialize;
 use utoipa::ToSchema;
 
+use crate::domain::timestamps::parse_rfc3339;
 use crate::domain::{
     self, Code, Collection, DocumentId, Embedding, Language, LanguageTagError, Limits, MetadataObject, NewDocument,
     RefusedDocument,
 };
 use crate::service::json::{JsonError, parse_object, shorten};
+use crate::store::system_clock as now_ms;
 
 /// The message for metadata with the character U+0000 in a key.
 pub const ZERO_IN_KEY: &str = "must not have a key with the character U+0000";
+
+/// The longest `ttl_seconds`: 100 years.
+const TTL_SECONDS_MAX: u64 = 3_155_760_000;
 
 /// A document as the caller sends it.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -45,20 +50,28 @@ pub struct DocumentInput {
     #[serde(default)]
     #[schema(nullable = false)]
     pub metadata: Option<MetadataObject>,
+    /// When the document expires: nothing finds it from then on, and the server removes it.
+    #[serde(default)]
+    #[schema(nullable = false, format = DateTime)]
+    pub expires_at: Option<String>,
+    /// The same, in seconds from now.
+    #[serde(default)]
+    #[schema(nullable = false, maximum = 3155760000u64)]
+    pub ttl_seconds: Option<u64>,
 }
 
-/// Why a document is refused before it is stored, and its id if that is valid.
+/// Why a document is refused, and its id if that is valid.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Refusal {
     /// The id.
     pub id: Option<DocumentId>,
-    /// Why; of several reasons the first.
+    /// The code of the first problem.
     pub code: Code,
-    /// The places that are wrong, at least one.
+    /// The problems, at least one.
     pub problems: Vec<DocumentProblem>,
 }
 
-/// One wrong place in a document.
+/// One problem of a document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DocumentProblem {
     /// JSON pointer into the document; empty for the whole document.
@@ -68,7 +81,7 @@ pub struct DocumentProblem {
 }
 
 impl Refusal {
-    /// The first place, and what is wrong there and elsewhere. Pointers begin with `base`.
+    /// The first pointer, and a message about it and the others. Pointers begin with `base`.
     pub fn summary(&self, base: &str) -> (String, String) {
         let mut places = self.problems.iter().map(|problem| (format!("{base}{}", problem.pointer), problem.detail.as_str()));
         let (pointer, first) = places.next().unwrap_or_else(|| (base.to_owned(), ""));
@@ -101,7 +114,7 @@ pub fn read_document(json: &[u8], collection: &Collection, limits: &Limits) -> R
     })
 }
 
-/// What is wrong with a document.
+/// Collects the problems of a document.
 #[derive(Default)]
 struct Problems(Vec<(Code, DocumentProblem)>);
 
@@ -114,7 +127,7 @@ impl Problems {
         self.add(Code::InvalidRequest, member, detail.into());
     }
 
-    /// Refuses what is longer than it may be.
+    /// Refuses a value beyond its limit.
     fn bound(&mut self, member: &str, got: usize, max: usize, rule: &str) {
         if got > max {
             self.invalid(member, format!("{}, got {got}", rule.replace("{max}", &max.to_string())));
@@ -124,7 +137,7 @@ impl Problems {
 
 /// Validates a document by itself and against its collection.
 pub fn check(input: DocumentInput, collection: &Collection, limits: &Limits) -> Result<NewDocument, Refusal> {
-    let DocumentInput { id, title, text, vector, language, metadata } = input;
+    let DocumentInput { id, title, text, vector, language, metadata, expires_at, ttl_seconds } = input;
     let mut problems = Problems::default();
     let id = id.as_deref().map(DocumentId::parse_new).transpose();
     let id = id.unwrap_or_else(|error| {
@@ -155,8 +168,12 @@ pub fn check(input: DocumentInput, collection: &Collection, limits: &Limits) -> 
     }
     let rule = "must have at most {max} bytes as JSON (metadata_bytes_max)";
     problems.bound("/metadata", bytes, limits.metadata_bytes_max, rule);
+    let expires_at_ms = expiry(expires_at.as_deref(), ttl_seconds).unwrap_or_else(|problem| {
+        problems.0.push((Code::InvalidRequest, problem));
+        None
+    });
     match problems.0.first() {
-        None => Ok(NewDocument { id, title, text, vector, language: language.flatten(), metadata }),
+        None => Ok(NewDocument { id, title, text, vector, language: language.flatten(), metadata, expires_at_ms }),
         Some((code, _)) => {
             let code = *code;
             Err(Refusal { id, code, problems: problems.0.into_iter().map(|(_, problem)| problem).collect() })
@@ -164,7 +181,28 @@ pub fn check(input: DocumentInput, collection: &Collection, limits: &Limits) -> 
     }
 }
 
-/// The document's own vector, where the collection takes vectors.
+/// When a document expires by its members `expires_at` and `ttl_seconds`, in milliseconds since the Unix epoch. A time that is over
+/// is one, too: what is sent late has expired.
+pub fn expiry(expires_at: Option<&str>, ttl_seconds: Option<u64>) -> Result<Option<i64>, DocumentProblem> {
+    let after = |seconds: u64| now_ms().saturating_add(i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1_000));
+    match (expires_at, ttl_seconds) {
+        (None, None) => Ok(None),
+        (Some(_), Some(_)) => Err(DocumentProblem::at("/ttl_seconds", "must not be given with expires_at, got both")),
+        (None, Some(seconds)) if seconds > TTL_SECONDS_MAX => {
+            Err(DocumentProblem::at("/ttl_seconds", format!("must be at most {TTL_SECONDS_MAX}, got {seconds}")))
+        }
+        (None, Some(seconds)) => Ok(Some(after(seconds))),
+        (Some(text), None) => match parse_rfc3339(text) {
+            Ok(time_ms) if time_ms < 0 => {
+                Err(DocumentProblem::at("/expires_at", format!("must be in 1970 or later, got {text:?}")))
+            }
+            Ok(time_ms) => Ok(Some(time_ms)),
+            Err(problem) => Err(DocumentProblem::at("/expires_at", problem)),
+        },
+    }
+}
+
+/// The document's vector, in a collection of callers' own vectors.
 fn check_vector(vector: Option<Vec<f32>>, collection: &Collection, problems: &mut Problems) -> Option<Embedding> {
     let fits = collection.check_vector(vector.as_ref().map(Vec::len));
     let checked = fits.and_then(|()| vector.map(|values| collection.own_vector(values)).transpose());

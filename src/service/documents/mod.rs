@@ -1,5 +1,6 @@
-//! Reading, listing, counting, changing and deleting documents. All of it works with any model loaded.
+//! Reads, lists, counts, changes and deletes documents. All of it works whatever model is loaded.
 
+pub(super) mod expiry;
 pub mod export;
 mod idempotency;
 pub mod import;
@@ -13,16 +14,16 @@ use super::handle::CollectionHandle;
 use super::state::State;
 use crate::domain::{
     Collection, Document, DocumentId, DocumentPage, DocumentPatch, FacetRequest, Facets, Filter, Page, Precondition, RequestKey,
-    ScrollPage, ScrollRequest, TitleChange, Wait, metadata,
+    ScrollPage, ScrollRequest, Sequence, TitleChange, Wait, metadata,
 };
 use crate::service::limits::budget::AnswerBudget;
 use crate::service::open_collection::OpenCollection;
 use crate::service::open_collection::reservation::Reservation;
 use crate::store::{PatchOutcome, PendingPassage, Recut, SearchFilter};
 
-/// Bytes of a page for each document that is asked for.
+/// Bytes of a page per requested document.
 const BYTES_PER_DOCUMENT: u64 = 16 << 10;
-/// Bytes that every page may have.
+/// Least bytes of a page.
 const PAGE_BYTES_MIN: u64 = 1 << 20;
 
 impl CollectionHandle {
@@ -74,9 +75,8 @@ impl CollectionHandle {
         self.open().run(move |collection| collection.facets(&only(filter), &requests, &budget)).await
     }
 
-    /// Changes title, metadata or language of a document if the precondition holds, and gives the document as it is then. Its
-    /// embeddings stay, unless the title changes: then its passages are embedded anew, for which `Wait::Indexed` waits as
-    /// `upsert` does.
+    /// Changes title, metadata or language of a document if the precondition holds, and returns the document. Its embeddings stay,
+    /// unless the title changes: then its passages are embedded again, and `Wait::Indexed` waits for that as in `upsert`.
     pub async fn patch(
         &self,
         id: &DocumentId,
@@ -116,7 +116,7 @@ impl CollectionHandle {
         Ok(Document { indexed: document.indexed || pending.is_some(), ..document })
     }
 
-    /// Deletes a document if the precondition holds. No search that begins after the answer finds it.
+    /// Deletes a document if the precondition holds. Searches that begin after this returns do not find it.
     pub async fn delete(&self, id: &DocumentId, precondition: Precondition) -> Result<(), Error> {
         self.service.check_running()?;
         let (collection, bounds) = self.enter_write().await?;
@@ -126,56 +126,104 @@ impl CollectionHandle {
             let deleted = collection.store.delete_if(&wanted, precondition)?;
             if deleted.is_some() {
                 collection.damage.forget(std::slice::from_ref(&wanted));
-                take_out(collection);
+                collection.take_out();
             }
             Ok(deleted)
         });
         deleted.await?.map(drop).ok_or_else(|| self.no_document(id))
     }
 
-    /// As `delete_matching`, unless this request was done before: then it answers the same and deletes nothing. One that did not
-    /// come to its end is not remembered, and goes on when it is sent again.
+    /// As `delete_matching`, but a repeated request returns the same number and deletes nothing. A request that did not finish leaves
+    /// no record, and continues when it is repeated.
     pub async fn delete_matching_once(&self, filter: Filter, request: RequestKey) -> Result<u64, Error> {
-        self.service.check_running()?;
-        let asked = request.clone();
-        let kept = self.open().run(move |collection| Ok(collection.store.idempotency_record(&asked)?)).await?;
-        if let Some(kept) = kept {
-            return kept.parse().map_err(|_| Error::CorruptIdempotencyRecord);
-        }
-        let deleted = self.delete_matching(filter).await?;
-        let keep = move |collection: &Arc<OpenCollection>| Ok(collection.store.record_answer(&request, deleted.to_string())?);
-        // Another one may have its place by now.
-        self.open().run(keep).await?;
+        let [deleted] = self.once(request, async || Ok([self.delete_matching(filter).await?])).await?;
         Ok(deleted)
     }
 
-    /// Deletes the documents that match and did not change since this began; gives their number.
+    /// Deletes the documents that match and did not change since this began. Returns their number.
     ///
     /// Each of its transactions is short and final: a failure or a crash in between leaves the rest, and sending the request
     /// again deletes it.
     pub async fn delete_matching(&self, filter: Filter) -> Result<u64, Error> {
+        let delete = |collection: &OpenCollection, filter: &SearchFilter, until, place| {
+            let some = collection.store.delete_some(filter, until, place)?;
+            if !some.rows.is_empty() {
+                collection.damage.forget_rows(&some.rows);
+                collection.take_out();
+            }
+            Ok(([some.rows.len() as u64], some.next))
+        };
+        let [deleted] = self.in_steps(filter, delete).await?;
+        Ok(deleted)
+    }
+
+    /// As `update_matching`, once for a request, as `delete_matching_once`.
+    pub async fn update_matching_once(
+        &self,
+        filter: Filter,
+        patch: DocumentPatch,
+        request: RequestKey,
+    ) -> Result<[u64; 2], Error> {
+        self.once(request, async || self.update_matching(filter, patch).await).await
+    }
+
+    /// Changes metadata and expiry of the documents that match and did not change since this began, in transactions as those of
+    /// `delete_matching`. Gives how many matched, and how many of these it changed.
+    pub async fn update_matching(&self, filter: Filter, patch: DocumentPatch) -> Result<[u64; 2], Error> {
+        let update = move |collection: &OpenCollection, filter: &SearchFilter, until, place| {
+            let some = collection.store.update_some(filter, until, place, patch.clone())?;
+            collection.damage.forget_rows(&some.rows);
+            Ok(([some.matched as u64, some.rows.len() as u64], some.next))
+        };
+        self.in_steps(filter, update).await
+    }
+
+    /// Answers with numbers as before when this request was done before, and keeps them otherwise.
+    async fn once<const N: usize>(
+        &self,
+        request: RequestKey,
+        work: impl AsyncFnOnce() -> Result<[u64; N], Error>,
+    ) -> Result<[u64; N], Error> {
+        self.service.check_running()?;
+        let asked = request.clone();
+        let kept = self.open().run(move |collection| Ok(collection.store.idempotency_record(&asked)?)).await?;
+        if let Some(kept) = kept {
+            let numbers: Option<Vec<u64>> = kept.split(' ').map(|number| number.parse().ok()).collect();
+            return numbers.and_then(|numbers| numbers.try_into().ok()).ok_or(Error::CorruptIdempotencyRecord);
+        }
+        let numbers = work().await?;
+        let answer = numbers.map(|number| number.to_string()).join(" ");
+        let keep = move |collection: &Arc<OpenCollection>| Ok(collection.store.record_answer(&request, answer)?);
+        // Another one may have its place by now.
+        self.open().run(keep).await?;
+        Ok(numbers)
+    }
+
+    /// Works on the documents that match and did not change since this began, some at a time. `step` begins after a place and gives
+    /// what it counted, and where to go on; the counts of all are added up.
+    async fn in_steps<const N: usize>(
+        &self,
+        filter: Filter,
+        step: impl Fn(&OpenCollection, &SearchFilter, Sequence, i64) -> Result<([u64; N], Option<i64>), Error> + Send + Sync + 'static,
+    ) -> Result<[u64; N], Error> {
         self.service.check_running()?;
         let until = self.open().run(|collection| Ok(collection.store.sequence()?)).await?;
-        let filter = Arc::new(only(filter));
-        let (mut deleted, mut after) = (0, Some(0));
+        let work = Arc::new((only(filter), step));
+        let (mut counts, mut after) = ([0; N], Some(0));
         while let Some(place) = after {
             self.service.check_running()?;
             let (collection, bounds) = self.enter_write().await?;
-            let filter = Arc::clone(&filter);
+            let work = Arc::clone(&work);
             let some = collection.run(move |collection| {
                 let _bounds = bounds;
-                let some = collection.store.delete_some(&filter, until, place)?;
-                if !some.rows.is_empty() {
-                    collection.damage.forget_rows(&some.rows);
-                    take_out(collection);
-                }
-                Ok(some)
+                let (filter, step) = &*work;
+                step(collection, filter, until, place)
             });
-            let some = some.await?;
-            deleted += some.rows.len() as u64;
-            after = some.next;
+            let (counted, next) = some.await?;
+            counts.iter_mut().zip(counted).for_each(|(sum, counted)| *sum += counted);
+            after = next;
         }
-        Ok(deleted)
+        Ok(counts)
     }
 
     fn answer_budget(&self) -> AnswerBudget {
@@ -187,8 +235,7 @@ impl CollectionHandle {
     }
 }
 
-/// Patches a document; when that changes its title, with passages of its text as it is then. `None` when there is no such
-/// document. Blocks.
+/// Patches a document. If that changes its title, its text is split again. `None` if there is no such document. Blocks.
 fn patch_prepared(
     state: &State,
     collection: &Arc<OpenCollection>,
@@ -207,13 +254,13 @@ fn patch_prepared(
         match collection.store.patch(id, patch.clone(), recut, precondition.clone())? {
             PatchOutcome::Done(document, pending) => return Ok(Some((*document, pending))),
             PatchOutcome::Absent => return Ok(None),
-            // Another write came between; its text is cut now.
+            // Another write came between; split its text now.
             PatchOutcome::Overtaken => state.check_running()?,
         }
     }
 }
 
-/// Cuts a document's text below another title; `None` when the title stays as it is.
+/// Splits a document's text below a new title; `None` if the title stays.
 fn recut(state: &State, row: &Collection, document: Document, change: TitleChange) -> Result<Option<Recut>, Error> {
     let title = change.applied(document.title.clone());
     if title == document.title {
@@ -227,7 +274,7 @@ fn recut(state: &State, row: &Collection, document: Document, change: TitleChang
     Ok(Some(Recut { title, text: document.text, passages, keeps_embedding }))
 }
 
-/// Bytes that a page of so many documents may take; it ends early when they are larger.
+/// Bytes that a page of this many documents may take; it ends early if they are larger.
 fn page_bytes(documents: usize) -> u64 {
     (documents as u64).saturating_mul(BYTES_PER_DOCUMENT).max(PAGE_BYTES_MIN)
 }
@@ -240,16 +287,7 @@ fn bytes_of(documents: &[Document]) -> u64 {
     documents.iter().map(|document| bytes(document) as u64).sum()
 }
 
-/// A filter of any language.
+/// A search filter for any language.
 fn only(filter: Filter) -> SearchFilter {
     SearchFilter { languages: Vec::new(), filter }
-}
-
-/// Takes what was deleted out of the index. Searches read rows and so skip what is gone; this only keeps the index small.
-fn take_out(collection: &OpenCollection) {
-    if let Err(error) = collection.apply_changes() {
-        let error = &error as &dyn std::error::Error;
-        tracing::warn!(collection = %collection.row.name, error, "cannot remove documents from the index");
-    }
-    collection.wake.notify_one();
 }

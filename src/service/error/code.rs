@@ -101,7 +101,9 @@ fn store_code(error: &StoreError) -> Code {
         StoreError::WriteQueueFull { .. } => Code::Overloaded,
         StoreError::KeyReused { .. } => Code::IdempotencyConflict,
         StoreError::PreconditionFailed { .. } => Code::PreconditionFailed,
-        StoreError::MetadataTooLarge { .. } | StoreError::PathNotIndexable { .. } => Code::InvalidRequest,
+        StoreError::MetadataTooLarge { .. } | StoreError::PathNotIndexable { .. } | StoreError::TooManyBuckets { .. } => {
+            Code::InvalidRequest
+        }
         StoreError::Closed
         | StoreError::Interrupted { .. }
         | StoreError::DataDirectoryInUse { .. }

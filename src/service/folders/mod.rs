@@ -1,4 +1,4 @@
-//! The folders of the data directory, and how their entries become durable.
+//! The folders of the data directory, and durable changes of their entries.
 
 pub(super) mod orphaned;
 
@@ -9,7 +9,7 @@ pub(crate) const COLLECTIONS_DIR: &str = "collections";
 /// The folder of the data directory that holds the snapshots.
 pub(crate) const SNAPSHOTS_DIR: &str = "snapshots";
 
-/// Makes the entries of a folder survive power loss.
+/// Makes changes of a folder's entries survive power loss.
 pub(crate) fn sync_dir(path: &Path) -> std::io::Result<()> {
     std::fs::File::open(path)?.sync_all()
 }

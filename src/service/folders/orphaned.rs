@@ -1,9 +1,9 @@
-//! Folders of collections that nobody needs: how they are told from those that only the catalog has lost.
+//! Orphaned folders of collections, and how they differ from folders that only the catalog has lost.
 //!
-//! Whoever puts an older copy of the catalog back has folders that it does not name, with documents that are nowhere else. So a
-//! start removes a folder only when it is surely garbage: it holds no documents, or it has
-//! a mark. The mark is a file that is durable in the folder before the catalog forgets its collection, and from the beginning in
-//! the folder of a collection that a job makes; it goes once the catalog names the folder.
+//! Whoever restores an older copy of the catalog has folders that it does not name, with documents that exist nowhere else. So a
+//! start removes a folder only if it is certainly garbage: it holds no documents, or it is marked. The mark is a file. It is
+//! durable in the folder before the catalog forgets the collection, and from the beginning in the folder of a collection that a
+//! job builds; it is removed once the catalog names the folder.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -22,8 +22,8 @@ pub(crate) const DATABASE: &str = "documents.sqlite";
 /// The mark.
 const MARK: &str = "deleting";
 
-/// Makes a change of the catalog after which nobody needs `folders`. They are marked first, so that the next start removes what a
-/// crash leaves of them. Blocks.
+/// Makes a change of the catalog that orphans `folders`. They are marked first, so that the next start removes what a crash leaves
+/// of them. Blocks.
 pub(crate) fn removing_on_error<T>(folders: &[PathBuf], change: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     folders.iter().for_each(|folder| mark(folder));
     let changed = change();
@@ -33,7 +33,7 @@ pub(crate) fn removing_on_error<T>(folders: &[PathBuf], change: impl FnOnce() ->
     changed
 }
 
-/// Marks a folder. When that fails the work goes on, as on a full disk it must: a crash then leaves a folder that stays.
+/// Marks a folder. A failure is only logged, because work must go on even on a full disk; after a crash such a folder stays.
 pub(crate) fn mark(folder: &Path) {
     if matches!(folder.try_exists(), Ok(false)) {
         return;
@@ -45,7 +45,7 @@ pub(crate) fn mark(folder: &Path) {
     }
 }
 
-/// Takes the mark away, if there is one.
+/// Removes the mark, if there is one.
 pub(crate) fn unmark(folder: &Path) {
     let unmarked = match std::fs::remove_file(folder.join(MARK)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -57,8 +57,7 @@ pub(crate) fn unmark(folder: &Path) {
     }
 }
 
-/// Removes a folder, its documents first: what a crash leaves of it has none and goes at the next start, though its mark may be
-/// gone.
+/// Removes a folder, its documents first: what a crash leaves has none, so the next start removes it even without its mark.
 pub(crate) fn remove(folder: &Path) -> io::Result<()> {
     let gone_is_well = |removed: io::Result<()>| match removed {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -68,9 +67,9 @@ pub(crate) fn remove(folder: &Path) -> io::Result<()> {
     gone_is_well(std::fs::remove_dir_all(folder))
 }
 
-/// Looks through the folders that are named by a UUID, as this program names them: removes those that are surely garbage and
-/// names others of which the catalog knows nothing. Unfinished jobs go on with the collections that are `half_made`. Nobody has anything
-/// of them open. Blocks.
+/// Removes the folders that are certainly garbage, and logs others that the catalog does not name. Only looks at names that are
+/// UUIDs, as this program gives them. Unfinished jobs continue with the collections in `half_made`. Nothing in these folders may
+/// be open. Blocks.
 pub(crate) fn sweep(collections_dir: &Path, rows: &[Collection], half_made: &HashSet<CollectionId>) -> Result<(), Error> {
     let access = |source| Error::Folder { path: collections_dir.to_owned(), source };
     let known: HashSet<&str> = rows.iter().map(|row| row.id.0.as_str()).collect();
@@ -109,7 +108,7 @@ pub(crate) fn holding(data_dir: &Path) -> Result<Vec<&'static str>, Error> {
         let path = data_dir.join(folder);
         let entries = match std::fs::read_dir(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            // A data directory that is none is named by who opens it.
+            // Whoever opens the data directory reports that it does not exist.
             Err(error) if error.kind() == io::ErrorKind::NotADirectory => continue,
             entries => entries.and_then(Iterator::collect::<io::Result<Vec<_>>>),
         };
@@ -121,8 +120,7 @@ pub(crate) fn holding(data_dir: &Path) -> Result<Vec<&'static str>, Error> {
     Ok(found)
 }
 
-/// Removes what an earlier run of a job has left of a folder that it makes; says whether none is there any more. One that
-/// somebody may miss stays.
+/// Removes what an earlier run of a job has left of its folder. Returns whether it is gone; a folder that may be missed stays.
 pub(crate) fn clear(folder: &Path) -> io::Result<bool> {
     match folder.try_exists()? {
         true if !is_garbage(folder) => Ok(false),
@@ -131,7 +129,7 @@ pub(crate) fn clear(folder: &Path) -> io::Result<bool> {
     }
 }
 
-/// Whether nobody can miss a folder that the catalog does not name. One that cannot be read may be missed.
+/// Whether a folder that the catalog does not name is certainly garbage. One that cannot be read is not.
 fn is_garbage(folder: &Path) -> bool {
     let database = folder.join(DATABASE);
     folder.join(MARK).exists() || matches!(database.try_exists(), Ok(false)) || matches!(holds_documents(&database), Ok(false))
@@ -149,7 +147,7 @@ mod tests {
         std::fs::create_dir(&folder).unwrap();
         assert!(clear(&folder).unwrap() && !folder.exists(), "it has no database");
         std::fs::create_dir(&folder).unwrap();
-        // Nobody can tell what is in it.
+        // Its contents are unknown.
         std::fs::write(folder.join(DATABASE), "no database").unwrap();
         assert!(!clear(&folder).unwrap() && folder.join(DATABASE).exists());
         mark(&folder);

@@ -1,32 +1,31 @@
-//! Who may do what with a job.
+//! Who may see and cancel a job.
 
 use crate::domain::{CollectionName, KeyId, Scope};
 
-/// What a key must allow for a job.
+/// What a key needs for a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobAccess {
-    /// The scope that starting such a job needs, and canceling it.
+    /// The scope that starting and canceling such a job needs.
     pub scope: Scope,
-    /// What the job shows: a key must reach all of it to see the job.
+    /// What the job shows: only keys that reach all of it see the job.
     pub reach: JobReach,
 }
 
-/// What a job shows of the server.
+/// What a job shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JobReach {
-    /// Nothing of any collection: every key may see it.
+    /// Nothing of any collection: every key sees it.
     Server,
-    /// Something of each of these collections: a restricted key must reach all of them.
+    /// Something of each of these collections: a restricted key sees it if it reaches all of them.
     Collections(Vec<CollectionName>),
-    /// Something of each of these collections, and texts that came with the request. Among the keys that are restricted to some
-    /// collections only the sender's may see it.
+    /// Something of each of these collections, and texts of the request. Of the restricted keys, only the caller's sees it.
     Texts {
         /// The collections.
         collections: Vec<CollectionName>,
-        /// The key of the sender, if it has one.
-        sender: Option<KeyId>,
+        /// The key of the caller, if it has one.
+        caller: Option<KeyId>,
     },
-    /// More than a restricted key reaches.
+    /// More than a restricted key reaches: only unrestricted keys see it.
     Everything,
 }
 

@@ -1,4 +1,4 @@
-//! What a job's task works with: the service, its own progress, and whether to stop.
+//! What a job's task has at hand: the service, its own progress, and whether to stop.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -13,17 +13,17 @@ use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::state::State;
 
-/// Time between two notes of a job's progress in the catalog.
-const NOTE_PAUSE: Duration = Duration::from_secs(1);
+/// Time between two records of a job's progress in the catalog.
+const RECORD_PAUSE: Duration = Duration::from_secs(1);
 
 /// Why a job did not succeed.
 #[derive(Debug)]
 pub(crate) enum JobError {
-    /// Somebody asked for it.
+    /// A caller canceled it.
     Canceled,
-    /// The server stops; the next start goes on.
+    /// The server stops; the next start resumes the job.
     Interrupted,
-    /// It cannot go on.
+    /// It failed.
     Failed(Error),
 }
 
@@ -33,77 +33,77 @@ impl From<Error> for JobError {
     }
 }
 
-/// What a job's task works with.
+/// What a job's task has at hand.
 #[derive(Clone)]
 pub(crate) struct JobContext {
     pub(super) state: Weak<State>,
-    /// The job.
-    pub(crate) live: Arc<RunningJob>,
-    pub(super) noted: Arc<Mutex<Option<Instant>>>,
+    pub(crate) job: Arc<RunningJob>,
+    /// When its progress was last recorded.
+    pub(super) recorded: Arc<Mutex<Option<Instant>>>,
 }
 
 impl JobContext {
-    /// The service, unless it went away.
+    /// The service, unless it is gone.
     pub(crate) fn state(&self) -> Result<Arc<State>, JobError> {
         self.state.upgrade().ok_or(JobError::Interrupted)
     }
 
-    /// Says whether to stop, which a job looks at wherever it can stop.
+    /// Fails if the job is to stop. A job calls it wherever it can stop.
     pub(crate) fn check(&self) -> Result<(), JobError> {
-        if self.live.canceled.load(Ordering::Acquire) {
+        if self.job.canceled.load(Ordering::Acquire) {
             return Err(JobError::Canceled);
         }
         let gone = self.state.upgrade().is_none_or(|state| state.stopping.load(Ordering::Acquire));
-        if gone || self.live.interrupted.load(Ordering::Acquire) { Err(JobError::Interrupted) } else { Ok(()) }
+        if gone || self.job.interrupted.load(Ordering::Acquire) { Err(JobError::Interrupted) } else { Ok(()) }
     }
 
     /// Waits, unless the job is to stop.
     pub(crate) async fn pause(&self, duration: Duration) -> Result<(), JobError> {
         tokio::select! {
             () = tokio::time::sleep(duration) => (),
-            () = self.live.wake.notified() => (),
+            () = self.job.wake.notified() => (),
         }
         self.check()
     }
 
-    /// Says how far the job is, to whoever watches and now and then to the catalog.
+    /// Publishes progress and details to watchers, and from time to time records them in the catalog.
     pub(crate) async fn progress(&self, done: u64, details: &(impl Serialize + Sync)) -> Result<(), JobError> {
-        self.live.progress.send_modify(|progress| {
+        self.job.progress.send_modify(|progress| {
             progress.done = done;
             progress.details = stored::write(details);
         });
-        let due = self.noted.lock().is_none_or(|noted| noted.elapsed() >= NOTE_PAUSE);
+        let due = self.recorded.lock().is_none_or(|recorded| recorded.elapsed() >= RECORD_PAUSE);
         if due {
             let state = self.state()?;
-            self.note(&state).await?;
-            *self.noted.lock() = Some(Instant::now());
+            self.record(&state).await?;
+            *self.recorded.lock() = Some(Instant::now());
         }
         Ok(())
     }
 
-    /// Says how far the job is, to whoever watches.
+    /// Publishes progress to watchers.
     pub(crate) fn set_done(&self, done: u64) {
-        self.live.progress.send_modify(|progress| progress.done = done);
+        self.job.progress.send_modify(|progress| progress.done = done);
     }
 
-    /// Says that there is more or less to be done in all than was thought.
+    /// Corrects the total.
     pub(crate) fn set_total(&self, total: u64) {
-        self.live.progress.send_modify(|progress| progress.total = total);
+        self.job.progress.send_modify(|progress| progress.total = total);
     }
 
-    /// Sets what there is to be done in all, and where this run of the job begins.
+    /// Sets the total and where this run of the job begins.
     pub(crate) fn measure(&self, done: u64, total: u64) {
-        self.live.progress.send_modify(|progress| {
+        self.job.progress.send_modify(|progress| {
             progress.done = done;
             progress.total = total;
             progress.started = Some((Instant::now(), done));
         });
     }
 
-    /// Notes in the catalog how far the job is.
-    pub(super) async fn note(&self, state: &Arc<State>) -> Result<(), Error> {
-        let (state, id) = (Arc::clone(state), self.live.id.clone());
-        let (progress, details) = self.live.progress();
-        blocking(move || Ok(state.catalog.note_job(&id, &progress, &details)?)).await
+    /// Records the job's progress in the catalog.
+    pub(super) async fn record(&self, state: &Arc<State>) -> Result<(), Error> {
+        let (state, id) = (Arc::clone(state), self.job.id.clone());
+        let (progress, details) = self.job.progress();
+        blocking(move || Ok(state.catalog.record_progress(&id, &progress, &details)?)).await
     }
 }

@@ -1,18 +1,17 @@
-//! The folder of a job that is about to be accepted.
+//! The folder of a new job.
 
 use std::path::{Path, PathBuf};
 
 use crate::service::error::Error;
 use crate::service::folders::sync_dir;
 
-/// A folder for a job's files that goes away with a job that is not accepted.
+/// The folder for a job's files. It is removed if the job is not accepted.
 pub(crate) struct Folder {
     path: PathBuf,
     kept: bool,
 }
 
 impl Folder {
-    /// Makes it.
     pub(crate) fn create(path: PathBuf) -> Result<Self, Error> {
         let create = || {
             std::fs::create_dir(&path)?;
@@ -22,12 +21,11 @@ impl Folder {
         Ok(Self { path, kept: false })
     }
 
-    /// Where it is.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The job was accepted.
+    /// Keeps the folder: the job was accepted.
     pub(crate) fn keep(mut self) {
         self.kept = true;
     }
@@ -36,7 +34,7 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         if !self.kept {
-            // Else the next start removes it.
+            // If this fails, the next start removes it.
             let _ = std::fs::remove_dir_all(&self.path);
         }
     }

@@ -1,5 +1,4 @@
-//! What a type of job consists of. Each type is one implementation of `JobKind`, in a file of its own, and a line of
-//! `job_types!` in the module above.
+//! What a type of job consists of: one implementation of `JobKind`, in the room of its resource, and a line of `job_types!`.
 
 use std::marker::PhantomData;
 use std::path::Path;
@@ -17,7 +16,7 @@ use crate::domain::{CollectionId, CollectionName, Job, JobFailure, JobId, JobSta
 use crate::service::error::Error;
 use crate::service::state::State;
 
-/// The name of a type of job, which `job_types!` gives it.
+/// The name of a type of job, given by `job_types!`.
 pub(crate) trait Named {
     /// The name in the API and in the catalog.
     const TYPE: JobType;
@@ -26,41 +25,41 @@ pub(crate) trait Named {
 /// A type of job.
 ///
 /// Only `access` and `run` are required. The methods that remove something may run twice: a crash can come before the end of the
-/// job is noted.
+/// job is recorded.
 pub(crate) trait JobKind: Named + Send + Sync + 'static {
-    /// What it needs to run. The catalog keeps it: what earlier versions wrote must stay readable.
+    /// What it needs to run. It is in the catalog: what earlier versions wrote must stay readable.
     type Request: Serialize + DeserializeOwned + Send;
-    /// What it tells from the beginning; while it runs it may tell more.
+    /// Its first details; while it runs there may be more.
     type Details: Serialize;
 
-    /// Which key may see the job, and which may cancel it. `collection` is the one that the job is about, if it is about one.
+    /// Which keys may see and cancel the job. `collection` is the one that it is about, if it is about one.
     fn access(request: &Self::Request, collection: Option<&CollectionName>) -> JobAccess;
 
-    /// Does what the job is for. After a restart of the server it runs again.
+    /// Runs the job. After a restart of the server it runs again.
     fn run(context: &JobContext, request: Self::Request) -> impl Future<Output = Result<(), JobError>> + Send;
 
-    /// Removes what a job that is over leaves on the disk, before its end is noted: that takes room itself. Run again, it would
+    /// Removes files of a job that has ended, before that is recorded: recording takes space, too. If the job ran again, it would
     /// begin anew. Blocks.
     fn free_space(_state: &State, _id: &JobId, _request: &Self::Request) {}
 
-    /// Records elsewhere how the job ended, before its end is noted: whoever sees that it is over must see that, too. Blocks.
+    /// Records elsewhere how the job ended, before the catalog does: whoever sees that it ended must see that, too. Blocks.
     fn before_end(_state: &State, _id: &JobId, _status: JobStatus, _error: Option<&JobFailure>) -> Result<(), Error> {
         Ok(())
     }
 
-    /// Removes what the job keeps elsewhere, once its end is noted. Blocks.
+    /// Removes what the job has elsewhere, once its end is recorded. Blocks.
     fn finish(_state: &State, _id: &JobId, _request: &Self::Request) {}
 
-    /// Removes files from the job's folder that nobody needs after its end. The others stay until the job is forgotten. Blocks.
+    /// Removes files of the job's folder that are not needed after its end. The others stay until the job is forgotten. Blocks.
     fn clean_up(_folder: &Path) {}
 
-    /// The collection that the job makes in a folder of its own. After a restart it continues with what is there.
+    /// The collection that the job builds in a folder of its own. After a restart it continues with that.
     fn makes(_request: &Self::Request) -> Option<CollectionId> {
         None
     }
 }
 
-/// A type of job that reads requests itself, so that all types have one form.
+/// A type of job behind one form for all types: it reads the request itself.
 pub(super) trait AnyJobKind: Send + Sync {
     /// `JobKind::access`. A job whose request cannot be read needs an unrestricted admin key.
     fn access(&self, job: &Job) -> JobAccess;
@@ -107,7 +106,7 @@ impl<J: JobKind> AnyJobKind for Reading<J> {
     }
 
     fn run<'c>(&self, context: &'c JobContext) -> BoxFuture<'c, Result<(), JobError>> {
-        async move { J::run(context, stored::read(&context.live.id, &context.live.request)?).await }.boxed()
+        async move { J::run(context, stored::read(&context.job.id, &context.job.request)?).await }.boxed()
     }
 
     fn free_space(&self, state: &State, job: &RunningJob) {

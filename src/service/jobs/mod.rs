@@ -1,5 +1,5 @@
-//! Jobs: accepting, listing, watching and canceling them. `engine` runs them. A type of job is an implementation of
-//! `kind::JobKind` in a file of its own, a variant of `JobType`, and a line of `job_types!`.
+//! Accepts, lists, watches and cancels jobs. `engine` runs them. A type of job is an implementation of `kind::JobKind` in the
+//! room of its resource, a variant of `JobType`, and a line of `job_types!`.
 
 mod access;
 mod context;
@@ -9,6 +9,7 @@ pub(super) mod folder;
 pub(super) mod kind;
 mod new_job;
 mod running;
+mod steps;
 pub(super) mod stored;
 
 use std::collections::HashSet;
@@ -24,6 +25,7 @@ pub(super) use embedding::embed_patiently;
 pub(super) use kind::JobKind;
 pub(super) use new_job::{NewJob, new_job_id};
 pub(super) use running::{Jobs, RunningJob};
+pub(super) use steps::Steps;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::blocking::blocking;
@@ -38,7 +40,7 @@ use kind::{AnyJobKind, Named, Reading};
 
 /// The folder of the data directory that holds one folder per job that has files.
 const JOBS_DIR: &str = "jobs";
-/// Least time between two states of a job that a watcher gets.
+/// Least time between two events that a watcher gets.
 const WATCH_PAUSE: Duration = Duration::from_millis(200);
 
 /// Names the implementation of every type of job.
@@ -70,7 +72,7 @@ job_types! {
     Project: collections::projections::compute::ProjectJob,
 }
 
-/// The collections that these jobs make in folders of their own.
+/// The collections that these jobs are building in folders of their own.
 pub(super) fn made_by(jobs: &[Job]) -> HashSet<CollectionId> {
     jobs.iter().filter_map(|job| kind_of(job.kind).makes(&job.id, &job.request)).collect()
 }
@@ -92,7 +94,7 @@ impl Service {
         blocking(move || state.job(&id)).await
     }
 
-    /// What a key must allow to see a job and to cancel it.
+    /// What a key needs to see a job and to cancel it.
     pub fn job_access(job: &Job) -> JobAccess {
         kind_of(job.kind).access(job)
     }
@@ -111,7 +113,7 @@ impl Service {
         .await
     }
 
-    /// Asks a job to stop: at once when it waits, else where it can. One that was canceled already is no error.
+    /// Cancels a job: at once if it waits, otherwise at the next point where it can stop. Canceling it twice is no error.
     pub async fn cancel_job(&self, id: &JobId) -> Result<Job, Error> {
         let (state, id) = (Arc::clone(&self.state), id.clone());
         blocking(move || {
@@ -121,10 +123,10 @@ impl Service {
                 status if status.is_finished() => return Err(Error::JobFinished { id, status }),
                 _ => (),
             }
-            // First in the catalog: a restart must not take the job up again.
+            // First in the catalog: a restart must not resume the job.
             state.catalog.request_cancel(&id)?;
-            if let Some(live) = state.jobs.cancel(&id) {
-                state.finish(&live, JobStatus::Canceled, None)?;
+            if let Some(waiting) = state.jobs.cancel(&id) {
+                state.finish(&waiting, JobStatus::Canceled, None)?;
             }
             state.job(&id)
         })
@@ -133,15 +135,15 @@ impl Service {
 
     /// Follows a job from now on.
     pub async fn watch_job(&self, id: &JobId) -> Result<JobWatch, Error> {
-        // Before it is read: what changes in between is seen.
-        let changes = self.state.jobs.find(id).map(|live| live.watch());
+        // Subscribe before reading, so that no change in between is missed.
+        let changes = self.state.jobs.find(id).map(|job| job.watch());
         self.get_job(id).await?;
         let stop = self.state.stop_announced.subscribe();
         Ok(JobWatch { service: self.clone(), id: id.clone(), changes, stop, given: false, over: false })
     }
 
-    /// Opens the file of a job's results, one line for each input line, and says how many bytes of it are whole lines now.
-    /// `None` when the job has none.
+    /// Opens the file of a job's results, one line for each input line, with the number of bytes that are complete lines now.
+    /// `None` if the job has no such file.
     pub async fn job_results(&self, id: &JobId) -> Result<Option<(File, u64)>, Error> {
         let (state, id) = (Arc::clone(&self.state), id.clone());
         blocking(move || {
@@ -151,19 +153,19 @@ impl Service {
         .await
     }
 
-    /// Ends what goes on until a job ends: the server is about to stop.
+    /// Ends all watches: the server is about to stop.
     pub fn announce_stop(&self) {
         self.state.stop_announced.send_replace(true);
     }
 
-    /// Takes a place for a job.
-    pub(super) fn job_place(&self) -> Result<OwnedSemaphorePermit, Error> {
+    /// Takes a permit for a job.
+    pub(super) fn job_permit(&self) -> Result<OwnedSemaphorePermit, Error> {
         let limits = &self.state.limits;
-        self.state.jobs.place(limits.jobs_running_max.max(1).saturating_add(limits.jobs_queued_max))
+        self.state.jobs.permit(limits.jobs_running_max.max(1).saturating_add(limits.jobs_queued_max))
     }
 
-    /// The job that a request of this key was accepted as before, as it is now.
-    pub(super) async fn accepted_before(&self, request: Option<&RequestKey>) -> Result<Option<Job>, Error> {
+    /// The job that an earlier request with this key created, as it is now.
+    async fn accepted_before(&self, request: Option<&RequestKey>) -> Result<Option<Job>, Error> {
         let Some(request) = request.cloned() else { return Ok(None) };
         let state = Arc::clone(&self.state);
         blocking(move || match state.catalog.job_created_before(&request, now_ms())? {
@@ -173,30 +175,35 @@ impl Service {
         .await
     }
 
-    /// Accepts a job: durable when this is answered.
-    pub(super) async fn submit_job<J: JobKind>(&self, place: OwnedSemaphorePermit, new: NewJob<J>) -> Result<Job, Error> {
-        self.submit(place, new, None).await.map(|(job, _)| job)
+    /// Accepts a job. It is durable once this returns.
+    pub(super) async fn submit_job<J: JobKind>(&self, permit: OwnedSemaphorePermit, new: NewJob<J>) -> Result<Job, Error> {
+        self.submit(permit, new, None).await.map(|(job, _)| job)
     }
 
-    /// Accepts a job whose files are in `folder`, unless a request of this key was accepted meanwhile: then it gives that job.
-    pub(super) async fn submit_job_once<J: JobKind>(
+    /// Accepts the job that `prepared` returns, perhaps with a folder of its files, or returns the job of an earlier request with
+    /// this key, as it is now.
+    pub(super) async fn accept_job<J: JobKind>(
         &self,
-        place: OwnedSemaphorePermit,
-        new: NewJob<J>,
-        folder: Folder,
         request: Option<RequestKey>,
+        prepared: impl Future<Output = Result<(NewJob<J>, Option<Folder>), Error>>,
     ) -> Result<Job, Error> {
-        let (job, is_new) = self.submit(place, new, request).await?;
-        if is_new {
+        self.check_running()?;
+        if let Some(job) = self.accepted_before(request.as_ref()).await? {
+            return Ok(job);
+        }
+        let permit = self.job_permit()?;
+        let (new, folder) = prepared.await?;
+        let (job, is_new) = self.submit(permit, new, request).await?;
+        if let Some(folder) = folder.filter(|_| is_new) {
             folder.keep();
         }
         Ok(job)
     }
 
-    /// Gives the job, and whether it is a new one.
-    pub(super) async fn submit<J: JobKind>(
+    /// Returns the job, and whether it is new.
+    async fn submit<J: JobKind>(
         &self,
-        place: OwnedSemaphorePermit,
+        permit: OwnedSemaphorePermit,
         new: NewJob<J>,
         request_key: Option<RequestKey>,
     ) -> Result<(Job, bool), Error> {
@@ -225,13 +232,13 @@ impl Service {
             if request_key.is_none() {
                 state.catalog.create_job(&job)?;
             }
-            state.enqueue(Arc::new(RunningJob::new(&job, Some(place))));
+            state.enqueue(Arc::new(RunningJob::new(&job, Some(permit))));
             Ok((job, true))
         })
         .await
     }
 
-    /// Takes up the jobs that the last run of the server left, and removes what is left of others.
+    /// Resumes the jobs that the last run of the server left unfinished, and removes the files of others.
     pub(super) fn resume_jobs(&self) -> Result<(), Error> {
         let state = &self.state;
         let access = |path: PathBuf| move |source| Error::Folder { path, source };
@@ -252,16 +259,16 @@ impl Service {
             let path = entry.path();
             match state.catalog.job(&id)?.map(|job| job.kind) {
                 None => std::fs::remove_dir_all(&path).map_err(access(path))?,
-                // It ended right before the last stop, perhaps too soon before it for its files to be removed.
+                // It ended right before the last stop, perhaps before its files were removed.
                 Some(kind) => kind_of(kind).clean_up(&path),
             }
         }
         for job in unfinished {
-            let live = RunningJob::new(&job, self.job_place().ok());
+            let resumed = RunningJob::new(&job, self.job_permit().ok());
             if job.cancel_requested {
-                state.finish(&live, JobStatus::Canceled, None)?;
+                state.finish(&resumed, JobStatus::Canceled, None)?;
             } else {
-                state.enqueue(Arc::new(live));
+                state.enqueue(Arc::new(resumed));
             }
         }
         Ok(())
@@ -269,7 +276,7 @@ impl Service {
 }
 
 impl JobWatch {
-    /// The job now at first, then whenever it changed, at last as it ended; then `None`.
+    /// Returns the job now, then after each change, finally as it ended; then `None`.
     pub async fn next(&mut self) -> Result<Option<Job>, Error> {
         if self.over {
             return Ok(None);
@@ -279,12 +286,12 @@ impl JobWatch {
         }
         self.given = true;
         let job = self.service.get_job(&self.id).await?;
-        // Without its task there is nobody who would change it.
+        // Without its task nothing changes it.
         self.over = job.status.is_finished() || self.changes.is_none();
         Ok(Some(job))
     }
 
-    /// Waits for a change; says whether to look at the job again.
+    /// Waits for a change. False if there will be none.
     async fn changed(&mut self) -> bool {
         let Some(changes) = &mut self.changes else { return false };
         tokio::select! {
@@ -308,18 +315,18 @@ impl State {
         self.data_dir.join(JOBS_DIR).join(id.as_str())
     }
 
-    /// Notes how a job ended and removes what it does not need any more. Blocks.
-    pub(super) fn finish(&self, live: &RunningJob, status: JobStatus, error: Option<&JobFailure>) -> Result<(), Error> {
-        // Before anybody can know: who sees that it is over must find room.
-        live.give_up_place();
-        let kind = kind_of(live.kind);
-        kind.before_end(self, &live.id, status, error)?;
-        self.catalog.finish_job(&live.id, status, error, now_ms())?;
-        kind.finish(self, live, &self.job_dir(&live.id));
+    /// Records how a job ended, and removes what is not needed any more. Blocks.
+    pub(super) fn finish(&self, job: &RunningJob, status: JobStatus, error: Option<&JobFailure>) -> Result<(), Error> {
+        // First: whoever sees that the job has ended must find room for another.
+        job.release_permit();
+        let kind = kind_of(job.kind);
+        kind.before_end(self, &job.id, status, error)?;
+        self.catalog.finish_job(&job.id, status, error, now_ms())?;
+        kind.finish(self, job, &self.job_dir(&job.id));
         self.forget_old_jobs()
     }
 
-    /// Forgets the checkpoint that a job which is over has in a collection. What fails here is mended by the next start.
+    /// Removes a finished job's checkpoint from a collection. If that fails, the next start does it.
     pub(super) fn forget_checkpoints(&self, job: &JobId, collection_id: &CollectionId) {
         let forget = || {
             let kept: Vec<JobId> = self.catalog.unfinished_jobs()?.into_iter().map(|job| job.id).collect();
@@ -343,7 +350,7 @@ impl State {
         Ok(())
     }
 
-    /// A job that a request was accepted as before.
+    /// The job of an earlier request with this key.
     fn accepted(&self, id: &JobId, request: &RequestKey) -> Result<Job, Error> {
         match self.job(id) {
             Err(Error::JobNotFound { .. }) => Err(Error::CreatedAndGone { key: request.key().to_owned() }),
@@ -356,11 +363,11 @@ impl State {
         found.map(|job| self.refreshed(job)).ok_or_else(|| Error::JobNotFound { id: id.clone() })
     }
 
-    /// A row of the catalog with what the job's task said since.
+    /// A row of the catalog, with the progress that the job's task has published since.
     fn refreshed(&self, job: Job) -> Job {
         match self.jobs.find(&job.id) {
-            Some(live) if !job.status.is_finished() => {
-                let (progress, details) = live.progress();
+            Some(running) if !job.status.is_finished() => {
+                let (progress, details) = running.progress();
                 Job { progress, details, ..job }
             }
             _ => job,

@@ -1,4 +1,4 @@
-//! A job that is about to be accepted.
+//! A new job.
 
 use uuid::Uuid;
 
@@ -8,17 +8,16 @@ use crate::service::error::Error;
 
 /// A job to be accepted.
 pub(crate) struct NewJob<J: JobKind> {
-    /// The id.
     pub(crate) id: JobId,
     /// What it is about.
     pub(crate) collection: Option<CollectionName>,
-    /// What it needs to run.
+    /// What is needed to run it.
     pub(crate) request: J::Request,
-    /// What it has to tell from the beginning.
+    /// Its first details.
     pub(crate) details: J::Details,
-    /// What there is to be done in all.
+    /// The total of its progress.
     pub(crate) total: u64,
-    /// What is counted.
+    /// What its progress counts.
     pub(crate) unit: JobUnit,
 }
 

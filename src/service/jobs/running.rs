@@ -1,4 +1,4 @@
-//! The jobs that are not finished: which wait, which run, and how far each is.
+//! Unfinished jobs: which ones wait, which ones run, and their progress.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use tokio::task::JoinHandle;
 use crate::domain::{CollectionName, Job, JobId, JobProgress, JobType, JobUnit, Metadata};
 use crate::service::error::Error;
 
-/// The jobs that are not finished.
+/// Unfinished jobs.
 pub(crate) struct Jobs {
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     pub(super) running_max: usize,
     pub(super) lists: Mutex<Lists>,
 }
 
-/// Which jobs wait, and which run.
+/// The waiting and the running jobs.
 #[derive(Default)]
 pub(super) struct Lists {
     pub(super) waiting: VecDeque<Arc<RunningJob>>,
@@ -30,23 +30,21 @@ pub(super) struct Lists {
 
 /// A job that waits or runs.
 pub(crate) struct RunningJob {
-    /// The id.
     pub(crate) id: JobId,
-    /// What it does.
     pub(crate) kind: JobType,
     /// What it is about.
     pub(crate) collection: Option<CollectionName>,
-    /// What its type needs to run.
+    /// What its type needs to run it.
     pub(crate) request: Metadata,
     pub(super) progress: watch::Sender<Progress>,
     pub(super) canceled: AtomicBool,
     pub(super) interrupted: AtomicBool,
     pub(super) wake: Notify,
-    /// Its place among the bounded ones. A job taken up at start-up may have none.
-    place: Mutex<Option<OwnedSemaphorePermit>>,
+    /// Counts it among the bounded jobs. A job resumed at start-up may have none.
+    permit: Mutex<Option<OwnedSemaphorePermit>>,
 }
 
-/// How far a job is, as its task last said.
+/// A job's progress, as its task last published it.
 #[derive(Debug, Clone)]
 pub(crate) struct Progress {
     pub(super) done: u64,
@@ -60,42 +58,42 @@ pub(crate) struct Progress {
 impl Jobs {
     pub(crate) fn new(running_max: usize, queued_max: usize) -> Self {
         let running_max = running_max.max(1);
-        let places = Arc::new(Semaphore::new(running_max.saturating_add(queued_max)));
-        Self { places, running_max, lists: Mutex::default() }
+        let permits = Arc::new(Semaphore::new(running_max.saturating_add(queued_max)));
+        Self { permits, running_max, lists: Mutex::default() }
     }
 
-    /// Takes a place for a job that is about to be accepted.
-    pub(crate) fn place(&self, limit: usize) -> Result<OwnedSemaphorePermit, Error> {
-        Arc::clone(&self.places).try_acquire_owned().map_err(|_| Error::JobsWaiting { limit })
+    /// Takes a permit for a job that is about to be accepted.
+    pub(crate) fn permit(&self, limit: usize) -> Result<OwnedSemaphorePermit, Error> {
+        Arc::clone(&self.permits).try_acquire_owned().map_err(|_| Error::JobsWaiting { limit })
     }
 
     /// Finds a job that is not finished.
     pub(crate) fn find(&self, id: &JobId) -> Option<Arc<RunningJob>> {
         let lists = self.lists.lock();
-        lists.running.get(id).or_else(|| lists.waiting.iter().find(|live| live.id == *id)).cloned()
+        lists.running.get(id).or_else(|| lists.waiting.iter().find(|job| job.id == *id)).cloned()
     }
 
-    /// Tells a running job to stop. Gives one that still waits: it will not run any more, and the caller finishes it.
+    /// Tells a running job to stop. Removes and returns one that still waits; the caller finishes it.
     pub(crate) fn cancel(&self, id: &JobId) -> Option<Arc<RunningJob>> {
         let mut lists = self.lists.lock();
-        if let Some(live) = lists.running.get(id) {
-            live.canceled.store(true, Ordering::Release);
-            live.wake.notify_one();
+        if let Some(job) = lists.running.get(id) {
+            job.canceled.store(true, Ordering::Release);
+            job.wake.notify_one();
             return None;
         }
-        let at = lists.waiting.iter().position(|live| live.id == *id)?;
+        let at = lists.waiting.iter().position(|job| job.id == *id)?;
         lists.waiting.remove(at)
     }
 
-    /// Interrupts what runs and starts nothing more.
+    /// Interrupts running jobs and starts no more.
     pub(crate) async fn stop(&self) {
         let tasks = {
             let mut lists = self.lists.lock();
             lists.stopped = true;
             lists.waiting.clear();
-            for live in lists.running.values() {
-                live.interrupted.store(true, Ordering::Release);
-                live.wake.notify_one();
+            for job in lists.running.values() {
+                job.interrupted.store(true, Ordering::Release);
+                job.wake.notify_one();
             }
             std::mem::take(&mut lists.tasks)
         };
@@ -108,7 +106,7 @@ impl Jobs {
 }
 
 impl RunningJob {
-    pub(crate) fn new(job: &Job, place: Option<OwnedSemaphorePermit>) -> Self {
+    pub(crate) fn new(job: &Job, permit: Option<OwnedSemaphorePermit>) -> Self {
         let JobProgress { done, total, unit, .. } = job.progress;
         Self {
             id: job.id.clone(),
@@ -119,13 +117,13 @@ impl RunningJob {
             canceled: AtomicBool::new(job.cancel_requested),
             interrupted: AtomicBool::new(false),
             wake: Notify::new(),
-            place: Mutex::new(place),
+            permit: Mutex::new(permit),
         }
     }
 
-    /// Makes room for another job: this one is about to be over.
-    pub(crate) fn give_up_place(&self) {
-        drop(self.place.lock().take());
+    /// Makes room for another job: this one is about to end.
+    pub(crate) fn release_permit(&self) {
+        drop(self.permit.lock().take());
     }
 
     /// Changes whenever the job's progress does; closes when it ends.
@@ -133,7 +131,7 @@ impl RunningJob {
         self.progress.subscribe()
     }
 
-    /// How far it is, and what it has to tell.
+    /// Its progress and its details.
     pub(crate) fn progress(&self) -> (JobProgress, Metadata) {
         let progress = self.progress.borrow().clone();
         let Progress { done, total, unit, details, started } = progress;

@@ -1,4 +1,4 @@
-//! What jobs keep as JSON in the catalog: their requests and their details.
+//! The JSON of jobs in the catalog: their requests and their details.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -16,7 +16,7 @@ pub(crate) fn write(value: &impl Serialize) -> Metadata {
     }
 }
 
-/// The request of a job, as its type reads it.
+/// Reads a job's request as its type.
 pub(crate) fn read<T: DeserializeOwned>(id: &JobId, request: &Metadata) -> Result<T, Error> {
     T::deserialize(request).map_err(|_| Error::JobState { id: id.clone(), problem: "its request is damaged" })
 }

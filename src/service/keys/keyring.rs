@@ -1,4 +1,4 @@
-//! The keys of the server in memory.
+//! The server's keys in memory.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -11,17 +11,17 @@ use crate::store::{Catalog, StoreError, StoredKey};
 /// A SHA-256.
 pub(crate) type Sha = [u8; 32];
 
-/// The keys of this server.
+/// The server's keys.
 pub(crate) struct Keyring {
     keys: RwLock<BTreeMap<KeyId, (Arc<Key>, Sha)>>,
-    /// Hash of the admin key of the configuration. It is as good as the operator chose it, and stored nowhere.
+    /// Hash of the admin key of the configuration. It is stored nowhere.
     pub(crate) operator: OnceLock<Sha>,
-    /// Held while a key is made or revoked, so that the catalog and `keys` change together.
+    /// Held while a key is created or revoked, so that the catalog and `keys` change together.
     pub(crate) changing: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Keyring {
-    /// Reads the keys out of the catalog.
+    /// Reads the keys from the catalog.
     pub(crate) fn load(catalog: &Catalog) -> Result<Self, StoreError> {
         let keys =
             catalog.keys()?.into_iter().map(|StoredKey { key, secret_sha256 }| (key.id.clone(), (Arc::new(key), secret_sha256)));
@@ -33,7 +33,7 @@ impl Keyring {
         self.keys.read()
     }
 
-    /// The same, to be changed.
+    /// The same, for changes.
     pub(crate) fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<KeyId, (Arc<Key>, Sha)>> {
         self.keys.write()
     }

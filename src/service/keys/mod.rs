@@ -1,8 +1,7 @@
-//! Keys: making, listing and revoking them, and recognizing who sends one.
+//! Creates, lists, revokes and recognizes keys.
 //!
-//! All keys are held in memory, so that a request costs one SHA-256 and one comparison in constant time. A secret is made here
-//! of 256 random bits, shown once and forgotten: with so much chance in it, a fast hash gives nothing away that a slow one
-//! (bcrypt, Argon2) would protect; those are for passwords, which people choose.
+//! All keys are in memory, so that a request costs one SHA-256 and one comparison in constant time. A secret has 256 random bits and
+//! is shown once. With so much entropy a fast hash is enough; slow ones (bcrypt, Argon2) are for passwords, which people choose.
 
 pub(super) mod keyring;
 
@@ -21,28 +20,28 @@ use crate::store::StoredKey;
 use crate::store::system_clock as now_ms;
 use keyring::Sha;
 
-/// What every secret begins with, so that programs that look for leaked secrets recognize it.
+/// The prefix of every secret, by which scanners recognize leaked ones.
 const SECRET_PREFIX: &str = "dgm";
 
 impl Service {
-    /// Accepts `secret` as an admin key that stands in the configuration alone. Only the first call counts.
+    /// Accepts `secret` as the admin key of the configuration. Only the first call counts.
     pub fn set_admin_key(&self, secret: &str) {
         let _ = self.state.keyring.operator.set(sha256(secret));
     }
 
-    /// Whether requests need a key: from the first key on, also when all have expired.
+    /// Whether requests need a key: from the first key on, even if all have expired.
     pub fn is_guarded(&self) -> bool {
         self.state.keyring.operator.get().is_some() || !self.state.keyring.read().is_empty()
     }
 
-    /// Who holds this secret.
+    /// The caller with this secret.
     pub fn authenticate(&self, secret: &str) -> Result<Caller, Error> {
         let keyring = &self.state.keyring;
         let hash = sha256(secret);
         if keyring.operator.get().is_some_and(|operator| bool::from(operator.ct_eq(&hash))) {
             return Ok(Caller::Operator);
         }
-        // Ids are no secret: how long it takes to find one tells nothing about the rest.
+        // Ids are not secret: the time to find one reveals nothing.
         let id = id_in(secret).ok_or(Error::UnknownKey)?;
         let (key, expected) = keyring.read().get(&id).cloned().ok_or(Error::UnknownKey)?;
         if !bool::from(expected.ct_eq(&hash)) {
@@ -54,9 +53,9 @@ impl Service {
         Ok(Caller::Holder(key))
     }
 
-    /// Makes a key and its secret, which nobody can read again. Durable when this is answered.
+    /// Creates a key and its secret, which cannot be read again. Durable once this returns.
     ///
-    /// The first key of a server closes it to everybody else, so it must be able to make others, for ever.
+    /// The first key closes the server to callers without a key, so it must be able to create others, forever.
     pub async fn create_key(&self, new: NewKey) -> Result<(Key, String), Error> {
         self.check_running()?;
         let NewKey { name, scope, collections, expires_at_ms } = new;
@@ -84,7 +83,7 @@ impl Service {
         .await
     }
 
-    /// Lists keys, first made first; also says which is the last of the page, when there is a next one.
+    /// Lists keys, the oldest first, with the last id of the page if there is a next page.
     pub fn list_keys(&self, page: Page<KeyId>) -> (Vec<Key>, Option<KeyId>) {
         let keys = self.state.keyring.read();
         let after = page.after.map_or(Bound::Unbounded, Bound::Excluded);
@@ -94,10 +93,10 @@ impl Service {
         (found, next)
     }
 
-    /// Takes a key back: requests with it are refused from now on.
+    /// Revokes a key: requests with it are refused from now on.
     ///
-    /// Refused for the last key that can make others, unless the configuration has one: the server would be locked, or open to
-    /// everybody again.
+    /// Refuses to revoke the last key that can create others, unless the configuration has one: the server would be locked, or open
+    /// to everybody again.
     pub async fn revoke_key(&self, id: &KeyId) -> Result<(), Error> {
         self.check_running()?;
         let changing = Arc::clone(&self.state.keyring.changing).lock_owned().await;

@@ -1,8 +1,7 @@
-//! The bytes of memory that requests hold: of their bodies, and of their answers until these are sent. Bounded for each answer, and
-//! over all requests together.
+//! The memory of requests: of their bodies, and of their answers until these are sent. Bounded for each answer, and over all
+//! requests together.
 //!
-//! What one request holds is its `RequestMemory`. It reaches the use cases with the task that runs the request, not as an
-//! argument of each: it belongs to the request, whatever it asks for.
+//! Each request has a `RequestMemory`. Use cases get it from the task that runs the request, not as an argument.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -13,17 +12,17 @@ use super::shares::{Bound, Held, Refusal};
 use crate::domain::Payer;
 use crate::service::error::Error;
 
-/// Bytes that every request may hold without asking, so that small answers are given also when large ones have taken all the rest.
-/// They are bounded by the number of requests.
+/// Bytes that every request may hold in any case, so that small answers succeed even when large ones have taken the rest. The
+/// number of requests bounds them.
 const UNCOUNTED_BYTES: u64 = 256 << 10;
-/// Bytes that are taken at a time.
+/// Bytes taken at a time.
 const STEP_BYTES: u64 = 256 << 10;
 
 tokio::task_local! {
     static CURRENT: RequestMemory;
 }
 
-/// What one request holds. Clones share it; the last one to go gives it back.
+/// The memory of one request. Clones share it; dropping the last one releases it.
 #[derive(Debug, Clone)]
 pub struct RequestMemory(Arc<Mutex<Account>>);
 
@@ -40,12 +39,12 @@ impl RequestMemory {
         Self(Arc::new(Mutex::new(Account { held: bound.nothing(payer), body: 0, answer: 0 })))
     }
 
-    /// That of the request which the task runs; outside of requests one that is bounded by itself alone.
+    /// The memory of the request that this task runs; outside of requests a new one with bounds of its own.
     pub fn current() -> Self {
         CURRENT.try_with(Clone::clone).unwrap_or_else(|_| Self::new(&Bound::new("", u64::MAX), Payer::Others))
     }
 
-    /// Runs a request that holds this.
+    /// Runs a request with this memory.
     pub async fn scope<F: Future>(self, request: F) -> F::Output {
         CURRENT.scope(self, request).await
     }
@@ -60,7 +59,7 @@ impl RequestMemory {
         self.0.lock().held.refusal()
     }
 
-    /// Holds so many more bytes of the request's body.
+    /// Takes bytes for the request's body.
     pub fn add_body(&self, bytes: u64) -> Result<(), Refusal> {
         let mut account = self.0.lock();
         account.body += bytes;
@@ -69,14 +68,14 @@ impl RequestMemory {
         settled
     }
 
-    /// The body is done with.
+    /// Releases the bytes of the body.
     pub fn release_body(&self) {
         let mut account = self.0.lock();
         account.body = 0;
         account.give_back();
     }
 
-    /// Holds so many more bytes of the answer.
+    /// Takes bytes for the answer.
     pub fn add_answer(&self, bytes: u64) -> Result<(), Refusal> {
         let mut account = self.0.lock();
         account.answer += bytes;
@@ -85,14 +84,14 @@ impl RequestMemory {
         settled
     }
 
-    /// Holds at least so many bytes of the answer.
+    /// Takes bytes until the answer has at least this many.
     pub fn answer_at_least(&self, bytes: u64) -> Result<(), Refusal> {
         let mut account = self.0.lock();
         account.answer = account.answer.max(bytes);
         account.settle()
     }
 
-    /// Holds up to so many more bytes of the answer; gives how many it got.
+    /// Takes up to this many bytes for the answer. Returns how many it got.
     fn add_answer_up_to(&self, bytes: u64) -> u64 {
         let mut account = self.0.lock();
         let spare = (account.held.amount() + UNCOUNTED_BYTES).saturating_sub(account.body + account.answer);
@@ -101,7 +100,7 @@ impl RequestMemory {
         got
     }
 
-    /// The answer is smaller by so many bytes than was thought.
+    /// Releases bytes of the answer.
     fn remove_answer(&self, bytes: u64) {
         let mut account = self.0.lock();
         account.answer = account.answer.saturating_sub(bytes);
@@ -131,7 +130,7 @@ impl Account {
     }
 }
 
-/// Bounds the bytes of all parts of an answer, which may be made side by side.
+/// Bounds the bytes of all parts of an answer, which may be computed in parallel.
 #[derive(Debug)]
 pub(crate) struct AnswerBudget {
     limit: usize,
@@ -156,7 +155,7 @@ impl AnswerBudget {
         self.spent.load(Ordering::Relaxed)
     }
 
-    /// Takes so many bytes out of it; says whether they were there.
+    /// Takes bytes. Returns whether there were enough.
     pub(crate) fn spend(&self, bytes: u64) -> bool {
         if self.spent.fetch_add(bytes, Ordering::Relaxed) + bytes > self.limit as u64 {
             return false;
@@ -170,22 +169,22 @@ impl AnswerBudget {
         }
     }
 
-    /// Why bytes were not there, unless the answer is too large by itself.
+    /// The error if the server has no more memory; `None` if the answer is too large by itself.
     pub(crate) fn refusal(&self) -> Option<Error> {
         self.refusal.get().copied().map(Error::Refused)
     }
 
-    /// Takes up to so many bytes for something that can end early; gives how many there were. `settle` has to follow.
+    /// Reserves up to this many bytes for work that can end early. Returns how many there were. `settle` must follow.
     pub(crate) fn reserve(&self, wanted: u64) -> u64 {
         self.memory.add_answer_up_to(wanted.min((self.limit as u64).saturating_sub(self.spent())))
     }
 
-    /// Says that the server has no more memory for the request.
+    /// The error that the server has no more memory for the request.
     pub(crate) fn memory_refusal(&self) -> Refusal {
         self.memory.refusal()
     }
 
-    /// Takes `bytes` in place of those that were reserved.
+    /// Takes `bytes` instead of those that were reserved.
     pub(crate) fn settle(&self, reserved: u64, bytes: u64) -> Result<(), Error> {
         self.spent.fetch_add(bytes, Ordering::Relaxed);
         self.memory.remove_answer(reserved.saturating_sub(bytes));

@@ -1,4 +1,4 @@
-//! Limits that all requests share: memory and places.
+//! Limits over all requests: memory, and what callers hold at once.
 
 pub mod budget;
 pub mod shares;

@@ -1,7 +1,7 @@
-//! Bounds on what all requests take together, shared fairly: nobody gets more than is left for the others.
+//! Limits over all requests, shared fairly: no caller gets more than is left for the others.
 //!
-//! Who holds something already may take more only while at least as much as he then holds stays free. So one caller alone gets
-//! half of a bound, two get a third each, and a newcomer always finds as much free as the greediest one holds.
+//! A caller that holds something may take more only while at least as much as it then holds stays free. So one caller alone gets
+//! half of a limit, two get a third each, and a new one always finds as much free as the largest share.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use crate::domain::Payer;
 
-/// So much of something, for all requests together.
+/// A limit over all requests.
 #[derive(Debug)]
 pub struct Bound {
     name: &'static str,
@@ -26,7 +26,7 @@ struct Used {
     by_payer: HashMap<Payer, u64>,
 }
 
-/// What somebody has of a bound; dropping it gives it back.
+/// A caller's share of a limit. Dropping it releases it.
 #[derive(Debug)]
 pub struct Held {
     bound: Arc<Bound>,
@@ -34,10 +34,10 @@ pub struct Held {
     amount: u64,
 }
 
-/// Why there is no more.
+/// Why nothing more can be taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// All is taken.
+    /// The limit is reached.
     #[error("{name} is {limit} for all callers together, and nothing is free; try again later")]
     Full {
         /// The setting.
@@ -45,7 +45,7 @@ pub enum Refusal {
         /// The bound.
         limit: u64,
     },
-    /// The caller has its share.
+    /// The caller has its fair share.
     #[error("{name} is {limit} for all callers together, and this caller already has its share of {held}; try again later")]
     Share {
         /// The setting.
@@ -58,7 +58,7 @@ pub enum Refusal {
 }
 
 impl Bound {
-    /// A bound of which nothing is taken; `name` is that of its setting.
+    /// A limit with nothing taken; `name` is its setting.
     pub fn new(name: &'static str, limit: u64) -> Arc<Self> {
         Arc::new(Self { name, limit, used: Mutex::default(), refused: AtomicU64::new(0) })
     }
@@ -68,22 +68,22 @@ impl Bound {
         self.name
     }
 
-    /// How much there is.
+    /// The whole.
     pub fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// How much is taken now.
+    /// How much is taken.
     pub fn used(&self) -> u64 {
         self.used.lock().all
     }
 
-    /// How often somebody was refused.
+    /// How many requests were refused.
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Takes nothing so far.
+    /// An empty share.
     pub fn nothing(self: &Arc<Self>, payer: Payer) -> Held {
         Held { bound: Arc::clone(self), payer, amount: 0 }
     }
@@ -95,7 +95,7 @@ impl Bound {
         Ok(held)
     }
 
-    /// How much more a payer who has `held` may take.
+    /// How much more a payer that holds `held` may take.
     fn left(&self, used: &Used, held: u64) -> u64 {
         let free = self.limit.saturating_sub(used.all);
         if held == 0 { free } else { free.saturating_sub(held) / 2 }
@@ -126,7 +126,7 @@ impl Used {
 }
 
 impl Held {
-    /// Takes so much more, or nothing of it.
+    /// Takes this much more, or nothing.
     pub fn grow(&mut self, amount: u64) -> Result<(), Refusal> {
         let mut used = self.bound.used.lock();
         let held = used.by_payer.get(&self.payer).copied().unwrap_or_default();
@@ -141,7 +141,7 @@ impl Held {
         Ok(())
     }
 
-    /// Takes as much of `amount` as there is; gives how much that is.
+    /// Takes as much of `amount` as there is. Returns how much.
     pub fn grow_up_to(&mut self, amount: u64) -> u64 {
         let mut used = self.bound.used.lock();
         let held = used.by_payer.get(&self.payer).copied().unwrap_or_default();
@@ -154,7 +154,7 @@ impl Held {
         amount
     }
 
-    /// Gives so much back.
+    /// Releases this much.
     pub fn shrink(&mut self, amount: u64) {
         let amount = amount.min(self.amount);
         self.bound.used.lock().remove(&self.payer, amount);
@@ -166,7 +166,7 @@ impl Held {
         &self.payer
     }
 
-    /// Says that there is no more, and counts that.
+    /// Counts a refusal and returns it.
     pub fn refusal(&self) -> Refusal {
         let used = self.bound.used.lock();
         let held = used.by_payer.get(&self.payer).copied().unwrap_or_default();

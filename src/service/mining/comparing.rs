@@ -1,5 +1,5 @@
-//! Neighbors by comparing all sentences of one side with all of the other. The smaller side is held in memory; the larger one is
-//! read once, some blocks at a time.
+//! Finds neighbors by comparing all sentences of one corpus with all of the other. The smaller corpus is in memory; the larger one
+//! is read once, a few blocks at a time.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,19 +9,18 @@ use parking_lot::Mutex;
 use super::MineError;
 use super::corpus::Corpus;
 use super::parallelism::{in_parallel, parallelism};
-use super::steps::Steps;
 use crate::mining::{BLOCK_SENTENCES, Block, Comparison, Nearest, NeighborLists};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
-use crate::service::jobs::JobError;
+use crate::service::jobs::{JobError, Steps};
 
-/// The neighbors of the first side among the second, and the other way round.
+/// The neighbors of the first corpus in the second, and the reverse.
 pub(crate) type BothWays = (NeighborLists, NeighborLists);
 
-/// Blocks of every core between two looks at whether to stop.
+/// Blocks per core between two checks whether to stop.
 const BLOCKS_PER_CORE: usize = 4;
 
-/// The side in memory.
+/// The corpus in memory.
 struct Held {
     side: Arc<Corpus>,
     blocks: Vec<(Block, Mutex<Nearest>)>,
@@ -32,7 +31,7 @@ struct Held {
 type Part = Vec<(Block, Mutex<Nearest>)>;
 
 impl Steps<'_> {
-    /// The nearest `per_query` of the other side for each sentence of both.
+    /// The nearest `per_query` sentences of the other corpus for each sentence of both.
     pub(crate) async fn compare(
         &mut self,
         first: &Arc<Corpus>,
@@ -76,9 +75,9 @@ impl Held {
         })
     }
 
-    /// Compares some sentences of the other side with all of this one.
+    /// Compares some sentences of the other corpus with all of this one.
     fn compare(&self, other: &Corpus, range: Range<usize>) -> Result<(Block, Nearest), Error> {
-        // Cores that begin apart meet seldom at one block.
+        // Threads that begin at different blocks rarely wait for the same one.
         let turn = range.start / BLOCK_SENTENCES % self.blocks.len().max(1) * self.blocks.len() / parallelism().max(1);
         let block = block(other, range)?;
         let mut nearest = Nearest::new(block.len(), self.per_query).map_err(MineError::from)?;

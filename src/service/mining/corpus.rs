@@ -1,16 +1,16 @@
-//! The sentences of one side of mining: passages or documents of a collection, or texts of a list. Equal texts are one sentence, unless each is
-//! to stand for itself.
+//! The sentences of one corpus: passages or documents of a collection, or texts of a list. Equal texts count as one sentence, unless
+//! deduplication is off.
 //!
-//! Sentences are numbered from 0 in the order in which they come first. A passage's text never changes while it has its key, so
-//! what was read at the beginning stays true; a passage that is deleted meanwhile is found no more and left out of the results.
+//! Sentences are numbered from 0 in the order of their first occurrence. A passage's text never changes while it has its key, so what
+//! was read at the beginning stays valid. A passage that is deleted meanwhile is left out of the results.
 
 use std::sync::{Arc, OnceLock};
 
 use super::embedding_file::EmbeddingFile;
-use super::shown::Shown;
+use super::shown;
 use super::size::Size;
 use super::texts::{EqualTexts, Texts, groups};
-use crate::domain::{Embedding, HnswSettings, Language, Metric, MiningUnit, PassageId, Quantization};
+use crate::domain::{Embedding, HnswSettings, Language, Metric, MinedSentence, MiningUnit, PassageId, Quantization};
 use crate::index::{Index, IndexParameters};
 use crate::service::error::Error;
 use crate::service::jobs::JobError;
@@ -20,18 +20,18 @@ use crate::store::{PassageRow, PassageText};
 
 /// Passages read at a time.
 const PASSAGES_PER_READ: usize = 1_024;
-/// Copies of one text up to which a collection's own index is used, although it has all of them.
+/// Most copies of one text with which a collection's own index is used, although it has all of them.
 const COPIES_MAX: u32 = 16;
-/// How much more is asked of an index when too few of its answers are other sentences.
+/// Factor by which a search is widened if it finds too few other sentences.
 const GROWTH: usize = 4;
 
-/// Where sentences come from.
+/// The source of sentences.
 pub(crate) enum Source {
     /// Passages of a collection.
     Collection {
         /// The collection.
         collection: Arc<OpenCollection>,
-        /// Whether these are all of its passages.
+        /// Whether all of its passages are used.
         whole: bool,
         /// What a sentence is.
         unit: MiningUnit,
@@ -40,45 +40,53 @@ pub(crate) enum Source {
     Texts {
         /// The texts.
         texts: Texts,
-        /// Their embeddings, one for each sentence, as far as they are made.
+        /// The embeddings so far, one for each sentence.
         embeddings: EmbeddingFile,
     },
 }
 
-/// The sentences of one side.
+/// The sentences of a corpus.
 pub(crate) struct Corpus {
     source: Source,
-    /// [places] Keys of passages, for a document that of its first one, or places in the list; ascending.
+    /// [positions] Keys of passages (the first one of a document), or positions in the list; ascending.
     ids: Vec<u64>,
-    /// [places] The sentence that each is.
+    /// [positions] The number of each one's sentence.
     numbers: Vec<u32>,
-    /// [sentences] The place where each comes first.
+    /// [sentences] The position of each one's first occurrence.
     firsts: Vec<u32>,
-    /// How often the most frequent text occurs.
+    /// Occurrences of the most frequent text.
     copies_max: u32,
-    /// Made for this job when the collection's own does not do.
+    /// The index built for this job, if the collection's own does not fit.
     index: OnceLock<Arc<Index>>,
 }
 
 impl Corpus {
-    /// Reads the texts of `ids`, which ascend; `look` says now and then whether to stop, `note` gets document and language of every passage that is taken.
-    /// Passages that are gone or not embedded are left out. Blocks.
+    /// Reads the texts of `ids`, which ascend, without passages that were deleted or are not embedded. `check_canceled` fails when the
+    /// job is to stop; `record` gets the document and the language of each passage. Blocks.
     pub(crate) fn open(
         source: Source,
         ids: Vec<u64>,
         equal: EqualTexts,
-        look: impl Fn() -> Result<(), JobError>,
-        note: impl FnMut(i64, Option<Language>),
+        check_canceled: impl Fn() -> Result<(), JobError>,
+        record: impl FnMut(i64, Option<Language>),
     ) -> Result<Self, JobError> {
         let (ids, groups) = match &source {
-            Source::Texts { texts, .. } => (ids, texts.groups(equal, look, note)?),
+            Source::Texts { texts, .. } => (ids, texts.groups(equal, check_canceled, record)?),
             Source::Collection { collection, unit, .. } => {
                 let (kept, rest) = (Vec::with_capacity(ids.len()), ids.chunks(PASSAGES_PER_READ));
-                let mut reader =
-                    Reader { collection, unit: *unit, rest, read: Vec::new().into_iter(), look, note, kept, halt: None };
+                let mut reader = Reader {
+                    collection,
+                    unit: *unit,
+                    rest,
+                    read: Vec::new().into_iter(),
+                    check_canceled,
+                    record,
+                    kept,
+                    error: None,
+                };
                 let groups = groups(equal, &mut reader)?;
-                match reader.halt {
-                    Some(halt) => return Err(halt),
+                match reader.error {
+                    Some(error) => return Err(error),
                     None => (reader.kept, groups),
                 }
             }
@@ -100,38 +108,38 @@ impl Corpus {
         Ok(Self { source, ids, numbers, firsts, copies_max, index: OnceLock::new() })
     }
 
-    /// How many different sentences there are.
+    /// The number of different sentences.
     pub(crate) fn sentences(&self) -> usize {
         self.firsts.len()
     }
 
-    /// How many passages or texts there are.
+    /// The number of passages or texts.
     pub(crate) fn places(&self) -> usize {
         self.ids.len()
     }
 
-    /// How large it is, as far as its memory goes.
+    /// Its size, for estimates of memory.
     pub(crate) fn size(&self) -> Size {
         let indexed = if self.uses_own_index() { 0 } else { self.sentences() as u64 };
         Size { sentences: self.places() as u64, different: self.sentences() as u64, text_bytes: self.text_bytes(), indexed }
     }
 
-    /// The place where a sentence comes first.
+    /// The position of a sentence's first occurrence.
     pub(crate) fn first_place(&self, number: u32) -> u32 {
         self.firsts[number as usize]
     }
 
-    /// The sentence at each place.
+    /// The number of the sentence at each position.
     pub(crate) fn numbers(&self) -> &[u32] {
         &self.numbers
     }
 
-    /// The sentence of a passage or a text of the list; `None` when it is not among them.
+    /// The number of the sentence of a passage or text; `None` if it is not in the corpus.
     pub(crate) fn number_of(&self, id: u64) -> Option<u32> {
         self.ids.binary_search(&id).ok().map(|place| self.numbers[place])
     }
 
-    /// Whether the place of this side and the place of the other are the same passage.
+    /// Whether positions in this corpus and another are the same passage.
     pub(crate) fn is_same_passage(&self, place: u32, other: &Self, other_place: usize) -> bool {
         match (&self.source, &other.source) {
             (Source::Texts { texts: one, .. }, Source::Texts { texts: other, .. }) => {
@@ -141,7 +149,7 @@ impl Corpus {
         }
     }
 
-    /// Whether both sides are of one collection.
+    /// Whether both corpora are of the same collection.
     pub(crate) fn is_of_collection_of(&self, other: &Self) -> bool {
         match (&self.source, &other.source) {
             (Source::Collection { collection: one, .. }, Source::Collection { collection: other, .. }) => {
@@ -160,10 +168,10 @@ impl Corpus {
         }
     }
 
-    /// Whether neighbors are looked for in the index that the collection has anyway.
+    /// Whether searches use the collection's own index.
     pub(crate) fn uses_own_index(&self) -> bool {
         let Source::Collection { collection, whole: true, unit: MiningUnit::Passage } = &self.source else { return false };
-        // Its scores must be cosines, and not of a few bits.
+        // Its scores must be cosines, of more than a few bits.
         let row = &collection.row;
         self.copies_max <= COPIES_MAX && row.metric == Metric::Cosine && !row.quantization.keeps_signs_only()
     }
@@ -176,7 +184,7 @@ impl Corpus {
         }
     }
 
-    /// The list's texts that are still to be embedded, at most `most`, one for each sentence; none for a collection.
+    /// Up to `most` texts of the list that are not embedded yet, one for each sentence; none for a collection.
     pub(crate) fn to_embed(&self, most: usize) -> Result<Vec<String>, Error> {
         let Source::Texts { texts, embeddings } = &self.source else { return Ok(Vec::new()) };
         let begin = embeddings.rows()?.min(self.firsts.len());
@@ -184,7 +192,7 @@ impl Corpus {
         Ok(wanted.iter().map(|place| texts.text(*place as usize).to_owned()).collect())
     }
 
-    /// How many of a list's sentences are still to be embedded.
+    /// The number of a list's sentences that are not embedded yet.
     pub(crate) fn waiting(&self) -> Result<usize, Error> {
         let made = self.embeddings_file().map_or(Ok(self.sentences()), EmbeddingFile::rows)?;
         Ok(self.sentences().saturating_sub(made))
@@ -198,7 +206,7 @@ impl Corpus {
         }
     }
 
-    /// The embeddings of the sentences in `range`, without those that are gone.
+    /// The embeddings of the sentences in `range`, without deleted ones.
     pub(crate) fn embeddings(&self, range: std::ops::Range<usize>) -> Result<Vec<(u32, Embedding)>, Error> {
         let (collection, unit) = match &self.source {
             Source::Texts { embeddings, .. } => {
@@ -220,9 +228,9 @@ impl Corpus {
             .collect())
     }
 
-    /// An empty index for the sentences of this side.
+    /// An empty index for the sentences of this corpus.
     pub(crate) fn new_index(&self) -> Result<Arc<Index>, Error> {
-        // Its scores are good enough by themselves.
+        // Its scores are precise enough without rescoring.
         let parameters = IndexParameters::of(self.dimension(), Metric::Cosine, Quantization::F16, HnswSettings::default());
         Ok(Arc::new(Index::create(&parameters)?))
     }
@@ -278,16 +286,18 @@ impl Corpus {
         }
     }
 
-    /// What the results say of places, in their order; `None` for a passage that is gone. Blocks.
-    pub(crate) fn shown(&self, places: &[u32]) -> Result<Vec<Option<Shown>>, Error> {
+    /// The sentences at positions as results show them, in order; `None` for a deleted passage. Blocks.
+    pub(crate) fn shown(&self, places: &[u32]) -> Result<Vec<Option<MinedSentence>>, Error> {
         let (collection, unit) = match &self.source {
             Source::Texts { texts, .. } => return Ok(places.iter().map(|place| Some(texts.shown(*place as usize))).collect()),
             Source::Collection { collection, unit, .. } => (collection, *unit),
         };
         let keys: Vec<PassageId> = places.iter().map(|place| PassageId(self.ids[*place as usize])).collect();
         let mut rows = collection.store.passages(&keys)?.into_iter().peekable();
-        let shown =
-            |row: PassageRow| if unit == MiningUnit::Document { Ok(Shown::document(row.document)) } else { Shown::of(row) };
+        let shown = |row: PassageRow| match unit {
+            MiningUnit::Document => Ok(shown::document(row.document)),
+            MiningUnit::Passage | MiningUnit::Sentence => shown::passage(row),
+        };
         keys.iter().map(|key| rows.next_if(|row| row.passage.id == *key).map(shown).transpose()).collect()
     }
 }
@@ -322,18 +332,18 @@ struct Reader<'a, L, N> {
     unit: MiningUnit,
     rest: std::slice::Chunks<'a, u64>,
     read: std::vec::IntoIter<PassageText>,
-    look: L,
-    note: N,
+    check_canceled: L,
+    record: N,
     /// Keys of the passages that were given.
     kept: Vec<u64>,
     /// Why there are no more, when these were not all.
-    halt: Option<JobError>,
+    error: Option<JobError>,
 }
 
 impl<L: Fn() -> Result<(), JobError>, N: FnMut(i64, Option<Language>)> Reader<'_, L, N> {
     fn read_on(&mut self) -> Result<bool, JobError> {
         let Some(chunk) = self.rest.next() else { return Ok(false) };
-        (self.look)()?;
+        (self.check_canceled)()?;
         let keys: Vec<PassageId> = chunk.iter().copied().map(PassageId).collect();
         self.read = self.collection.store.passage_texts(&keys, self.unit).map_err(Error::from)?.into_iter();
         Ok(true)
@@ -347,7 +357,7 @@ impl<L: Fn() -> Result<(), JobError>, N: FnMut(i64, Option<Language>)> Iterator 
         loop {
             if let Some(passage) = self.read.next() {
                 self.kept.push(passage.id.0);
-                (self.note)(passage.document, passage.language);
+                (self.record)(passage.document, passage.language);
                 // With vectors of the caller's own a text may be blank: that says nothing about what is equal.
                 let blank = passage.text.trim().is_empty();
                 return Some(if blank { format!("\0{}", passage.id.0) } else { passage.text });
@@ -355,8 +365,8 @@ impl<L: Fn() -> Result<(), JobError>, N: FnMut(i64, Option<Language>)> Iterator 
             match self.read_on() {
                 Ok(true) => (),
                 Ok(false) => return None,
-                Err(halt) => {
-                    self.halt = Some(halt);
+                Err(error) => {
+                    self.error = Some(error);
                     return None;
                 }
             }

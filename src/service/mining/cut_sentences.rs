@@ -1,11 +1,11 @@
-//! Sentences that are cut from a collection's documents when a job is accepted; the job embeds them itself.
+//! Sentences cut from a collection's documents when a job is accepted. The job embeds them itself.
 
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use super::results::write_durably;
-use crate::domain::{DocumentId, Language, Limits, PassageId};
+use crate::domain::{Limits, MinedSentence, PassageId};
 use crate::embed::sentence_spans;
 use crate::service::error::Error;
 use crate::service::mining::memory;
@@ -14,27 +14,23 @@ use crate::service::open_collection::OpenCollection;
 /// Documents read at a time.
 const DOCUMENTS_PER_READ: usize = 256;
 
-/// A sentence with its place.
+/// A sentence of a document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CutSentence {
     /// Key of its document's first passage: equal for the sentences of one document only.
     pub(crate) document: i64,
-    pub(crate) id: DocumentId,
-    pub(crate) language: Option<Language>,
-    /// In characters of the document's text.
-    pub(crate) start: usize,
-    pub(crate) end: usize,
-    pub(crate) text: String,
+    #[serde(flatten)]
+    pub(crate) sentence: MinedSentence,
 }
 
 impl CutSentence {
     /// Bytes in memory.
     pub(crate) fn bytes(&self) -> u64 {
-        (size_of::<Self>() + self.id.as_str().len() + self.text.len()) as u64
+        (size_of::<Self>() + self.sentence.id.len() + self.sentence.text.len()) as u64
     }
 }
 
-/// Cuts the documents with these first passages. Refuses what does not fit into memory. Blocks.
+/// Cuts the documents with these first passages into sentences. Fails if they do not fit into memory. Blocks.
 pub(crate) fn cut(collection: &OpenCollection, firsts: &[PassageId], limits: &Limits) -> Result<Vec<CutSentence>, Error> {
     let (mut sentences, mut bytes) = (Vec::new(), 0);
     for some in firsts.chunks(DOCUMENTS_PER_READ) {
@@ -45,9 +41,9 @@ pub(crate) fn cut(collection: &OpenCollection, firsts: &[PassageId], limits: &Li
                 let start = characters + text[reached..span.start].chars().count();
                 let end = start + text[span.clone()].chars().count();
                 (reached, characters) = (span.end, end);
-                let (id, language) = (row.document.id.clone(), row.document.language);
-                let text = text[span].to_owned();
-                let sentence = CutSentence { document: row.passage.id.0.cast_signed(), id, language, start, end, text };
+                let (id, language) = (row.document.id.as_str().to_owned(), row.document.language);
+                let sentence = MinedSentence { id, language, text: text[span].to_owned(), start: Some(start), end: Some(end) };
+                let sentence = CutSentence { document: row.passage.id.0.cast_signed(), sentence };
                 bytes += sentence.bytes();
                 sentences.push(sentence);
             }
@@ -57,13 +53,13 @@ pub(crate) fn cut(collection: &OpenCollection, firsts: &[PassageId], limits: &Li
     Ok(sentences)
 }
 
-/// Writes the sentences of a side into the job's folder.
+/// Writes the sentences of a corpus into the job's folder.
 pub(crate) fn write(folder: &Path, side: &str, sentences: &[CutSentence]) -> Result<(), Error> {
     // Text can always be written as JSON.
     write_durably(&folder.join(format!("{side}.sentences")), &serde_json::to_vec(sentences).unwrap_or_default())
 }
 
-/// Reads the sentences of a side.
+/// Reads the sentences of a corpus.
 pub(crate) fn read(folder: &Path, side: &str) -> Result<Vec<CutSentence>, Error> {
     let path = folder.join(format!("{side}.sentences"));
     let failed = |source: std::io::Error| Error::Folder { path: path.clone(), source };

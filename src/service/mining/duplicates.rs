@@ -14,13 +14,12 @@ use serde::{Deserialize, Serialize};
 use super::corpus::Source;
 use super::cut_sentences;
 use super::memory::{self, PAIR_BYTES};
-use super::request::{self, PlannedSide};
+use super::request::{self, PlannedCorpus};
 use super::results::ResultsFile;
-use super::shown::Shown;
-use super::steps::{Exclusion, Steps, recovered};
+use super::steps::{Exclusion, begin, recovered};
 use super::texts::{EqualTexts, Texts};
 use super::{Corpus, MineError, embeddings, keep_results, listed, of_collection};
-use crate::domain::{CollectionName, Filter, Job, JobUnit, Language, Metadata, MiningUnit, RequestKey, Scope};
+use crate::domain::{CollectionName, DuplicateCluster, Filter, Job, JobUnit, Language, Metadata, MiningUnit, RequestKey, Scope};
 use crate::mining::{Clusters, DuplicateRule, NeighborLists, cluster};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
@@ -47,7 +46,7 @@ pub struct DuplicatesRequest {
     pub unit: MiningUnit,
     /// Least cosine of two passages, or documents, that belong together.
     pub score_min: f32,
-    /// Neighbors of each passage that are looked at, 1 to 255.
+    /// Neighbors of each passage that are considered, 1 to 255.
     pub neighbors: usize,
     /// Passages of one cluster at most, at least 2.
     pub size_max: u32,
@@ -73,7 +72,7 @@ pub(crate) struct DuplicatesJob;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DuplicatesPlan {
-    side: PlannedSide,
+    side: PlannedCorpus,
     score_min: f32,
     neighbors: usize,
     size_max: u32,
@@ -131,14 +130,6 @@ struct Group {
     places: Range<usize>,
 }
 
-/// A cluster in the results.
-#[derive(Serialize)]
-struct Line {
-    size: usize,
-    representative: String,
-    members: Vec<Shown>,
-}
-
 impl LanguageRule {
     fn allows(self, one: Option<Language>, other: Option<Language>) -> bool {
         match self {
@@ -167,16 +158,12 @@ impl Service {
         request: DuplicatesRequest,
         key: Option<RequestKey>,
     ) -> Result<Job, Error> {
-        self.check_running()?;
-        if let Some(job) = self.accepted_before(key.as_ref()).await? {
-            return Ok(job);
-        }
-        let place = self.job_place()?;
-        let collection = self.minable(name)?;
-        let (service, name) = (self.clone(), name.clone());
-        let accepted = blocking(move || service.prepare_duplicates(name, collection, request));
-        let (new, folder) = accepted.await?;
-        self.submit_job_once(place, new, folder, key).await
+        let prepared = async {
+            let collection = self.minable(name)?;
+            let (service, name) = (self.clone(), name.clone());
+            blocking(move || service.prepare_duplicates(name, collection, request)).await
+        };
+        self.accept_job(key, prepared).await
     }
 
     fn prepare_duplicates(
@@ -184,7 +171,7 @@ impl Service {
         name: CollectionName,
         collection: Arc<OpenCollection>,
         request: DuplicatesRequest,
-    ) -> Result<(NewJob<DuplicatesJob>, Folder), Error> {
+    ) -> Result<(NewJob<DuplicatesJob>, Option<Folder>), Error> {
         let DuplicatesRequest { languages, filter, unit, score_min, neighbors, size_max, pairs } = request;
         let found = of_collection(name.clone(), collection, languages, filter)?.by(unit, self.limits())?;
         let places = found.ids.len() as u64;
@@ -206,7 +193,7 @@ impl Service {
             total: places,
             unit: JobUnit::Sentences,
         };
-        Ok((new, folder))
+        Ok((new, Some(folder)))
     }
 }
 
@@ -242,12 +229,12 @@ impl JobKind for DuplicatesJob {
 }
 
 async fn find(context: &JobContext, plan: &DuplicatesPlan) -> Result<(), JobError> {
-    let rule = request::named(&context.live.id, &LANGUAGE_RULES, &plan.pairs)?;
+    let rule = request::named(&context.job.id, &LANGUAGE_RULES, &plan.pairs)?;
     let (side, traits) = open(context, plan).await?;
-    let mut details = context.live.progress().1;
+    let mut details = context.job.progress().1;
     details.insert(counted(plan.side.unit()).to_owned(), side.places().into());
     details.insert("different".to_owned(), side.sentences().into());
-    let mut steps = Steps::begin(context, &[&side], details);
+    let mut steps = begin(context, &[&side], details);
     steps.check_memory(memory::of_duplicates(side.size(), plan.neighbors, side.dimension()))?;
     steps.embed(&side).await?;
     steps.index(&side).await?;
@@ -258,22 +245,21 @@ async fn find(context: &JobContext, plan: &DuplicatesPlan) -> Result<(), JobErro
     let lists = steps.neighbors((&side, &side), plan.neighbors, ef, &exclusion).await?;
 
     let state = context.state()?;
-    let (folder, reserve) = (state.job_dir(&context.live.id), state.limits.disk_reserve_bytes);
+    let (folder, reserve) = (state.job_dir(&context.job.id), state.limits.disk_reserve_bytes);
     drop(state);
     let limits = DuplicateRule { score_min: plan.score_min, size_max: plan.size_max };
-    let looked = context.clone();
+    let canceled_by = context.clone();
     let written = blocking(move || {
         let occurrences = Occurrences::new(rule, side.numbers(), &documents, &languages);
         let pairs = occurrences.near(&lists).chain(occurrences.copies(&lists)).chain(occurrences.equal());
         let clusters = cluster(side.places(), pairs, &limits).map_err(MineError::from)?;
-        write(&looked, ResultsFile::create(folder, CLUSTERS, reserve)?, &clusters, &side)
+        write(&canceled_by, ResultsFile::create(folder, CLUSTERS, reserve)?, &clusters, &side)
     })
     .await;
     // Writing that was told to stop fails; that is no failure of the job.
     context.check()?;
     steps.details().extend(written?);
-    let details = steps.details().clone();
-    context.progress(context.live.progress().0.total, &details).await
+    steps.end().await
 }
 
 async fn open(context: &JobContext, plan: &DuplicatesPlan) -> Result<(Arc<Corpus>, Traits), JobError> {
@@ -281,7 +267,7 @@ async fn open(context: &JobContext, plan: &DuplicatesPlan) -> Result<(Arc<Corpus
     let collection = Service { state: Arc::clone(&state) }.planned_collection(&plan.side)?;
     recovered(context, &collection).await?;
     let (whole, unit) = (plan.side.collection.as_ref().is_some_and(|planned| planned.whole), plan.side.unit());
-    let (folder, looked) = (state.job_dir(&context.live.id), context.clone());
+    let (folder, canceled_by) = (state.job_dir(&context.job.id), context.clone());
     let opened = tokio::task::spawn_blocking(move || {
         let mut traits = Traits::default();
         let (source, ids) = match unit {
@@ -298,7 +284,7 @@ async fn open(context: &JobContext, plan: &DuplicatesPlan) -> Result<(Arc<Corpus
             source,
             ids,
             EqualTexts::One,
-            || looked.check(),
+            || canceled_by.check(),
             |document, language| {
                 traits.documents.push(document);
                 traits.languages.push(language);
@@ -404,14 +390,14 @@ fn write(context: &JobContext, mut file: ResultsFile, clusters: &Clusters, side:
         let shown = side.shown(one.members)?;
         let representative = one.members.iter().position(|member| *member == one.representative);
         let representative = representative.and_then(|at| shown[at].as_ref()).or_else(|| shown.iter().flatten().next());
-        let Some(representative) = representative.map(|shown| shown.id().to_owned()) else { continue };
-        let members: Vec<Shown> = shown.into_iter().flatten().collect();
+        let Some(representative) = representative.map(|shown| shown.id.clone()) else { continue };
+        let members: Vec<_> = shown.into_iter().flatten().collect();
         if members.len() < 2 {
             continue;
         }
         written += 1;
         members_written += members.len() as u64;
-        file.add(&Line { size: members.len(), representative, members })?;
+        file.add(&DuplicateCluster { size: members.len(), representative, members })?;
     }
     file.finish()?;
     let counts = [("clusters", written), ("members", members_written), ("refused_pairs", clusters.refused as u64)];

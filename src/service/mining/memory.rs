@@ -1,20 +1,20 @@
-//! What a job of mining takes, and whether it is there.
+//! The memory that a mining job needs, and the memory that is free.
 
 use super::size::Size;
 use super::{MineError, strategy};
 use crate::domain::Limits;
 use crate::mining::{Block, Margin, NeighborLists, bytes_needed};
 
-/// Bytes per different text while equal ones are grouped. They are given back before neighbors are looked for.
+/// Bytes per different text while equal ones are grouped. They are freed before neighbors are searched for.
 const GROUPING_BYTES: u64 = 76;
 /// Bytes per pair of near-duplicates while pairs become clusters.
 const DUPLICATE_PAIR_BYTES: u64 = 48;
 /// Bytes per passage while pairs become clusters: its document and language, the trees, the sums, the occurrences of its text, its nearest.
 const DUPLICATE_BYTES: u64 = 17 + 20 + 16 + 52 + 24;
-/// Bytes on the disk of a pair with its texts, about.
+/// About the bytes of a pair with its texts on the disk.
 pub(crate) const PAIR_BYTES: u64 = 640;
 
-/// Bytes of memory that mining needs at its height.
+/// Peak bytes of memory of mining.
 pub(crate) fn of_mining(
     (first, second): (Size, Size),
     neighbors: usize,
@@ -25,7 +25,7 @@ pub(crate) fn of_mining(
     let lists = bytes_needed(first.sentences, second.sentences, neighbors as u64, margin);
     let grouping = first.sentences.max(second.sentences).saturating_mul(GROUPING_BYTES);
     let indexes = first.index_bytes(dimension).saturating_add(second.index_bytes(dimension));
-    // The lists of the side that is held come on top of those that pairs are made of, for a moment.
+    // For a moment, the lists of the corpus in memory come on top of those that pairs are made of.
     let held = first.different.min(second.different).saturating_mul(Block::bytes(dimension) + neighbors as u64 * 8 + 16);
     let surely = strategy::compares_all_surely(first, second);
     let vectors = match exact {
@@ -39,7 +39,7 @@ pub(crate) fn of_mining(
     corpora.saturating_add(vectors).saturating_add(lists.max(grouping))
 }
 
-/// Bytes of memory that finding duplicates needs at its height, when every neighbor counts.
+/// Peak bytes of memory of finding duplicates, if every neighbor counts.
 pub(crate) fn of_duplicates(size: Size, neighbors: usize, dimension: usize) -> u64 {
     let pairs = size.sentences.saturating_mul(neighbors as u64).saturating_mul(DUPLICATE_PAIR_BYTES);
     let clusters = NeighborLists::bytes(size.sentences, neighbors as u64)
@@ -50,12 +50,12 @@ pub(crate) fn of_duplicates(size: Size, neighbors: usize, dimension: usize) -> u
         .saturating_add(clusters.max(size.sentences.saturating_mul(GROUPING_BYTES)))
 }
 
-/// Bytes of memory that an index of so many passages needs.
+/// Bytes of memory of an index of this many passages.
 pub(crate) fn of_index(passages: u64, dimension: usize) -> u64 {
     Size { indexed: passages, ..Size::default() }.index_bytes(dimension)
 }
 
-/// Refuses a job that needs more than there is.
+/// Refuses a job that needs more than the free memory.
 pub(crate) fn check_free(needed: u64) -> Result<(), MineError> {
     match free() {
         Some(free) if needed > free => Err(MineError::NoMemory { needed, free }),
@@ -63,7 +63,7 @@ pub(crate) fn check_free(needed: u64) -> Result<(), MineError> {
     }
 }
 
-/// Refuses a job that needs more than one may, or more than there is.
+/// Refuses a job that needs more than the limit or the free memory.
 pub(crate) fn check(needed: u64, limits: &Limits) -> Result<(), MineError> {
     let limit = limits.mining_memory_bytes_max;
     if needed > limit {
@@ -72,8 +72,8 @@ pub(crate) fn check(needed: u64, limits: &Limits) -> Result<(), MineError> {
     check_free(needed)
 }
 
-/// Bytes of memory that can be had without swapping, within the bound of the process's control group; `None` where the system
-/// does not tell.
+/// Bytes of memory available without swapping, within the limit of the process's control group; `None` if the system does not
+/// report it.
 fn free() -> Option<u64> {
     let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| available(&text));
     let number = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();

@@ -1,9 +1,9 @@
-//! Mining: translation pairs between two sets of sentences, by the margin of their cosines over those of their neighbors.
+//! Mines translation pairs between two corpora, by the margin of their cosines over those of their neighbors.
 //!
-//! The neighbors of every sentence are looked for on the other side, both ways: by comparing all with all, or through the sides'
-//! indexes when they are so large that this is faster (`strategy`). `crate::mining` makes pairs of them. The neighbors are held in
-//! memory only: a restart of the server looks for them again. The embeddings of texts that came with the request are in a file,
-//! and a restart goes on behind them.
+//! The job finds the neighbors of every sentence in the other corpus, in both directions: by comparing all with all, or through the
+//! indexes of the corpora if these are so large that this is faster (`strategy`). `crate::mining` makes pairs of them. The neighbors
+//! are only in memory, so a restart finds them again. The embeddings of texts of the request are in a file, where a restart
+//! continues.
 
 mod comparing;
 pub(super) mod corpus;
@@ -35,20 +35,19 @@ pub use error::MineError;
 pub use request::{Cut, MineRequest, Sentences};
 pub(super) use submit::of_collection;
 
-use crate::domain::{CollectionName, Metadata, MiningUnit, Scope};
+use crate::domain::{CollectionName, Metadata, MiningUnit, Scope, ScoredPair};
 use crate::mining::{Candidate, KnownPairs, MarginScores, NeighborLists, best_threshold, one_to_one, propose};
 pub use crate::mining::{Margin, Strategy};
 use crate::service::blocking::blocking;
 use crate::service::error::{Error, short};
-use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobReach};
+use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobReach, Steps};
 use crate::service::state::{Service, State};
 use comparing::BothWays;
 use corpus::Source;
 use embedding_file::EmbeddingFile;
 use request::{MARGINS, MinePlan, STRATEGIES, named};
 use results::ResultsFile;
-use shown::Shown;
-use steps::{Exclusion, Steps, recovered};
+use steps::{Exclusion, begin, recovered};
 use texts::{EqualTexts, Texts};
 
 /// The file of the pairs in the job's folder.
@@ -56,18 +55,10 @@ const PAIRS: &str = "pairs.ndjson";
 /// Pairs whose texts are read at a time.
 const PAIRS_PER_READ: usize = 256;
 
-/// A pair in the results.
-#[derive(Serialize)]
-struct Pair {
-    score: f32,
-    first: Shown,
-    second: Shown,
-}
-
 /// Finds translation pairs.
 pub(crate) struct MineJob;
 
-/// What mining tells from the beginning.
+/// The first details of a mining job.
 #[derive(Debug, Serialize)]
 pub(crate) struct MineDetails {
     first_sentences: u64,
@@ -80,11 +71,11 @@ impl JobKind for MineJob {
     type Request = MinePlan;
     type Details = MineDetails;
 
-    /// The job may be about two collections, and has texts of both.
+    /// The job may be about two collections, and shows texts of both.
     fn access(plan: &MinePlan, _: Option<&CollectionName>) -> JobAccess {
         let collections = plan.collections.clone();
         let reach = match plan.has_lists() {
-            true => JobReach::Texts { collections, sender: plan.key.clone() },
+            true => JobReach::Texts { collections, caller: plan.key.clone() },
             false => JobReach::Collections(collections),
         };
         JobAccess { scope: Scope::Write, reach }
@@ -92,7 +83,7 @@ impl JobKind for MineJob {
 
     async fn run(context: &JobContext, plan: MinePlan) -> Result<(), JobError> {
         let result = mine(context, &plan).await;
-        // What fails because a collection goes away says so.
+        // If a collection was deleted, that is the error.
         let service = Service { state: context.state()? };
         for side in [&plan.first, &plan.second] {
             if let (Err(JobError::Failed(_)), Some(_)) = (&result, &side.collection) {
@@ -116,28 +107,28 @@ async fn mine(context: &JobContext, plan: &MinePlan) -> Result<(), JobError> {
             return Err(Error::from(MineError::TooFewSentences { side: name, expected, got }).into());
         }
     }
-    let margin = named(&context.live.id, &MARGINS, &plan.margin)?;
+    let margin = named(&context.job.id, &MARGINS, &plan.margin)?;
     let dimension = first.dimension();
-    let mut details = context.live.progress().1;
+    let mut details = context.job.progress().1;
     for (name, side) in [("first", &first), ("second", &second)] {
         details.insert(format!("{name}_sentences"), side.places().into());
         details.insert(format!("{name}_different"), side.sentences().into());
     }
-    let mut steps = Steps::begin(context, &[&first, &second], details);
-    note_time(&mut steps, "reading_ms", begun);
+    let mut steps = begin(context, &[&first, &second], details);
+    steps.record_time("reading_ms", begun);
     let sizes = (first.size(), second.size());
     steps.check_memory(memory::of_mining(sizes, plan.neighbors, margin, dimension, plan.exact))?;
     let begun = Instant::now();
     steps.embed(&first).await?;
     steps.embed(&second).await?;
-    note_time(&mut steps, "embedding_ms", begun);
+    steps.record_time("embedding_ms", begun);
     let begun = Instant::now();
     let (forward, backward) = neighbors(&mut steps, plan, &first, &second).await?;
-    note_time(&mut steps, "neighbors_ms", begun);
+    steps.record_time("neighbors_ms", begun);
     let begun = Instant::now();
 
     let (state, kept) = (context.state()?, plan.clone());
-    let strategy = named(&context.live.id, &STRATEGIES, &plan.strategy)?;
+    let strategy = named(&context.job.id, &STRATEGIES, &plan.strategy)?;
     let (one, other) = (Arc::clone(&first), Arc::clone(&second));
     let (pairs, judged) = blocking(move || {
         let mut pairs = pairs(&forward, &backward, margin, strategy)?;
@@ -151,22 +142,21 @@ async fn mine(context: &JobContext, plan: &MinePlan) -> Result<(), JobError> {
     .await?;
     steps.details().extend(judged);
     steps.details().insert("pairs".to_owned(), pairs.len().into());
-    let (folder, reserve) = (state.job_dir(&context.live.id), state.limits.disk_reserve_bytes);
+    let (folder, reserve) = (state.job_dir(&context.job.id), state.limits.disk_reserve_bytes);
     drop(state);
-    let looked = context.clone();
-    note_time(&mut steps, "pairs_ms", begun);
+    let canceled_by = context.clone();
+    steps.record_time("pairs_ms", begun);
     let begun = Instant::now();
-    let written = blocking(move || write(&looked, ResultsFile::create(folder, PAIRS, reserve)?, &pairs, (&first, &second))).await;
-    // Writing that was told to stop fails; that is no failure of the job.
+    let written =
+        blocking(move || write(&canceled_by, ResultsFile::create(folder, PAIRS, reserve)?, &pairs, (&first, &second))).await;
+    // Canceled writing fails, but then the job has not failed.
     context.check()?;
     steps.details().extend(written?);
-    note_time(&mut steps, "writing_ms", begun);
-    let details = steps.details().clone();
-    let done = context.live.progress().0.total;
-    context.progress(done, &details).await
+    steps.record_time("writing_ms", begun);
+    steps.end().await
 }
 
-/// The neighbors of each side among the other.
+/// The neighbors in both directions.
 async fn neighbors(
     steps: &mut Steps<'_>,
     plan: &MinePlan,
@@ -197,7 +187,7 @@ async fn neighbors(
     Ok((forward, backward))
 }
 
-/// How widely searches must look from the first side in the second, and back.
+/// The search width (ef) that searches need in each direction.
 async fn tried(
     steps: &mut Steps<'_>,
     first: &Arc<Corpus>,
@@ -208,11 +198,7 @@ async fn tried(
     Ok((there, steps.ef(second, first, per_query, &Exclusion::Itself).await?))
 }
 
-fn note_time(steps: &mut Steps<'_>, name: &str, begun: Instant) {
-    steps.details().insert(name.to_owned(), u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX).into());
-}
-
-/// Opens a side: reads its sentences, and finds out which are equal.
+/// Opens a corpus: reads its sentences, and groups equal ones.
 async fn open(context: &JobContext, plan: &MinePlan, name: &'static str) -> Result<Arc<Corpus>, JobError> {
     let state = context.state()?;
     let planned = if name == "first" { &plan.first } else { &plan.second };
@@ -224,7 +210,7 @@ async fn open(context: &JobContext, plan: &MinePlan, name: &'static str) -> Resu
     let whole = planned.collection.as_ref().is_some_and(|planned| planned.whole);
     let unit = planned.unit();
     let equal = if plan.deduplicate { EqualTexts::One } else { EqualTexts::Each };
-    let (folder, looked) = (state.job_dir(&context.live.id), context.clone());
+    let (folder, canceled_by) = (state.job_dir(&context.job.id), context.clone());
     let opened = tokio::task::spawn_blocking(move || {
         let (source, ids) = match collection {
             Some(collection) if unit == MiningUnit::Sentence => {
@@ -235,18 +221,18 @@ async fn open(context: &JobContext, plan: &MinePlan, name: &'static str) -> Resu
             Some(collection) => (Source::Collection { collection, whole, unit }, request::read_ids(&folder, name)?),
             None => listed(Texts::List(request::read_texts(&folder, name)?), embeddings(&state, &folder, name)?),
         };
-        Corpus::open(source, ids, equal, || looked.check(), |_, _| ())
+        Corpus::open(source, ids, equal, || canceled_by.check(), |_, _| ())
     });
     Ok(Arc::new(opened.await.map_err(Error::from)??))
 }
 
-/// Texts as a source, by their places.
+/// Texts as a source, by their positions.
 pub(crate) fn listed(texts: Texts, embeddings: EmbeddingFile) -> (Source, Vec<u64>) {
     let places = (0..texts.len() as u64).collect();
     (Source::Texts { texts, embeddings }, places)
 }
 
-/// The file of a side's embeddings that the job makes. Another model begins another file.
+/// The file of the embeddings that the job computes for a corpus. Another model has another file.
 pub(crate) fn embeddings(state: &State, folder: &Path, side: &str) -> Result<EmbeddingFile, Error> {
     let model = state.embedder.model();
     let name = format!("{side}.{}.embeddings", short(&model.fingerprint));
@@ -258,39 +244,37 @@ fn pairs(forward: &NeighborLists, backward: &NeighborLists, margin: Margin, stra
     Ok(propose(strategy, &scores))
 }
 
-/// Leaves the pairs that are believed; tells the threshold, and what the known pairs say about it.
+/// Keeps the pairs above the threshold. Returns the threshold and its quality on the known pairs as details.
 fn cut(pairs: &mut Vec<Candidate>, plan: &MinePlan, first: &Corpus, second: &Corpus) -> Result<Metadata, Error> {
-    let mut told = Metadata::new();
-    told.insert("proposed".to_owned(), pairs.len().into());
+    let mut details = Metadata::new();
+    details.insert("proposed".to_owned(), pairs.len().into());
     let mut threshold = plan.threshold;
     if let Some(known) = &plan.known {
-        // A known passage that is gone by now has no pair.
+        // A known passage that was deleted has no pair.
         let numbers = |(one, other): &(u64, u64)| Some((first.number_of(*one)?, second.number_of(*other)?));
         let known: HashSet<(u32, u32)> = known.iter().filter_map(numbers).collect();
         let fit = best_threshold(pairs, KnownPairs::Some(&known)).ok_or(MineError::NoKnownPairFound)?;
         threshold = Some(shown(fit.threshold as f32));
-        let judgment = fit.judgment;
-        told.insert("known_pairs".to_owned(), known.len().into());
-        told.insert("judged".to_owned(), judgment.judged.into());
-        told.insert("precision".to_owned(), judgment.precision.into());
-        told.insert("recall".to_owned(), judgment.recall.into());
-        told.insert("f1".to_owned(), judgment.f1.into());
+        details.insert("known_pairs".to_owned(), known.len().into());
+        details.insert("judged".to_owned(), fit.evaluated.into());
+        details.insert("precision".to_owned(), fit.quality.precision.into());
+        details.insert("recall".to_owned(), fit.quality.recall.into());
+        details.insert("f1".to_owned(), fit.quality.f1.into());
     }
     if let Some(threshold) = threshold {
-        // They fall in score.
+        // They are sorted by falling score.
         pairs.truncate(pairs.partition_point(|pair| shown(pair.score) >= threshold));
-        told.insert("threshold".to_owned(), threshold.into());
+        details.insert("threshold".to_owned(), threshold.into());
     }
-    Ok(told)
+    Ok(details)
 }
 
-/// A score as it is shown, in as many digits as 32 bits have: who compares it with the threshold that is told gets the same
-/// pairs.
+/// A score as shown, with the digits of 32 bits: comparing it with the shown threshold gives the same pairs.
 fn shown(score: f32) -> f64 {
     score.to_string().parse().unwrap_or(f64::from(score))
 }
 
-/// Writes the pairs with their texts. Tells how many were left out because a passage of theirs is gone.
+/// Writes the pairs with their texts. Returns as details how many were left out because a passage was deleted.
 fn write(
     context: &JobContext,
     mut file: ResultsFile,
@@ -309,23 +293,23 @@ fn write(
         let others = second.shown(&places(second, |pair| pair.second))?;
         for ((pair, first), second) in part.iter().zip(ones).zip(others) {
             match (first, second) {
-                (Some(first), Some(second)) => file.add(&Pair { score: pair.score, first, second })?,
+                (Some(first), Some(second)) => file.add(&ScoredPair { score: pair.score, first, second })?,
                 _ => gone += 1,
             }
         }
     }
     file.finish()?;
-    let mut told = Metadata::new();
-    told.insert("gone".to_owned(), gone.into());
+    let mut details = Metadata::new();
+    details.insert("gone".to_owned(), gone.into());
     for (name, side) in [("first", first), ("second", second)] {
         if let Some(file) = side.embeddings_file() {
-            told.insert(format!("{name}_truncated"), file.truncated()?.into());
+            details.insert(format!("{name}_truncated"), file.truncated()?.into());
         }
     }
-    Ok(told)
+    Ok(details)
 }
 
-/// Removes what a finished job does not need any more: everything but its results.
+/// Removes all files of a finished job but its results.
 pub(crate) fn keep_results(folder: &Path) {
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     for entry in entries.flatten().filter(|entry| !entry.file_name().as_encoded_bytes().ends_with(b".ndjson")) {

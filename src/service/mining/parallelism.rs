@@ -1,17 +1,17 @@
-//! Work on the parts of a range on all cores.
+//! Processes the parts of a range on all cores.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::service::error::Error;
 
-/// Threads that it takes.
+/// The number of threads.
 pub(crate) fn parallelism() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Does `work` on parts of `range`, each of `size` and the last of what is left, and gives what came of them in their order. Stops
-/// at the first error. Blocks.
+/// Calls `work` for the parts of `range`, each of `size` but the last one, and returns the results in order. Stops at the first
+/// error. Blocks.
 pub(crate) fn in_parallel<T: Send>(
     range: Range<usize>,
     size: usize,

@@ -1,5 +1,5 @@
-//! What mining is asked, and what a job keeps of that. Filters are answered when the job is accepted: the job keeps the keys of
-//! the passages that they left, so that it works on what was there then.
+//! The request to mine, and what its job needs to run. Filters are evaluated when the job is accepted: it has the keys of the
+//! matching passages, so that it works on what existed then.
 
 use std::path::Path;
 
@@ -28,7 +28,7 @@ pub struct MineRequest {
     pub first: Sentences,
     /// The sentences of the other.
     pub second: Sentences,
-    /// Neighbors that a score looks at, in each direction, 1 to 255.
+    /// Neighbors per score and direction, 1 to 255.
     pub neighbors: usize,
     /// How pairs are scored.
     pub margin: Margin,
@@ -36,13 +36,13 @@ pub struct MineRequest {
     pub strategy: Strategy,
     /// Whether each sentence may be in one pair only.
     pub one_to_one: bool,
-    /// Whether all is compared with all; `None` for what takes less time.
+    /// Whether to compare all with all; `None` for whatever is faster.
     pub exact: Option<bool>,
     /// Whether equal texts are one sentence.
     pub deduplicate: bool,
-    /// Which of the proposed pairs are believed.
+    /// Which of the proposed pairs to keep.
     pub cut: Cut,
-    /// The key of the caller, when it has one.
+    /// The key of the caller, if it has one.
     pub key: Option<KeyId>,
 }
 
@@ -64,23 +64,23 @@ pub enum Sentences {
     List(Vec<String>),
 }
 
-/// Which proposed pairs are believed.
+/// Which proposed pairs to keep.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cut {
     /// All.
     None,
     /// Those that score at least this.
     Threshold(f64),
-    /// Those that score at least what these known pairs, by their ids, are told best by.
+    /// Those above the threshold that separates these known pairs, by their ids, best.
     Known(Vec<(String, String)>),
 }
 
-/// What a job of mining keeps.
+/// What a mining job needs to run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MinePlan {
-    pub(crate) first: PlannedSide,
-    pub(crate) second: PlannedSide,
+    pub(crate) first: PlannedCorpus,
+    pub(crate) second: PlannedCorpus,
     pub(crate) neighbors: usize,
     pub(crate) margin: String,
     pub(crate) strategy: String,
@@ -89,23 +89,23 @@ pub(crate) struct MinePlan {
     pub(crate) exact: Option<bool>,
     pub(crate) deduplicate: bool,
     pub(crate) threshold: Option<f64>,
-    /// Keys of passages, or places in the list.
+    /// Keys of passages, or positions in the list.
     pub(crate) known: Option<Vec<(u64, u64)>>,
-    /// Whoever looks at the job must reach them.
+    /// Only keys that reach them see the job.
     pub(crate) collections: Vec<CollectionName>,
-    /// The key of who sent a list.
+    /// The key of the caller that sent a list.
     pub(crate) key: Option<KeyId>,
 }
 
-/// What a job keeps of sentences, besides the files of its folder.
+/// The source of a corpus, besides the files of the job's folder.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct PlannedSide {
+pub(crate) struct PlannedCorpus {
     /// `None` for a list.
     pub(crate) collection: Option<PlannedCollection>,
 }
 
-/// A collection, and whether all of it.
+/// A collection, and which sentences of it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PlannedCollection {
@@ -115,7 +115,7 @@ pub(crate) struct PlannedCollection {
     /// Whether documents are the sentences, not passages.
     #[serde(default)]
     pub(crate) documents: bool,
-    /// Whether these are sentences of documents.
+    /// Whether sentences cut from documents are the sentences.
     #[serde(default)]
     pub(crate) sentences: bool,
 }
@@ -127,7 +127,7 @@ impl MinePlan {
     }
 }
 
-impl PlannedSide {
+impl PlannedCorpus {
     pub(crate) fn unit(&self) -> MiningUnit {
         match &self.collection {
             Some(planned) if planned.sentences => MiningUnit::Sentence,
@@ -137,7 +137,7 @@ impl PlannedSide {
     }
 }
 
-/// The one of a table that has this name.
+/// The value of this name in a table.
 pub(crate) fn named<T: Copy>(id: &JobId, table: &[(&str, T)], name: &str) -> Result<T, Error> {
     let found = table.iter().find(|(one, _)| *one == name).map(|(_, value)| *value);
     found.ok_or_else(|| Error::JobState { id: id.clone(), problem: "its request has values that this version does not know" })
@@ -148,7 +148,7 @@ pub(crate) fn name_of<T: PartialEq>(table: &[(&'static str, T)], value: &T) -> &
     table.iter().find(|(_, one)| one == value).map_or("", |(name, _)| name)
 }
 
-/// Writes the sentences of a side into the job's folder.
+/// Writes the sentences of a corpus into the job's folder.
 pub(crate) fn write_files(folder: &Path, side: &str, ids: &[u64], texts: &[String]) -> Result<(), Error> {
     if texts.is_empty() {
         let bytes: Vec<u8> = ids.iter().flat_map(|id| id.to_le_bytes()).collect();
@@ -159,7 +159,7 @@ pub(crate) fn write_files(folder: &Path, side: &str, ids: &[u64], texts: &[Strin
     write_durably(&folder.join(format!("{side}.texts")), &json)
 }
 
-/// Reads the keys of a side's passages.
+/// Reads the keys of a corpus's passages.
 pub(crate) fn read_ids(folder: &Path, side: &str) -> Result<Vec<u64>, Error> {
     let path = folder.join(format!("{side}.ids"));
     let bytes = std::fs::read(&path).map_err(|source| Error::Folder { path, source })?;
@@ -167,7 +167,7 @@ pub(crate) fn read_ids(folder: &Path, side: &str) -> Result<Vec<u64>, Error> {
     Ok(bytes.chunks_exact(8).map(number).collect())
 }
 
-/// Reads the texts of a side.
+/// Reads the texts of a corpus.
 pub(crate) fn read_texts(folder: &Path, side: &str) -> Result<Vec<String>, Error> {
     let path = folder.join(format!("{side}.texts"));
     let failed = |source: std::io::Error| Error::Folder { path: path.clone(), source };

@@ -1,4 +1,4 @@
-//! Files of results: lines of JSON that get their name when they are whole, so that what is there is complete.
+//! Files of results: lines of JSON, renamed when complete, so that an existing file is complete.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -10,34 +10,34 @@ use crate::service::error::Error;
 use crate::service::folders::sync_dir;
 use crate::service::upload_receiver::check_room;
 
-/// Bytes written between two looks at the room on the disk.
-const BYTES_PER_LOOK: u64 = 16 << 20;
+/// Bytes written between two checks of the free disk space.
+const BYTES_PER_CHECK: u64 = 16 << 20;
 const PARTIAL: &str = "results.partial";
 
-/// A file of results that is being written.
+/// Writes a file of results.
 pub(crate) struct ResultsFile {
     folder: PathBuf,
     name: &'static str,
     disk_reserve: u64,
     file: BufWriter<File>,
     bytes: u64,
-    next_look: u64,
+    next_check: u64,
     line: Vec<u8>,
 }
 
 impl ResultsFile {
-    /// Begins the file of this name in `folder`.
+    /// Creates the file of this name in `folder`.
     pub(crate) fn create(folder: PathBuf, name: &'static str, disk_reserve: u64) -> Result<Self, Error> {
         let path = folder.join(PARTIAL);
         let file = File::create(&path).map_err(|source| Error::Folder { path, source })?;
-        Ok(Self { folder, name, disk_reserve, file: BufWriter::new(file), bytes: 0, next_look: 0, line: Vec::new() })
+        Ok(Self { folder, name, disk_reserve, file: BufWriter::new(file), bytes: 0, next_check: 0, line: Vec::new() })
     }
 
     /// Adds a line.
     pub(crate) fn add(&mut self, value: &impl Serialize) -> Result<(), Error> {
-        if self.bytes >= self.next_look {
-            check_room(&self.folder, BYTES_PER_LOOK, self.disk_reserve)?;
-            self.next_look = self.bytes + BYTES_PER_LOOK;
+        if self.bytes >= self.next_check {
+            check_room(&self.folder, BYTES_PER_CHECK, self.disk_reserve)?;
+            self.next_check = self.bytes + BYTES_PER_CHECK;
         }
         self.line.clear();
         let written = serde_json::to_writer(&mut self.line, value).map_err(std::io::Error::from);
@@ -46,7 +46,7 @@ impl ResultsFile {
         written.and_then(|()| self.file.write_all(&self.line)).map_err(|source| self.failed(source))
     }
 
-    /// Ends the file, durably, and gives it its name.
+    /// Completes the file durably and renames it.
     pub(crate) fn finish(mut self) -> Result<(), Error> {
         let (partial, whole) = (self.folder.join(PARTIAL), self.folder.join(self.name));
         let mut finish = || {

@@ -1,4 +1,4 @@
-//! Neighbors through indexes: a trial finds out how widely searches must look, then every sentence is searched for.
+//! Finds neighbors through indexes: a trial determines the search width (ef), then every sentence is searched for.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -7,29 +7,29 @@ use std::sync::Arc;
 use super::MineError;
 use super::corpus::Corpus;
 use super::parallelism::{in_parallel, parallelism};
-use super::steps::{Exclusion, Steps};
+use super::steps::Exclusion;
 use super::strategy::EFS;
 use crate::domain::Embedding;
 use crate::mining::NeighborLists;
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
-use crate::service::jobs::JobError;
+use crate::service::jobs::{JobError, Steps};
 
-/// Sentences of every core whose neighbors are looked for between two looks at whether to stop.
+/// Sentences per core between two checks whether to stop.
 const QUERIES_PER_CORE: usize = 512;
-/// Sentences that a core takes at a time.
+/// Sentences per core at a time.
 const QUERIES_PER_PART: usize = 64;
 /// Sentences of a trial.
 const TRIAL_QUERIES: usize = 256;
-/// Candidates of the searches that a trial takes for complete.
+/// The search width that a trial takes as exact.
 const TRIAL_EF: usize = 2_048;
-/// Part of the neighbors that searches must find. A missed one costs less than a pair: mostly another stays the best.
+/// Share of the neighbors that searches must find. A missed one rarely costs a pair: mostly another stays the best.
 const RECALL_MIN: f64 = 0.995;
 
 type Found = Vec<(u32, Vec<(u32, f32)>)>;
 
 impl Steps<'_> {
-    /// The fewest candidates with which searches from one side in the other miss next to nothing.
+    /// The least search width with which searches from one corpus in the other miss almost nothing.
     pub(crate) async fn ef(
         &mut self,
         from: &Arc<Corpus>,
@@ -42,7 +42,7 @@ impl Steps<'_> {
         Ok(blocking(move || trial(&one, &other, per_query, &exclusion)).await?)
     }
 
-    /// The nearest `per_query` sentences of `to` for each sentence of `from`, by searches with so many candidates.
+    /// The nearest `per_query` sentences of `to` for each sentence of `from`, with the search width `ef`.
     pub(crate) async fn neighbors(
         &mut self,
         (from, to): (&Arc<Corpus>, &Arc<Corpus>),
@@ -90,7 +90,7 @@ fn search(
     queries.into_iter().map(one).collect()
 }
 
-/// Compares what searches of each width find with what a very wide one does. Blocks.
+/// Compares the results of searches of each width with those of a very wide one. Blocks.
 fn trial(from: &Corpus, to: &Corpus, per_query: usize, exclusion: &Exclusion) -> Result<usize, Error> {
     let count = from.sentences().min(TRIAL_QUERIES);
     let parts = in_parallel(0..count, QUERIES_PER_PART / 4, |part| {
@@ -99,12 +99,14 @@ fn trial(from: &Corpus, to: &Corpus, per_query: usize, exclusion: &Exclusion) ->
             let number = at * from.sentences() / count;
             queries.extend(from.embeddings(number..number + 1)?);
         }
-        let look = |ef| search(from, to, queries.clone(), (per_query, ef), exclusion);
-        let wanted: Vec<HashSet<u32>> =
-            look(TRIAL_EF)?.into_iter().map(|(_, nearest)| nearest.into_iter().map(|(number, _)| number).collect()).collect();
+        let search_with = |ef| search(from, to, queries.clone(), (per_query, ef), exclusion);
+        let wanted: Vec<HashSet<u32>> = search_with(TRIAL_EF)?
+            .into_iter()
+            .map(|(_, nearest)| nearest.into_iter().map(|(number, _)| number).collect())
+            .collect();
         let mut hits: Vec<usize> = Vec::with_capacity(EFS.len());
         for ef in EFS {
-            let found = look(ef)?.into_iter().zip(&wanted);
+            let found = search_with(ef)?.into_iter().zip(&wanted);
             hits.push(
                 found.map(|((_, nearest), wanted)| nearest.iter().filter(|(number, _)| wanted.contains(number)).count()).sum(),
             );

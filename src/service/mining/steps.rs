@@ -1,5 +1,5 @@
-//! The passes over a side's sentences that take long: embedding a list, making an index; `comparing` and `searching` look for
-//! neighbors. Each works batch by batch, counts what it did and stops between two batches when the job is to stop.
+//! The long steps of mining: embedding the texts of a list and building an index; `comparing` and `searching` find neighbors.
+//! Each works batch by batch, counts what it has done, and stops between two batches if the job is to stop.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,64 +10,50 @@ use crate::domain::Metadata;
 use crate::embed::EmbedText;
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
-use crate::service::jobs::{JobContext, JobError, embed_patiently};
+use crate::service::jobs::{JobContext, JobError, Steps, embed_patiently};
 use crate::service::open_collection::OpenCollection;
 
 /// Texts embedded at a time: some batches of the encoder, so that it can sort them by length.
 const TEXTS_PER_BATCH: usize = 128;
 /// Embeddings added to an index at a time.
 const ADDED_PER_BATCH: usize = 2_048;
-/// Pause between two looks at whether a collection has recovered.
+/// Pause between two checks whether a collection has recovered.
 const RECOVERY_PAUSE: Duration = Duration::from_millis(50);
 
-/// Counts what the passes of a job did.
-pub(crate) struct Steps<'a> {
-    context: &'a JobContext,
-    done: u64,
-    total: u64,
-    details: Metadata,
-}
-
-/// Which of the sentences found are no neighbors.
+/// Which of the found sentences do not count as neighbors.
 #[derive(Clone)]
 pub(crate) enum Exclusion {
-    /// The passage itself, where both sides are of one collection.
+    /// The passage itself, if both corpora are of the same collection.
     Itself,
-    /// The sentence itself, and passages of its document: `documents` has that of each place.
+    /// The sentence itself and others of its document; `documents` has the document of each position.
     OwnDocument {
-        /// [places]
+        /// [positions]
         documents: Arc<Vec<i64>>,
     },
 }
 
-impl<'a> Steps<'a> {
-    /// Begins: lists of `sides` are embedded, and every sentence is asked for its neighbors once. An index that is made for a
-    /// side comes on top of that.
-    pub(crate) fn begin(context: &'a JobContext, corpora: &[&Arc<Corpus>], details: Metadata) -> Self {
-        let embedded = |side: &Corpus| side.embeddings_file().map_or(0, |_| side.sentences() as u64);
-        let total = corpora.iter().map(|side| embedded(side) + side.sentences() as u64).sum();
-        context.measure(0, total);
-        Self { context, done: 0, total, details }
-    }
+/// Begins: the texts of lists are embedded, and the neighbors of every sentence are searched for once. The indexes that the job
+/// builds come on top of that.
+pub(crate) fn begin<'a>(context: &'a JobContext, corpora: &[&Arc<Corpus>], details: Metadata) -> Steps<'a> {
+    let embedded = |corpus: &Corpus| corpus.embeddings_file().map_or(0, |_| corpus.sentences() as u64);
+    let mut steps = Steps::new(context, details);
+    steps.set_total(corpora.iter().map(|corpus| embedded(corpus) + corpus.sentences() as u64).sum());
+    steps
+}
 
-    /// Checks once more that there is the memory, now that it is known which indexes must be made.
+impl Steps<'_> {
+    /// Checks the free memory again, now that the indexes to build are known.
     pub(crate) fn check_memory(&self, needed: u64) -> Result<(), JobError> {
         let state = self.context.state()?;
         Ok(memory::check(needed, &state.limits).map_err(Error::from)?)
     }
 
-    /// What the job tells, to be added to.
-    pub(crate) fn details(&mut self) -> &mut Metadata {
-        &mut self.details
-    }
-
-    /// Makes the index that a side needs, unless it has one.
+    /// Builds the index of a corpus, unless it uses its collection's own.
     pub(crate) async fn index(&mut self, side: &Arc<Corpus>) -> Result<(), JobError> {
         if side.uses_own_index() {
             return Ok(());
         }
-        self.total += side.sentences() as u64;
-        self.context.measure(self.done, self.total);
+        self.add_total(side.sentences() as u64);
         let index = side.new_index()?;
         for begin in (0..side.sentences()).step_by(ADDED_PER_BATCH) {
             self.context.check()?;
@@ -80,7 +66,7 @@ impl<'a> Steps<'a> {
         Ok(())
     }
 
-    /// Embeds the texts of a list; a collection's are.
+    /// Embeds the texts of a list. Those of a collection are embedded already.
     pub(crate) async fn embed(&mut self, side: &Arc<Corpus>) -> Result<(), JobError> {
         if side.embeddings_file().is_none() {
             return Ok(());
@@ -103,20 +89,9 @@ impl<'a> Steps<'a> {
             self.count(count as u64).await?;
         }
     }
-
-    /// Ends with why the job is to stop, when it is.
-    pub(crate) fn check(&self) -> Result<(), JobError> {
-        self.context.check()
-    }
-
-    /// Counts sentences that are done with.
-    pub(crate) async fn count(&mut self, more: u64) -> Result<(), JobError> {
-        self.done += more;
-        self.context.progress(self.done, &self.details).await
-    }
 }
 
-/// Waits until a collection's index answers in full: a job may be taken up while the server still starts.
+/// Waits until a collection has recovered: a job may resume while the server is starting.
 pub(crate) async fn recovered(context: &JobContext, collection: &OpenCollection) -> Result<(), JobError> {
     loop {
         context.check()?;

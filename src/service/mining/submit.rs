@@ -1,4 +1,4 @@
-//! Accepting a job of mining: which sentences, what it will need, and whether that is there.
+//! Accepts mining jobs: finds their sentences, and checks that there is enough memory and disk space.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
@@ -8,7 +8,9 @@ use std::sync::Arc;
 use super::cut_sentences::{self, CutSentence};
 use super::embedding_file::EmbeddingFile;
 use super::memory::{self, PAIR_BYTES};
-use super::request::{self, Cut, MARGINS, MinePlan, MineRequest, PlannedCollection, PlannedSide, STRATEGIES, Sentences, name_of};
+use super::request::{
+    self, Cut, MARGINS, MinePlan, MineRequest, PlannedCollection, PlannedCorpus, STRATEGIES, Sentences, name_of,
+};
 use super::size::Size;
 use super::{MineDetails, MineError, MineJob, Strategy};
 use crate::domain::{
@@ -25,46 +27,43 @@ use crate::service::upload_receiver::check_room;
 use crate::storage::Scope;
 use crate::store::SearchFilter;
 
-/// The sentences of a side, found when the request comes.
+/// The sentences of a corpus when the job is accepted.
 pub(crate) struct Found {
     collection: Option<(CollectionName, Arc<OpenCollection>)>,
-    /// Whether these are all passages of the collection.
+    /// Whether all passages of the collection are used.
     whole: bool,
     unit: MiningUnit,
-    /// Keys of passages, ascending, of documents those of their first passages; for a list the places in it.
+    /// Keys of passages (the first ones of documents), ascending; positions for a list.
     pub(crate) ids: Vec<u64>,
     texts: Vec<String>,
-    /// Where sentences are cut: those of `ids`, which are their places.
+    /// The sentences, if they are cut from documents; `ids` are their positions.
     sentences: Vec<CutSentence>,
 }
 
 impl Service {
-    /// Accepts a job that finds translation pairs. Its sentences are those that are there now.
+    /// Accepts a job that mines translation pairs among the sentences that exist now.
     pub async fn mine(&self, request: MineRequest) -> Result<Job, Error> {
         self.mine_once(request, None).await
     }
 
-    /// As `mine`, unless a request of this key was accepted before: then it gives that job, as it is now.
+    /// As `mine`, but a repeated request returns the job that it has created, as it is now.
     pub async fn mine_once(&self, request: MineRequest, key: Option<RequestKey>) -> Result<Job, Error> {
-        self.check_running()?;
-        if let Some(job) = self.accepted_before(key.as_ref()).await? {
-            return Ok(job);
-        }
-        let place = self.job_place()?;
-        let MineRequest { first, second, .. } = &request;
-        let collections = [self.side_collection(first)?, self.side_collection(second)?];
-        let service = self.clone();
-        let accepted = blocking(move || {
-            let [one, other] = collections;
-            let first = find(request.first.clone(), one, service.limits())?;
-            let second = find(request.second.clone(), other, service.limits())?;
-            service.prepare(&request, &first, &second)
-        });
-        let (new, folder) = accepted.await?;
-        self.submit_job_once(place, new, folder, key).await
+        let prepared = async {
+            let MineRequest { first, second, .. } = &request;
+            let collections = [self.corpus_collection(first)?, self.corpus_collection(second)?];
+            let service = self.clone();
+            let prepare = move || {
+                let [one, other] = collections;
+                let first = find(request.first.clone(), one, service.limits())?;
+                let second = find(request.second.clone(), other, service.limits())?;
+                service.prepare(&request, &first, &second)
+            };
+            blocking(prepare).await
+        };
+        self.accept_job(key, prepared).await
     }
 
-    /// Opens the results of a job of the type `of`, and says how many bytes they have. `what` is for the error.
+    /// Opens the results of a job of type `of`, with their length in bytes. `what` is for the error.
     pub async fn job_lines(&self, id: &JobId, what: &'static str, of: JobType) -> Result<(File, u64), Error> {
         let (state, id) = (Arc::clone(&self.state), id.clone());
         blocking(move || {
@@ -83,8 +82,8 @@ impl Service {
         .await
     }
 
-    /// The collection of a side, as long as it is the one that the job was accepted with.
-    pub(crate) fn planned_collection(&self, side: &PlannedSide) -> Result<Arc<OpenCollection>, Error> {
+    /// The collection of a corpus, if it is still the one that the job was accepted with.
+    pub(crate) fn planned_collection(&self, side: &PlannedCorpus) -> Result<Arc<OpenCollection>, Error> {
         let Some(planned) = &side.collection else { return Err(Error::Stopping) };
         let found = self.state.collection_by_id(&planned.id.0).filter(|found| !found.is_deleted());
         let collection = found.map_or_else(|| Err(Error::CollectionNotFound { name: planned.name.clone() }), Ok)?;
@@ -100,14 +99,14 @@ impl Service {
         Ok(collection)
     }
 
-    fn side_collection(&self, sentences: &Sentences) -> Result<Option<Arc<OpenCollection>>, Error> {
+    fn corpus_collection(&self, sentences: &Sentences) -> Result<Option<Arc<OpenCollection>>, Error> {
         match sentences {
             Sentences::Collection { name, .. } => Ok(Some(self.minable(name)?)),
             Sentences::List(_) => Ok(None),
         }
     }
 
-    fn prepare(&self, request: &MineRequest, first: &Found, second: &Found) -> Result<(NewJob<MineJob>, Folder), Error> {
+    fn prepare(&self, request: &MineRequest, first: &Found, second: &Found) -> Result<(NewJob<MineJob>, Option<Folder>), Error> {
         if let (Some((name, one)), Some((_, other))) = (&first.collection, &second.collection)
             && one.row.id == other.row.id
             && (first.unit, &first.ids, &first.sentences) == (second.unit, &second.ids, &second.sentences)
@@ -167,13 +166,13 @@ impl Service {
             total: first_sentences + second_sentences,
             unit: JobUnit::Sentences,
         };
-        Ok((new, folder))
+        Ok((new, Some(folder)))
     }
 }
 
 impl Found {
-    pub(crate) fn planned(&self) -> PlannedSide {
-        PlannedSide {
+    pub(crate) fn planned(&self) -> PlannedCorpus {
+        PlannedCorpus {
             collection: self.collection.as_ref().map(|(name, collection)| PlannedCollection {
                 name: name.clone(),
                 id: collection.row.id.clone(),
@@ -184,7 +183,7 @@ impl Found {
         }
     }
 
-    /// The same with another unit; these are passages. Blocks.
+    /// The same passages by another unit. Blocks.
     pub(crate) fn by(self, unit: MiningUnit, limits: &Limits) -> Result<Self, Error> {
         let Some((_, collection)) = self.collection.as_ref().filter(|_| unit != MiningUnit::Passage) else { return Ok(self) };
         let passages: Vec<PassageId> = self.ids.iter().copied().map(PassageId).collect();
@@ -214,7 +213,7 @@ impl Found {
         self.own_embeddings().map_or(loaded.dimension, |collection| collection.row.dimension)
     }
 
-    /// Bytes of the disk that the sentences and the embeddings that the job makes take.
+    /// Bytes on the disk of the sentences and of the embeddings that the job computes.
     pub(crate) fn disk_bytes(&self, loaded: &ModelInfo) -> u64 {
         let row = EmbeddingFile::row_bytes(self.dimension(loaded)) as u64;
         match self.own_embeddings() {
@@ -228,16 +227,16 @@ impl Found {
         texts.chain(self.sentences.iter().map(CutSentence::bytes)).sum()
     }
 
-    /// The place of each document's only sentence; `None` for one that has several, or none.
+    /// The position of each document's only sentence; `None` for a document with several or none.
     fn only_sentences(&self, ids: &[DocumentId]) -> Vec<Option<PassageId>> {
-        let mut places: HashMap<&DocumentId, Option<PassageId>> = HashMap::new();
+        let mut places: HashMap<&str, Option<PassageId>> = HashMap::new();
         for (place, sentence) in (0..).zip(&self.sentences) {
-            places.entry(&sentence.id).and_modify(|only| *only = None).or_insert(Some(PassageId(place)));
+            places.entry(&sentence.sentence.id).and_modify(|only| *only = None).or_insert(Some(PassageId(place)));
         }
-        ids.iter().map(|id| places.get(id).copied().flatten()).collect()
+        ids.iter().map(|id| places.get(id.as_str()).copied().flatten()).collect()
     }
 
-    /// What the embeddings are of.
+    /// Describes the embeddings, for errors.
     fn holds(&self, loaded: &ModelInfo) -> String {
         let row = self.own_embeddings().map(|collection| &collection.row);
         match row {
@@ -254,7 +253,7 @@ impl Found {
     }
 }
 
-/// Finds the sentences of a side. Blocks.
+/// Finds the sentences of a corpus. Blocks.
 fn find(sentences: Sentences, collection: Option<Arc<OpenCollection>>, limits: &Limits) -> Result<Found, Error> {
     match (sentences, collection) {
         (Sentences::Collection { name, languages, filter, unit }, Some(collection)) => {
@@ -289,7 +288,7 @@ pub(crate) fn of_collection(
     })
 }
 
-/// Bytes of the disk that the job's files take at most, about.
+/// About the most bytes of the job's files on the disk.
 fn disk_bytes(request: &MineRequest, first: &Found, second: &Found, loaded: &ModelInfo) -> u64 {
     let (one, other) = (first.ids.len() as u64, second.ids.len() as u64);
     let pairs = match request.strategy {
@@ -300,14 +299,14 @@ fn disk_bytes(request: &MineRequest, first: &Found, second: &Found, loaded: &Mod
     pairs.saturating_mul(PAIR_BYTES).saturating_add(first.disk_bytes(loaded)).saturating_add(second.disk_bytes(loaded))
 }
 
-/// The known pairs as keys of passages and places in lists.
+/// The known pairs as keys of passages or positions in lists.
 fn known(pairs: &[(String, String)], first: &Found, second: &Found) -> Result<Vec<(u64, u64)>, Error> {
-    let ones = known_side(pairs.iter().map(|pair| pair.0.as_str()), "first", first)?;
-    let others = known_side(pairs.iter().map(|pair| pair.1.as_str()), "second", second)?;
+    let ones = known_ids(pairs.iter().map(|pair| pair.0.as_str()), "first", first)?;
+    let others = known_ids(pairs.iter().map(|pair| pair.1.as_str()), "second", second)?;
     Ok(ones.into_iter().zip(others).collect())
 }
 
-fn known_side<'a>(names: impl Iterator<Item = &'a str>, side: &'static str, found: &Found) -> Result<Vec<u64>, Error> {
+fn known_ids<'a>(names: impl Iterator<Item = &'a str>, side: &'static str, found: &Found) -> Result<Vec<u64>, Error> {
     let refuse = |index, problem: String| Error::from(MineError::KnownPair { index, side, problem });
     let Some((_, collection)) = &found.collection else {
         let place = |(index, name): (usize, &str)| {

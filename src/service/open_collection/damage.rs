@@ -1,9 +1,9 @@
-//! Damage in a collection's database: what was met of it, what can be mended, and what a caller is told.
+//! Damage in a collection's database: how it is recorded, repaired and reported.
 //!
-//! What does not match its checksum is never served; a request that meets it fails with `Error::Damaged`, which names it. The
-//! collection is marked until the damage is gone, and all that is not damaged goes on: its other documents, other collections.
-//! A damaged embedding mends itself, because the text that it was made of is there: it is thrown away and made anew. A damaged
-//! document is mended by its owner, who replaces or deletes it; a damaged file by restoring a copy.
+//! A row that does not match its checksum is never served: a request that reads it fails with `Error::Damaged`, which names it.
+//! The collection is marked until the damage is gone; its other documents and other collections are served as before. A damaged
+//! embedding is dropped and computed again from its text. A damaged document is repaired by replacing or deleting it, a damaged
+//! file by restoring a snapshot.
 
 use super::OpenCollection;
 use super::found_damage::PLACES_MAX;
@@ -12,24 +12,23 @@ use crate::service::error::Error;
 use crate::service::state::BrokenCollection;
 use crate::store::{DocumentStore, StoreError};
 
-/// A larger database is not read through at start-up.
+/// Largest database that is verified at start-up, in bytes.
 const CHECKED_BYTES_MAX: u64 = 256 << 20;
 
 impl OpenCollection {
-    /// Marks the collection when `error` says that its database is damaged, and gives what the caller is told. Mends what can
-    /// be mended.
-    pub(crate) fn tell_damage(&self, error: Error) -> Error {
+    /// Marks the collection if `error` is damage of its database, repairs what it can, and returns the error for the caller.
+    pub(crate) fn report_damage(&self, error: Error) -> Error {
         match error {
             Error::Store(source) if source.is_damage() => {
-                let damage = Box::new(self.note_damage(&source));
+                let damage = Box::new(self.record_damage(&source));
                 Error::Damaged { collection: self.row.name.clone(), damage, source: Box::new(source) }
             }
             other => other,
         }
     }
 
-    /// Remembers damage, logs it the first time, and throws a damaged embedding away, so that the worker makes it anew.
-    pub(crate) fn note_damage(&self, error: &StoreError) -> Damage {
+    /// Records damage, logs it the first time, and drops a damaged embedding so that the worker computes it again.
+    pub(crate) fn record_damage(&self, error: &StoreError) -> Damage {
         let (place, document) = match *error {
             StoreError::CorruptRow { table: "documents", row, .. } => {
                 (("documents", row), self.embedded.store.id_of_row(row).ok().flatten())
@@ -48,7 +47,7 @@ impl OpenCollection {
         damage
     }
 
-    /// Reads changes or embeddings for the index. A damaged embedding is thrown away, and the read is done again.
+    /// Reads changes or embeddings for the index. If one is damaged, drops it and reads again.
     pub(crate) fn read_mending<T>(&self, read: impl Fn(&DocumentStore) -> Result<T, StoreError>) -> Result<T, Error> {
         loop {
             match read(&self.embedded.store) {
@@ -58,7 +57,7 @@ impl OpenCollection {
         }
     }
 
-    /// Says whether there was one and it is gone. A vector of the caller's own stays, damaged as it is: nothing can make it anew.
+    /// Returns whether a damaged embedding was dropped. A caller's own vector stays: it cannot be computed again.
     fn discard_embedding(&self, id: PassageId) -> bool {
         if self.row.model.is_none() {
             return false;
@@ -82,13 +81,13 @@ impl OpenCollection {
 }
 
 impl BrokenCollection {
-    /// What a request on it is told.
+    /// The error for requests on it.
     pub(crate) fn refusal(&self) -> Error {
         let (collection, damage) = (self.row.name.clone(), Box::new(self.damage()));
         Error::Damaged { collection, damage, source: Box::new(self.error.clone()) }
     }
 
-    /// What is known of it: its row in the catalog, and why it is closed.
+    /// Its row in the catalog, and why it is closed.
     pub(crate) fn view(&self) -> CollectionView {
         CollectionView {
             collection: self.row.clone(),
@@ -104,8 +103,8 @@ impl BrokenCollection {
     }
 }
 
-/// Reads through a database that was not closed in order, when it is small enough to be read in some seconds. Power that
-/// fails is when a disk that does not keep its promises damages a file.
+/// Verifies a database that was not closed in order, if it is small enough to read in a few seconds. A power failure is when a
+/// disk that does not keep its promises damages a file.
 pub(crate) fn check_after_crash(collection: &OpenCollection) {
     if collection.should_stop()
         || !collection.embedded.store.recovered_log()
@@ -114,7 +113,7 @@ pub(crate) fn check_after_crash(collection: &OpenCollection) {
         return;
     }
     match collection.embedded.store.check(PLACES_MAX) {
-        Ok(found) => found.iter().for_each(|damage| drop(collection.note_damage(damage))),
+        Ok(found) => found.iter().for_each(|damage| drop(collection.record_damage(damage))),
         Err(StoreError::Closed | StoreError::Interrupted { .. }) => (),
         Err(error) => {
             let error = &error as &dyn std::error::Error;

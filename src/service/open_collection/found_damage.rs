@@ -1,4 +1,4 @@
-//! Where a collection was found damaged since the server started.
+//! The damage found in a collection since the server started.
 
 use std::collections::BTreeMap;
 
@@ -6,25 +6,23 @@ use parking_lot::Mutex;
 
 use crate::domain::{Damage, DocumentId};
 
-/// Places remembered of one collection: enough to see what happened, and no more memory than that.
+/// Most places recorded per collection: enough to see what happened, in little memory.
 pub(crate) const PLACES_MAX: usize = 100;
 
-/// Where a collection was found damaged since the server started.
+/// The damage found in a collection since the server started.
 #[derive(Default)]
 pub(crate) struct FoundDamage {
     places: Mutex<BTreeMap<Place, Damage>>,
 }
 
-/// A table and a row; of the file as a whole no table, and row 0.
+/// A table and a row; no table and row 0 for the file as a whole.
 pub(crate) type Place = (&'static str, i64);
 
 impl FoundDamage {
-    /// All of it.
     pub(crate) fn all(&self) -> Vec<Damage> {
         self.places.lock().values().cloned().collect()
     }
 
-    /// Whether there is none.
     pub(crate) fn is_empty(&self) -> bool {
         self.places.lock().is_empty()
     }
@@ -45,7 +43,7 @@ impl FoundDamage {
         }
     }
 
-    /// Says whether it is new.
+    /// Adds damage. Returns whether it is new.
     pub(crate) fn add(&self, place: Place, damage: &Damage) -> bool {
         let mut places = self.places.lock();
         if places.contains_key(&place) || places.len() >= PLACES_MAX {

@@ -1,8 +1,8 @@
-//! What an open collection consists of, and how changes of its store reach its index.
+//! An open collection: its parts, and how changes of its database reach its index.
 //!
 //! The index changes in one way only: `apply_changes` reads the store's changes after the sequence number that the index has
-//! reached and takes them in, in order, one caller at a time. So the number that a saved index carries is exact, live writes
-//! and recovery share one path, and a passage that is deleted right after it was embedded cannot stay in the index.
+//! reached and applies them in order, one caller at a time. So the number that a saved index carries is exact, writes and
+//! recovery share one path, and a passage that is deleted right after it was embedded cannot stay in the index.
 
 pub(super) mod damage;
 mod found_damage;
@@ -34,9 +34,9 @@ use reserved::ReservedPassages;
 
 /// Changes read from the store at a time.
 const CHANGES_PER_READ: usize = 1_024;
-/// Of a large index, this part of its passages must have changed before it is saved again; else saving would dominate.
+/// A large index is saved again after this share of its passages has changed, or else saving would dominate.
 const SAVE_FRACTION: u64 = 5;
-/// Pause after a save that failed, before another one is tried: a large one fills a disk that is full already.
+/// Pause after a failed save: another attempt would fill a disk that is already full.
 const SAVE_RETRY_PAUSE: Duration = Duration::from_secs(60);
 /// How long a statement on a collection that was deleted or replaced may still run.
 const LAST_STATEMENTS: Duration = Duration::from_secs(10);
@@ -50,46 +50,46 @@ pub(crate) struct OpenCollection {
     pub(crate) folder: PathBuf,
     /// Its documents.
     pub(crate) store: Arc<dyn Storage>,
-    /// The engine that keeps them: what it does besides, with files of its own and an index that follows behind.
+    /// The embedded engine that holds them, with files of its own and an index that follows the database.
     pub(crate) embedded: Arc<Embedded>,
     /// The last sequence number when the database was opened.
     pub(crate) sequence_at_open: Sequence,
-    /// Which database it is; a saved index of another one is not of this collection.
+    /// Identifies the database; a saved index of another one is not used.
     pub(crate) identity: String,
-    /// Wakes the worker: there is something to embed, or it is time to stop.
+    /// Wakes the worker to embed, or to stop.
     pub(crate) wake: Notify,
-    /// Tells the upkeep that the index changed, or that it is time to stop.
+    /// Wakes the upkeep after a change of the index, or to stop.
     pub(crate) changed: Notify,
-    /// Bounds the writes that wait.
+    /// Bounds waiting writes.
     pub(crate) write_slots: Arc<Semaphore>,
-    /// The collection that took this one's place, where writes go then. Read while a write runs, so that none is lost between
-    /// the two.
+    /// The collection that has replaced this one and receives its writes. Locked for reading during a write, so that none is lost
+    /// between the two.
     pub(crate) replacement: Arc<tokio::sync::RwLock<Option<Arc<OpenCollection>>>>,
     /// The background worker, once recovery is over.
     pub(crate) worker: Mutex<Option<JoinHandle<()>>>,
-    /// Where its database was found damaged.
+    /// Damage found in its database.
     pub(crate) damage: FoundDamage,
-    /// The tokens of its passages, once a search needed them.
+    /// The tokens of its passages, once a search has needed them.
     pub(crate) tokens: CollectionTokens,
     applied: Mutex<Applied>,
-    /// Whether the index was mended since it was saved.
+    /// Whether the index was repaired since it was saved.
     mended: AtomicBool,
-    /// Changes after which the index is saved, at least.
+    /// Least number of changes after which the index is saved.
     save_changes: u64,
-    /// When another save may be tried, after one failed.
+    /// When to try again after a failed save.
     save_after: Mutex<Option<Instant>>,
-    /// Passages that the worker leaves alone.
+    /// Passages that the worker skips.
     pub(crate) reserved: ReservedPassages,
     deleted: AtomicBool,
     stopping: AtomicBool,
 }
 
-/// How far the index is.
+/// How far the index has followed the database.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Applied {
     /// All changes up to this one are in the index.
     pub(crate) sequence: Sequence,
-    /// Changes taken in since the index was saved.
+    /// Changes applied since the index was saved.
     pub(crate) unsaved: u64,
 }
 
@@ -97,7 +97,7 @@ impl OpenCollection {
     /// Wraps an opened database; its index is still to be recovered.
     pub(crate) fn new(row: Collection, folder: PathBuf, store: DocumentStore, limits: &Limits) -> Result<Self, Error> {
         let (sequence_at_open, identity) = (store.sequence()?, store.identity()?);
-        // Remembered: whoever lists all collections does not open them again. Damage is told when somebody asks.
+        // Cached, so that a list of all collections does not open them again. Damage is reported on request.
         let _ = store.counts();
         let embedded = Arc::new(Embedded::new(&row, store));
         Ok(Self {
@@ -130,31 +130,31 @@ impl OpenCollection {
         self.current.read().clone()
     }
 
-    /// The collection that has this one's place by now: itself, unless it was replaced.
+    /// The collection that has replaced this one, or itself.
     pub(crate) fn latest(self: &Arc<Self>) -> Arc<Self> {
         let replacement = self.replacement.try_read().ok().and_then(|replacement| replacement.clone());
         replacement.map_or_else(|| Arc::clone(self), |next| next.latest())
     }
 
-    /// Takes over a changed row, once the catalog has it.
+    /// Takes over a changed row that the catalog has.
     pub(crate) fn set_current(&self, row: Collection) {
         *self.current.write() = row;
     }
 
-    /// Runs blocking work. When the collection was deleted meanwhile, any failure means just that.
+    /// Runs blocking work. If the collection was deleted meanwhile, any failure becomes `CollectionNotFound`.
     pub(crate) async fn run<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Arc<Self>) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let shared = Arc::clone(self);
-        let result = blocking(move || work(&shared).map_err(|error| shared.tell_damage(error))).await;
+        let result = blocking(move || work(&shared).map_err(|error| shared.report_damage(error))).await;
         if result.is_err() && self.is_deleted() {
             return Err(Error::CollectionNotFound { name: self.row.name.clone() });
         }
         result
     }
 
-    /// The index, once it answers in full.
+    /// The index, once recovery is over.
     pub(crate) fn index(&self) -> Result<&Index, Error> {
         self.store.ready()?;
         Ok(self.embedded.index()?.0)
@@ -165,8 +165,7 @@ impl OpenCollection {
         IndexParameters::of(self.row.dimension, self.row.metric, self.row.quantization, self.row.hnsw)
     }
 
-    /// Checks that embeddings of `model` may enter, and that a query embedded by it may be compared. A collection of vectors of
-    /// the caller's own takes those and does not care.
+    /// Checks that embeddings by `model` may be stored and compared here. A collection of callers' own vectors accepts any.
     pub(crate) fn check_model(&self, model: &ModelInfo) -> Result<(), Error> {
         let Some(own) = self.row.model.as_ref().filter(|own| own.fingerprint != model.fingerprint) else { return Ok(()) };
         Err(Error::ModelMismatch {
@@ -178,7 +177,7 @@ impl OpenCollection {
         })
     }
 
-    /// Takes the store's changes into the index. Does nothing before recovery is over, which takes them in itself.
+    /// Applies the store's changes to the index. Does nothing during recovery, which applies them itself.
     pub(crate) fn apply_changes(&self) -> Result<(), Error> {
         let Ok(index) = self.index() else { return Ok(()) };
         let mut applied = self.applied.lock();
@@ -186,8 +185,16 @@ impl OpenCollection {
         Ok(())
     }
 
-    /// Takes some of the store's changes after `applied` into `index`, and moves `applied` along. Says whether there may be
-    /// more.
+    /// Removes deleted passages from the index. Searches skip them anyway, because they read rows; this keeps the index small.
+    pub(super) fn take_out(&self) {
+        if let Err(error) = self.apply_changes() {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(collection = %self.row.name, error, "cannot remove documents from the index");
+        }
+        self.wake.notify_one();
+    }
+
+    /// Applies some of the store's changes after `applied` to `index`, and advances `applied`. Returns whether there may be more.
     pub(crate) fn apply_some(&self, index: &Index, applied: &mut Applied) -> Result<bool, Error> {
         let changes = self.read_mending(|store| store.changes(applied.sequence, CHANGES_PER_READ))?;
         let taken = changes.len();
@@ -200,18 +207,17 @@ impl OpenCollection {
         Ok(taken == CHANGES_PER_READ)
     }
 
-    /// Gives the collection its index: from now on it answers, though what changed after `applied` may be missing.
+    /// Installs the index. Searches work from now on, but may miss changes after `applied`.
     pub(crate) fn install(&self, index: Index, applied: Applied) {
         *self.applied.lock() = applied;
         self.embedded.install(index);
     }
 
-    /// Takes in what changed since the index was saved, and ends recovery: from now on it answers in full. Gives `false` when
-    /// it was told to stop before that.
+    /// Applies what changed since the index was saved, and ends recovery. Returns `false` if the collection was stopped before.
     pub(crate) fn catch_up(&self) -> Result<bool, Error> {
         let (index, _) = self.embedded.index()?;
         let mut applied = self.applied.lock();
-        // A rebuild may have come before it: progress never goes back.
+        // After a rebuild: progress never goes back.
         let (done, total) = self.embedded.progress();
         let total = total + self.embedded.store.count_changes(applied.sequence)?;
         let unsaved_before = applied.unsaved;
@@ -220,7 +226,7 @@ impl OpenCollection {
             let more = self.apply_some(index, &mut applied)?;
             self.embedded.set_progress(done + applied.unsaved - unsaved_before, total);
             if !more {
-                // What one of the changes hid is found again before anybody asks for it.
+                // What one of the changes hid can be found again before anybody searches for it.
                 self.check_index(index)?;
                 self.embedded.end_recovery();
                 return Ok(true);
@@ -229,7 +235,7 @@ impl OpenCollection {
         Ok(false)
     }
 
-    /// Looks for passages that searches do not find, and has them found: those that no link leads to, and some others. Blocks.
+    /// Finds passages that searches miss, and relinks them: all that no link leads to, and some others. Blocks.
     pub(crate) fn check_index(&self, index: &Index) -> Result<(), Error> {
         if !index.needs_check() {
             return Ok(());
@@ -239,23 +245,23 @@ impl OpenCollection {
             tracing::info!(collection = %self.row.name, settled, "made unreachable passages of the index reachable again");
         }
         if settled > 0 || !index.needs_check() {
-            // The saved index says whether it was looked through.
-            self.note_unsaved();
+            // The saved index records whether all of it was checked.
+            self.mark_unsaved();
         }
         Ok(())
     }
 
-    /// The embedding of a passage as the database has it.
+    /// The embedding of a passage in the database.
     pub(crate) fn original(&self, passage: PassageId) -> Option<Embedding> {
         self.store.embeddings_of(&[passage]).ok()?.pop().map(|(_, embedding)| embedding)
     }
 
-    /// Has the index saved with the next occasion though no change was taken in: it was mended.
-    pub(crate) fn note_unsaved(&self) {
+    /// Has the index saved at the next occasion although no change was applied: it was repaired.
+    pub(crate) fn mark_unsaved(&self) {
         self.mended.store(true, Ordering::Relaxed);
     }
 
-    /// Saves the index when much has changed since it was last saved.
+    /// Saves the index if much has changed since the last save.
     pub(crate) fn save_if_due(&self) -> Result<(), Error> {
         let Ok((index, _)) = self.embedded.index() else { return Ok(()) };
         let due = self.save_changes.max(index.len() as u64 / SAVE_FRACTION);
@@ -267,35 +273,35 @@ impl OpenCollection {
         saved
     }
 
-    /// Saves the index when anything has changed since it was last saved; then the store may purge the tombstones that the
-    /// saved index has taken in.
+    /// Saves the index if anything has changed since the last save. Then the store may purge the tombstones that the saved index
+    /// covers.
     pub(crate) fn save(&self) -> Result<(), Error> {
         let Ok((index, _)) = self.embedded.index() else { return Ok(()) };
         let mut applied = self.applied.lock();
         if self.is_deleted() || (applied.unsaved == 0 && !self.mended.load(Ordering::Relaxed)) {
             return Ok(());
         }
-        // Before: what is mended while it is saved may be missing there.
+        // Before the save: later repairs may be missing in it.
         self.mended.store(false, Ordering::Relaxed);
-        // The database is the truth also after power loss: no saved index reaches further than what the disk has of it.
+        // The database is the truth after power loss, too: a saved index never reaches further than what is on the disk.
         self.embedded.store.sync()?;
-        index::save(index, &self.folder, applied.sequence, &self.identity).inspect_err(|_| self.note_unsaved())?;
+        index::save(index, &self.folder, applied.sequence, &self.identity).inspect_err(|_| self.mark_unsaved())?;
         applied.unsaved = 0;
         match self.embedded.store.purge_tombstones(applied.sequence) {
-            // The server stops. Until the next save they take room, nothing else.
+            // The server stops. The tombstones only take space until the next save.
             Err(StoreError::Interrupted { .. }) => Ok(()),
             forgotten => Ok(forgotten?),
         }
     }
 
-    /// Marks the collection as deleted, closes its database and removes its folder. Requests that still hold it fail, and
-    /// the service says to them that there is no such collection.
+    /// Marks the collection as deleted, closes its database and removes its folder. Requests that still hold it get
+    /// `CollectionNotFound`.
     pub(crate) fn destroy(&self) -> Result<(), Error> {
         self.deleted.store(true, Ordering::Release);
         self.wake.notify_one();
         self.changed.notify_one();
         self.store.end_by(Instant::now() + LAST_STATEMENTS);
-        // Nobody may be saving the index into the folder while it is removed.
+        // The index must not be saved into the folder while it is removed.
         let _applied = self.applied.lock();
         if let Err(error) = self.store.close() {
             tracing::warn!(collection = %self.row.name, error = &error as &dyn std::error::Error, "cannot close a deleted collection");
@@ -320,13 +326,13 @@ impl OpenCollection {
         self.is_deleted() || self.stopping.load(Ordering::Acquire)
     }
 
-    /// How many passages wait for their embedding, without those that the worker leaves alone until the next start. Blocks.
+    /// The number of passages that wait for their embedding, without those that the worker skips until the next start. Blocks.
     pub(crate) fn waiting_count(&self) -> Result<u64, Error> {
         Ok(self.store.pending_count_besides(&self.reserved.refused())?)
     }
 }
 
-/// Takes one read of changes in. Keys are never used twice, so whatever was removed stays removed: tombstones come last.
+/// Applies one read of changes. Keys are never reused, so a removal is final: tombstones come last.
 fn take_in(index: &Index, changes: Vec<(Sequence, Change)>) -> Result<(), Error> {
     let mut embedded = Vec::new();
     let mut removed = Vec::new();

@@ -1,5 +1,5 @@
-//! What start-up does to a collection: load its saved index or rebuild it from the store, and catch up by sequence. What has
-//! no embedding yet is then the worker's.
+//! Start-up of a collection: loads its saved index or rebuilds it from the store, then applies what changed since. The worker
+//! embeds what has no embedding yet.
 
 use super::{Applied, OpenCollection};
 use crate::domain::{PassageId, Sequence};
@@ -10,9 +10,9 @@ use crate::store::StoreError;
 /// Embeddings read from the store at a time.
 const EMBEDDINGS_PER_READ: usize = 4_096;
 
-/// Brings the collection's index up to date and installs it. Gives `false` when it was told to stop before that.
+/// Brings the collection's index up to date and installs it. Returns `false` if the collection was stopped before.
 pub(crate) fn recover(collection: &OpenCollection) -> Result<bool, Error> {
-    // There is one when catching up failed and is tried again.
+    // An earlier attempt may have installed the index and failed after that.
     if collection.embedded.index().is_err() {
         let (index, applied) = match load(collection) {
             Ok(loaded) => loaded,
@@ -34,7 +34,7 @@ pub(crate) fn recover(collection: &OpenCollection) -> Result<bool, Error> {
         return Ok(false);
     }
     tracing::info!(collection = %collection.row.name, passages = collection.store.searchable()?.0, "index is ready");
-    // A failure costs the next start some time, nothing else.
+    // A failure only makes the next start slower.
     if let Err(error) = collection.save_if_due() {
         let error = &error as &dyn std::error::Error;
         tracing::warn!(collection = %collection.row.name, error, "cannot save the index");
@@ -56,7 +56,7 @@ enum Unusable {
 fn load(collection: &OpenCollection) -> Result<(Index, Applied), Unusable> {
     let loaded = index::load(&collection.folder, &collection.index_parameters(), &collection.identity)?;
     let mut applied = Applied { sequence: loaded.sequence, unsaved: 0 };
-    // Tells whether the changes since then are still known.
+    // Fails if changes since then are no longer known.
     match collection.apply_some(&loaded.index, &mut applied) {
         Ok(_) => Ok((loaded.index, applied)),
         Err(Error::Store(error @ StoreError::ChangesForgotten { .. })) => Err(Unusable::Behind(error)),
@@ -64,8 +64,8 @@ fn load(collection: &OpenCollection) -> Result<(Index, Applied), Unusable> {
     }
 }
 
-/// Builds the index from all embeddings of the store. What changes meanwhile has a higher sequence number than the one read
-/// at the beginning and is taken in by the catch-up that follows.
+/// Builds the index from all embeddings of the store. Changes meanwhile have higher sequence numbers than the one read at the
+/// beginning, and are applied afterwards.
 fn rebuild(collection: &OpenCollection) -> Result<(Index, Applied), Error> {
     let store = &collection.embedded.store;
     let index = Index::create(&collection.index_parameters())?;

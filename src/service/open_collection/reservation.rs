@@ -1,4 +1,4 @@
-//! The reservation of a request for the passages that it embeds itself.
+//! Reserves passages for the request that embeds them itself.
 
 use std::sync::Arc;
 
@@ -6,17 +6,16 @@ use super::OpenCollection;
 use crate::embed::Tokens;
 use crate::store::PendingPassage;
 
-/// Passages that a request embeds itself. Dropping it hands what is left to the worker.
+/// Passages that a request embeds itself. When it is dropped, the worker takes the rest.
 pub(crate) struct Reservation {
     collection: Arc<OpenCollection>,
-    /// The passages.
     pub(crate) passages: Vec<PendingPassage>,
-    /// The tokens of each, unless some are not known.
+    /// The tokens of each, if all are known.
     pub(crate) tokens: Option<Vec<Tokens>>,
 }
 
 impl Reservation {
-    /// Keeps the worker off `passages`, until it is dropped.
+    /// Reserves `passages` until it is dropped.
     pub(crate) fn of(collection: &Arc<OpenCollection>, passages: Vec<PendingPassage>, tokens: Option<Vec<Tokens>>) -> Self {
         debug_assert!(tokens.as_ref().is_none_or(|tokens| tokens.len() == passages.len()));
         collection.reserved.reserve(&passages);
@@ -27,7 +26,7 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         self.collection.reserved.release(&self.passages);
-        // Also after success: the worker looks, finds nothing to embed, and saves the index when that is due.
+        // After success, too: the worker finds nothing to embed, and saves the index if that is due.
         self.collection.wake.notify_one();
     }
 }

@@ -1,8 +1,8 @@
-//! Which pending passages the worker leaves alone: those that a request embeds itself, and those that the encoder refused.
+//! The pending passages that the worker skips: those that a request embeds itself, and those that the encoder rejected.
 //!
-//! A request learns the keys of its passages when its transaction is committed, and from then on the worker can read them too. So
-//! the worker lets the writes end that began before it read, and passages whose reservation ended meanwhile do not count as free:
-//! no passage is embedded by both.
+//! A request learns the keys of its passages when its transaction commits, and from then on the worker can read them too. So after
+//! a read, the worker waits for the writes that began before it, and skips passages whose reservation ended meanwhile. No passage
+//! is embedded twice.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use crate::domain::PassageId;
 use crate::store::PendingPassage;
 
-/// The passages of one collection that the worker leaves alone.
+/// The passages of one collection that the worker skips.
 #[derive(Default)]
 pub(crate) struct ReservedPassages {
     held: Mutex<Held>,
@@ -25,7 +25,7 @@ struct Held {
     reserved: HashSet<PassageId>,
     /// Passages whose reservation ended since the worker's last read began; kept only while it reads.
     released: Option<HashSet<PassageId>>,
-    /// Passages that the encoder refused.
+    /// Passages that the encoder rejected.
     set_aside: HashSet<PassageId>,
     /// Numbers of the writes between the start of their transaction and their reservation.
     writes: BTreeSet<u64>,
@@ -33,7 +33,7 @@ struct Held {
 }
 
 impl ReservedPassages {
-    /// Announces a write whose passages will be reserved; drop what it gives once they are.
+    /// Announces a write whose passages will be reserved. Drop the result once they are.
     pub(crate) fn announce(&self) -> AnnouncedWrite<'_> {
         let mut held = self.held.lock();
         let number = held.next_write;
@@ -42,18 +42,18 @@ impl ReservedPassages {
         AnnouncedWrite { passages: self, number }
     }
 
-    /// Begins a read of pending passages by the worker, the only one at a time.
+    /// Begins a read of pending passages by the worker, of which there is one at a time.
     pub(crate) fn begin_read(&self) -> PendingRead<'_> {
         self.held.lock().released = Some(HashSet::new());
         PendingRead { passages: self }
     }
 
-    /// Keeps the worker off a passage until the next start of the server.
+    /// Has the worker skip a passage until the next start of the server.
     pub(crate) fn set_aside(&self, passage: PassageId) {
         self.held.lock().set_aside.insert(passage);
     }
 
-    /// Keeps the worker off passages that a request embeds itself.
+    /// Reserves passages for a request.
     pub(crate) fn reserve(&self, passages: &[PendingPassage]) {
         self.held.lock().reserved.extend(passages.iter().map(|passage| passage.id));
     }
@@ -69,7 +69,7 @@ impl ReservedPassages {
         }
     }
 
-    /// The passages that the encoder refused.
+    /// The passages that the encoder rejected.
     pub(crate) fn refused(&self) -> Vec<PassageId> {
         self.held.lock().set_aside.iter().copied().collect()
     }
@@ -94,7 +94,7 @@ pub(crate) struct PendingRead<'a> {
 }
 
 impl PendingRead<'_> {
-    /// Drops from `batch`, which was read since, what is not the worker's, once the writes have ended that began before.
+    /// Waits for the writes that began before the read, then removes reserved passages from `batch`.
     pub(crate) async fn retain_free(self, batch: &mut Vec<PendingPassage>) {
         if batch.is_empty() {
             return;

@@ -1,8 +1,8 @@
-//! The upkeep of a collection's index, beside everything else: sees to it that searches still find what was added long ago, and
-//! makes the graph anew when many of its nodes are those of removed passages.
+//! Background upkeep of a collection's index: keeps every passage reachable by searches, and rebuilds the graph when many of its
+//! nodes belong to removed passages.
 //!
-//! Between two turns it rests four times as long as the last one took, so it takes a fifth of a core at most. A passage that
-//! another one hid is found again after the next turn: 0.4 s of work among 20,000 passages on a busy machine.
+//! After each turn it rests four times as long as the turn took, so it uses at most a fifth of a core. A passage that another one
+//! hid can be found again after the next turn: 0.4 s of work for 20,000 passages on a busy machine.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,13 +12,13 @@ use crate::index::Index;
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 
-/// Rest after a turn, in times that it took.
+/// Rest after a turn, in multiples of the turn.
 const REST: u32 = 4;
 
 /// Rest after a turn that failed.
 const REST_AFTER_FAILURE: Duration = Duration::from_secs(60);
 
-/// Keeps the index up until the collection is told to stop.
+/// Runs until the collection is stopped.
 pub(crate) async fn run(collection: &Arc<OpenCollection>) {
     while !collection.should_stop() {
         let rest = if collection.index().is_ok_and(is_due) { Some(turn_and_rest(collection).await) } else { None };
@@ -36,7 +36,7 @@ pub(crate) async fn run(collection: &Arc<OpenCollection>) {
     }
 }
 
-/// Gives how long to rest afterwards.
+/// Takes a turn. Returns how long to rest.
 async fn turn_and_rest(collection: &Arc<OpenCollection>) -> Duration {
     let begun = Instant::now();
     let of = Arc::clone(collection);
@@ -55,7 +55,7 @@ fn is_due(index: &Index) -> bool {
     index.needs_check() || index.needs_compaction()
 }
 
-/// Does all that is due, without a rest: after a start, of what the saved index leaves open. Blocks.
+/// Does everything that is due at once: after a start, what the saved index has not covered. Blocks.
 pub(crate) fn catch_up(collection: &OpenCollection) -> Result<(), Error> {
     while !collection.should_stop() {
         match collection.index() {
@@ -71,7 +71,7 @@ fn turn(collection: &OpenCollection, index: &Index) -> Result<(), Error> {
         let begun = Instant::now();
         let original = |passage| collection.original(passage);
         if index.compact(&original, &|| collection.should_stop())? {
-            collection.note_unsaved();
+            collection.mark_unsaved();
             let (passages, took) = (index.len(), begun.elapsed());
             tracing::info!(collection = %collection.row.name, passages, ?took, "compacted the index");
         }

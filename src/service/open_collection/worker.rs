@@ -1,5 +1,5 @@
-//! The background worker of a collection: embeds what the store holds without an embedding, in batches, and saves the index
-//! now and then.
+//! The background worker of a collection: embeds stored passages that have no embedding, in batches, and saves the index from
+//! time to time.
 //!
 //! Its queue is the store itself, so a backlog of any length costs no memory and survives a restart.
 
@@ -33,7 +33,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Works until the collection is told to stop, and keeps its index up.
+    /// Runs until the collection is stopped, together with the upkeep of its index.
     pub(crate) async fn run(self) {
         tokio::join!(self.work(), upkeep::run(&self.collection));
     }
@@ -56,10 +56,10 @@ impl Worker {
                 Err(error) => {
                     if !matches!(&error, Error::Embed(error) if is_passing(error)) {
                         let collection = Arc::clone(&self.collection);
-                        let told = blocking(move || Ok(collection.tell_damage(error))).await;
-                        let error = &told.unwrap_or_else(|failed| failed) as &dyn std::error::Error;
+                        let reported = blocking(move || Ok(collection.report_damage(error))).await;
+                        let error = &reported.unwrap_or_else(|failed| failed) as &dyn std::error::Error;
                         failures += 1;
-                        // A full disk must not be filled with its own log.
+                        // A full disk must not be filled with log lines.
                         if failures.is_power_of_two() {
                             let collection = &self.collection.row.name;
                             tracing::error!(%collection, failures, error, "background embedding failed; trying again");
@@ -71,7 +71,7 @@ impl Worker {
         }
     }
 
-    /// Embeds all that is pending, once through.
+    /// Embeds everything that is pending, once.
     async fn pass(&self) -> Result<(), Error> {
         let mut after = PassageId(0);
         // The encoder works on the next batch while the one before is being stored.
@@ -102,15 +102,14 @@ impl Worker {
         let collection = Arc::clone(&self.collection);
         blocking(move || {
             collection.apply_changes()?;
-            // Remembered while the database is open: whoever looks at all collections does not open it for that. Who asks is told
-            // errors.
+            // Cached while the database is open, so that a list of all collections does not open it. Errors are reported on request.
             let _ = collection.store.counts();
             collection.save_if_due()
         })
         .await
     }
 
-    /// Reads the next pending passages after `after` that no request embeds itself, and moves `after` behind them.
+    /// Reads the next pending passages after `after` that are not reserved, and advances `after`.
     async fn next_batch(&self, after: &mut PassageId) -> Result<Option<Vec<PendingPassage>>, Error> {
         loop {
             let (collection, from) = (Arc::clone(&self.collection), *after);
@@ -125,8 +124,8 @@ impl Worker {
         }
     }
 
-    /// Embeds a batch. When the encoder fails on it, embeds each passage alone, and sets aside those that it fails on, unless it
-    /// is the encoder that is broken: then the batch is tried again later.
+    /// Embeds a batch. If the encoder fails, embeds each passage alone, and skips those that still fail until the next start. If the
+    /// encoder itself is broken, the batch is tried again later.
     async fn embed(&self, batch: Vec<PendingPassage>) -> Result<Vec<(PassageId, PassageEmbedding)>, Error> {
         let _turn = self.turns.acquire().await;
         match embed_passages(&self.embedder, &batch, Priority::Ingest).await {
@@ -153,7 +152,7 @@ impl Worker {
         Ok(embedded)
     }
 
-    /// Waits a little, less when it is woken.
+    /// Pauses, or until it is woken.
     async fn pause(&self) {
         tokio::select! {
             () = tokio::time::sleep(RETRY_PAUSE) => (),
@@ -162,15 +161,15 @@ impl Worker {
     }
 }
 
-/// Reads pending passages; leaves those out whose rows are damaged.
+/// Reads pending passages, without damaged rows.
 fn read_pending(collection: &OpenCollection, mut after: PassageId) -> Result<Vec<PendingPassage>, Error> {
     let mut limit = PASSAGES_PER_TURN;
     loop {
         match collection.store.pending(after, limit) {
-            // Those before it one by one, then on behind it.
+            // Read the rows before it one by one, then continue behind it.
             Err(StoreError::CorruptRow { table: "passages", .. }) if limit > 1 => limit = 1,
             Err(error @ StoreError::CorruptRow { table: "passages", row, .. }) if row > 0 && row.unsigned_abs() > after.0 => {
-                collection.note_damage(&error);
+                collection.record_damage(&error);
                 after = PassageId(row.unsigned_abs());
                 limit = PASSAGES_PER_TURN;
             }
@@ -179,7 +178,7 @@ fn read_pending(collection: &OpenCollection, mut after: PassageId) -> Result<Vec
     }
 }
 
-/// Stores embeddings and makes them searchable. Passages that are gone meanwhile are left out by the store.
+/// Stores embeddings and makes them searchable. The store leaves out passages that were deleted meanwhile.
 pub(crate) fn store_embeddings(collection: &OpenCollection, embedded: Vec<(PassageId, PassageEmbedding)>) -> Result<(), Error> {
     if !embedded.is_empty() {
         collection.store.set_embeddings(embedded)?;

@@ -29,7 +29,7 @@ const COMPARED_PART: usize = 2;
 const SCANNED_MAX: usize = 200_000;
 
 /// What the lists say of a passage.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct Named {
     /// Its places in the lists that name it.
     places: HitPlaces,
@@ -106,10 +106,10 @@ impl Plan<'_> {
             documents.take(&neighbors, |passages| self.collection.store.documents_of(passages))?;
             if documents.is_full() || exhausted || limit >= NAMED_MAX {
                 let exhausted = (exhausted && !documents.is_full()) || limit >= NAMED_MAX;
-                let places: HashMap<_, _> = ranked.into_iter().map(|(neighbor, places)| (neighbor.passage, places)).collect();
+                let mut places: HashMap<_, _> = ranked.into_iter().map(|(neighbor, places)| (neighbor.passage, places)).collect();
                 let mut candidates: Vec<_> = documents.into_vec().into_iter().map(Candidate::of).collect();
                 for candidate in &mut candidates {
-                    candidate.places = places.get(&candidate.passage).copied().unwrap_or_default();
+                    candidate.places = places.remove(&candidate.passage).unwrap_or_default();
                 }
                 return Ok(Ranking { candidates, exhausted, method, question });
             }

@@ -157,7 +157,7 @@ mod tests {
         of_words.document = of_meaning.document.clone();
         let found = fuse(vec![of_meaning], vec![of_words], &Fusion::default());
         assert_eq!(
-            (found.len(), found[0].passage, found[0].places),
+            (found.len(), found[0].passage, found[0].places.clone()),
             (1, PassageId(7), HitPlaces { dense: at(2), lexical: at(1), ..HitPlaces::default() })
         );
     }

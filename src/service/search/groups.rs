@@ -23,8 +23,8 @@ pub(super) fn collapse(
         }
         GroupKey::Metadata(path) => {
             let passages: Vec<PassageId> = candidates.iter().map(|candidate| candidate.passage).collect();
-            let rows = collection.store.owners_of(&passages)?;
-            rows.into_iter().filter_map(|(passage, _, metadata)| Some((passage, scalar(&metadata, path)?))).collect()
+            let rows = collection.store.heads_of(&passages)?;
+            rows.into_iter().filter_map(|(passage, head)| Some((passage, scalar(&head.metadata, path)?))).collect()
         }
     };
     Ok(keep_first(candidates, &values, grouping.size))

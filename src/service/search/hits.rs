@@ -147,7 +147,7 @@ fn bare_hit(candidate: &Candidate, vectors: &HashMap<PassageId, Embedding>) -> H
         metadata: None,
         passage: None,
         vector: vectors.get(&candidate.passage).cloned(),
-        explanation: Some(candidate.places),
+        explanation: Some(candidate.places.clone()),
     }
 }
 

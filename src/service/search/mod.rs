@@ -1,9 +1,11 @@
 //! From a query to hits.
 //!
 //! `resolve` works out what to look for; `ranking` puts the nearest documents in order with those that share words (`full`,
-//! `fusion`, `margin`, `preference`, `groups`), `hits` reads what hits carry, `marks` finds the words that answer; `labeled` looks
-//! among passages with labels.
+//! `fusion`, `margin`, `boosts`, `preference`, `diversity`, `groups`), `hits` reads what hits carry, `marks` finds the words that
+//! answer; `labeled` looks among passages with labels.
 
+mod boosts;
+mod diversity;
 mod facets;
 mod full;
 mod fusion;

@@ -1,20 +1,15 @@
 //! Languages that a search prefers: documents in them go before others that are about as good, not before much better ones.
 //!
 //! The order is by the score as if that of a document in a preferred language were up to a quarter better; scores themselves stay
-//! what they are. One search, which ranks more candidates than the page needs, so that a document of a preferred language can come from
-//! beyond its end.
+//! what they are.
 
 use super::hits::Candidate;
-use crate::domain::{Language, PreferredLanguage, SearchMode, SearchRequest, SearchTarget};
+use crate::domain::{Language, PreferredLanguage, SearchRequest, SearchTarget};
 use crate::embed::Embedder;
 
 /// How much better the score of a document in the first preferred language counts. Of `n` languages the second has `(n - 1) / n` of
 /// it, and so on.
 const BONUS: f32 = 0.25;
-/// Documents that are ranked at least, and for each hit asked for.
-const RANKED_MIN: usize = 200;
-/// See `RANKED_MIN`.
-const RANKED_PER_HIT: usize = 4;
 
 /// The languages that are preferred, the first one most; the query's own among them, where it is recognized.
 pub(super) fn languages(request: &SearchRequest, embedder: &Embedder) -> Vec<Language> {
@@ -30,29 +25,22 @@ pub(super) fn languages(request: &SearchRequest, embedder: &Embedder) -> Vec<Lan
     languages
 }
 
-/// Documents to rank for `depth` of them. The lists of `hybrid` and the candidates of a margin are long enough by themselves.
-pub(super) fn depth(request: &SearchRequest, depth: usize) -> usize {
-    match (request.mode, request.margin) {
-        (SearchMode::Full(search), _) => depth.max(search.candidates),
-        (SearchMode::Hybrid(_), _) | (_, Some(_)) => depth,
-        (SearchMode::Dense | SearchMode::Lexical, None) => depth.saturating_mul(RANKED_PER_HIT).max(RANKED_MIN),
-    }
-}
-
 /// Puts candidates, best first, into the order that the preference makes.
 pub(super) fn order(candidates: &mut [Candidate], preferred: &[Language]) {
     if preferred.is_empty() {
         return;
     }
-    let count = preferred.len() as f32;
-    let counted = |candidate: &Candidate| {
-        let place = preferred.iter().position(|language| Some(*language) == candidate.language);
-        let factor = 1.0 + place.map_or(0.0, |place| BONUS * (count - place as f32) / count);
-        // Scores below zero are distances, or cosines of what points away: nearer to zero is better.
-        if candidate.score < 0.0 { candidate.score / factor } else { candidate.score * factor }
-    };
     // Stable: of equal ones the order stays.
-    candidates.sort_by(|a, b| counted(b).total_cmp(&counted(a)));
+    candidates.sort_by(|a, b| counted(b, preferred).total_cmp(&counted(a, preferred)));
+}
+
+/// The score that makes the order.
+pub(super) fn counted(candidate: &Candidate, preferred: &[Language]) -> f32 {
+    let count = preferred.len() as f32;
+    let place = preferred.iter().position(|language| Some(*language) == candidate.language);
+    let factor = 1.0 + place.map_or(0.0, |place| BONUS * (count - place as f32) / count);
+    // Scores below zero are distances, or cosines of what points away: nearer to zero is better.
+    if candidate.score < 0.0 { candidate.score / factor } else { candidate.score * factor }
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
-//! The order of candidates: by meaning, by words or by both, then what the request says of margins, languages, groups and pages.
+//! The order of candidates: by meaning, by words or by both, then what the request says of margins, boosts, languages, diversity,
+//! groups and pages.
 
 use super::super::Error;
 use super::fusion::{fuse, take_turns, take_turns_by_score};
 use super::groups::collapse;
 use super::hits::Candidate;
 use super::margin::rescore;
-use super::preference;
 use super::resolve::ResolvedQuery;
+use super::{boosts, diversity, preference};
 use crate::domain::{
     DenseMethod, Embedding, Field, Filter, HitPlaces, Language, ListPlace, QueryTerms, SearchMode, SearchRequest, Test,
 };
@@ -23,6 +24,11 @@ const FUSED_MIN: usize = 200;
 const RESCORED_PER_HIT: usize = 4;
 /// Documents scored anew, unless more hits than that are asked for: each is a search in the index.
 const RESCORED_MAX: usize = 200;
+/// Documents ranked at least, and for each hit asked for, where boosts, languages or diversity may bring a document from beyond the
+/// page.
+const REORDERED_MIN: usize = 200;
+/// See `REORDERED_MIN`.
+const REORDERED_PER_HIT: usize = 4;
 /// Documents looked at for enough groups.
 const GROUPED_MAX: usize = 10_000;
 /// How much further to look when that was not enough.
@@ -94,11 +100,7 @@ impl Plan<'_> {
         let end = request.offset.saturating_add(request.limit);
         let mut depth = end;
         loop {
-            let ranking = match (request.balance_languages, self.resolved.preferred.is_empty()) {
-                (true, _) => self.balanced(&filter, depth)?,
-                (false, true) => self.ranked(&filter, depth)?,
-                (false, false) => self.preferring(&filter, depth)?,
-            };
+            let ranking = if request.balance_languages { self.balanced(&filter, depth)? } else { self.ranked(&filter, depth)? };
             let ranked = ranking.candidates.len();
             let mut candidates = ranking.candidates;
             if let Some(score_min) = request.score_min {
@@ -107,6 +109,10 @@ impl Plan<'_> {
             // Where scores fall, whoever comes later reaches the least score no more.
             let ended = self.scores_fall() && candidates.len() < ranked;
             let mut last = ranking.exhausted || ended || depth >= GROUPED_MAX;
+            preference::order(&mut candidates, &self.resolved.preferred);
+            if request.diversity > 0.0 {
+                diversity::order(self.collection, &mut candidates, &self.resolved.preferred, (request.diversity, end))?;
+            }
             match &request.grouping {
                 Some(grouping) => candidates = collapse(self.collection, candidates, grouping)?,
                 None => last = true,
@@ -120,11 +126,12 @@ impl Plan<'_> {
     }
 
     /// Whether looking further finds no better score than the last: not where each language has a list of its own, and not where
-    /// the margin or the places in two lists make the score.
+    /// the margin, boosts or the places in two lists make the score.
     fn scores_fall(&self) -> bool {
         let request = self.request;
         !request.balance_languages
             && request.margin.is_none()
+            && request.boosts.is_empty()
             && !matches!(request.mode, SearchMode::Hybrid(_) | SearchMode::Full(_))
     }
 
@@ -138,7 +145,7 @@ impl Plan<'_> {
     /// found; then lets the languages take turns. Relevance means the same in all languages, so there the candidates of one search do.
     fn balanced(&self, filter: &SearchFilter, depth: usize) -> Result<Ranking, Error> {
         if let SearchMode::Full(search) = self.request.mode {
-            let ranking = self.full(filter, depth.max(search.candidates), search)?;
+            let ranking = self.ranked(filter, depth.max(search.candidates))?;
             return Ok(Ranking { candidates: take_turns_by_score(ranking.candidates), ..ranking });
         }
         let mut all = Ranking::of(Vec::new(), true);
@@ -165,15 +172,27 @@ impl Plan<'_> {
         Ok(all)
     }
 
-    /// Ranks further than asked for, and puts documents of preferred languages before others that are about as good.
-    fn preferring(&self, filter: &SearchFilter, depth: usize) -> Result<Ranking, Error> {
-        let mut ranking = self.ranked(filter, preference::depth(self.request, depth))?;
-        preference::order(&mut ranking.candidates, &self.resolved.preferred);
+    /// Ranks the best documents that match, about `depth` of them, and boosts them.
+    fn ranked(&self, filter: &SearchFilter, depth: usize) -> Result<Ranking, Error> {
+        let mut ranking = self.unboosted(filter, self.reordered(depth))?;
+        boosts::apply(self.collection, self.request, &mut ranking.candidates)?;
         Ok(ranking)
     }
 
-    /// Ranks the best documents that match, about `depth` of them.
-    fn ranked(&self, filter: &SearchFilter, depth: usize) -> Result<Ranking, Error> {
+    /// Documents to rank for `depth` of them. The lists of `hybrid` and the candidates of a margin are long enough by themselves.
+    fn reordered(&self, depth: usize) -> usize {
+        let request = self.request;
+        let moves = !request.boosts.is_empty() || !self.resolved.preferred.is_empty() || request.diversity > 0.0;
+        match (request.mode, request.margin) {
+            (SearchMode::Full(search), _) if moves => depth.max(search.candidates),
+            (SearchMode::Dense | SearchMode::Lexical, None) if moves => {
+                depth.saturating_mul(REORDERED_PER_HIT).max(REORDERED_MIN)
+            }
+            _ => depth,
+        }
+    }
+
+    fn unboosted(&self, filter: &SearchFilter, depth: usize) -> Result<Ranking, Error> {
         match (self.request.mode, self.request.margin) {
             (SearchMode::Full(search), _) => self.full(filter, depth, search),
             (SearchMode::Dense, None) => self.dense(filter, depth),

@@ -1,8 +1,8 @@
-//! Archives of snapshots: a tar file packed with Zstandard. It holds `catalog.sqlite` with the rows of the collections and, when
-//! it is of the whole server, their aliases and the classifiers; each collection's database as `collections/<id>.sqlite`, and at
-//! its end `manifest.json` with the length and SHA-256 of all of them.
+//! Archives of snapshots: a tar file compressed with Zstandard. It has `catalog.sqlite` with the rows of the collections, and of
+//! aliases and classifiers if it is of the whole server; each collection's database as `collections/<id>.sqlite`; and at its end
+//! `manifest.json` with the length and SHA-256 of each file.
 //!
-//! An archive is read front to back, once. What it holds is believed only when the end was reached and everything fits the
+//! An archive is read once, front to back. Its content is trusted only after the end was reached and everything matches the
 //! manifest.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,29 +14,29 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-use crate::domain::{Alias, ClassifierName, CollectionModel, CollectionName, SnapshotClassifier, SnapshotCollection, chain};
+use crate::domain::{Alias, CollectionModel, CollectionName, SnapshotClassifier, SnapshotCollection, chain};
 use crate::service::error::Error;
 use crate::service::folders::sync_dir;
 use crate::store::{DatabaseKind, check_head};
 
-/// The version of the layout and manifest of an archive with collections alone, which all servers can restore.
+/// The format version of an archive with collections only, which all servers can restore.
 const FORMAT_COLLECTIONS: u32 = 1;
-/// The version of one with aliases and classifiers, too.
+/// The format version of an archive that also has aliases or classifiers.
 const FORMAT_WHOLE: u32 = 2;
 const MANIFEST: &str = "manifest.json";
 /// The catalog's rows, in an archive.
 pub(crate) const CATALOG: &str = "catalog.sqlite";
-/// Bytes of a manifest for each collection that the archive may hold: about four times what one and an alias of it take.
+/// Most bytes of a manifest per collection: about four times what a collection and an alias take.
 const MANIFEST_BYTES_EACH: u64 = 2 << 10;
-/// Bytes of the manifest of an archive with few collections: it may hold 1,000 classifiers, too.
+/// Most bytes of a manifest with few collections: it may have 1,000 classifiers, too.
 const MANIFEST_BYTES_MIN: u64 = 2 << 20;
-/// Zstandard's default, fast and nearly as dense as the slow ones for texts and vectors.
+/// Zstandard's default level: fast, and for texts and vectors nearly as dense as slower ones.
 const COMPRESSION: i32 = 3;
 const COPY_BYTES: usize = 256 << 10;
-/// Bytes behind the end of a tar file: it is filled up to a whole number of blocks, of 10 KiB mostly.
+/// Most padding behind the end of a tar file, which is padded to whole blocks, mostly of 10 KiB.
 const FILLING_BYTES_MAX: u64 = 1 << 20;
 
-/// What an archive holds.
+/// The manifest of an archive.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Manifest {
@@ -47,7 +47,7 @@ pub(crate) struct Manifest {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) aliases: Vec<AliasEntry>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) classifiers: Vec<ClassifierEntry>,
+    pub(crate) classifiers: Vec<SnapshotClassifier>,
     catalog: Sum,
 }
 
@@ -59,16 +59,7 @@ pub(crate) struct AliasEntry {
     pub(crate) collection: String,
 }
 
-/// A classifier of an archive.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ClassifierEntry {
-    pub(crate) name: String,
-    pub(crate) model: String,
-    pub(crate) model_fingerprint: String,
-}
-
-/// What an archive holds besides collections, as it is shown.
+/// Aliases and classifiers of an archive, as the API shows them.
 pub(crate) struct ShownRest {
     pub(crate) aliases: Vec<Alias>,
     pub(crate) classifiers: Vec<SnapshotClassifier>,
@@ -80,7 +71,7 @@ pub(crate) struct ShownRest {
 pub(crate) struct Entry {
     pub(crate) id: String,
     pub(crate) name: String,
-    /// Both are missing when its vectors are the caller's own.
+    /// Both are missing if the caller sends vectors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) model: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -112,18 +103,18 @@ impl Manifest {
         Self { format: FORMAT_COLLECTIONS, created_at_ms, server_version, collections, aliases, classifiers, catalog }
     }
 
-    /// The same with aliases and classifiers.
-    pub(crate) fn with(self, aliases: Vec<AliasEntry>, classifiers: Vec<ClassifierEntry>) -> Self {
+    /// Adds aliases and classifiers.
+    pub(crate) fn with(self, aliases: Vec<AliasEntry>, classifiers: Vec<SnapshotClassifier>) -> Self {
         let alone = aliases.is_empty() && classifiers.is_empty();
         Self { format: if alone { FORMAT_COLLECTIONS } else { FORMAT_WHOLE }, aliases, classifiers, ..self }
     }
 
-    /// Bytes of all that the archive holds but the manifest itself.
+    /// Bytes of all files without the manifest.
     pub(crate) fn unpacked_bytes(&self) -> u64 {
         self.collections.iter().fold(self.catalog.bytes, |sum, entry| sum.saturating_add(entry.file.bytes))
     }
 
-    /// Checks what a manifest of another server says, as far as it can be checked by itself.
+    /// Validates a manifest of another server by itself.
     fn check(&self) -> Result<(), Error> {
         let mut ids = BTreeSet::new();
         let mut names = BTreeSet::new();
@@ -155,24 +146,20 @@ impl Manifest {
         Ok(())
     }
 
-    /// Aliases and classifiers, as they are shown.
+    /// Aliases and classifiers, as the API shows them.
     pub(crate) fn shown_rest(&self) -> Result<ShownRest, Error> {
         let bad = |error| invalid(format!("has an invalid name: {error}"));
         let alias = |entry: &AliasEntry| {
             let name = CollectionName::parse(&entry.name).map_err(bad)?;
             Ok(Alias { name, collection: CollectionName::parse(&entry.collection).map_err(bad)? })
         };
-        let classifier = |entry: &ClassifierEntry| {
-            let (model, model_fingerprint) = (entry.model.clone(), entry.model_fingerprint.clone());
-            Ok(SnapshotClassifier { name: ClassifierName::parse(&entry.name).map_err(bad)?, model, model_fingerprint })
-        };
         Ok(ShownRest {
             aliases: self.aliases.iter().map(alias).collect::<Result<_, Error>>()?,
-            classifiers: self.classifiers.iter().map(classifier).collect::<Result<_, Error>>()?,
+            classifiers: self.classifiers.clone(),
         })
     }
 
-    /// The collections, as they are shown.
+    /// The collections, as the API shows them.
     pub(crate) fn shown(&self) -> Result<Vec<SnapshotCollection>, Error> {
         let shown = |entry: &Entry| {
             let name = CollectionName::parse(&entry.name).map_err(|error| invalid(format!("has an invalid name: {error}")))?;
@@ -191,7 +178,7 @@ impl Manifest {
     }
 }
 
-/// Says why an archive cannot be used.
+/// The error of an archive that cannot be used.
 pub(crate) fn invalid(problem: impl Into<String>) -> Error {
     Error::InvalidSnapshot { problem: problem.into() }
 }
@@ -201,7 +188,7 @@ pub(crate) fn file_name(id: &str) -> String {
     format!("collections/{id}.sqlite")
 }
 
-/// An archive that is being made.
+/// Writes an archive.
 pub(crate) struct Packer {
     path: PathBuf,
     tar: tar::Builder<zstd::stream::write::Encoder<'static, Hashing<BufWriter<File>>>>,
@@ -231,7 +218,7 @@ impl Packer {
         add().map_err(|source| Error::Folder { path: self.path.clone(), source })
     }
 
-    /// Ends the archive with its manifest and makes it durable. Gives the archive's own length and SHA-256.
+    /// Writes the manifest and makes the archive durable. Returns the archive's own length and SHA-256.
     pub(crate) fn finish(mut self, manifest: &Manifest) -> Result<Sum, Error> {
         let path = self.path.clone();
         let finish = || {
@@ -255,24 +242,24 @@ fn header(bytes: u64) -> tar::Header {
     header
 }
 
-/// What was read of an archive.
+/// An archive that was read.
 pub(crate) struct Unpacked {
     pub(crate) manifest: Manifest,
-    /// Of the archive itself.
+    /// Length and SHA-256 of the archive itself.
     pub(crate) sum: Sum,
 }
 
-/// How much of an archive is read. What is known of it is kept in memory, so its files are bounded in number, too.
+/// The limits of reading an archive. Its file names are held in memory, so their number is limited, too.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ArchiveBounds {
-    /// Bytes of all files, unpacked.
+    /// Bytes of all files, decompressed.
     pub(crate) bytes_max: u64,
     /// Collections.
     pub(crate) collections_max: usize,
 }
 
 impl ArchiveBounds {
-    /// Refuses one more file than the catalog, the manifest and the databases of collections.
+    /// Refuses more files than the catalog, the manifest and the databases of collections.
     fn check_entries(&self, entries: usize) -> Result<(), Error> {
         let Self { collections_max, .. } = *self;
         if entries > collections_max.saturating_add(2) {
@@ -288,14 +275,14 @@ impl ArchiveBounds {
     }
 }
 
-/// Reads an archive to its end and checks everything. `place` says where a file of this name should go, if anywhere; files
-/// that were written are durable, but not to be believed before this has succeeded. `looked` gets the bytes read so far now
-/// and then and may end it with an error.
+/// Reads an archive to its end and checks everything. `place` returns the path for a file of this name, if it is wanted. Written
+/// files are durable, but not trusted before this has succeeded. `on_progress` gets the bytes read so far from time to time; an
+/// error from it ends the reading.
 pub(crate) fn unpack(
     path: &Path,
     bounds: ArchiveBounds,
     place: impl Fn(&str) -> Option<PathBuf>,
-    mut looked: impl FnMut(u64) -> Result<(), Error>,
+    mut on_progress: impl FnMut(u64) -> Result<(), Error>,
 ) -> Result<Unpacked, Error> {
     let file = File::open(path).map_err(|source| Error::Folder { path: path.to_owned(), source })?;
     let mut packed = Hashing::new(BufReader::with_capacity(COPY_BYTES, file));
@@ -306,7 +293,7 @@ pub(crate) fn unpack(
         let unpacked = zstd::stream::read::Decoder::new(&mut packed).map_err(broken)?;
         let mut tar = tar::Archive::new(unpacked);
         let (mut read, mut done) = (0_u64, 0_u64);
-        // Raw: what stands for a longer name or other attributes of an entry would be read whole into memory.
+        // Raw entries: otherwise extended names and attributes would be read into memory at any length.
         for (before, entry) in tar.entries().map_err(broken)?.raw(true).enumerate() {
             let mut entry = entry.map_err(broken)?;
             bounds.check_entries(before + 1)?;
@@ -327,14 +314,15 @@ pub(crate) fn unpack(
             }
             let kind =
                 kind_of(&name).ok_or_else(|| invalid(format!("contains {name:?}, which does not belong in a snapshot")))?;
-            let mut copying = Copying { kind, name: &name, place: place(&name), looked: &mut |copied| looked(done + copied) };
+            let mut copying =
+                Copying { kind, name: &name, place: place(&name), on_progress: &mut |copied| on_progress(done + copied) };
             let sum = copying.copy(&mut entry)?;
             done += sum.bytes;
             if sums.insert(name.clone(), sum).is_some() {
                 return Err(invalid(format!("contains {name} twice")));
             }
         }
-        // The end of the packed stream has its checksum.
+        // The compressed stream ends with its checksum.
         let filling = io::copy(&mut tar.into_inner().take(FILLING_BYTES_MAX + 1), &mut io::sink()).map_err(broken)?;
         if filling > FILLING_BYTES_MAX {
             return Err(invalid("continues after its end"));
@@ -348,7 +336,7 @@ pub(crate) fn unpack(
 }
 
 fn read_manifest(entry: &mut impl Read, bytes: u64, bytes_max: u64) -> Result<Manifest, Error> {
-    /// Nothing else of it is kept while the version is not known.
+    /// Only the version, so that nothing else is read before it is known.
     #[derive(Deserialize)]
     struct Version {
         format: u64,
@@ -367,7 +355,7 @@ fn read_manifest(entry: &mut impl Read, bytes: u64, bytes_max: u64) -> Result<Ma
     }
 }
 
-/// Which database has this name in an archive.
+/// The kind of database with this name.
 fn kind_of(name: &str) -> Option<DatabaseKind> {
     let id = name.strip_prefix("collections/").and_then(|rest| rest.strip_suffix(".sqlite"));
     match id {
@@ -376,16 +364,16 @@ fn kind_of(name: &str) -> Option<DatabaseKind> {
     }
 }
 
-/// A database that is read out of an archive.
+/// Copies a database out of an archive.
 struct Copying<'a> {
     kind: DatabaseKind,
     name: &'a str,
     place: Option<PathBuf>,
-    looked: &'a mut dyn FnMut(u64) -> Result<(), Error>,
+    on_progress: &'a mut dyn FnMut(u64) -> Result<(), Error>,
 }
 
 impl Copying<'_> {
-    /// Reads an entry to its end, into a new file when there is a place for it.
+    /// Reads an entry to its end, into a new file if it is wanted.
     fn copy(&mut self, entry: &mut impl Read) -> Result<Sum, Error> {
         let path = self.place.clone().unwrap_or_default();
         let access = |source| Error::Folder { path: path.clone(), source };
@@ -397,7 +385,7 @@ impl Copying<'_> {
         check_head(self.kind, &buffer[..filled])
             .map_err(|error| invalid(format!("contains {name}, which this server cannot use: {}", chain(&error))))?;
         while filled > 0 {
-            (self.looked)(entry.bytes)?;
+            (self.on_progress)(entry.bytes)?;
             if let Some(file) = &mut file {
                 file.write_all(&buffer[..filled]).map_err(access)?;
             }
@@ -443,7 +431,7 @@ fn check_sums(manifest: &Manifest, sums: &BTreeMap<String, Sum>) -> Result<(), E
     }
 }
 
-/// Counts and sums what passes.
+/// Counts and hashes the bytes that pass.
 struct Hashing<T> {
     inner: T,
     bytes: u64,

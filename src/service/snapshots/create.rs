@@ -1,7 +1,7 @@
-//! Making a snapshot: copies each collection's database as it is at one moment, one after the other, and packs it. One of the
-//! whole server also gets the aliases and the classifiers that have learned, but no keys: an archive leaves the server. Writers
-//! and searches go on meanwhile. A collection that is deleted meanwhile is left out of a snapshot of the whole server, whose job
-//! names it. A restart begins anew; what was there of the archive is removed.
+//! Creates a snapshot: copies the collections' databases one after the other, each as of one moment, and compresses them. A snapshot
+//! of the whole server also has the aliases and the trained classifiers, but no keys, because an archive leaves the server. Writes
+//! and searches continue meanwhile. A collection that is deleted meanwhile is left out of a snapshot of the whole server, and the job
+//! names it. After a restart the job starts over and removes the partial archive.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,23 +9,23 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::domain::{Collection, CollectionName, Job, JobId, JobUnit, Page, Scope, SnapshotId, chain};
+use crate::domain::{Collection, CollectionName, Job, JobId, JobUnit, Page, Scope, SnapshotClassifier, SnapshotId, chain};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobReach, NewJob, new_job_id};
 use crate::service::open_collection::OpenCollection;
 use crate::service::snapshots::Description;
-use crate::service::snapshots::archive::{AliasEntry, CATALOG, ClassifierEntry, Entry, Manifest, Packer, file_name, invalid};
+use crate::service::snapshots::archive::{AliasEntry, CATALOG, Entry, Manifest, Packer, file_name, invalid};
 use crate::service::state::{Service, State};
 use crate::service::upload_receiver::check_room;
 use crate::store::system_clock as now_ms;
 use crate::store::{Catalog, DatabaseKind, check_foreign};
 
-/// A snapshot that is being made.
+/// A snapshot in progress.
 struct Making {
     state: Arc<State>,
     id: SnapshotId,
-    /// Everything that is not whole.
+    /// The folder of partial files.
     folder: PathBuf,
     packer: Packer,
     entries: Vec<Entry>,
@@ -37,7 +37,7 @@ struct Making {
 /// Copies collections into an archive.
 pub(crate) struct SnapshotJob;
 
-/// What making a snapshot needs to run.
+/// What the job needs to run.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct SnapshotPlan {
     /// Its id, fixed before the job begins.
@@ -47,7 +47,7 @@ pub(crate) struct SnapshotPlan {
     collections: Vec<CollectionName>,
 }
 
-/// What making a snapshot tells.
+/// The job's details.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct SnapshotDetails {
     snapshot: SnapshotId,
@@ -56,19 +56,24 @@ pub(crate) struct SnapshotDetails {
 }
 
 impl Service {
-    /// Accepts a job that copies `collections`, or the whole server when none is named, into a new snapshot.
+    /// Accepts a job that copies `collections`, or the whole server if none is named, into a new snapshot.
     pub async fn create_snapshot(&self, collections: Vec<CollectionName>) -> Result<Job, Error> {
+        self.create_snapshot_as(SnapshotId::parse(&Uuid::now_v7().to_string())?, collections).await
+    }
+
+    /// As `create_snapshot`, of a snapshot with this id.
+    pub(super) async fn create_snapshot_as(&self, snapshot: SnapshotId, collections: Vec<CollectionName>) -> Result<Job, Error> {
         self.check_running()?;
         for name in &collections {
             self.collection(name)?;
         }
-        let place = self.job_place()?;
+        let permit = self.job_permit()?;
         let state = Arc::clone(&self.state);
         let wanted = collections.clone();
         let total = blocking(move || {
             let found = state.wanted(&wanted)?;
             let bytes: Vec<u64> = found.iter().map(|collection| collection.embedded.store.bytes()).collect();
-            // All of it packed, which may save nothing, beside the largest one's copy.
+            // The archive, which may not compress at all, and the copy of the largest database.
             let catalog = std::fs::metadata(state.data_dir.join(CATALOG)).map_or(0, |file| file.len());
             let largest = bytes.iter().copied().max().unwrap_or(0).max(catalog);
             let needed = bytes.iter().sum::<u64>().saturating_add(catalog).saturating_add(largest);
@@ -76,7 +81,6 @@ impl Service {
             Ok(found.len() as u64)
         })
         .await?;
-        let snapshot = SnapshotId::parse(&Uuid::now_v7().to_string())?;
         let collection = match &collections[..] {
             [only] => Some(only.clone()),
             _ => None,
@@ -84,7 +88,7 @@ impl Service {
         let details = SnapshotDetails { snapshot: snapshot.clone(), skipped: Vec::new() };
         let (id, request, unit) = (new_job_id()?, SnapshotPlan { snapshot, collections }, JobUnit::Collections);
         let new: NewJob<SnapshotJob> = NewJob { id, collection, request, details, total, unit };
-        self.submit_job(place, new).await
+        self.submit_job(permit, new).await
     }
 }
 
@@ -106,10 +110,10 @@ impl JobKind for SnapshotJob {
 }
 
 async fn make(context: &JobContext, plan: SnapshotPlan) -> Result<(), JobError> {
-    let (state, live) = (context.state()?, Arc::clone(&context.live));
+    let (state, live) = (context.state()?, Arc::clone(&context.job));
     let SnapshotPlan { snapshot: id, collections: names } = plan;
     if state.describe(&id).is_ok() {
-        // Made before the last restart, which came before that was noted.
+        // Created before the last restart, which came before that was recorded.
         return Ok(());
     }
     let collections = state.wanted(&names)?;
@@ -147,7 +151,7 @@ impl Making {
         Ok(Self { state, id, folder, packer, entries: Vec::new(), rows: Vec::new(), whole })
     }
 
-    /// Adds a collection, or another one that has taken its place under its name; says whether there was one.
+    /// Adds a collection, or the one that has replaced it under its name. Returns whether there was one.
     async fn add_newest(
         mut self,
         context: &JobContext,
@@ -161,7 +165,7 @@ impl Making {
                 Ok((self, added))
             })
             .await;
-            // A copy that was told to stop fails; that is no failure of the job.
+            // A canceled copy fails, but then the job has not failed.
             context.check()?;
             let (with_it, added) = added?;
             self = with_it;
@@ -173,20 +177,20 @@ impl Making {
         }
     }
 
-    /// Adds a collection; says whether it was there until it was copied.
+    /// Adds a collection. Returns whether it still existed after it was copied.
     fn add(&mut self, collection: &OpenCollection, stop: impl Fn() -> bool + Send + 'static) -> Result<bool, Error> {
         let copy = self.folder.join("copy.sqlite");
-        // What an earlier one left that was deleted meanwhile.
+        // The copy of an earlier collection that was deleted meanwhile.
         match std::fs::remove_file(&copy) {
             Err(source) if source.kind() != std::io::ErrorKind::NotFound => return Err(Error::Folder { path: copy, source }),
             _ => (),
         }
         let copied = match collection.embedded.store.copy_to(&copy, stop) {
             Err(_) if collection.is_deleted() => return Ok(false),
-            copied => copied.map_err(|error| collection.tell_damage(error.into()))?,
+            copied => copied.map_err(|error| collection.report_damage(error.into()))?,
         };
         let row = collection.current();
-        // Better now than when somebody needs it.
+        // Better to find out now than at a restore.
         check_foreign(DatabaseKind::Collection, &copy).map_err(|error| {
             invalid(format!("would contain collection {} and could not be restored: {}", row.name, chain(&error)))
         })?;
@@ -214,13 +218,13 @@ impl Making {
             .into_iter()
             .map(|alias| AliasEntry { name: alias.name.as_str().to_owned(), collection: alias.collection.as_str().to_owned() });
         let (aliases, all) = (aliases.collect(), Page { limit: usize::MAX, after: None });
-        let classifiers = catalog.classifiers(&all)?.into_iter().map(|row| ClassifierEntry {
-            name: row.name.as_str().to_owned(),
-            model: row.model,
-            model_fingerprint: row.model_fingerprint,
+        let classifiers = catalog.classifiers(&all)?.into_iter().map(|row| SnapshotClassifier {
+            name: row.record.name,
+            model: row.record.model,
+            model_fingerprint: row.record.model_fingerprint,
         });
         let classifiers = classifiers.collect();
-        // Closing it leaves one whole file.
+        // Closing it leaves a single file.
         drop(catalog);
         let catalog = self.packer.add(CATALOG, &rows.join(CATALOG))?;
         let manifest = Manifest::new(now_ms(), self.entries, catalog).with(aliases, classifiers);

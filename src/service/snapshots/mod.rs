@@ -1,12 +1,14 @@
-//! Snapshots: listing, sending, receiving and deleting them. The jobs are in `create` and
-//! `restore`; `archive` packs and unpacks the files.
+//! Lists, sends, receives and deletes snapshots. The jobs are in `create` and `restore`; `archive` writes and reads the files,
+//! `schedule` makes them at regular times.
 //!
-//! A snapshot is `<id>.tar.zst` with `<id>.json` beside it, which is written last and removed first: without it there is no
-//! snapshot, and the next start removes what is left.
+//! A snapshot is `<id>.tar.zst` with a description `<id>.json`, which is written last and removed first: without it there is no
+//! snapshot, and the next start removes the archive.
 
 pub(super) mod archive;
 pub(super) mod create;
 pub(super) mod restore;
+pub mod schedule;
+mod schedule_meter;
 
 use std::fs::File;
 use std::io::Write as _;
@@ -26,12 +28,13 @@ use super::upload_receiver::{UploadBounds, check_room, receive};
 use crate::domain::{Alias, ClassifierName, CollectionName, FileEncoding, JobId, Page, Snapshot, SnapshotId};
 use crate::service::open_collection::OpenCollection;
 use archive::{ArchiveBounds, Manifest, Sum, invalid, unpack};
+pub use schedule_meter::ScheduleMeter;
 
 const ARCHIVE: &str = ".tar.zst";
 const DESCRIPTION: &str = ".json";
 /// Collections of listed snapshots after which a page ends early.
 const COLLECTIONS_LISTED: usize = 10_000;
-/// The end of names of what is not whole yet.
+/// The ending of partial files.
 const PARTIAL: &str = ".partial";
 
 /// `<id>.json`.
@@ -43,8 +46,8 @@ pub(crate) struct Description {
 }
 
 impl Service {
-    /// Lists snapshots, the newest first; also says which is the last of the page, when there is a next one. A page ends early
-    /// when its snapshots hold many collections.
+    /// Lists snapshots, the newest first, with the last id of the page if there is a next page. A page ends early if its snapshots
+    /// have many collections.
     pub async fn list_snapshots(&self, page: Page<SnapshotId>) -> Result<(Vec<Snapshot>, Option<SnapshotId>), Error> {
         let state = Arc::clone(&self.state);
         blocking(move || {
@@ -74,7 +77,7 @@ impl Service {
         .await
     }
 
-    /// Reads what a snapshot holds.
+    /// Reads a snapshot's description.
     pub async fn get_snapshot(&self, id: &SnapshotId) -> Result<Snapshot, Error> {
         let (state, id) = (Arc::clone(&self.state), id.clone());
         blocking(move || {
@@ -84,7 +87,7 @@ impl Service {
         .await
     }
 
-    /// Opens a snapshot's archive to be sent; gives its bytes. It can be read to the end although it is deleted meanwhile.
+    /// Opens a snapshot's archive for sending, with its length. It can be read to the end even if it is deleted meanwhile.
     pub async fn open_snapshot(&self, id: &SnapshotId) -> Result<(File, u64), Error> {
         let (state, id) = (Arc::clone(&self.state), id.clone());
         blocking(move || {
@@ -113,8 +116,7 @@ impl Service {
         .await
     }
 
-    /// Receives the archive of a snapshot that was made here or by another server, and checks all of it. After an error nothing
-    /// of it is left.
+    /// Receives an archive from this or another server, and checks all of it. After an error nothing of it remains.
     pub async fn receive_snapshot<B, E, S>(&self, id: &SnapshotId, announced: Option<u64>, body: S) -> Result<Snapshot, Error>
     where
         B: AsRef<[u8]> + Send + 'static,
@@ -128,7 +130,7 @@ impl Service {
         if self.state.snapshot_file(id, DESCRIPTION).exists() {
             return Err(Error::SnapshotExists { id: id.clone() });
         }
-        // A name of its own: the same snapshot may be coming twice.
+        // A unique name: the same snapshot may be uploaded twice at once.
         let partial = self.state.snapshots_dir().join(format!("{}{PARTIAL}", Uuid::now_v7()));
         receive(body, FileEncoding::Identity, partial.clone(), (bounds, &upload)).await?;
         let (state, id) = (Arc::clone(&self.state), id.clone());
@@ -149,7 +151,7 @@ impl Service {
         .await
     }
 
-    /// Makes the folder of the snapshots and removes what is not whole.
+    /// Creates the folder of the snapshots and removes partial files.
     pub(crate) fn prepare_snapshots(&self) -> Result<(), Error> {
         let folder = self.state.snapshots_dir();
         let access = |source| Error::Folder { path: folder.clone(), source };
@@ -175,14 +177,9 @@ impl Service {
 }
 
 impl State {
-    /// Refuses aliases and classifiers of a snapshot whose names are taken, and more of them than there may be. A collection
-    /// never gives way to an alias.
-    pub(crate) fn check_carried_names(
-        &self,
-        aliases: &[Alias],
-        classifiers: &[ClassifierName],
-        replace: bool,
-    ) -> Result<(), Error> {
+    /// Refuses aliases and classifiers of a snapshot whose names are taken, or that exceed the limits. An alias never replaces a
+    /// collection.
+    pub(crate) fn check_names(&self, aliases: &[Alias], classifiers: &[ClassifierName], replace: bool) -> Result<(), Error> {
         {
             let open = self.open.read();
             let broken = self.broken.read();
@@ -212,12 +209,12 @@ impl State {
         if new > 0 { self.check_classifier_room(new) } else { Ok(()) }
     }
 
-    /// Where the snapshots lie.
+    /// The folder of the snapshots.
     pub(crate) fn snapshots_dir(&self) -> PathBuf {
         self.data_dir.join(SNAPSHOTS_DIR)
     }
 
-    /// Where something of `id` may be while it is not whole.
+    /// The folder of partial files of `id`.
     pub(crate) fn snapshot_partial(&self, id: &str) -> PathBuf {
         self.snapshots_dir().join(format!("{id}{PARTIAL}"))
     }
@@ -231,7 +228,7 @@ impl State {
         self.snapshots_dir().join(format!("{id}{end}"))
     }
 
-    /// Reads what a snapshot's archive should hold.
+    /// Reads a snapshot's description.
     pub(crate) fn describe(&self, id: &SnapshotId) -> Result<Description, Error> {
         let path = self.snapshot_file(id, DESCRIPTION);
         match std::fs::read(&path) {
@@ -241,7 +238,7 @@ impl State {
         }
     }
 
-    /// Makes a snapshot of a whole and durable archive: from the moment at which its description is there.
+    /// Makes a durable archive a snapshot, by writing its description.
     pub(crate) fn keep_snapshot(&self, id: &SnapshotId, archive: &Path, description: &Description) -> Result<(), Error> {
         let (path, new) = (self.snapshot_file(id, DESCRIPTION), archive.with_extension("description.partial"));
         let keep = || {
@@ -255,8 +252,8 @@ impl State {
         keep().map_err(|source| Error::Folder { path: path.clone(), source })
     }
 
-    /// The collections that a snapshot is to hold: the named ones, or all. One that cannot be opened is refused also when all
-    /// are wanted: nobody must take a snapshot for whole from which data is missing.
+    /// The collections for a snapshot: the named ones, or all. One that cannot be opened is refused even among all: a snapshot must not
+    /// seem complete without its data.
     pub(crate) fn wanted(&self, names: &[CollectionName]) -> Result<Vec<Arc<OpenCollection>>, Error> {
         if !names.is_empty() {
             return names.iter().map(|name| self.collection(name)).collect();
@@ -268,7 +265,7 @@ impl State {
         }
     }
 
-    /// Removes what a job that makes a snapshot has left.
+    /// Removes the partial files of a job.
     pub(crate) fn clean_up_snapshot(&self, job: &JobId) {
         let partial = self.snapshot_partial(job.as_str());
         let _ = std::fs::remove_dir_all(partial);
@@ -292,7 +289,7 @@ impl State {
     }
 }
 
-/// The error of a classifier's name that is taken.
+/// The error that a classifier's name is taken.
 pub(crate) fn classifier_exists(name: ClassifierName) -> Error {
     ClassifierError::Exists { name }.into()
 }

@@ -1,6 +1,6 @@
-//! Restoring a snapshot: unpacks and checks everything beside the running collections, takes the rows of its databases into
-//! databases of our own, builds the indexes, and only then puts the new collections in place, all in one transaction of the
-//! catalog. A crash before it leaves the old state, with folders that the next start removes; after it, the new state.
+//! Restores a snapshot: unpacks and checks everything beside the running collections, copies the rows into databases of our own,
+//! builds the indexes, and only then swaps in the new collections, all in one transaction of the catalog. A crash before it leaves
+//! the old state, and folders that the next start removes; a crash after it, the new state.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::domain::{
 use crate::embed::passage_terms;
 use crate::index::IndexError;
 use crate::service::blocking::blocking;
-use crate::service::classifiers::check_carried;
+use crate::service::classifiers::check_restored;
 use crate::service::error::Error;
 use crate::service::folders::orphaned::{self, DATABASE};
 use crate::service::folders::sync_dir;
@@ -31,21 +31,21 @@ use crate::service::state::{Service, State};
 use crate::service::upload_receiver::check_room;
 use crate::store::{Adoption, Catalog, DatabaseKind, Replacement, SnapshotMetadata, StoreError};
 
-/// Time between two looks at whether to stop while an index is built.
-const LOOK_PAUSE: Duration = Duration::from_millis(100);
+/// Time between two checks whether to stop while an index is built.
+const CHECK_PAUSE: Duration = Duration::from_millis(100);
 
-/// A collection that a restore makes.
+/// A collection to restore.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Target {
     /// The name in the snapshot.
     from: CollectionName,
-    /// The name that it gets.
+    /// The new name.
     name: CollectionName,
-    /// Its new id, fixed before the job begins: a job that is repeated after a crash finds what it has done.
+    /// Its new id, fixed before the job begins, so that a job that is repeated after a crash finds what it has done.
     id: String,
 }
 
-/// A classifier that a restore makes.
+/// A classifier to restore.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ClassifierTarget {
     /// The name, in the snapshot and here.
@@ -54,11 +54,11 @@ pub(crate) struct ClassifierTarget {
     id: String,
 }
 
-/// Makes collections of an archive.
+/// Restores the collections of an archive.
 pub(crate) struct RestoreJob;
 
-/// What a restore needs to run.
-#[derive(Debug, Serialize, Deserialize)]
+/// What the job needs to run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct RestorePlan {
     snapshot: SnapshotId,
     /// Each with its collection.
@@ -71,7 +71,7 @@ pub(crate) struct RestorePlan {
     replace: bool,
 }
 
-/// What a restore tells: the names that it makes.
+/// The job's details: the restored names.
 #[derive(Debug, Serialize)]
 pub(crate) struct RestoreDetails {
     snapshot: SnapshotId,
@@ -82,24 +82,21 @@ pub(crate) struct RestoreDetails {
     classifiers: Vec<ClassifierName>,
 }
 
-/// A restore at work.
+/// A running restore.
 #[derive(Clone)]
 struct Restore {
-    snapshot: SnapshotId,
-    targets: Vec<Target>,
-    /// Of these collections, when all that the snapshot holds is restored.
+    plan: RestorePlan,
+    /// The plan's aliases: of these collections, if the whole snapshot is restored.
     aliases: Vec<Alias>,
-    classifiers: Vec<ClassifierTarget>,
-    replace: bool,
-    /// Where it is unpacked.
+    /// Where the archive is unpacked.
     folder: PathBuf,
 }
 
 impl Service {
-    /// Accepts a job that makes collections of a snapshot. What can be refused is refused here; the job looks again.
+    /// Accepts a job that restores a snapshot. Checks what can be checked now; the job checks again.
     pub async fn restore_snapshot(&self, id: &SnapshotId, request: RestoreRequest) -> Result<Job, Error> {
         self.check_running()?;
-        let place = self.job_place()?;
+        let permit = self.job_permit()?;
         let (service, id) = (self.clone(), id.clone());
         let asked = request.clone();
         let (targets, rest, total, id) = blocking(move || {
@@ -107,7 +104,7 @@ impl Service {
             let targets = service.targets(&description, &asked)?;
             let rest = service.state.rest(&description, &asked)?;
             let total = description.manifest.unpacked_bytes();
-            // The databases, those that are made of them, and indexes that are about as large.
+            // The archive's databases, the new ones, and indexes that are about as large.
             check_room(&service.state.data_dir, total.saturating_mul(3), service.limits().disk_reserve_bytes)?;
             Ok((targets, rest, total, id))
         })
@@ -131,10 +128,10 @@ impl Service {
             replace: request.replace,
         };
         let new: NewJob<RestoreJob> = NewJob { id: new_job_id()?, collection, request, details, total, unit: JobUnit::Bytes };
-        self.submit_job(place, new).await
+        self.submit_job(permit, new).await
     }
 
-    /// Which collections a restore makes, each with a new id.
+    /// The collections to restore, each with a new id.
     fn targets(&self, description: &Description, request: &RestoreRequest) -> Result<Vec<Target>, Error> {
         let mut targets = Vec::new();
         for entry in description.manifest.shown()? {
@@ -181,14 +178,14 @@ impl ClassifierTarget {
 }
 
 impl State {
-    /// What a restore makes besides collections: nothing when it is of one collection.
+    /// The aliases and classifiers to restore; none if only one collection is restored.
     fn rest(&self, description: &Description, request: &RestoreRequest) -> Result<ShownRest, Error> {
         if request.collection.is_some() {
             return Ok(ShownRest { aliases: Vec::new(), classifiers: Vec::new() });
         }
         let rest = description.manifest.shown_rest()?;
         let names: Vec<ClassifierName> = rest.classifiers.iter().map(|one| one.name.clone()).collect();
-        self.check_carried_names(&rest.aliases, &names, request.replace)?;
+        self.check_names(&rest.aliases, &names, request.replace)?;
         Ok(rest)
     }
 }
@@ -199,9 +196,9 @@ async fn restore(context: &JobContext, plan: RestorePlan) -> Result<(), JobError
     if restore.is_done(&state) {
         return Ok(());
     }
-    let (unpacking, looked) = (restore.clone(), context.clone());
+    let (unpacking, canceled_by) = (restore.clone(), context.clone());
     let of = Arc::clone(&state);
-    let unpacked = blocking(move || unpacking.unpack(&of, &looked)).await;
+    let unpacked = blocking(move || unpacking.unpack(&of, &canceled_by)).await;
     context.check()?;
     let ended = put_in_place(context, &state, &restore, unpacked?).await;
     let folder = restore.folder.clone();
@@ -212,10 +209,10 @@ async fn restore(context: &JobContext, plan: RestorePlan) -> Result<(), JobError
     ended
 }
 
-/// A collection whose database lies ready.
+/// A collection whose database is ready.
 struct Prepared {
     row: Collection,
-    /// What was found damaged in it.
+    /// Damage found in it.
     damage: Vec<StoreError>,
 }
 
@@ -227,16 +224,16 @@ async fn put_in_place(context: &JobContext, state: &Arc<State>, restore: &Restor
         let recovered = match collection {
             Ok(collection) => {
                 opened.push(Arc::clone(&collection));
-                build_index(context, collection).await.map_err(|halt| match halt {
+                build_index(context, collection).await.map_err(|error| match error {
                     JobError::Failed(error) => JobError::Failed(usable(error)),
                     other => other,
                 })
             }
             Err(error) => Err(error.into()),
         };
-        if let Err(halt) = recovered {
+        if let Err(error) = recovered {
             close(&opened);
-            return Err(halt);
+            return Err(error);
         }
     }
     let naming = Arc::clone(&state.naming).lock_owned().await;
@@ -248,7 +245,7 @@ async fn put_in_place(context: &JobContext, state: &Arc<State>, restore: &Restor
     Ok(replaced.await?)
 }
 
-/// Builds the index of a collection that nobody sees yet.
+/// Builds the index of a collection that is not in use yet.
 pub(crate) async fn build_index(context: &JobContext, collection: Arc<OpenCollection>) -> Result<(), JobError> {
     let (building, embedder) = (Arc::clone(&collection), context.state()?.embedder.clone());
     let build = move || Ok(recover(&building)? && search::fill(&building, &embedder)?);
@@ -259,7 +256,7 @@ pub(crate) async fn build_index(context: &JobContext, collection: Arc<OpenCollec
                 let whole = done.map_err(Error::from)??;
                 return if whole { Ok(()) } else { context.check() };
             }
-            () = tokio::time::sleep(LOOK_PAUSE) => {
+            () = tokio::time::sleep(CHECK_PAUSE) => {
                 if context.check().is_err() {
                     collection.stop();
                 }
@@ -268,8 +265,8 @@ pub(crate) async fn build_index(context: &JobContext, collection: Arc<OpenCollec
     }
 }
 
-/// Makes the new collections the ones of their names, and removes those that had them, damaged ones too; aliases and classifiers
-/// come with them. Blocks.
+/// Swaps in the new collections with their aliases and classifiers, and removes those that had their names, damaged ones too.
+/// Blocks.
 fn exchange(state: &State, opened: &[Arc<OpenCollection>], restore: &Restore) -> Result<(), Error> {
     let names = || opened.iter().map(|new| &new.row.name);
     let (old, broken) = {
@@ -284,7 +281,7 @@ fn exchange(state: &State, opened: &[Arc<OpenCollection>], restore: &Restore) ->
         (old, old_broken)
     };
     let replaced: Vec<Collection> = old.iter().map(|one| one.row.clone()).chain(broken.iter().cloned()).collect();
-    if let Some(replaced) = replaced.first().filter(|_| !restore.replace) {
+    if let Some(replaced) = replaced.first().filter(|_| !restore.plan.replace) {
         return Err(Error::CollectionExists { name: replaced.name.clone() });
     }
     let new: Vec<Collection> = opened.iter().map(|one| one.row.clone()).collect();
@@ -325,7 +322,7 @@ fn close(opened: &[Arc<OpenCollection>]) {
     }
 }
 
-/// What a database of another server can be wrong about is the archive's fault, not this server's.
+/// Errors of a database from another server are the archive's fault, not this server's.
 fn usable(error: Error) -> Error {
     match error {
         Error::Store(
@@ -341,22 +338,22 @@ fn usable(error: Error) -> Error {
 
 impl Restore {
     fn of(context: &JobContext, state: &State, plan: RestorePlan) -> Self {
-        let RestorePlan { snapshot, aliases, classifiers, targets, replace } = plan;
-        let aliases = aliases.into_iter().map(|(name, collection)| Alias { name, collection }).collect();
-        let folder = state.snapshot_partial(context.live.id.as_str());
-        Self { snapshot, targets, aliases, classifiers, replace, folder }
+        let alias =
+            |(name, collection): &(CollectionName, CollectionName)| Alias { name: name.clone(), collection: collection.clone() };
+        let aliases = plan.aliases.iter().map(alias).collect();
+        Self { plan, aliases, folder: state.snapshot_partial(context.job.id.as_str()) }
     }
 
-    /// Whether an earlier run of the job came to its end before that was noted. All targets come in one transaction.
+    /// Whether an earlier run of the job succeeded before that was recorded. All targets come in one transaction.
     fn is_done(&self, state: &State) -> bool {
-        self.targets.iter().any(|target| state.collection_by_id(&target.id).is_some())
-            || self.classifiers.iter().any(|one| matches!(state.catalog.classifier_by_id(&one.id), Ok(Some(_))))
+        self.plan.targets.iter().any(|target| state.collection_by_id(&target.id).is_some())
+            || self.plan.classifiers.iter().any(|one| matches!(state.catalog.classifier_by_id(&one.id), Ok(Some(_))))
     }
 
-    /// Changes the catalog, all at once. Blocks.
+    /// Changes the catalog in one transaction. Blocks.
     fn change(&self, state: &State, replaced: Vec<Collection>, new: Vec<Collection>) -> Result<(), Error> {
         let names = self.classifier_names();
-        state.check_carried_names(&self.aliases, &names, self.replace)?;
+        state.check_names(&self.aliases, &names, self.plan.replace)?;
         for row in &new {
             if let Some(collection) = state.own_name(&row.name) {
                 return Err(Error::AliasExists { name: row.name.clone(), collection });
@@ -364,13 +361,13 @@ impl Restore {
         }
         let id = |name: &CollectionName| new.iter().find(|row| row.name == *name).map(|row| row.id.clone());
         let alias = |alias: &Alias| Some((alias.name.clone(), id(&alias.collection)?));
-        let carried = SnapshotMetadata {
+        let metadata = SnapshotMetadata {
             origin: Some(self.folder.join("catalog")),
             aliases: self.aliases.iter().filter_map(alias).collect(),
-            classifiers: names.into_iter().zip(self.classifiers.iter().map(|target| target.id.clone())).collect(),
-            replace: self.replace,
+            classifiers: names.into_iter().zip(self.plan.classifiers.iter().map(|target| target.id.clone())).collect(),
+            replace: self.plan.replace,
         };
-        state.catalog.replace(&Replacement { replaced, new, carried }).map_err(|error| match error {
+        state.catalog.replace(&Replacement { replaced, new, metadata }).map_err(|error| match error {
             StoreError::CollectionExists { name } => Error::CollectionExists { name },
             StoreError::ClassifierExists { name } => classifier_exists(name),
             other => other.into(),
@@ -378,37 +375,37 @@ impl Restore {
     }
 
     fn classifier_names(&self) -> Vec<ClassifierName> {
-        self.classifiers.iter().map(|target| target.name.clone()).collect()
+        self.plan.classifiers.iter().map(|target| target.name.clone()).collect()
     }
 
     fn remove_folders(&self, state: &State) {
-        for target in &self.targets {
-            // What fails here the next start removes.
+        for target in &self.plan.targets {
+            // If this fails, the next start removes it.
             let _ = orphaned::remove(&state.collections_dir().join(&target.id));
         }
     }
 
-    /// Unpacks and checks the archive and takes its databases over; gives the new collections. Blocks.
+    /// Unpacks and checks the archive and adopts its databases. Returns the new collections. Blocks.
     fn unpack(&self, state: &State, context: &JobContext) -> Result<Vec<Prepared>, Error> {
         let access = |source| Error::Folder { path: self.folder.clone(), source };
         if self.folder.exists() {
             std::fs::remove_dir_all(&self.folder).map_err(access)?;
         }
-        for target in &self.targets {
+        for target in &self.plan.targets {
             let folder = state.collections_dir().join(&target.id);
             let problem = "it was restored before, but this older catalog.sqlite does not know that; its folder stays as it is";
             match orphaned::clear(&folder) {
                 Ok(true) => (),
-                Ok(false) => return Err(Error::JobState { id: context.live.id.clone(), problem }),
+                Ok(false) => return Err(Error::JobState { id: context.job.id.clone(), problem }),
                 Err(source) => return Err(Error::Folder { path: folder, source }),
             }
         }
         let (rows, foreign) = (self.folder.join("catalog"), self.folder.join("foreign"));
         [&rows, &foreign].into_iter().try_for_each(std::fs::create_dir_all).map_err(access)?;
-        let description = state.describe(&self.snapshot)?;
+        let description = state.describe(&self.plan.snapshot)?;
         let place = |name: &str| foreign.join(name.replace('/', "-"));
         let mut databases = vec![(DatabaseKind::Catalog, CATALOG.to_owned(), rows.join(CATALOG))];
-        for target in &self.targets {
+        for target in &self.plan.targets {
             let entry = description.manifest.collections.iter().find(|entry| entry.name == target.from.as_str());
             let entry = entry.ok_or_else(|| invalid(format!("does not contain {}", target.from)))?;
             let folder = self.folder.join(&target.id);
@@ -418,7 +415,7 @@ impl Restore {
         let wanted = |name: &str| databases.iter().any(|(_, file, _)| file == name).then(|| place(name));
         let collections_max = description.manifest.collections.len().max(state.limits.collections_max);
         let bounds = ArchiveBounds { bytes_max: u64::MAX, collections_max };
-        let unpacked = unpack(&state.snapshot_archive(&self.snapshot), bounds, wanted, |read| {
+        let unpacked = unpack(&state.snapshot_archive(&self.plan.snapshot), bounds, wanted, |read| {
             context.set_done(read);
             context.check().map_err(|_| Error::Stopping)
         })?;
@@ -437,20 +434,20 @@ impl Restore {
         let prepared = |(target, damage)| {
             Ok(Prepared { row: restored_row(&catalog, target, state.embedder.model()).map_err(usable)?, damage })
         };
-        self.targets.iter().zip(damage.into_iter().skip(1)).map(prepared).collect()
+        self.plan.targets.iter().zip(damage.into_iter().skip(1)).map(prepared).collect()
     }
 
-    /// Checks that the catalog of the archive has the aliases and classifiers that its manifest names, and that these can answer.
+    /// Checks that the catalog of the archive has the aliases and usable classifiers that its manifest names.
     fn check_rest(&self, state: &State, catalog: &Catalog) -> Result<(), Error> {
         let found = if self.aliases.is_empty() { Vec::new() } else { catalog.aliases()? };
         if let Some(alias) = self.aliases.iter().find(|alias| !found.contains(alias)) {
             return Err(invalid(format!("has no alias {} of {}, which its manifest names", alias.name, alias.collection)));
         }
         let loaded = state.embedder.model();
-        self.classifier_names().iter().try_for_each(|name| check_carried(catalog, name, loaded))
+        self.classifier_names().iter().try_for_each(|name| check_restored(catalog, name, loaded))
     }
 
-    /// Moves a checked database to its place and opens it. Blocks.
+    /// Moves a checked database to its folder and opens it. Blocks.
     fn open(&self, state: &State, prepared: Prepared) -> Result<Arc<OpenCollection>, Error> {
         let Prepared { row, damage } = prepared;
         let folder = state.collections_dir().join(&row.id.0);
@@ -460,12 +457,12 @@ impl Restore {
         std::fs::rename(unpacked, &folder).map_err(access)?;
         sync_dir(&folder).and_then(|()| sync_dir(&state.collections_dir())).map_err(access)?;
         let collection = state.open_collection(row, &folder).map_err(usable)?;
-        damage.iter().for_each(|error| drop(collection.note_damage(error)));
+        damage.iter().for_each(|error| drop(collection.record_damage(error)));
         Ok(Arc::new(collection))
     }
 }
 
-/// The row of a new collection: as it was, but with its new id and name. One of another model than `loaded` may have any
+/// The row of a new collection: the old one with its new id and name. A collection of another model than `loaded` may have any
 /// dimension.
 fn restored_row(catalog: &Catalog, target: &Target, loaded: &ModelInfo) -> Result<Collection, Error> {
     let from = &target.from;

@@ -16,15 +16,15 @@ use super::operations::{Answer, Storage};
 use super::passage_set::PassageSet;
 use super::scope::{Scope, WordPassages};
 use crate::domain::{
-    Collection, CollectionCounts, CollectionName, Document, DocumentId, DocumentPage, DocumentPatch, Embedding, FacetRequest,
-    Facets, JobId, Metadata, MetadataPath, Metric, MiningUnit, Page, PassageEmbedding, PassageId, Precondition, Quantization,
-    QueryTerms, RequestKey, ScrollPage, ScrollRequest, Sequence,
+    Collection, CollectionCounts, CollectionName, Document, DocumentHead, DocumentId, DocumentPage, DocumentPatch, Embedding,
+    FacetRequest, Facets, JobId, Metadata, MetadataPath, Metric, MiningUnit, Page, PassageEmbedding, PassageId, Precondition,
+    Quantization, QueryTerms, RequestKey, ScrollPage, ScrollRequest, Sequence,
 };
 use crate::index::{Index, Neighbor};
 use crate::store::{
-    Deleted, DeletedSome, DocumentEmbeddings, DocumentKey, DocumentStore, DocumentTraits, EmbeddedDocument, HitSizes, Idempotent,
-    PassageDocument, PassageRow, PassageText, PatchOutcome, Patched, PendingPassage, PreparedDocument, Recut, SearchFilter,
-    StoreError, TextPatch, TokenChanges, Upserted,
+    Deleted, DeletedSome, DocumentEmbeddings, DocumentKey, DocumentStore, DocumentTraits, EmbeddedDocument, Expired, HitSizes,
+    Idempotent, PassageDocument, PassageRow, PassageText, PatchOutcome, Patched, PendingPassage, PreparedDocument, Recut,
+    SearchFilter, StoreError, TextPatch, TokenChanges, UpdatedSome, Upserted,
 };
 use filter_sets::FilterSets;
 

@@ -64,8 +64,8 @@ async fn a_training_waits_for_room_at_the_encoder() {
     let running = open_narrow(folder.path()).await;
     let held = running.fill_queue().await;
     let made = running.service.create_classifier(of_texts(ClassifierKind::Knn, 40)).await.unwrap();
-    running.stays_unfinished(&made.job).await;
-    running.finish_all(held, &[made.job]).await;
+    running.stays_unfinished(&made.record.job).await;
+    running.finish_all(held, &[made.record.job]).await;
     assert_eq!(running.told("rain").await.unwrap(), ["weather"]);
 }
 
@@ -75,9 +75,9 @@ async fn a_training_that_waits_for_room_at_the_encoder_can_be_canceled() {
     let running = open_narrow(folder.path()).await;
     let held = running.fill_queue().await;
     let made = running.service.create_classifier(of_texts(ClassifierKind::Knn, 40)).await.unwrap();
-    running.stays_unfinished(&made.job).await;
-    running.service.cancel_job(&made.job).await.unwrap();
-    assert_eq!(running.ended(&made.job).await.status, JobStatus::Canceled);
+    running.stays_unfinished(&made.record.job).await;
+    running.service.cancel_job(&made.record.job).await.unwrap();
+    assert_eq!(running.ended(&made.record.job).await.status, JobStatus::Canceled);
     running.finish_all(held, &[]).await;
 }
 

@@ -34,7 +34,7 @@ impl Running {
     }
 
     async fn version(&self) -> u64 {
-        self.service.get_classifier(&topics()).await.unwrap().version
+        self.service.get_classifier(&topics()).await.unwrap().record.version
     }
 
     async fn fill_labeled(&self) {
@@ -51,7 +51,7 @@ async fn a_network_knows_new_labels_when_it_is_trained_again() {
     running.fill_labeled().await;
     running.train(of_documents(ClassifierKind::Mlp)).await;
     let before = running.service.get_classifier(&topics()).await.unwrap();
-    assert_eq!((before.version, &before.next_job), (1, &None));
+    assert_eq!((before.record.version, &before.record.next_job), (1, &None));
     let new = (0..30).map(|n| labeled(n, "economy", "stocks"));
     running.upsert("news", new.collect(), Wait::Indexed).await.unwrap();
     assert_ne!(running.told("stocks 7").await.unwrap(), ["economy"]);
@@ -59,9 +59,11 @@ async fn a_network_knows_new_labels_when_it_is_trained_again() {
     assert_eq!(running.told("stocks 7").await.unwrap(), ["economy"]);
     assert_eq!(running.told("rain 7").await.unwrap(), ["weather"]);
     let after = running.service.get_classifier(&topics()).await.unwrap();
-    assert_eq!((after.version, after.state, &after.next_job), (2, ClassifierState::Ready, &None));
-    assert!(after.trained_at_ms >= before.trained_at_ms && after.created_at_ms == before.created_at_ms);
-    assert_ne!(after.job, before.job);
+    assert_eq!((after.record.version, after.state, &after.record.next_job), (2, ClassifierState::Ready, &None));
+    assert!(
+        after.record.trained_at_ms >= before.record.trained_at_ms && after.record.created_at_ms == before.record.created_at_ms
+    );
+    assert_ne!(after.record.job, before.record.job);
     assert_eq!(after.report.unwrap().labels.len(), 3);
     running.crash();
     let running = open(folder.path()).await;
@@ -80,7 +82,7 @@ async fn a_training_for_another_model_goes_on_after_a_crash() {
     let job = running.service.retrain_classifier(&topics()).await.unwrap();
     running.control.wait_until_blocked();
     let now = running.service.get_classifier(&topics()).await.unwrap();
-    assert_eq!((now.state, now.version, &now.next_job), (ClassifierState::Outdated, 1, &Some(job.id.clone())));
+    assert_eq!((now.state, now.record.version, &now.record.next_job), (ClassifierState::Outdated, 1, &Some(job.id.clone())));
     let again = running.service.retrain_classifier(&topics()).await.unwrap_err();
     assert_eq!(again.code(), Code::ClassifierNotReady);
     assert!(again.to_string().contains(job.id.as_str()), "{again}");
@@ -110,8 +112,8 @@ async fn the_old_one_answers_after_a_crash_in_the_middle_and_after_a_cancellatio
             running.control.resume();
             assert_eq!(running.ended(&job.id).await.status, JobStatus::Canceled);
             let left = running.service.get_classifier(&topics()).await.unwrap();
-            assert_eq!((left.state, &left.next_job), (ClassifierState::Outdated, &None));
-            assert!(left.error.unwrap().detail.contains("canceled"));
+            assert_eq!((left.state, &left.record.next_job), (ClassifierState::Outdated, &None));
+            assert!(left.record.error.unwrap().detail.contains("canceled"));
         }
         running.crash();
         // The first model again: no embedding of the other one took the place of its own.
@@ -155,13 +157,13 @@ async fn a_failed_classifier_can_be_trained_again() {
     running.control.wait_until_blocked();
     let early = running.service.retrain_classifier(&topics()).await.unwrap_err();
     assert_eq!(early.code(), Code::ClassifierNotReady);
-    running.service.cancel_job(&made.job).await.unwrap();
+    running.service.cancel_job(&made.record.job).await.unwrap();
     running.control.resume();
-    assert_eq!(running.ended(&made.job).await.status, JobStatus::Canceled);
+    assert_eq!(running.ended(&made.record.job).await.status, JobStatus::Canceled);
     assert_eq!((running.state().await, running.version().await), (ClassifierState::Failed, 0));
     running.retrain().await;
     assert_eq!((running.state().await, running.version().await), (ClassifierState::Ready, 1));
-    assert_eq!(running.service.get_classifier(&topics()).await.unwrap().error, None);
+    assert_eq!(running.service.get_classifier(&topics()).await.unwrap().record.error, None);
     assert_eq!(running.told("rain today").await.unwrap(), ["weather"]);
 }
 

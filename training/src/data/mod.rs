@@ -4,18 +4,18 @@
 pub mod batch;
 /// Reads parallel text.
 pub mod corpus;
+/// Hard negatives.
+pub mod hard_negatives;
 /// Hidden tokens.
 pub mod masking;
-/// Hard negatives.
-pub mod near;
-/// Missing diacritics.
-pub mod plain;
 /// Text to shards.
 pub mod prepare;
 /// Which pairs a step sees.
 pub mod sampler;
 /// Tokenized corpora on disk.
 pub mod shard;
+/// Missing diacritics.
+pub mod strip_diacritics;
 /// Trains the tokenizer.
 pub mod tokenizer;
 /// The vocabulary of the tokenizer.

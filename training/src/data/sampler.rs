@@ -19,9 +19,9 @@ use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use rustc_hash::{FxBuildHasher, FxHashSet};
 
-use super::near::Miner;
-use super::plain::PlainTexts;
+use super::hard_negatives::Miner;
 use super::shard::{ENDING, Shard};
+use super::strip_diacritics::PlainTexts;
 use super::views::{self, Drawn};
 use crate::config::{Config, StageConfig};
 use crate::error::Error;

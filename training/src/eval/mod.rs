@@ -6,19 +6,19 @@
 pub mod encoder;
 pub mod language;
 pub mod language_peers;
-pub mod plain;
 pub mod server;
 pub mod session;
 pub mod speed;
 pub mod torch;
+pub mod without_diacritics;
 
 pub use dragoman::evaluation::{
     Embeddings, EvaluationError, Report, SentenceEncoder, candidates, classification, flores, measure, mining, passages,
     retrieval, short, sts, tatoeba,
 };
 pub use encoder::{PaddedBatch, TextEncoder, TokenEncoder};
-pub use plain::WithoutDiacritics;
 pub use server::ServerEncoder;
 pub use session::OnnxEncoder;
 pub use speed::Speed;
 pub use torch::TorchEncoder;
+pub use without_diacritics::WithoutDiacritics;

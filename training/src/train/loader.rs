@@ -9,10 +9,10 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use crate::checkpoint::Position;
 use crate::config::StageConfig;
 use crate::data::batch::Batch;
+use crate::data::hard_negatives::Miner;
 use crate::data::masking;
-use crate::data::near::Miner;
-use crate::data::plain::PlainTexts;
 use crate::data::sampler::{Aids, Sampler, Wanted};
+use crate::data::strip_diacritics::PlainTexts;
 
 /// Maximum waiting batches per thread.
 const WAITING_MAX: usize = 3;

@@ -160,9 +160,15 @@ class AsyncClient(Connection):
         progress: Progress | None = None,
         content_type: str | None = None,
         content_encoding: str | None = None,
+        types: str | None = None,
     ) -> AsyncJob:
-        """Sends a file: NDJSON, CSV or TSV, also packed, which its name says unless you do. `progress` is for `wait`."""
-        call = operations.import_file(collection, str(path), content_type=content_type, content_encoding=content_encoding)
+        """Sends a file: NDJSON, CSV or TSV, also packed, which its name says unless you do. `progress` is for `wait`.
+
+        `types` says what the columns of CSV and TSV hold: `year:int,published:date`.
+        """
+        call = operations.import_file(
+            collection, str(path), content_type=content_type, content_encoding=content_encoding, types=types
+        )
         return AsyncJob(self, await self._make(call), progress)
 
     async def download_snapshot(self, snapshot: str, path: str | Path) -> None:
@@ -185,6 +191,7 @@ class AsyncClient(Connection):
     patch_document = _awaited(operations.patch_document)
     delete_document = _awaited(operations.delete_document)
     delete_documents = _awaited(operations.delete_documents)
+    update_documents = _awaited(operations.update_documents)
     list_documents = _awaited_pages(operations.list_documents)
     count_documents = _awaited(operations.count_documents)
     count_facets = _awaited(operations.count_facets)

@@ -167,9 +167,15 @@ class Client(Connection):
         progress: Progress | None = None,
         content_type: str | None = None,
         content_encoding: str | None = None,
+        types: str | None = None,
     ) -> Job:
-        """Sends a file: NDJSON, CSV or TSV, also packed, which its name says unless you do. `progress` is for `wait`."""
-        call = operations.import_file(collection, str(path), content_type=content_type, content_encoding=content_encoding)
+        """Sends a file: NDJSON, CSV or TSV, also packed, which its name says unless you do. `progress` is for `wait`.
+
+        `types` says what the columns of CSV and TSV hold: `year:int,published:date`.
+        """
+        call = operations.import_file(
+            collection, str(path), content_type=content_type, content_encoding=content_encoding, types=types
+        )
         return Job(self, self._make(call), progress)
 
     def download_snapshot(self, snapshot: str, path: str | Path) -> None:
@@ -192,6 +198,7 @@ class Client(Connection):
     patch_document = _blocking(operations.patch_document)
     delete_document = _blocking(operations.delete_document)
     delete_documents = _blocking(operations.delete_documents)
+    update_documents = _blocking(operations.update_documents)
     list_documents = _blocking_pages(operations.list_documents)
     count_documents = _blocking(operations.count_documents)
     count_facets = _blocking(operations.count_facets)

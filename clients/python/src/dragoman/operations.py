@@ -207,6 +207,19 @@ def delete_documents(
     return deleted
 
 
+def update_documents(
+    collection: str,
+    *,
+    ids: Sequence[str] | None = None,
+    filter: wire.FilterNode | None = None,
+    change: wire.DocumentsChange,
+    idempotency_key: str | None = None,
+) -> Call[wire.UpdatedDocuments]:
+    """Changes metadata and expiry of the documents with one of at most 10,000 ids, or of those that match the filter."""
+    body = {**given(ids=list(ids) if ids is not None else None, filter=filter), **change}
+    return write(body, "collections", collection, "documents", "update", key=idempotency_key)
+
+
 def _id_filters(ids: Sequence[str]) -> list[wire.FilterNode]:
     return [{"field": "id", "in": part} for part in _parts(ids)]
 
@@ -222,12 +235,13 @@ def list_documents(
     filter: wire.FilterNode | None = None,
     order: Literal["id", "created_at", "updated_at"] | None = None,
     descending: bool | None = None,
+    order_by: wire.OrderBy | None = None,
     limit: int | None = None,
 ) -> Pages[wire.StoredDocument]:
     """All documents, or those that match the filter and have one of at most 10,000 ids; `limit` per request."""
     with_id: wire.FilterNode | None = {"field": "id", "in": list(ids)} if ids is not None else None
     both = {"and": [filter, with_id]} if filter and with_id else filter or with_id
-    body = given(filter=both, order=order, descending=descending, limit=limit)
+    body = given(filter=both, order=order, descending=descending, order_by=order_by, limit=limit)
     return Pages(
         lambda cursor: ask_by_post({**body, "cursor": cursor}, "collections", collection, "documents", "scroll"), "documents"
     )
@@ -274,7 +288,12 @@ def recommend(
 
 
 def import_file(
-    collection: str, file: str, *, content_type: str | None = None, content_encoding: str | None = None
+    collection: str,
+    file: str,
+    *,
+    content_type: str | None = None,
+    content_encoding: str | None = None,
+    types: str | None = None,
 ) -> Call[wire.JobInfo]:
     """Sends a file of documents: NDJSON, CSV or TSV, as it is or packed with gzip or zstd, which its name says unless you do."""
     name = PurePath(file)
@@ -283,7 +302,7 @@ def import_file(
     if kind is None:
         raise ValueError(f"{name.name}: neither .ndjson, .jsonl, .csv nor .tsv; say content_type")
     headers = given(**{"content-type": kind, "content-encoding": encoding})
-    return Call("POST", path("collections", collection, "import"), headers=headers, file=file)
+    return Call("POST", path("collections", collection, "import"), query=given(types=types), headers=headers, file=file)
 
 
 def export_documents(collection: str, *, include: Literal["vector"] | None = None) -> Lines[wire.DocumentInput]:

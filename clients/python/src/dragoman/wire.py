@@ -106,6 +106,11 @@ class CollectionInfo(TypedDict):
 # Documents
 
 
+class OrderBy(TypedDict):
+    field: str
+    direction: NotRequired[Literal["asc", "desc"]]
+
+
 class DocumentInput(TypedDict, total=False):
     id: str
     title: str
@@ -113,14 +118,26 @@ class DocumentInput(TypedDict, total=False):
     vector: list[float]
     language: str
     metadata: Metadata
+    expires_at: str
+    ttl_seconds: int
 
 
 class DocumentPatch(TypedDict, total=False):
-    """Metadata is merged as RFC 7396 says; a title of None removes it."""
+    """Metadata is merged as RFC 7396 says; None removes a title or an expiry."""
 
     title: str | None
     metadata: Metadata
     language: str
+    expires_at: str | None
+    ttl_seconds: int
+
+
+class DocumentsChange(TypedDict, total=False):
+    """Metadata is merged as RFC 7396 says; an expiry of None removes it."""
+
+    metadata: Metadata
+    expires_at: str | None
+    ttl_seconds: int
 
 
 class StoredDocument(TypedDict):
@@ -134,7 +151,13 @@ class StoredDocument(TypedDict):
     indexed: bool
     created_at: str
     updated_at: str
+    expires_at: NotRequired[str]
     version: int
+
+
+class UpdatedDocuments(TypedDict):
+    matched: int
+    updated: int
 
 
 class DocumentFailure(TypedDict):
@@ -155,9 +178,15 @@ class UpsertResult(TypedDict):
     failed: int
 
 
+class HistogramInput(TypedDict):
+    interval: float | Literal["hour", "day", "week", "month", "year"]
+
+
 class FacetInput(TypedDict):
     field: str
     limit: NotRequired[int]
+    stats: NotRequired[bool]
+    histogram: NotRequired[HistogramInput]
 
 
 class FacetValue(TypedDict):
@@ -165,10 +194,23 @@ class FacetValue(TypedDict):
     documents: int
 
 
+class FacetStats(TypedDict):
+    count: int
+    min: NotRequired[float | str]
+    max: NotRequired[float | str]
+    sum: NotRequired[float]
+    mean: NotRequired[float]
+
+
+FacetBucket = TypedDict("FacetBucket", {"from": float | str, "documents": int})
+
+
 class Facet(TypedDict):
     field: str
     values: list[FacetValue]
     missing: int
+    stats: NotRequired[FacetStats]
+    histogram: NotRequired[list[FacetBucket]]
 
 
 class FacetsResult(TypedDict):
@@ -193,6 +235,21 @@ class GroupBy(TypedDict):
     size: NotRequired[int]
 
 
+class DecayInput(TypedDict, total=False):
+    origin: float | str
+    half_life: float
+    scale: float
+
+
+class BoostInput(TypedDict, total=False):
+    """What gets the weight: documents that match `filter`, or whose `field` is near to an origin, as `decay` says."""
+
+    filter: FilterNode
+    field: str
+    decay: DecayInput
+    weight: float
+
+
 class HitOptions(TypedDict, total=False):
     """Which hits, in what order, and what they carry: of a search and of a recommendation."""
 
@@ -207,6 +264,8 @@ class HitOptions(TypedDict, total=False):
     group_by: GroupBy
     balance_languages: bool
     prefer_language: list[str]
+    boosts: list[BoostInput]
+    diversity: float
     include: list[HitPart]
     explain: bool
 

@@ -1,9 +1,9 @@
-//! Projections: the documents of a collection as points on a plane, computed by `crate::projection` of what is stored and embedded
-//! when the job runs, and kept in the collection's folder.
+//! Computes projections: the documents of a collection as points on a plane. `crate::projection` computes them from what is stored
+//! and embedded when the job runs; the result is a file in the collection's folder.
 //!
-//! Each document stands for the mean of its passages' embeddings. Of more documents than points, those are drawn whose ids have the
-//! least hashes, so that a later projection shows the same ones. A restart of the server begins anew. When the collection is
-//! embedded anew or replaced meanwhile, the job begins anew with the one that has its name then.
+//! The point of a document is that of the mean of its passages' embeddings. If there are more documents than points, those whose
+//! ids have the least hashes are sampled, so that a later projection shows the same ones. After a restart of the server, or if the
+//! collection is re-embedded or replaced meanwhile, the job starts over.
 
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -12,17 +12,16 @@ use std::time::Instant;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
-use crate::domain::{
-    CollectionName, Embedding, Job, JobId, JobUnit, Metadata, ProjectionCenter, ProjectionRequest, RequestKey, Scope,
-};
+use crate::domain::{CollectionName, Embedding, Job, JobId, JobUnit, ProjectionCenter, ProjectionRequest, RequestKey, Scope};
 use crate::mining::{BLOCK_SENTENCES, NeighborLists};
 use crate::projection::{FuzzyGraph, Layout, Neighborhood, Point, Vectors, bytes_needed, epochs, principal_plane};
 use crate::service::blocking::blocking;
 use crate::service::collections::projections::ProjectionError;
 use crate::service::collections::projections::file::{Origin, ProjectionFile};
 use crate::service::error::Error;
+use crate::service::jobs::folder::Folder;
 use crate::service::jobs::kind::Named as _;
-use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobReach, NewJob, new_job_id, stored};
+use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobReach, NewJob, Steps, new_job_id, stored};
 use crate::service::mining::parallelism::{in_parallel, parallelism};
 use crate::service::mining::{MineError, memory};
 use crate::service::open_collection::OpenCollection;
@@ -30,21 +29,21 @@ use crate::service::state::{Service, State};
 use crate::service::upload_receiver::check_room;
 use crate::store::{DocumentKey, system_clock as now_ms};
 
-/// Documents that a projection needs.
+/// Least documents of a projection.
 const DOCUMENTS_MIN: usize = 10;
 /// Documents whose embeddings are read at a time.
 const DOCUMENTS_PER_READ: usize = 256;
 /// Ids that are read at a time.
 const IDS_PER_READ: usize = 4_096;
-/// Blocks of every core that are compared between two looks at whether to stop.
+/// Blocks of every core that are compared between two checks whether to stop.
 const BLOCKS_PER_CORE: usize = 4;
 /// Bytes in memory and on the disk of a point with its id, about.
 const POINT_BYTES: u64 = 128;
 
-/// Places the documents of a collection on a plane.
+/// Projects the documents of a collection onto a plane.
 pub(crate) struct ProjectJob;
 
-/// What the job tells from the beginning: how many documents it shows, and what that needs.
+/// The first details of the job: how many documents it shows, and what that needs.
 #[derive(Debug, Serialize)]
 pub(crate) struct ProjectDetails {
     center: ProjectionCenter,
@@ -53,7 +52,7 @@ pub(crate) struct ProjectDetails {
     disk_bytes: u64,
 }
 
-/// Documents with what they are compared by.
+/// Documents with their vectors.
 struct Sample {
     vectors: Vectors,
     /// [documents]
@@ -63,27 +62,25 @@ struct Sample {
     origin: Origin,
 }
 
-/// How the job goes on, and what it tells.
-struct Steps<'a> {
-    context: &'a JobContext,
-    done: u64,
-    details: Metadata,
-}
-
 impl Service {
-    /// Accepts a job that projects a collection, unless a request of this key was accepted before: then it gives that job, as it is
-    /// now. Of one collection and center there is one such job at a time.
+    /// Accepts a job that projects a collection. A repeated request returns the job that it has created, as it is now. There is one
+    /// such job at a time per collection and center.
     pub async fn create_projection(
         &self,
         name: &CollectionName,
         request: ProjectionRequest,
         key: Option<RequestKey>,
     ) -> Result<Job, Error> {
-        self.check_running()?;
-        if let Some(job) = self.accepted_before(key.as_ref()).await? {
-            return Ok(job);
-        }
-        let place = self.job_place()?;
+        // Held so that no other job for the same collection is accepted meanwhile.
+        let _naming = self.state.naming.lock().await;
+        self.accept_job(key, self.prepare_projection(name, request)).await
+    }
+
+    async fn prepare_projection(
+        &self,
+        name: &CollectionName,
+        request: ProjectionRequest,
+    ) -> Result<(NewJob<ProjectJob>, Option<Folder>), Error> {
         let collection = self.state.collection(name)?;
         let ProjectionRequest { center, documents_max, neighbors } = request;
         let documents = collection.run(|collection| {
@@ -95,7 +92,12 @@ impl Service {
         memory::check_free(memory_bytes)?;
         let disk_bytes = documents.saturating_mul(POINT_BYTES);
         check_room(&self.state.data_dir, disk_bytes, self.limits().disk_reserve_bytes)?;
-        let new: NewJob<ProjectJob> = NewJob {
+        let (state, own) = (Arc::clone(&self.state), collection.row.name.clone());
+        let running = blocking(move || state.projecting(&own, center)).await?;
+        if let Some(job) = running {
+            return Err(ProjectionError::AlreadyRunning { collection: collection.row.name.clone(), center, job }.into());
+        }
+        let new = NewJob {
             id: new_job_id()?,
             collection: Some(collection.row.name.clone()),
             request,
@@ -103,17 +105,7 @@ impl Service {
             total: steps(documents),
             unit: JobUnit::Steps,
         };
-        // Nobody else accepts one for the same collection meanwhile.
-        let _naming = self.state.naming.lock().await;
-        if let Some(job) = self.accepted_before(key.as_ref()).await? {
-            return Ok(job);
-        }
-        let (state, own) = (Arc::clone(&self.state), collection.row.name.clone());
-        let running = blocking(move || state.projecting(&own, center)).await?;
-        if let Some(job) = running {
-            return Err(ProjectionError::AlreadyRunning { collection: collection.row.name.clone(), center, job }.into());
-        }
-        self.submit(place, new, key).await.map(|(job, _)| job)
+        Ok((new, None))
     }
 }
 
@@ -137,15 +129,15 @@ impl JobKind for ProjectJob {
     }
 
     async fn run(context: &JobContext, plan: ProjectionRequest) -> Result<(), JobError> {
-        let Some(name) = &context.live.collection else {
-            return Err(Error::JobState { id: context.live.id.clone(), problem: "it does not name a collection" }.into());
+        let Some(name) = &context.job.collection else {
+            return Err(Error::JobState { id: context.job.id.clone(), problem: "it does not name a collection" }.into());
         };
         loop {
             let collection = context.state()?.collection(name)?;
             let projected = project(context, plan, &collection).await;
-            // Work that was told to stop fails; that is no failure of the job.
+            // Canceled work fails, but then the job has not failed.
             context.check()?;
-            // What was deleted meanwhile is not found any more.
+            // Fails if the collection was deleted meanwhile.
             if Arc::ptr_eq(&context.state()?.collection(name)?, &collection) {
                 return projected;
             }
@@ -154,20 +146,20 @@ impl JobKind for ProjectJob {
 }
 
 async fn project(context: &JobContext, plan: ProjectionRequest, collection: &Arc<OpenCollection>) -> Result<(), JobError> {
-    let mut steps = Steps { context, done: 0, details: context.live.progress().1 };
-    steps.begin("reading").await?;
+    let mut steps = Steps::new(context, context.job.progress().1);
+    steps.begin_phase("reading").await?;
     let begun = Instant::now();
     let (reading, of) = (context.clone(), Arc::clone(collection));
-    let sample = blocking(move || read(&reading, &of, plan).map_err(|error| of.tell_damage(error))).await?;
+    let sample = blocking(move || read(&reading, &of, plan).map_err(|error| of.report_damage(error))).await?;
     let Sample { mut vectors, ids, languages, origin } = sample;
     let documents = ids.len();
     memory::check_free(memory_bytes(documents as u64, collection, plan.neighbors)).map_err(Error::from)?;
-    steps.end("reading_ms", begun);
-    steps.details.insert("documents".to_owned(), documents.into());
-    steps.details.insert("sampled".to_owned(), origin.sampled.into());
-    steps.done = reads(documents as u64);
+    steps.record_time("reading_ms", begun);
+    steps.details().insert("documents".to_owned(), documents.into());
+    steps.details().insert("sampled".to_owned(), origin.sampled.into());
+    steps.count(reads(documents as u64)).await?;
 
-    steps.begin("neighbors").await?;
+    steps.begin_phase("neighbors").await?;
     let begun = Instant::now();
     let comparing = context.clone();
     let (plane, lists) = blocking(move || {
@@ -178,10 +170,10 @@ async fn project(context: &JobContext, plan: ProjectionRequest, collection: &Arc
         Ok((plane, neighbors(&comparing, vectors, plan.neighbors)?))
     })
     .await?;
-    steps.end("neighbors_ms", begun);
-    steps.done += blocks(documents as u64);
+    steps.record_time("neighbors_ms", begun);
+    steps.count(blocks(documents as u64)).await?;
 
-    steps.begin("layout").await?;
+    steps.begin_phase("layout").await?;
     let begun = Instant::now();
     let (moving, of) = (context.clone(), Arc::clone(collection));
     blocking(move || {
@@ -189,15 +181,14 @@ async fn project(context: &JobContext, plan: ProjectionRequest, collection: &Arc
         ProjectionFile::new(origin, now_ms(), ids, &points).write(&of.folder, plan.center)
     })
     .await?;
-    steps.end("layout_ms", begun);
-    let details = steps.details;
-    context.progress(context.live.progress().0.total, &details).await
+    steps.record_time("layout_ms", begun);
+    steps.end().await
 }
 
-/// Reads the documents that are to be shown, and their embeddings. Blocks.
+/// Reads the documents to show, and their embeddings. Blocks.
 fn read(context: &JobContext, collection: &OpenCollection, plan: ProjectionRequest) -> Result<Sample, Error> {
     let (store, row) = (&collection.store, &collection.row);
-    // First: what changes from now on makes the projection stale.
+    // First: changes from now on make the projection stale.
     let sequence = store.sequence()?.0;
     let collection_documents = store.counts()?.documents;
     let (keys, sampled) = drawn(context, collection, plan.documents_max)?;
@@ -207,7 +198,7 @@ fn read(context: &JobContext, collection: &OpenCollection, plan: ProjectionReque
     for (done, part) in (1..).zip(keys.chunks(DOCUMENTS_PER_READ)) {
         go_on(context)?;
         for document in collection.read_mending(|store| store.embeddings_by_document(part))? {
-            // Passages that cancel each other out have no direction.
+            // Passages that cancel each other out have no mean direction.
             let Some(mean) = mean(&document.embeddings) else { continue };
             vectors.push(mean.as_slice());
             ids.push(document.id.as_str().to_owned());
@@ -228,7 +219,7 @@ fn read(context: &JobContext, collection: &OpenCollection, plan: ProjectionReque
     Ok(Sample { vectors, ids, languages, origin })
 }
 
-/// Draws at most `most` of the documents with embeddings, and says whether there are more; in the order of their keys.
+/// Samples at most `most` of the documents with embeddings, in the order of their keys, and returns whether there are more.
 fn drawn(context: &JobContext, collection: &OpenCollection, most: usize) -> Result<(Vec<DocumentKey>, bool), Error> {
     let mut least: BinaryHeap<(u64, DocumentKey)> = BinaryHeap::with_capacity(most.saturating_add(1).min(IDS_PER_READ));
     let (mut after, mut found) = (None, 0_usize);
@@ -254,7 +245,7 @@ fn drawn(context: &JobContext, collection: &OpenCollection, most: usize) -> Resu
 /// The neighbors of each vector. Blocks.
 fn neighbors(context: &JobContext, vectors: Vectors, neighbors: usize) -> Result<NeighborLists, Error> {
     let neighborhood = Neighborhood::new(vectors, neighbors).map_err(MineError::from)?;
-    let (parts, before) = (neighborhood.parts(), context.live.progress().0.done);
+    let (parts, before) = (neighborhood.parts(), context.job.progress().0.done);
     let mut found = Vec::with_capacity(parts);
     for begin in (0..parts).step_by(BLOCKS_PER_CORE * parallelism()) {
         go_on(context)?;
@@ -265,9 +256,9 @@ fn neighbors(context: &JobContext, vectors: Vectors, neighbors: usize) -> Result
     Ok(neighborhood.lists(found).map_err(MineError::from)?)
 }
 
-/// Places points by their neighbors, from their places on the plane on. Blocks.
+/// Lays out points by their neighbors, starting from the principal plane. Blocks.
 fn points(context: &JobContext, lists: &NeighborLists, plane: &[Point]) -> Result<Vec<Point>, Error> {
-    let before = context.live.progress().0.done;
+    let before = context.job.progress().0.done;
     let mut layout = Layout::new(FuzzyGraph::of(lists), plane);
     for done in 1.. {
         go_on(context)?;
@@ -280,22 +271,7 @@ fn points(context: &JobContext, lists: &NeighborLists, plane: &[Point]) -> Resul
     Ok(layout.into_points())
 }
 
-impl Steps<'_> {
-    /// Says what is done from now on.
-    async fn begin(&mut self, phase: &str) -> Result<(), JobError> {
-        self.context.check()?;
-        self.details.insert("phase".to_owned(), phase.into());
-        self.context.progress(self.done, &self.details).await
-    }
-
-    /// Says how long that took.
-    fn end(&mut self, name: &str, begun: Instant) {
-        self.details.remove("phase");
-        self.details.insert(name.to_owned(), u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX).into());
-    }
-}
-
-/// Ends work when the job is to stop.
+/// Fails if the job is to stop.
 fn go_on(context: &JobContext) -> Result<(), Error> {
     if context.check().is_err() { Err(Error::Stopping) } else { Ok(()) }
 }
@@ -323,7 +299,7 @@ fn memory_bytes(documents: u64, collection: &OpenCollection, neighbors: usize) -
     needed.saturating_add(documents.saturating_mul(POINT_BYTES))
 }
 
-/// Steps of a job over so many documents: reads, blocks that are compared, epochs.
+/// The steps of a job for this many documents: reads, compared blocks, epochs.
 fn steps(documents: u64) -> u64 {
     reads(documents) + blocks(documents) + epochs(usize::try_from(documents).unwrap_or(usize::MAX)) as u64
 }

@@ -1,40 +1,19 @@
-//! What can go wrong with projections.
+//! Errors of projections.
 
 use crate::domain::{Code, CollectionName, JobId, ProjectionCenter};
 
 /// An error of projections.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum ProjectionError {
-    /// None was computed.
     #[error(
         "collection {collection} has no projection with center {center}: POST /v1/collections/{collection}/projections computes one"
     )]
-    NotFound {
-        /// The collection.
-        collection: CollectionName,
-        /// What would be subtracted.
-        center: ProjectionCenter,
-    },
-    /// A plane of so few points says nothing.
+    NotFound { collection: CollectionName, center: ProjectionCenter },
     #[error("a projection needs at least {expected} documents with embeddings, collection {collection} has {got}")]
-    TooFewDocuments {
-        /// The collection.
-        collection: CollectionName,
-        /// The least.
-        expected: usize,
-        /// What there is.
-        got: usize,
-    },
-    /// Another job computes the same.
+    TooFewDocuments { collection: CollectionName, expected: usize, got: usize },
     #[error("job {job} computes the projection of collection {collection} with center {center} already")]
-    AlreadyRunning {
-        /// The collection.
-        collection: CollectionName,
-        /// What is subtracted.
-        center: ProjectionCenter,
-        /// The job.
-        job: JobId,
-    },
+    AlreadyRunning { collection: CollectionName, center: ProjectionCenter, job: JobId },
 }
 
 impl ProjectionError {

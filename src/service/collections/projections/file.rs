@@ -1,6 +1,6 @@
-//! The file of a projection in its collection's folder, one for each center: a line of JSON and the checksum of that line. It is
-//! written under another name, synced and renamed, so that a crash leaves the old one. It can be computed again, so a file that is
-//! damaged, or of another database, counts as none; an archive of a snapshot does not have it.
+//! The file of a projection in its collection's folder, one for each center: a line of JSON and its checksum. It is written under
+//! another name, synced and renamed, so that a crash leaves the old file. Since it can be computed again, a file that is damaged or
+//! of another database counts as missing, and snapshots do not include it.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -15,12 +15,12 @@ use crate::service::folders::sync_dir;
 /// The version of the file.
 const FORMAT: u32 = 1;
 
-/// A projection as its file has it.
+/// The content of the file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ProjectionFile {
     format: u32,
-    /// Which database it is of.
+    /// The database.
     pub(crate) origin: String,
     /// The last change of that database before it was read.
     pub(crate) sequence: u64,
@@ -28,7 +28,7 @@ pub(crate) struct ProjectionFile {
     pub(crate) model: Option<String>,
     /// Documents that the collection had.
     pub(crate) collection_documents: u64,
-    /// Whether some were drawn.
+    /// Whether the documents are a sample.
     pub(crate) sampled: bool,
     /// [documents]
     pub(crate) ids: Vec<String>,
@@ -38,7 +38,7 @@ pub(crate) struct ProjectionFile {
     pub(crate) y: Vec<f32>,
 }
 
-/// What a projection was computed of.
+/// What a projection was computed from.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Origin {
     pub(crate) database: String,
@@ -68,7 +68,7 @@ impl ProjectionFile {
         }
     }
 
-    /// Writes it, durably, in the place of an older one.
+    /// Writes it durably, over an older one.
     pub(crate) fn write(&self, folder: &Path, center: ProjectionCenter) -> Result<(), Error> {
         let path = path(folder, center);
         let new = path.with_extension("json.new");
@@ -83,13 +83,13 @@ impl ProjectionFile {
             sync_dir(folder)
         };
         write().map_err(|source: io::Error| {
-            // What is half-written may be what filled the disk.
+            // A partial file may be what filled the disk.
             let _ = std::fs::remove_file(&new);
             Error::Folder { path: path.clone(), source }
         })
     }
 
-    /// Reads the one of the database `origin`; `None` when there is none, or one that cannot be believed.
+    /// Reads the projection of the database `origin`; `None` if there is none, or only a damaged one.
     pub(crate) fn read(folder: &Path, center: ProjectionCenter, origin: &str) -> Result<Option<Self>, Error> {
         let path = path(folder, center);
         let text = match std::fs::read(&path) {
@@ -121,7 +121,7 @@ impl ProjectionFile {
     }
 }
 
-/// Bytes of a file; 0 when there is none.
+/// Bytes of a file; 0 if there is none.
 pub(crate) fn bytes(folder: &Path, center: ProjectionCenter) -> u64 {
     path(folder, center).metadata().map_or(0, |metadata| metadata.len())
 }
@@ -130,7 +130,7 @@ fn path(folder: &Path, center: ProjectionCenter) -> PathBuf {
     folder.join(format!("projection.{center}.json"))
 }
 
-/// Five digits place a point within a hundredth of a pixel.
+/// Rounds to five digits: a hundredth of a pixel.
 fn rounded(value: f32) -> f32 {
     (value * 1e5).round() / 1e5
 }

@@ -1,5 +1,4 @@
-//! Reading projections: which there are, and their points with what these are colored by. `compute` computes
-//! them.
+//! Lists and reads projections: their points, with the values that color them. `compute` computes them.
 
 pub(crate) mod compute;
 pub mod error;
@@ -18,13 +17,13 @@ use crate::service::open_collection::OpenCollection;
 pub use error::ProjectionError;
 use file::ProjectionFile;
 
-/// Values of a field that get a place of their own: as many colors as can be told apart.
+/// Most values of a field with a color of their own: as many colors as one can tell apart.
 const VALUES_MAX: usize = 19;
-/// A longer value is nothing that many documents share.
+/// Longest value with a color; a longer one is hardly shared by many documents.
 const VALUE_BYTES_MAX: usize = 256;
 /// Documents read at a time.
 const DOCUMENTS_PER_READ: usize = 1_024;
-/// Bytes of a point in the answer besides what its file has: the places of its language and of its value.
+/// Bytes of a point in the answer besides the file's: the positions of its language and of its value.
 const POINT_BYTES: u64 = 8;
 
 impl CollectionHandle {
@@ -82,7 +81,7 @@ fn summary(file: ProjectionFile, center: ProjectionCenter, sequence: u64) -> Pro
     }
 }
 
-/// Adds to the points what their documents are like now. Those whose documents are gone are left out.
+/// Adds the current language and value of their documents to the points. Points of deleted documents are left out.
 fn columns(
     collection: &OpenCollection,
     file: ProjectionFile,
@@ -127,8 +126,8 @@ fn text(value: &Value) -> Option<String> {
     (text.len() <= VALUE_BYTES_MAX).then_some(text)
 }
 
-/// The most frequent values, at most `most`, and the place of each among them; -1 for others and for none. Of equally frequent ones
-/// the lesser comes first.
+/// The most frequent values, at most `most`, and for each point the position of its value among them; -1 for other values and for
+/// none. Of equally frequent values the lesser one comes first.
 fn places<T: Clone + Eq + Hash + Ord>(values: Vec<Option<T>>, most: usize) -> (Vec<T>, Vec<i32>) {
     let mut counts: HashMap<&T, usize> = HashMap::new();
     values.iter().flatten().for_each(|value| *counts.entry(value).or_default() += 1);

@@ -1,5 +1,5 @@
-//! Brings a collection's replacement to what the collection holds, as it is now: compares the revisions of their documents,
-//! embeds what is missing, removes what is gone.
+//! Copies a collection into its replacement: compares the revisions of their documents, embeds what is missing, and removes what was
+//! deleted.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
-use crate::domain::{Document, Metadata, PassageBounds, PassageContext, PassageEmbedding, PassageSpan, Sequence};
+use crate::domain::{Metadata, PassageBounds, PassageContext, PassageEmbedding, Sequence};
 use crate::embed::{EmbedError, EmbedText, Embedder, Priority};
 use crate::service::blocking::blocking;
 use crate::service::embedding::{PROBE, is_passing};
@@ -19,43 +19,35 @@ use crate::store::{DocumentKey, DocumentStore, MovedDocument, MovedPassage, Revi
 
 /// Revisions read at a time.
 const REVISIONS_PER_READ: usize = 4_096;
-/// Differences that are made good at a time.
+/// Differences resolved at a time.
 const DIFFERENCES_MAX: usize = 128;
-/// Bytes of texts after which no more documents are read at a time.
+/// Bytes of texts after which a read ends.
 const TEXT_BYTES: usize = 4 << 20;
 /// Texts embedded at a time: some batches of the encoder, so that it can sort them by length.
 const TEXTS_PER_TURN: usize = 128;
 /// Pause before another attempt when the encoder's queue is full.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
-/// The work of one run of the job.
+/// One run of the job.
 pub(crate) struct Copying<'c> {
     context: &'c JobContext,
     old: Arc<OpenCollection>,
     next: Arc<OpenCollection>,
-    /// The encoder works on the next documents while those before are being stored.
+    /// Stores the last documents while the encoder works on the next ones.
     storing: Option<JoinHandle<Result<(), Error>>>,
     details: Metadata,
     not_embedded: u64,
 }
 
-/// A document to be moved.
-struct Prepared {
-    key: DocumentKey,
-    document: Document,
-    /// `None` when those that the replacement has stay.
-    passages: Option<Vec<PassageSpan>>,
-}
-
 impl<'c> Copying<'c> {
-    /// Begins, or goes on where an earlier run stopped.
+    /// Begins, or continues where an earlier run stopped.
     pub(crate) async fn begin(
         context: &'c JobContext,
         old: &Arc<OpenCollection>,
         next: &Arc<OpenCollection>,
     ) -> Result<Self, JobError> {
         let (old, next) = (Arc::clone(old), Arc::clone(next));
-        let details = context.live.progress().1;
+        let details = context.job.progress().1;
         let mut copying = Self { context, old, next, storing: None, details, not_embedded: 0 };
         let (done, total) = copying.counts().await?;
         context.measure(done, total);
@@ -63,17 +55,17 @@ impl<'c> Copying<'c> {
         Ok(copying)
     }
 
-    /// Compares everything; gives the sequence up to which no document differs any more, unless it was deleted meanwhile.
+    /// Compares everything. Returns the sequence number up to which no document differs, except for deleted ones.
     pub(crate) async fn whole(&mut self) -> Result<Sequence, JobError> {
         self.from(Revision::FIRST).await
     }
 
-    /// Compares what changed after `seen`, but finds nothing of what was deleted; gives the sequence as `whole` does.
+    /// Compares what changed after `seen`, without deletions. Returns the sequence number as `whole` does.
     pub(crate) async fn later(&mut self, seen: Sequence) -> Result<Sequence, JobError> {
         self.from(behind(seen)).await
     }
 
-    /// Whether both hold as many documents. When everything was compared before, nothing was deleted since then.
+    /// Whether both hold the same number of documents. After a full comparison this means that nothing was deleted since.
     pub(crate) async fn is_equal(&self) -> Result<bool, JobError> {
         let (next, old) = self.counts().await?;
         Ok(next == old)
@@ -102,7 +94,7 @@ impl<'c> Copying<'c> {
         Ok(blocking(move || Ok((next.store.counts()?.documents, old.store.counts()?.documents))).await?)
     }
 
-    /// Says how far the job is.
+    /// Publishes the progress.
     async fn tell(&mut self) -> Result<(), JobError> {
         let (old, next) = (Arc::clone(&self.old), Arc::clone(&self.next));
         let (counts, total) = blocking(move || Ok((next.store.counts()?, old.store.counts()?.documents))).await?;
@@ -112,7 +104,7 @@ impl<'c> Copying<'c> {
         self.context.progress(counts.documents, &self.details).await
     }
 
-    /// Removes documents that the collection has no more. One that it has in another revision is among the missing.
+    /// Removes documents that the collection does not have any more. One with another revision is among the missing ones.
     async fn drop_gone(&self, surplus: Vec<DocumentKey>) -> Result<(), JobError> {
         if surplus.is_empty() {
             return Ok(());
@@ -131,7 +123,7 @@ impl<'c> Copying<'c> {
         .await?)
     }
 
-    /// Moves documents over, those that are still there.
+    /// Copies documents that still exist.
     async fn take(&mut self, mut keys: &[DocumentKey]) -> Result<(), JobError> {
         while !keys.is_empty() {
             let (old, next, wanted) = (Arc::clone(&self.old), Arc::clone(&self.next), keys.to_vec());
@@ -144,31 +136,25 @@ impl<'c> Copying<'c> {
         Ok(())
     }
 
-    /// Makes the embeddings of documents.
-    async fn embed(&mut self, prepared: Vec<Prepared>) -> Result<Vec<MovedDocument>, JobError> {
-        let text = |one: &Prepared, span: &PassageSpan| EmbedText {
-            context: PassageContext { title: one.document.title.clone(), headings: span.headings.clone() },
-            text: one.document.text[span.range.clone()].to_owned(),
+    /// Embeds the passages of documents.
+    async fn embed(&mut self, mut documents: Vec<MovedDocument>) -> Result<Vec<MovedDocument>, JobError> {
+        let text = |one: &MovedDocument, passage: &MovedPassage| EmbedText {
+            context: PassageContext { title: one.document.title.clone(), headings: passage.span.headings.clone() },
+            text: one.document.text[passage.span.range.clone()].to_owned(),
         };
-        let texts = prepared.iter().flat_map(|one| one.passages.iter().flatten().map(move |span| text(one, span)));
+        let texts = documents.iter().flat_map(|one| one.passages.iter().flatten().map(move |passage| text(one, passage)));
         let texts: Vec<EmbedText> = texts.collect();
         let mut embeddings = Vec::with_capacity(texts.len());
         for part in texts.chunks(TEXTS_PER_TURN) {
             embeddings.extend(self.embed_part(part).await?);
         }
-        let mut embeddings = embeddings.into_iter();
-        let moved = prepared.into_iter().map(|Prepared { key, document, passages }| {
-            let passages = passages.map(|spans| {
-                let passage = |(span, embedding)| MovedPassage { span, embedding };
-                spans.into_iter().zip(embeddings.by_ref()).map(passage).collect()
-            });
-            MovedDocument { key, document, passages }
-        });
-        Ok(moved.collect())
+        let passages = documents.iter_mut().flat_map(|one| one.passages.iter_mut().flatten());
+        passages.zip(embeddings).for_each(|(passage, embedding)| passage.embedding = embedding);
+        Ok(documents)
     }
 
-    /// Embeds texts. When the encoder fails on them, embeds each alone, and leaves those out that it fails on: the replacement's
-    /// worker tries them again. An encoder that is broken ends the job.
+    /// Embeds texts. If the encoder fails, embeds each alone, and leaves those that still fail to the replacement's worker. A broken
+    /// encoder ends the job.
     async fn embed_part(&mut self, texts: &[EmbedText]) -> Result<Vec<Option<PassageEmbedding>>, JobError> {
         if let Ok(embeddings) = self.embed_patiently(texts).await? {
             return Ok(embeddings.into_iter().map(Some).collect());
@@ -192,7 +178,7 @@ impl<'c> Copying<'c> {
         Ok(embeddings)
     }
 
-    /// Embeds texts all or none, after waiting for a place in the encoder's queue.
+    /// Embeds all texts or none, after waiting for room in the encoder's queue.
     async fn embed_patiently(&self, texts: &[EmbedText]) -> Result<Result<Vec<PassageEmbedding>, EmbedError>, JobError> {
         loop {
             self.context.check()?;
@@ -205,7 +191,7 @@ impl<'c> Copying<'c> {
         }
     }
 
-    /// Begins to store documents, after those before are stored.
+    /// Starts to store documents, once the ones before are stored.
     async fn store(&mut self, moved: Vec<MovedDocument>) -> Result<(), JobError> {
         self.stored().await?;
         if moved.is_empty() {
@@ -220,7 +206,7 @@ impl<'c> Copying<'c> {
         Ok(())
     }
 
-    /// Waits until what was begun to be stored is.
+    /// Waits until the last documents are stored.
     async fn stored(&mut self) -> Result<(), JobError> {
         let Some(storing) = self.storing.take() else { return Ok(()) };
         storing.await.map_err(Error::from)??;
@@ -237,18 +223,19 @@ async fn embed_now(state: &State, texts: &[EmbedText]) -> Result<Result<Vec<Pass
     }
 }
 
-/// Reads from the collection; when its database is damaged there, the collection is marked.
+/// Reads from the collection, and records damage of its database.
 fn read<T>(old: &OpenCollection, read: impl FnOnce(&DocumentStore) -> Result<T, StoreError>) -> Result<T, Error> {
-    read(&old.embedded.store).map_err(|error| old.tell_damage(error.into()))
+    read(&old.embedded.store).map_err(|error| old.report_damage(error.into()))
 }
 
-/// Reads documents of the collection and cuts those whose text the replacement does not have. Gives how many of `keys` it read.
+/// Reads documents of the collection, and splits those whose text the replacement does not have. Returns how many of `keys` it has
+/// read.
 fn prepare(
     old: &OpenCollection,
     next: &OpenCollection,
     keys: &[DocumentKey],
     embedder: &Embedder,
-) -> Result<(usize, Vec<Prepared>), Error> {
+) -> Result<(usize, Vec<MovedDocument>), Error> {
     let found = read(old, |store| store.documents_by_key(keys, TEXT_BYTES))?;
     let bounds = next.row.passages.unwrap_or(PassageBounds::adjacent(embedder.model().tokens_max));
     let mut prepared = Vec::with_capacity(found.len());
@@ -260,20 +247,22 @@ fn prepare(
             Some(there) if (&there.id, &there.title, &there.text) == (&document.id, &document.title, &document.text) => None,
             _ => Some(embedder.split(document.title.as_deref(), &document.text, bounds)?),
         };
-        prepared.push(Prepared { key: *key, document: document.clone(), passages });
+        let waiting = |span| MovedPassage { span, embedding: None };
+        let passages = passages.map(|spans| spans.into_iter().map(waiting).collect());
+        prepared.push(MovedDocument { key: *key, document: document.clone(), passages });
     }
     Ok((found.len(), prepared))
 }
 
-/// What differs between the two.
+/// Differences between the two.
 struct Differences {
-    /// Documents whose revision the replacement has not.
+    /// Documents whose revision is missing in the replacement.
     missing: Vec<DocumentKey>,
-    /// Documents of which the replacement has a revision that the collection has not.
+    /// Documents of the replacement with a revision that the collection does not have.
     surplus: Vec<DocumentKey>,
 }
 
-/// Goes along the revisions of both.
+/// Walks the revisions of both.
 struct Comparison {
     old: Corpus,
     next: Corpus,
@@ -294,7 +283,7 @@ impl Comparison {
         Self { old: side(old), next: side(next) }
     }
 
-    /// The next differences, which may be none; `None` at the end. Blocks.
+    /// The next differences, possibly empty; `None` at the end. Blocks.
     fn step(&mut self) -> Result<Option<Differences>, Error> {
         let (mut missing, mut surplus) = (Vec::new(), Vec::new());
         let mut equal = 0;
@@ -333,7 +322,7 @@ impl Corpus {
     }
 }
 
-/// After all revisions up to the last change of `sequence`.
+/// The position after all revisions up to `sequence`.
 fn behind(sequence: crate::domain::Sequence) -> Revision {
     Revision { sequence: crate::domain::Sequence(sequence.0.saturating_add(1)), ..Revision::FIRST }
 }

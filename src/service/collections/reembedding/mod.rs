@@ -1,11 +1,10 @@
-//! Re-embedding: a collection gets the server's model, and passages by the rules of today.
+//! Re-embedding: moves a collection to the server's model, with passages split by today's rules.
 //!
-//! The job makes the collection's replacement beside it, in a folder of its own that nobody sees: all documents as they are, with
-//! passages, embeddings and index made anew. Meanwhile the collection serves what it served before. `copying` compares the two
-//! until they are equal; for the last comparison writes wait. Then one transaction of the catalog puts the replacement in place,
-//! with its model, dimension and folder, and searches go on there at once. So whenever the process is killed, the next start
-//! finds the collection wholly old or wholly new. Unless the job is over it goes on with what the replacement's database holds;
-//! when it is over without success, its folder is removed.
+//! The job builds a replacement in a folder of its own: the same documents with new passages, embeddings and index. Meanwhile the
+//! collection is served as before. `copying` compares the two until they are equal; writes wait during the last comparison. Then one
+//! transaction of the catalog swaps in the replacement, with its model, dimension and folder, and searches use it at once. So
+//! whenever the process is killed, the next start finds the collection entirely old or entirely new. An unfinished job continues with
+//! the replacement's database; a job that ends without success removes the folder.
 
 mod copying;
 
@@ -33,23 +32,23 @@ use crate::service::state::State;
 use crate::service::upload_receiver::check_room;
 use copying::Copying;
 
-/// Pause between two looks at whether a collection that was replaced is still at work.
+/// Pause between two checks whether a replaced collection is still in use.
 const RETIRE_PAUSE: Duration = Duration::from_millis(200);
-/// Bytes of a passage in a database besides its embedding and its text: its row, its terms, its places in indexes.
+/// Bytes of a passage in a database besides its embedding and its text: its row, its terms, its entries in indexes.
 const PASSAGE_BYTES: u64 = 400;
 
-/// Embeds a collection anew with the server's model.
+/// Re-embeds a collection with the server's model.
 pub(crate) struct ReembedJob;
 
-/// What the job is to do.
+/// What the job needs to run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct ReembedPlan {
     /// The collection.
     collection_id: CollectionId,
-    /// The id that it has afterwards.
+    /// Its id afterwards.
     #[serde(alias = "successor")]
     replacement: CollectionId,
-    /// The model that it is to have.
+    /// Its new model.
     model: String,
     model_fingerprint: String,
     dimension: usize,
@@ -57,7 +56,7 @@ pub(crate) struct ReembedPlan {
     overlap_tokens: usize,
 }
 
-/// What the job tells from the beginning.
+/// The first details of the job.
 #[derive(Debug, Serialize)]
 pub(crate) struct ReembedDetails {
     from_model: String,
@@ -69,8 +68,8 @@ pub(crate) struct ReembedDetails {
 }
 
 impl CollectionHandle {
-    /// Accepts a job that embeds all texts anew with the loaded model, cut within `bounds`, or as before. Until
-    /// it has succeeded the collection stays as it is. One that has the model and was cut by today's rules is refused.
+    /// Accepts a job that re-embeds all texts with the loaded model, split within `bounds` or as before. The collection stays as it is
+    /// until the job has succeeded. A collection that has this model and was split by today's rules is refused.
     pub async fn reembed(&self, bounds: Option<PassageBounds>) -> Result<Job, Error> {
         let (service, collection) = (&self.service, self.open());
         service.check_running()?;
@@ -95,8 +94,8 @@ impl CollectionHandle {
             tokens_max: bounds.tokens_max,
             overlap_tokens: bounds.overlap_tokens,
         };
-        let place = service.job_place()?;
-        // Nobody else accepts one for the same collection meanwhile.
+        let permit = service.job_permit()?;
+        // Held so that no other job for the same collection is accepted meanwhile.
         let _naming = service.state.naming.lock().await;
         let (state, id) = (Arc::clone(&service.state), plan.collection_id.clone());
         let counts = collection.run(move |collection| {
@@ -122,11 +121,11 @@ impl CollectionHandle {
         let (id, total, unit) = (new_job_id()?, counts.documents, JobUnit::Documents);
         let collection = Some(row.name.clone());
         let new: NewJob<ReembedJob> = NewJob { id, collection, request: plan, details, total, unit };
-        service.submit_job(place, new).await
+        service.submit_job(permit, new).await
     }
 }
 
-/// How texts are cut by a model that reads `tokens_max` tokens: as before, as far as it can.
+/// How texts are split for a model that reads `tokens_max` tokens: as before, as far as possible.
 fn fitting(before: Option<PassageBounds>, tokens_max: usize) -> PassageBounds {
     let whole = PassageBounds::adjacent(tokens_max);
     before.map_or(whole, |before| {
@@ -143,17 +142,17 @@ impl JobKind for ReembedJob {
         JobAccess { scope: Scope::Admin, reach: JobReach::of(collection) }
     }
 
-    /// Makes the replacement and puts it in place.
+    /// Builds the replacement and swaps it in.
     async fn run(context: &JobContext, plan: ReembedPlan) -> Result<(), JobError> {
         let Some(old) = plan.collection(context)? else {
-            // Put in place before the last restart, which came before that was noted.
+            // Swapped in before the last restart, which came before that was recorded.
             return Ok(());
         };
         let (opening, of, state) = (plan.clone(), Arc::clone(&old), context.state()?);
         let next = blocking(move || opening.open(&state, &of)).await?;
         let replaced = replace(context, &plan, &old, &next).await;
-        if let Err(halt) = &replaced {
-            let (next, goes_on) = (Arc::clone(&next), matches!(halt, JobError::Interrupted));
+        if let Err(error) = &replaced {
+            let (next, goes_on) = (Arc::clone(&next), matches!(error, JobError::Interrupted));
             blocking(move || {
                 close(&next, goes_on);
                 Ok(())
@@ -166,7 +165,7 @@ impl JobKind for ReembedJob {
         }
     }
 
-    /// Removes what a job that did not succeed has left of a replacement. What fails here the next start removes.
+    /// Removes the replacement of a job that did not succeed. If that fails, the next start does it.
     fn free_space(state: &State, _: &JobId, plan: &ReembedPlan) {
         let Some(replacement) = Self::makes(plan) else { return };
         let in_place = {
@@ -195,11 +194,11 @@ async fn replace(
     let mut seen = copying.whole().await?;
     let saving = Arc::clone(next);
     blocking(move || saving.save()).await?;
-    // What changed meanwhile, and what changed while that was made good: little is left for when writes wait.
+    // What changed meanwhile, twice: little is left for the comparison during which writes wait.
     seen = copying.later(seen).await?;
     seen = copying.later(seen).await?;
 
-    // From here on no write of the old one begins.
+    // From here on no write of the old collection begins.
     let gate = Arc::clone(&old.replacement).write_owned().await;
     copying.later(seen).await?;
     if !copying.is_equal().await? {
@@ -208,7 +207,7 @@ async fn replace(
     }
     if !copying.is_equal().await? {
         let problem = "the collection and its replacement have different numbers of documents";
-        return Err(Error::JobState { id: context.live.id.clone(), problem }.into());
+        return Err(Error::JobState { id: context.job.id.clone(), problem }.into());
     }
     context.check()?;
     let naming = Arc::clone(&context.state()?.naming).lock_owned().await;
@@ -222,7 +221,7 @@ async fn replace(
     Ok(())
 }
 
-/// Removes a collection that was replaced once nobody works on it any more.
+/// Removes a replaced collection once it is not in use any more.
 async fn retire(old: Arc<OpenCollection>) {
     while Arc::strong_count(&old) > 1 {
         tokio::time::sleep(RETIRE_PAUSE).await;
@@ -234,10 +233,10 @@ async fn retire(old: Arc<OpenCollection>) {
     }
 }
 
-/// Closes a replacement that did not get its place. Blocks.
+/// Closes a replacement that was not swapped in. Blocks.
 fn close(next: &OpenCollection, goes_on: bool) {
     next.stop();
-    // Else the next run builds the index from the embeddings.
+    // Otherwise the next run builds the index from the embeddings.
     let saved = if goes_on { next.save() } else { Ok(()) };
     if let Err(error) = saved.and(next.store.close().map_err(Error::from)) {
         let error = &error as &dyn std::error::Error;
@@ -246,17 +245,17 @@ fn close(next: &OpenCollection, goes_on: bool) {
 }
 
 impl ReembedPlan {
-    /// The collection that the job is to replace; `None` when that was done.
+    /// The collection to replace; `None` if that is done.
     fn collection(&self, context: &JobContext) -> Result<Option<Arc<OpenCollection>>, JobError> {
         let state = context.state()?;
-        let Some(name) = &context.live.collection else {
-            return Err(Error::JobState { id: context.live.id.clone(), problem: "it does not name a collection" }.into());
+        let Some(name) = &context.job.collection else {
+            return Err(Error::JobState { id: context.job.id.clone(), problem: "it does not name a collection" }.into());
         };
         let found = state.collection(name)?;
         if found.row.id == self.replacement {
             return Ok(None);
         }
-        // Another one may have the name by now.
+        // The name may belong to another collection now.
         if found.row.id != self.collection_id {
             return Err(Error::CollectionNotFound { name: name.clone() }.into());
         }
@@ -277,7 +276,7 @@ impl ReembedPlan {
         })
     }
 
-    /// The replacement's row, of what the collection's is now.
+    /// The replacement's row, from the collection's current row.
     fn row(&self, old: &OpenCollection) -> Collection {
         Collection {
             id: self.replacement.clone(),
@@ -288,7 +287,7 @@ impl ReembedPlan {
         }
     }
 
-    /// Opens the replacement's database, which an earlier run may have left. A damaged one is thrown away. Blocks.
+    /// Opens the replacement's database, which may be from an earlier run. A damaged one is removed first. Blocks.
     fn open(&self, state: &State, old: &OpenCollection) -> Result<Arc<OpenCollection>, Error> {
         let folder = state.collections_dir().join(&self.replacement.0);
         let open = || {
@@ -315,8 +314,7 @@ impl ReembedPlan {
         }
     }
 
-    /// Makes `next` the collection that `old` was. No write of `old` runs while `gate` is held; those that wait for it go on with
-    /// `next`. Blocks.
+    /// Swaps `next` in for `old`. No write of `old` runs while `gate` is held; writes that wait for it continue with `next`. Blocks.
     fn put_in_place(
         &self,
         state: &Arc<State>,
@@ -350,7 +348,7 @@ impl ReembedPlan {
 }
 
 impl State {
-    /// The unfinished job that embeds the collection with this id anew. Blocks.
+    /// The unfinished job that re-embeds the collection with this id. Blocks.
     fn reembedding(&self, collection: &CollectionId) -> Result<Option<JobId>, Error> {
         let jobs = self.catalog.unfinished_jobs()?;
         let of =

@@ -1,10 +1,9 @@
-//! Import: a file of documents, received whole and then stored batch by batch.
+//! Imports a file of documents: receives all of it, then stores it in batches.
 //!
-//! Each batch is one transaction that holds the documents and the job's checkpoint: the place in the file, the counts, and the
-//! batch's results. The results go to a file after the commit and are durable there before the next one; after a crash that
-//! file is cut to where the checkpoint says and the checkpoint's own results are written again. So no line is lost, and none
-//! is counted twice. Embedding is the collection's worker's; the import pauses while much waits for it, and ends when all of it
-//! can be found.
+//! Each batch is one transaction with the documents and the job's checkpoint: the position in the file, the counts, and the batch's
+//! results. After the commit the results are appended to a file, which is durable before the next batch; after a crash the file is
+//! truncated to the checkpoint's length and the checkpoint's own results are written again. So no line is lost or counted twice. The
+//! collection's worker embeds. The import pauses while many passages wait for it, and ends when all documents can be found.
 
 mod records;
 mod results;
@@ -31,33 +30,35 @@ use results::{Checkpoint, Counts, Line, Results};
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{
-    Collection, CollectionId, CollectionName, DocumentId, FileEncoding, FileFormat, Job, JobId, JobUnit, NewDocument,
-    RefusedDocument, Scope,
+    Collection, CollectionId, CollectionName, ColumnTypes, DocumentId, FileEncoding, FileFormat, Job, JobId, JobUnit,
+    NewDocument, RefusedDocument, Scope,
 };
 use crate::store::{PreparedDocument, Upserted};
 
 const SOURCE: &str = "source";
 /// Records of one transaction.
 const BATCH_RECORDS: usize = 500;
-/// Bytes of records after which a transaction takes no more.
+/// Bytes of records after which a transaction ends.
 const BATCH_BYTES: usize = 4 << 20;
-/// Pause between two looks at how many passages wait for their embedding.
+/// Pause between two checks how many passages wait for their embedding.
 const BACKLOG_PAUSE: Duration = Duration::from_millis(50);
 
-/// A file of documents that a caller sends.
-#[derive(Debug, Clone, Copy)]
+/// A file of documents from a caller.
+#[derive(Debug, Clone)]
 pub struct ImportFile {
     /// Its format.
     pub format: FileFormat,
-    /// How it is packed.
+    /// Its compression.
     pub encoding: FileEncoding,
-    /// Its bytes as they come, when the caller said.
+    /// The types of a table's columns.
+    pub types: ColumnTypes,
+    /// Its length as sent, if the caller gave it.
     pub announced: Option<u64>,
 }
 
 impl CollectionHandle {
-    /// Receives a file of documents and accepts the job that stores them. The file is durable when this is answered; after an
-    /// error nothing of it is left.
+    /// Receives a file of documents and accepts the job that stores them. The file is durable when this returns; after an error
+    /// nothing of it remains.
     pub async fn import<B, E, S>(&self, file: ImportFile, body: S) -> Result<Job, Error>
     where
         B: AsRef<[u8]> + Send + 'static,
@@ -67,7 +68,7 @@ impl CollectionHandle {
         service.check_running()?;
         let collection = self.open();
         collection.check_model(service.model())?;
-        let place = service.job_place()?;
+        let permit = service.job_permit()?;
         let upload = service.state.uploads.begin()?;
         let limits = service.limits();
         check_room(&service.state.data_dir, file.announced.unwrap_or(0), limits.disk_reserve_bytes)?;
@@ -78,14 +79,15 @@ impl CollectionHandle {
         let source = folder.path().join(SOURCE);
         let total = receive(body, file.encoding, source.clone(), (bounds, &upload)).await?;
         let line_bytes_max = limits.import_line_bytes_max;
-        // Only to look at the header row, while the caller is still there to be told.
-        blocking(move || Records::open(&source, file.format, line_bytes_max).map(drop)).await?;
+        // Only to check the header row while the caller waits.
+        let (format, types) = (file.format, file.types);
+        let types = blocking(move || Records::open(&source, (format, &types), line_bytes_max).map(|_| types)).await?;
 
-        let request = ImportPlan { format: file.format, collection_id: collection.row.id.clone() };
-        // As it was asked for: a key that is restricted to an alias sees the job. Its collection is told by the id.
+        let request = ImportPlan { format, types, collection_id: collection.row.id.clone() };
+        // The requested name: a key that is restricted to an alias sees the job. The id determines the collection.
         let collection = Some(self.name.clone());
         let new: NewJob<ImportJob> = NewJob { id, collection, request, details: None, total, unit: JobUnit::Bytes };
-        let job = service.submit_job(place, new).await?;
+        let job = service.submit_job(permit, new).await?;
         folder.keep();
         Ok(job)
     }
@@ -98,12 +100,15 @@ pub(crate) struct ImportJob;
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ImportPlan {
     format: FileFormat,
+    /// None in the jobs of older servers.
+    #[serde(default)]
+    types: ColumnTypes,
     collection_id: CollectionId,
 }
 
 impl JobKind for ImportJob {
     type Request = ImportPlan;
-    /// None before anything is stored.
+    /// `None` before anything is stored.
     type Details = Option<Counts>;
 
     fn access(_: &ImportPlan, collection: Option<&CollectionName>) -> JobAccess {
@@ -113,12 +118,12 @@ impl JobKind for ImportJob {
     /// Stores the file's documents, from the last checkpoint on.
     async fn run(context: &JobContext, plan: ImportPlan) -> Result<(), JobError> {
         let collection = collection(context, &plan.collection_id)?;
-        let ended = store_all(context, &collection, plan.format).await;
+        let ended = store_all(context, &collection, (plan.format, plan.types)).await;
         match ended {
             Err(JobError::Failed(_)) if collection.is_deleted() => Err(deleted(context)),
             Err(JobError::Failed(error)) => {
-                let told = blocking(move || Ok(collection.tell_damage(error))).await;
-                Err(JobError::Failed(told.unwrap_or_else(|failed| failed)))
+                let reported = blocking(move || Ok(collection.report_damage(error))).await;
+                Err(JobError::Failed(reported.unwrap_or_else(|failed| failed)))
             }
             other => other,
         }
@@ -138,9 +143,13 @@ impl JobKind for ImportJob {
     }
 }
 
-async fn store_all(context: &JobContext, collection: &Arc<OpenCollection>, format: FileFormat) -> Result<(), JobError> {
-    let (state, of, id) = (context.state()?, Arc::clone(collection), context.live.id.clone());
-    let mut import = blocking(move || Import::open(&state, of, &id, format)).await?;
+async fn store_all(
+    context: &JobContext,
+    collection: &Arc<OpenCollection>,
+    (format, types): (FileFormat, ColumnTypes),
+) -> Result<(), JobError> {
+    let (state, of, id) = (context.state()?, Arc::clone(collection), context.job.id.clone());
+    let mut import = blocking(move || Import::open(&state, of, &id, (format, &types))).await?;
     context.measure(import.done.place.offset, import.bytes);
     loop {
         context.check()?;
@@ -157,14 +166,14 @@ async fn store_all(context: &JobContext, collection: &Arc<OpenCollection>, forma
             break;
         }
     }
-    // What could not be embedded is left out of the count by the worker, which says so in the log.
+    // The worker does not count what it could not embed, and logs it.
     wait_for_worker(context, collection, 0).await?;
     wait_for_index(context, collection).await
 }
 
-/// Waits until everything that has an embedding can be found. Vectors of the caller's own never waited for the worker.
+/// Waits until everything with an embedding can be found. Callers' own vectors never wait for the worker.
 async fn wait_for_index(context: &JobContext, collection: &Arc<OpenCollection>) -> Result<(), JobError> {
-    // After a restart, recovery takes it in.
+    // After a restart, recovery applies it.
     while collection.store.ready().is_err() {
         if collection.is_deleted() {
             return Err(deleted(context));
@@ -186,7 +195,7 @@ async fn wait_for_worker(context: &JobContext, collection: &Arc<OpenCollection>,
     }
 }
 
-/// The collection that the file was sent to, by its id: another one may have its name or its alias by now.
+/// The collection that the file was sent to, by its id: its name or alias may belong to another one now.
 fn collection(context: &JobContext, id: &CollectionId) -> Result<Arc<OpenCollection>, JobError> {
     let state = context.state()?;
     {
@@ -201,13 +210,13 @@ fn collection(context: &JobContext, id: &CollectionId) -> Result<Arc<OpenCollect
 }
 
 fn deleted(context: &JobContext) -> JobError {
-    match &context.live.collection {
+    match &context.job.collection {
         Some(name) => JobError::Failed(Error::CollectionNotFound { name: name.clone() }),
         None => JobError::Interrupted,
     }
 }
 
-/// An import at work.
+/// A running import.
 struct Import {
     collection: Arc<OpenCollection>,
     job: JobId,
@@ -218,12 +227,17 @@ struct Import {
 }
 
 impl Import {
-    fn open(state: &State, collection: Arc<OpenCollection>, job: &JobId, format: FileFormat) -> Result<Self, Error> {
+    fn open(
+        state: &State,
+        collection: Arc<OpenCollection>,
+        job: &JobId,
+        table: (FileFormat, &ColumnTypes),
+    ) -> Result<Self, Error> {
         let broken = |problem| Error::JobState { id: job.clone(), problem };
         let folder = state.job_dir(job);
         let source = folder.join(SOURCE);
         let bytes = source.metadata().map_err(|_| broken("its file is missing"))?.len();
-        let mut records = Records::open(&source, format, state.limits.import_line_bytes_max)?;
+        let mut records = Records::open(&source, table, state.limits.import_line_bytes_max)?;
         let checkpoint = collection.store.job_checkpoint(job)?;
         let (done, results) = match checkpoint {
             None => (Checkpoint::at(records.place()), Results::create(&folder, state.power_safe)?),
@@ -237,7 +251,7 @@ impl Import {
         Ok(Self { collection, job: job.clone(), records, results, done, bytes })
     }
 
-    /// Stores the next batch. Says whether there may be more.
+    /// Stores the next batch. Returns whether there may be more.
     fn step(&mut self, state: &State) -> Result<bool, Error> {
         let (mut prepared, mut lines, mut bytes) = (Vec::new(), Vec::new(), 0);
         let access = |source| Error::Folder { path: state.job_dir(&self.job), source };

@@ -1,5 +1,5 @@
 //! Reads the records of a file one by one, each as the JSON of a document, whatever the file's format. Memory is bounded by the
-//! longest record that is allowed; one beyond that, or one that is malformed, is told with its line and does not stop the rest.
+//! longest record that is allowed; one beyond that, or a malformed one, is reported with its line and does not stop the rest.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom};
@@ -9,24 +9,24 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::table::{Cells, Columns};
-use crate::domain::{Code, FileFormat, RefusedDocument};
+use crate::domain::{Code, ColumnTypes, FileFormat, RefusedDocument};
 use crate::service::error::Error;
 
-/// What a file of text may begin with.
+/// The byte order mark, with which a text file may begin.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// The cells of one row of a table, or why they cannot be told apart.
+/// The cells of one row of a table, or why it is malformed.
 type Row = Result<Vec<Vec<u8>>, String>;
 
 /// One record.
 pub(crate) struct Record {
     /// The line on which it begins, from 1.
     pub(crate) line: u64,
-    /// A document as JSON, or why it is none.
+    /// A document as JSON, or why it is malformed.
     pub(crate) content: Result<Vec<u8>, RefusedDocument>,
 }
 
-/// A file from some place on.
+/// A file from some position on.
 pub(crate) struct Records {
     reader: BufReader<File>,
     format: FileFormat,
@@ -35,7 +35,7 @@ pub(crate) struct Records {
     place: Place,
 }
 
-/// Between two records.
+/// A position between two records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Place {
     /// Bytes before it.
@@ -45,8 +45,8 @@ pub(crate) struct Place {
 }
 
 impl Records {
-    /// Opens a file at its first record. `Error::Header` when its first row names no usable columns.
-    pub(crate) fn open(path: &Path, format: FileFormat, bytes_max: usize) -> Result<Self, Error> {
+    /// Opens a file at its first record. `Error::Header` if its first row names no usable columns.
+    pub(crate) fn open(path: &Path, (format, types): (FileFormat, &ColumnTypes), bytes_max: usize) -> Result<Self, Error> {
         let access = |source| Error::Folder { path: path.to_owned(), source };
         let reader = BufReader::with_capacity(1 << 18, File::open(path).map_err(access)?);
         let mut records = Self { reader, format, columns: Columns::default(), bytes_max, place: Place::default() };
@@ -60,23 +60,23 @@ impl Records {
         let refused = |problem: String| Error::Header { problem };
         let row = records.next_row().map_err(access)?.ok_or_else(|| refused("is missing: the file is empty".to_owned()))?;
         let cells = row.1.map_err(|problem| refused(format!("{problem} on line {}", row.0)))?;
-        records.columns = Columns::of_header(&cells).map_err(refused)?;
+        records.columns = Columns::of_header(&cells, types).map_err(refused)?;
         Ok(records)
     }
 
-    /// Goes on from a place where it was before.
+    /// Continues from an earlier position.
     pub(crate) fn go_to(&mut self, place: Place) -> io::Result<()> {
         self.reader.seek(SeekFrom::Start(place.offset))?;
         self.place = place;
         Ok(())
     }
 
-    /// Behind the last record that was read.
+    /// The position behind the last record that was read.
     pub(crate) fn place(&self) -> Place {
         self.place
     }
 
-    /// The next record; `None` at the end. Blank lines are none.
+    /// The next record; `None` at the end. Blank lines are skipped.
     pub(crate) fn next(&mut self) -> io::Result<Option<Record>> {
         match self.format {
             FileFormat::Ndjson => self.next_json(),
@@ -101,7 +101,7 @@ impl Records {
         }
     }
 
-    /// Reads a line without its end; says whether it is whole, or cut because it is too long. `None` at the end.
+    /// Reads a line without its end, and whether it is complete or truncated because it is too long. `None` at the end.
     fn read_line(&mut self, line: &mut Vec<u8>) -> io::Result<Option<bool>> {
         let (mut whole, mut any) = (true, false);
         loop {
@@ -127,7 +127,7 @@ impl Records {
         }
     }
 
-    /// Reads a row of a table, which in CSV may go over several lines; gives the line on which it begins.
+    /// Reads a row of a table, which in CSV may span several lines. Returns the line on which it begins.
     fn next_row(&mut self) -> io::Result<Option<(u64, Row)>> {
         loop {
             let line = self.place.line + 1;
@@ -191,7 +191,7 @@ mod tests {
     #[track_caller]
     fn check(format: FileFormat, content: &str, expect: &[(u64, &str)]) {
         let file = file(content.as_bytes());
-        let mut records = Records::open(file.path(), format, BYTES_MAX).unwrap();
+        let mut records = Records::open(file.path(), (format, &ColumnTypes::NONE), BYTES_MAX).unwrap();
         let found = read_all(&mut records);
         let found: Vec<_> = found.iter().map(|(line, text)| (*line, text.as_str())).collect();
         assert_eq!(found, expect, "{content:?}");
@@ -201,7 +201,7 @@ mod tests {
     #[track_caller]
     fn check_header(format: FileFormat, content: &str, words: &str) {
         let file = file(content.as_bytes());
-        let error = Records::open(file.path(), format, BYTES_MAX).err().unwrap().to_string();
+        let error = Records::open(file.path(), (format, &ColumnTypes::NONE), BYTES_MAX).err().unwrap().to_string();
         assert!(error.contains(words), "{error:?} for {content:?}");
     }
 
@@ -244,7 +244,7 @@ mod tests {
         let long = format!("text\n{}\nc\n", "x".repeat(BYTES_MAX + 1));
         check(FileFormat::Csv, &long, &[(2, "! the row must have at most 200 bytes"), (3, r#"{"text":"c"}"#)]);
         let file = file(b"text\n\xff\nc\n");
-        let mut records = Records::open(file.path(), FileFormat::Csv, BYTES_MAX).unwrap();
+        let mut records = Records::open(file.path(), (FileFormat::Csv, &ColumnTypes::NONE), BYTES_MAX).unwrap();
         assert_eq!(read_all(&mut records)[0].1, "! column text is not valid UTF-8");
     }
 
@@ -258,17 +258,43 @@ mod tests {
     }
 
     #[test]
+    fn a_type_does_not_make_two_columns_of_one() {
+        let file = file(b"text,year,metadata.year\n");
+        let types = ColumnTypes::parse("metadata.year:int").unwrap();
+        let error = Records::open(file.path(), (FileFormat::Csv, &types), BYTES_MAX).err().unwrap();
+        assert!(error.to_string().contains("names the column year twice"), "{error}");
+    }
+
+    #[test]
+    fn cells_have_the_types_of_their_columns() {
+        let file = file(b"text,year,metadata.hot\na,2026,true\nb,soon,\nc,,0\n");
+        let types = ColumnTypes::parse("year:int,hot:bool").unwrap();
+        let mut records = Records::open(file.path(), (FileFormat::Csv, &types), BYTES_MAX).unwrap();
+        let expect = [
+            (2, r#"{"text":"a","metadata":{"year":2026,"hot":true}}"#),
+            (3, "! column year must be an integer of 64 bits, got \"soon\""),
+            (4, r#"{"text":"c","metadata":{"hot":false}}"#),
+        ];
+        assert_eq!(read_all(&mut records), expect.map(|(line, text)| (line, text.to_owned())));
+        for types in ["month:int", "text:int"] {
+            let types = ColumnTypes::parse(types).unwrap();
+            let error = Records::open(file.path(), (FileFormat::Csv, &types), BYTES_MAX).err().unwrap();
+            assert!(error.to_string().contains("has no column of metadata"), "{error}");
+        }
+    }
+
+    #[test]
     fn reading_goes_on_from_any_place() {
         for (format, content) in [
             (FileFormat::Ndjson, "{\"a\":1}\n\n{\"b\":2}\n{\"c\":3}".to_owned()),
             (FileFormat::Csv, "text,n\na,1\n\"b\nb\",2\n\nc,3\n".to_owned()),
         ] {
             let file = file(content.as_bytes());
-            let all = read_all(&mut Records::open(file.path(), format, BYTES_MAX).unwrap());
+            let all = read_all(&mut Records::open(file.path(), (format, &ColumnTypes::NONE), BYTES_MAX).unwrap());
             for taken in 0..=all.len() {
-                let mut first = Records::open(file.path(), format, BYTES_MAX).unwrap();
+                let mut first = Records::open(file.path(), (format, &ColumnTypes::NONE), BYTES_MAX).unwrap();
                 (0..taken).for_each(|_| drop(first.next().unwrap()));
-                let mut second = Records::open(file.path(), format, BYTES_MAX).unwrap();
+                let mut second = Records::open(file.path(), (format, &ColumnTypes::NONE), BYTES_MAX).unwrap();
                 second.go_to(first.place()).unwrap();
                 assert_eq!(read_all(&mut second), all[taken..]);
             }

@@ -1,4 +1,4 @@
-//! What became of each line of an import, and how far the import is.
+//! The result of each line of an import, and the import's checkpoint.
 
 use std::fs::File;
 use std::io::{Seek as _, SeekFrom, Write as _};
@@ -16,17 +16,17 @@ const RESULTS: &str = "results.ndjson";
 
 /// One record of a batch.
 pub(crate) struct Line {
-    /// Where it begins.
+    /// The line on which it begins.
     pub(crate) line: u64,
     /// Whether it is among the documents that are stored.
     pub(crate) outcome: Result<(), RefusedDocument>,
 }
 
-/// Everything that a restart needs to go on.
+/// Everything that a restart needs to continue.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Checkpoint {
-    /// Behind the last record that is stored or refused.
+    /// The position behind the last record that is stored or refused.
     pub(crate) place: Place,
     created: u64,
     updated: u64,
@@ -37,7 +37,7 @@ pub(crate) struct Checkpoint {
     pub(crate) results: String,
 }
 
-/// What became of the lines so far.
+/// The counts of the lines so far.
 #[derive(Debug, Serialize)]
 pub(crate) struct Counts {
     lines: u64,
@@ -47,12 +47,12 @@ pub(crate) struct Counts {
 }
 
 impl Checkpoint {
-    /// Before the first record.
+    /// The checkpoint before the first record.
     pub(crate) fn at(place: Place) -> Self {
         Self { place, created: 0, updated: 0, failed: 0, results_bytes: 0, results: String::new() }
     }
 
-    /// Behind another batch: `stored` has the id of each stored document, in order, and whether it is new.
+    /// The checkpoint behind another batch. `stored` has the id of each stored document, in order, and whether it is new.
     pub(crate) fn after<'a>(
         mut self,
         place: Place,
@@ -92,13 +92,13 @@ impl Checkpoint {
         self
     }
 
-    /// What the job tells.
+    /// The job's details.
     pub(crate) fn counts(&self) -> Counts {
         Counts { lines: self.place.line, created: self.created, updated: self.updated, failed: self.failed }
     }
 }
 
-/// The file of results: grows at its end.
+/// The file of results, which is only appended to.
 pub(crate) struct Results {
     path: PathBuf,
     file: File,
@@ -107,7 +107,7 @@ pub(crate) struct Results {
 }
 
 impl Results {
-    /// An empty one.
+    /// Creates an empty file.
     pub(crate) fn create(folder: &Path, power_safe: bool) -> Result<Self, Error> {
         let path = folder.join(RESULTS);
         let create = || {

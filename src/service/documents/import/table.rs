@@ -3,7 +3,11 @@
 //! In CSV a cell in quotes may hold separators, line ends and doubled quotes. Tab-separated values have no quoting: a cell is
 //! what stands between two tabs.
 
+use std::mem::discriminant;
+
 use serde_json::{Map, Value};
+
+use crate::domain::{CellType, ColumnTypes};
 
 /// Columns beyond this are refused: a header row that long is no header row.
 const COLUMNS_MAX: usize = 1_000;
@@ -144,35 +148,44 @@ pub(crate) struct Columns(Vec<Column>);
 #[derive(Debug, PartialEq, Eq)]
 enum Column {
     Document(&'static str),
-    Metadata(String),
+    Metadata(String, CellType),
 }
 
 impl Column {
     fn name(&self) -> &str {
         match self {
             Self::Document(name) => name,
-            Self::Metadata(name) => name,
+            Self::Metadata(name, _) => name,
         }
     }
 }
 
 impl Columns {
     /// Reads the header row, or says what is wrong with it.
-    pub(crate) fn of_header(cells: &[Vec<u8>]) -> Result<Self, String> {
-        let mut columns = Vec::with_capacity(cells.len());
+    pub(crate) fn of_header(cells: &[Vec<u8>], types: &ColumnTypes) -> Result<Self, String> {
+        let mut columns: Vec<Column> = Vec::with_capacity(cells.len());
         for cell in cells {
             let name = std::str::from_utf8(cell).map_err(|_| "is not valid UTF-8".to_owned())?.trim();
             let column = match OWN.into_iter().find(|own| *own == name) {
                 Some(own) => Column::Document(own),
-                None => Column::Metadata(name.strip_prefix(METADATA_PREFIX).unwrap_or(name).to_owned()),
+                None => {
+                    let bare = name.strip_prefix(METADATA_PREFIX).unwrap_or(name);
+                    let typed = types.0.iter().find(|(typed, _)| typed == name || typed == bare);
+                    Column::Metadata(bare.to_owned(), typed.map_or(CellType::String, |(_, kind)| *kind))
+                }
             };
             if column.name().is_empty() {
                 return Err("has a column without a name".to_owned());
             }
-            if columns.contains(&column) {
+            if columns.iter().any(|one| discriminant(one) == discriminant(&column) && one.name() == column.name()) {
                 return Err(format!("names the column {} twice", column.name()));
             }
             columns.push(column);
+        }
+        let metadata = |name: &str| columns.iter().any(|column| matches!(column, Column::Metadata(one, _) if one == name));
+        let mut typed = types.0.iter().map(|(name, _)| name.as_str());
+        if let Some(name) = typed.find(|name| !metadata(name.strip_prefix(METADATA_PREFIX).unwrap_or(name))) {
+            return Err(format!("has no column of metadata {name}, which types names"));
         }
         match columns.contains(&Column::Document("text")) {
             true => Ok(Self(columns)),
@@ -180,7 +193,7 @@ impl Columns {
         }
     }
 
-    /// A row as a document. Empty cells are left out; all others are text.
+    /// A row as a document. Empty cells are left out; all others are text, or what their column's type says.
     pub(crate) fn document(&self, cells: Vec<Vec<u8>>) -> Result<Map<String, Value>, String> {
         if cells.len() != self.0.len() {
             return Err(format!("the row has {} cells, but the header row has {}", cells.len(), self.0.len()));
@@ -190,7 +203,10 @@ impl Columns {
             let text = String::from_utf8(cell).map_err(|_| format!("column {} is not valid UTF-8", column.name()))?;
             match column {
                 Column::Document(name) if !text.is_empty() || *name == "text" => own.insert((*name).to_owned(), text.into()),
-                Column::Metadata(name) if !text.is_empty() => metadata.insert(name.clone(), text.into()),
+                Column::Metadata(name, kind) if !text.is_empty() => {
+                    let value = kind.value(text).map_err(|problem| format!("column {name} {problem}"))?;
+                    metadata.insert(name.clone(), value)
+                }
                 _ => None,
             };
         }

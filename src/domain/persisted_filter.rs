@@ -1,62 +1,37 @@
-//! Filters as the catalog keeps them, in classifiers and in the requests of jobs: one JSON array per node, its kind first.
+//! Filters and metadata paths in the catalog's JSON, in classifiers and in the requests of jobs: a filter is an array with its
+//! kind first, a path an array of keys. Requests and answers of the API have a form of their own.
 
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 
-use crate::domain::{Field, Filter, MetadataPath, Relation, Scalar, Test};
+use super::{Field, Filter, MetadataPath, Relation, Scalar, Test};
 
-/// Filters in the request of a job, for `serde(with)`.
-pub(super) mod as_json {
-    use serde::de::{Deserialize as _, Deserializer, Error as _};
-    use serde::{Serialize as _, Serializer};
-
-    use super::{Filter, Value, read, write};
-
-    pub(crate) fn serialize<S: Serializer>(filter: &Filter, serializer: S) -> Result<S::Ok, S::Error> {
-        write(filter).serialize(serializer)
+impl Serialize for Filter {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        write(self).serialize(serializer)
     }
+}
 
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Filter, D::Error> {
+impl<'de> Deserialize<'de> for Filter {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         read(&Value::deserialize(deserializer)?).ok_or_else(|| D::Error::custom("no filter"))
     }
 }
 
-/// Paths into the metadata in the request of a job, as arrays of keys, for `serde(with)`.
-pub(super) mod path_as_keys {
-    use serde::de::{Deserialize as _, Deserializer, Error as _};
-    use serde::{Serialize as _, Serializer};
-
-    use super::{MetadataPath, Value, read_path};
-
-    pub(crate) fn serialize<S: Serializer>(path: &MetadataPath, serializer: S) -> Result<S::Ok, S::Error> {
-        path.keys().serialize(serializer)
+impl Serialize for MetadataPath {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.keys().serialize(serializer)
     }
+}
 
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<MetadataPath, D::Error> {
+impl<'de> Deserialize<'de> for MetadataPath {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         read_path(&Value::deserialize(deserializer)?).ok_or_else(|| D::Error::custom("no path"))
     }
 }
 
-/// The same of a path that may be null.
-pub(super) mod optional_path_as_keys {
-    use serde::de::{Deserialize as _, Deserializer, Error as _};
-    use serde::{Serialize as _, Serializer};
-
-    use super::{MetadataPath, Value, read_path};
-
-    pub(crate) fn serialize<S: Serializer>(path: &Option<MetadataPath>, serializer: S) -> Result<S::Ok, S::Error> {
-        path.as_ref().map(MetadataPath::keys).serialize(serializer)
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<MetadataPath>, D::Error> {
-        match Value::deserialize(deserializer)? {
-            Value::Null => Ok(None),
-            keys => read_path(&keys).map(Some).ok_or_else(|| D::Error::custom("no path")),
-        }
-    }
-}
-
-/// Writes a filter.
-pub(super) fn write(filter: &Filter) -> Value {
+fn write(filter: &Filter) -> Value {
     let all = |filters: &[Filter]| filters.iter().map(write).collect::<Vec<_>>();
     match filter {
         Filter::And(filters) => json!(["and", all(filters)]),
@@ -78,7 +53,7 @@ pub(super) fn write(filter: &Filter) -> Value {
 }
 
 /// Reads what `write` wrote.
-pub(super) fn read(value: &Value) -> Option<Filter> {
+fn read(value: &Value) -> Option<Filter> {
     let all = |value: &Value| value.as_array()?.iter().map(read).collect::<Option<Vec<_>>>();
     let parts = value.as_array()?;
     Some(match (parts.first()?.as_str()?, parts.get(1)?) {
@@ -118,8 +93,7 @@ fn read_field(value: &Value) -> Option<Field> {
     }
 }
 
-/// Reads a path into the metadata from its keys.
-pub(super) fn read_path(value: &Value) -> Option<MetadataPath> {
+fn read_path(value: &Value) -> Option<MetadataPath> {
     let keys = value.as_array()?.iter().map(|key| key.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>();
     MetadataPath::new(keys?)
 }

@@ -1,6 +1,14 @@
-//! `dragoman import`: uploads a file, whose documents a job stores, and follows the job.
+//! `dragoman import`: uploads a file, whose documents a job stores, and follows the job. The exports of other databases become
+//! documents on the way.
 
-use std::io::{self, Read, Write as _};
+mod chroma;
+mod failures;
+mod foreign;
+mod json_records;
+mod record;
+mod unpack;
+
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -11,14 +19,15 @@ use super::EXIT_CODES;
 use super::client::{Call, Client, Upload};
 use super::collections::create_from;
 use super::error::{CliError, Outcome};
-use super::files::{Input, Target};
+use super::files::Input;
 use super::jobs::{self, Only};
 use super::output::{Output, Unit, shown};
 use super::server::ServerArgs;
 use crate::domain::CollectionName;
+use failures::Failures;
+use foreign::{ForeignArgs, Source};
 
-/// Failed lines that are reported one by one.
-const FAILURES_TOLD_MAX: usize = 20;
+pub use unpack::Compression;
 
 /// The command's arguments.
 #[derive(Debug, Args)]
@@ -30,8 +39,11 @@ pub struct ImportArgs {
     /// The file, compressed or not (.gz, .zst); standard input for - or without a file.
     pub file: Option<PathBuf>,
     /// Format of the file; defaults to what its name says, or to NDJSON.
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, conflicts_with = "from")]
     pub format: Option<Format>,
+    /// Types of columns of a CSV or TSV file: string (the default), int, float, bool or date, as in `year:int,published:date`.
+    #[arg(long, value_name = "COLUMN:TYPE,…", conflicts_with = "from")]
+    pub types: Option<String>,
     /// Compression of the file; defaults to what its name says.
     #[arg(long, value_enum)]
     pub compression: Option<Compression>,
@@ -44,6 +56,9 @@ pub struct ImportArgs {
     /// Writes every failed line, with the reason, to this file (NDJSON).
     #[arg(long, value_name = "FILE", conflicts_with = "detach")]
     pub failures: Option<PathBuf>,
+    /// How to read the export of another database.
+    #[command(flatten)]
+    pub foreign: ForeignArgs,
     /// The options that every command has.
     #[command(flatten)]
     pub server: ServerArgs,
@@ -60,52 +75,42 @@ pub enum Format {
     Tsv,
 }
 
-/// How a file is compressed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Compression {
-    /// Not at all.
-    None,
-    /// gzip.
-    Gzip,
-    /// Zstandard.
-    Zstd,
-}
-
-impl Compression {
-    /// The name in the header `content-encoding`.
-    pub fn encoding(self) -> Option<&'static str> {
-        match self {
-            Self::None => None,
-            Self::Gzip => Some("gzip"),
-            Self::Zstd => Some("zstd"),
-        }
-    }
-}
-
 /// Runs the command.
 pub fn run(args: ImportArgs) -> Result<Outcome, CliError> {
     let output = Output::new(&args.server);
     let (named, packed) = by_name(args.file.as_deref());
     let (format, compression) = (args.format.unwrap_or(named), args.compression.unwrap_or(packed));
-    let input = Input::open(args.file.as_deref(), &output)?;
     let client = Client::new(&args.server, &output)?;
-    if args.create {
-        create(&client, &output, args.collection.as_str())?;
-    }
-    let job = send(&client, &output, &args, input, (format, compression))?;
+    let (job, mut failures) = match args.foreign.from {
+        None => {
+            let input = Input::open(args.file.as_deref(), &output)?;
+            if args.create {
+                create(&client, &output, args.collection.as_str())?;
+            }
+            let bar = output.progress(input.bytes, Unit::Bytes);
+            let mut content = bar.wrap_read(input.content);
+            let job = send(&client, &args, (&mut content, input.bytes), (format, compression), &bar)?;
+            (job, Failures::new(args.failures.as_deref())?)
+        }
+        Some(source) => send_foreign(&client, &output, &args, (source, compression))?,
+    };
+    let misfits = failures.count;
     if args.detach {
+        failures.finish(&output, "name a file with --failures for all")?;
         jobs::show(&output, &job)?;
-        return Ok(Outcome::Done);
+        return Ok(if misfits > 0 { Outcome::SomeFailed } else { Outcome::Done });
     }
     let id = shown(&job["id"]);
     output.note(&format!("job {id} imports the file; it continues if you stop this command"));
     let job = jobs::watch(&client, &output, job)?;
-    let failed = job["details"]["failed"].as_u64().unwrap_or(0);
-    // Also if there are none: otherwise the file would keep those of an earlier import.
-    if failed > 0 || args.failures.is_some() {
-        failures(&client, &output, &id, args.failures.as_deref())?;
+    if job["details"]["failed"].as_u64().unwrap_or(0) > 0 {
+        jobs::results(&client, &id, Only::Failed, |line| failures.add(line))?;
     }
-    jobs::finish(&client, &output, &job)
+    failures.finish(&output, &format!("`dragoman jobs results {id} --failed` lists all that the server refused"))?;
+    match jobs::finish(&client, &output, &job)? {
+        Outcome::Done if misfits > 0 => Ok(Outcome::SomeFailed),
+        outcome => Ok(outcome),
+    }
 }
 
 /// Creates the collection unless it exists.
@@ -118,16 +123,16 @@ fn create(client: &Client, output: &Output, name: &str) -> Result<(), CliError> 
     Ok(())
 }
 
+/// Sends documents. `bar` shows how much of their file was read.
 fn send(
     client: &Client,
-    output: &Output,
     args: &ImportArgs,
-    input: Input,
+    (content, bytes): (&mut dyn Read, Option<u64>),
     (format, compression): (Format, Compression),
+    bar: &ProgressBar,
 ) -> Result<Value, CliError> {
-    let bar = output.progress(input.bytes, Unit::Bytes);
     bar.set_message("sent");
-    let mut content = Counted { content: input.content, bar: &bar, error: None };
+    let mut content = Kept { content, error: None };
     let upload = Upload {
         content_type: match format {
             Format::Ndjson => "application/x-ndjson",
@@ -135,47 +140,46 @@ fn send(
             Format::Tsv => "text/tab-separated-values",
         },
         content_encoding: compression.encoding(),
-        bytes: input.bytes,
+        bytes,
         content: &mut content,
     };
-    let sent = client.upload(&Call::post(&["v1", "collections", args.collection.as_str(), "import"]), upload);
+    let call = Call::post(&["v1", "collections", args.collection.as_str(), "import"]);
+    let sent = client.upload(&call.with_any("types", args.types.as_deref()), upload);
     let broken = content.error.take();
     bar.finish_and_clear();
     match (sent, broken) {
         (Ok(answer), _) => Ok(answer.body),
-        (Err(_), Some(error)) => Err(CliError::io(format!("read {}", input.name))(error)),
+        (Err(_), Some(error)) => {
+            let file = args.file.as_deref().filter(|file| *file != Path::new("-"));
+            let name = file.map_or("standard input".to_owned(), |file| file.display().to_string());
+            Err(CliError::io(format!("read {name}"))(error))
+        }
         (Err(error), None) => Err(error),
     }
 }
 
-/// Reports the failed lines: the first ones to people, all of them to the file.
-fn failures(client: &Client, output: &Output, job: &str, file: Option<&Path>) -> Result<(), CliError> {
-    let mut file = file.map(Target::create).transpose()?;
-    let mut told = 0;
-    jobs::results(client, job, Only::Failed, |line| {
-        if let Some(file) = &mut file {
-            file.write_all(format!("{line}\n").as_bytes()).map_err(file.failed())?;
-        }
-        if told < FAILURES_TOLD_MAX && !output.json {
-            output.problem(&failure(line));
-        }
-        told += 1;
-        Ok(())
-    })?;
-    if told > FAILURES_TOLD_MAX && !output.json {
-        output.problem(&format!("and {} more; `dragoman jobs results {job} --failed` lists all", told - FAILURES_TOLD_MAX));
+/// Sends the documents in another database's export, and says which of its records are none.
+fn send_foreign(
+    client: &Client,
+    output: &Output,
+    args: &ImportArgs,
+    (source, compression): (Source, Compression),
+) -> Result<(Value, Failures), CliError> {
+    let name = args.collection.as_str();
+    let file = args.file.as_deref().filter(|file| *file != Path::new("-"));
+    let about = file.map(|file| file.metadata().map_err(CliError::io(format!("read {}", file.display())))).transpose()?;
+    if args.create {
+        create(client, output, name)?;
     }
-    file.map_or(Ok(()), Target::finish)
-}
-
-fn failure(line: &str) -> String {
-    let result: Value = serde_json::from_str(line).unwrap_or(Value::Null);
-    let id = result["id"].as_str().map(|id| format!(" ({})", shown(&json!(id)))).unwrap_or_default();
-    let error = &result["error"];
-    let place =
-        error["pointer"].as_str().filter(|pointer| !pointer.is_empty()).map(|pointer| format!("{}: ", shown(&json!(pointer))));
-    let place = place.unwrap_or_default();
-    format!("line {}{id}: {}: {place}{}", shown(&result["line"]), shown(&error["code"]), shown(&error["detail"]))
+    let takes_vectors = client.send(&Call::get(&["v1", "collections", name]))?.body["model"].is_null();
+    let bar = output.progress(about.filter(|about| about.is_file()).map(|about| about.len()), Unit::Bytes);
+    let failures = Failures::new(args.failures.as_deref())?;
+    let mut documents = args.foreign.documents(source, (file, compression), takes_vectors, (&bar, failures))?;
+    let job = send(client, args, (&mut documents, None), (Format::Ndjson, Compression::None), &bar)?;
+    if documents.leaves_vectors {
+        output.note("the file's vectors are left out: the collection embeds the texts itself");
+    }
+    Ok((job, documents.failures))
 }
 
 /// The format and compression that the name of a file implies.
@@ -196,26 +200,21 @@ pub fn by_name(path: Option<&Path>) -> (Format, Compression) {
     (format, compression)
 }
 
-/// Counts the bytes read, and keeps read errors, which the client would take for connection errors.
-struct Counted<'a> {
-    content: Box<dyn Read>,
-    bar: &'a ProgressBar,
+/// Keeps read errors, which the client would take for connection errors.
+struct Kept<'a> {
+    content: &'a mut dyn Read,
     error: Option<io::Error>,
 }
 
-impl Read for Counted<'_> {
+impl Read for Kept<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self.content.read(buffer) {
-            Ok(bytes) => {
-                self.bar.inc(bytes as u64);
-                Ok(bytes)
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Err(error),
-            Err(error) => {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => {
                 let kind = error.kind();
                 self.error = Some(error);
                 Err(kind.into())
             }
+            read => read,
         }
     }
 }
@@ -237,12 +236,5 @@ mod tests {
             assert_eq!(by_name(Some(Path::new(name))), expect, "{name}");
         }
         assert_eq!(by_name(None), (Format::Ndjson, Compression::None));
-    }
-
-    #[test]
-    fn a_failed_line_is_told_in_one_line() {
-        let line =
-            r#"{"line": 3, "id": "a", "status": "failed", "error": {"code": "invalid_request", "detail": "/text: is\nblank"}}"#;
-        assert_eq!(failure(line), "line 3 (a): invalid_request: /text: is blank");
     }
 }

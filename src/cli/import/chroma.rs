@@ -1,0 +1,212 @@
+//! What Chroma writes: the answer of `collection.get()`, which is a column per member, and its own database file.
+
+use std::fs::File;
+use std::io::{self, BufRead, Read as _};
+use std::path::{Path, PathBuf};
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Row, params};
+use serde_json::{Map, Value};
+
+use super::json_records::Column;
+use super::record::{Record, Records};
+
+/// Records that are read from the database at once.
+const PAGE_RECORDS: usize = 500;
+/// The name of the database file in Chroma's folder.
+const DATABASE: &str = "chroma.sqlite3";
+/// The key under which the database has a record's text.
+const DOCUMENT: &str = "chroma:document";
+const SQLITE: &[u8] = b"SQLite format 3\0";
+
+/// The columns of `collection.get()`.
+pub struct Columns<R> {
+    ids: Column<R>,
+    documents: Column<R>,
+    metadatas: Column<R>,
+    embeddings: Column<R>,
+    in_page: bool,
+}
+
+impl<R: BufRead> Columns<R> {
+    /// Reads the columns, each through a stream of its own over the same file.
+    pub fn new(mut open: impl FnMut() -> io::Result<R>) -> io::Result<Self> {
+        let mut column = |name| Column::new(open()?, name);
+        let (ids, documents) = (column("ids")?, column("documents")?);
+        Ok(Self { ids, documents, metadatas: column("metadatas")?, embeddings: column("embeddings")?, in_page: false })
+    }
+
+    fn all(&mut self) -> [&mut Column<R>; 4] {
+        [&mut self.ids, &mut self.documents, &mut self.metadatas, &mut self.embeddings]
+    }
+
+    fn next_page(&mut self) -> io::Result<bool> {
+        let mut more = true;
+        for column in self.all() {
+            more = column.next_page()?;
+        }
+        if more && !self.ids.is_listed() {
+            return Err(invalid("there is no list of ids, as collection.get() gives it"));
+        }
+        Ok(more)
+    }
+}
+
+impl<R: BufRead> Records for Columns<R> {
+    fn next(&mut self) -> io::Result<Option<Result<Record, String>>> {
+        loop {
+            if !self.in_page && !self.next_page()? {
+                return Ok(None);
+            }
+            self.in_page = true;
+            let listed = self.all().map(|column| column.is_listed());
+            let mut row = [const { Value::Null }; 4];
+            let mut problem = None;
+            let mut read = [false; 4];
+            for (at, column) in self.all().into_iter().enumerate() {
+                match column.next()? {
+                    Some(Ok(value)) => (row[at], read[at]) = (value, true),
+                    Some(Err(reason)) => (problem, read[at]) = (Some(reason), true),
+                    None => {}
+                }
+            }
+            if !read[0] {
+                self.in_page = false;
+            }
+            if (0..4).any(|at| listed[at] && read[at] != read[0]) {
+                return Err(invalid("the lists of ids, documents, metadatas and embeddings differ in length"));
+            }
+            if read[0] {
+                let [id, document, metadata, vector] = row;
+                return Ok(Some(match problem {
+                    Some(reason) => Err(reason),
+                    None => Record::new(id, metadata).map(|record| Record { document, vector, ..record }),
+                }));
+            }
+        }
+    }
+}
+
+/// A collection in Chroma's database file.
+pub struct Database {
+    connection: Connection,
+    segment: String,
+    has_lists: bool,
+    after: i64,
+    page: std::vec::IntoIter<(i64, String)>,
+}
+
+/// The path of Chroma's database, if the path is one or the folder of one.
+pub fn database(path: &Path) -> io::Result<Option<PathBuf>> {
+    if path.is_dir() {
+        return Ok(Some(path.join(DATABASE)));
+    }
+    let mut start = Vec::new();
+    File::open(path)?.take(SQLITE.len() as u64).read_to_end(&mut start)?;
+    Ok((start == SQLITE).then(|| path.to_owned()))
+}
+
+impl Database {
+    /// Opens the database to read a collection: the one of this name, or its only one.
+    pub fn open(path: &Path, collection: Option<&str>) -> io::Result<Self> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(path, flags).map_err(io::Error::other)?;
+        let (id, segment) = find(&connection, collection)?;
+        let waiting: i64 = connection
+            .query_row(
+                "select count(*) from embeddings_queue where topic like '%' || ?1 \
+                 and seq_id > coalesce((select seq_id from max_seq_id where segment_id = ?2), 0)",
+                [&id, &segment],
+                |row| row.get(0),
+            )
+            .map_err(io::Error::other)?;
+        if waiting > 0 {
+            let problem =
+                format!("{waiting} changes of the collection are not in its tables yet; call collection.count() in Chroma");
+            return Err(invalid(&problem));
+        }
+        let lists = "select 1 from sqlite_master where name = 'embedding_metadata_array'";
+        let has_lists = connection.query_row(lists, [], |_| Ok(())).optional().map_err(io::Error::other)?.is_some();
+        Ok(Self { connection, segment, has_lists, after: 0, page: Vec::new().into_iter() })
+    }
+
+    fn read_page(&mut self) -> rusqlite::Result<()> {
+        let mut rows = self
+            .connection
+            .prepare_cached("select id, embedding_id from embeddings where segment_id = ?1 and id > ?2 order by id limit ?3")?;
+        let rows =
+            rows.query_map(params![self.segment, self.after, PAGE_RECORDS as i64], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let page: Vec<(i64, String)> = rows.collect::<Result<_, _>>()?;
+        self.after = page.last().map_or(self.after, |(row, _)| *row);
+        self.page = page.into_iter();
+        Ok(())
+    }
+
+    fn metadata(&self, row: i64) -> rusqlite::Result<Map<String, Value>> {
+        let mut metadata = Map::new();
+        let columns = "key, string_value, int_value, float_value, bool_value";
+        let mut one = self.connection.prepare_cached(&format!("select {columns} from embedding_metadata where id = ?1"))?;
+        let mut rows = one.query([row])?;
+        while let Some(row) = rows.next()? {
+            metadata.insert(row.get(0)?, value(row)?);
+        }
+        if self.has_lists {
+            let list = format!("select {columns} from embedding_metadata_array where id = ?1 order by rowid");
+            let mut list = self.connection.prepare_cached(&list)?;
+            let mut rows = list.query([row])?;
+            while let Some(row) = rows.next()? {
+                let one = value(row)?;
+                match metadata.entry(row.get::<_, String>(0)?).or_insert_with(|| Value::Array(Vec::new())) {
+                    Value::Array(values) => values.push(one),
+                    other => *other = one,
+                }
+            }
+        }
+        Ok(metadata)
+    }
+}
+
+impl Records for Database {
+    fn next(&mut self) -> io::Result<Option<Result<Record, String>>> {
+        if self.page.len() == 0 {
+            self.read_page().map_err(io::Error::other)?;
+        }
+        let Some((row, id)) = self.page.next() else { return Ok(None) };
+        let mut metadata = self.metadata(row).map_err(io::Error::other)?;
+        let document = metadata.remove(DOCUMENT).unwrap_or(Value::Null);
+        let record = Record::new(id.into(), metadata.into());
+        Ok(Some(record.map(|record| Record { document, ..record })))
+    }
+}
+
+/// The id of a collection and of the segment with its metadata.
+fn find(connection: &Connection, name: Option<&str>) -> io::Result<(String, String)> {
+    let all = "select c.name, c.id, s.id from collections c join segments s on s.collection = c.id \
+               where s.scope = 'METADATA' order by c.name";
+    let mut all = connection.prepare(all).map_err(io::Error::other)?;
+    let rows = all.query_map([], |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?)))).map_err(io::Error::other)?;
+    let mut found: Vec<(String, (String, String))> = rows.collect::<Result<_, _>>().map_err(io::Error::other)?;
+    let names = found.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
+    found.retain(|(one, _)| name.is_none_or(|name| name == one));
+    match (found.pop(), found.is_empty()) {
+        (Some((_, ids)), true) => Ok(ids),
+        _ => Err(invalid(&format!("the database has the collections {names}; name one with --source-collection"))),
+    }
+}
+
+/// The value of a metadata row: the first column that has one.
+fn value(row: &Row<'_>) -> rusqlite::Result<Value> {
+    for column in 1..4 {
+        match row.get_ref(column)? {
+            ValueRef::Null => {}
+            ValueRef::Integer(number) => return Ok(number.into()),
+            ValueRef::Real(number) => return Ok(number.into()),
+            ValueRef::Text(text) | ValueRef::Blob(text) => return Ok(String::from_utf8_lossy(text).into()),
+        }
+    }
+    Ok(row.get::<_, Option<bool>>(4)?.map_or(Value::Null, Value::Bool))
+}
+
+fn invalid(problem: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, problem)
+}

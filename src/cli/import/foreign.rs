@@ -1,0 +1,236 @@
+//! `dragoman import --from`: reads what another database exports and converts it to documents while it is sent.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::Path;
+
+use clap::{Args, ValueEnum};
+use indicatif::ProgressBar;
+use serde_json::Value;
+
+use super::chroma::{self, Columns, Database};
+use super::failures::Failures;
+use super::json_records::{self, Pages};
+use super::record::{Fields, Misfit, Record, Records};
+use super::unpack::{Compression, unpacked};
+use crate::cli::error::CliError;
+
+const BUFFER_BYTES: usize = 1 << 18;
+/// Fields of a record that a message names.
+const FIELDS_NAMED_MAX: usize = 20;
+/// The field with the text, where none is named.
+const TEXT: &str = "text";
+
+/// How to read the export of another database.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Exports of other databases")]
+pub struct ForeignArgs {
+    /// The database that wrote the file.
+    #[arg(long, value_enum, value_name = "DATABASE")]
+    pub from: Option<Source>,
+    /// Field with the text; a dot leads into an object. Defaults to `text`, and for Chroma to its documents.
+    #[arg(long, value_name = "FIELD", requires = "from")]
+    text_field: Option<String>,
+    /// Field with the title.
+    #[arg(long, value_name = "FIELD", requires = "from")]
+    title_field: Option<String>,
+    /// Field with the language.
+    #[arg(long, value_name = "FIELD", requires = "from")]
+    language_field: Option<String>,
+    /// Field with an object that becomes the metadata; by default all other fields do.
+    #[arg(long, value_name = "FIELD", requires = "from")]
+    metadata_field: Option<String>,
+    /// Meilisearch's primary key; defaults to `id`.
+    #[arg(long, value_name = "FIELD", requires = "from")]
+    id_field: Option<String>,
+    /// The collection in Chroma's database; needed if it has several.
+    #[arg(long, value_name = "NAME", requires = "from")]
+    source_collection: Option<String>,
+}
+
+/// A database whose exports can be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Source {
+    /// Points as JSON: answers of the scroll API, or one point per line.
+    Qdrant,
+    /// What `collection.get()` gives, as JSON, or Chroma's folder with its database.
+    Chroma,
+    /// Objects as JSON: answers of `GET /v1/objects`, or one object per line.
+    Weaviate,
+    /// Documents as JSON: answers of the documents API, a list, or one per line, as in a dump.
+    Meilisearch,
+}
+
+/// Documents, one line for each record of an export, made as they are read. The line of a record that becomes no document is
+/// empty, so that lines and records have the same numbers.
+pub struct Documents {
+    records: Box<dyn Records>,
+    fields: Fields,
+    vectors: bool,
+    text_named: bool,
+    number: u64,
+    line: io::Cursor<Vec<u8>>,
+    /// The records that became no document.
+    pub failures: Failures,
+    /// Whether there were vectors that the collection does not take.
+    pub leaves_vectors: bool,
+}
+
+impl ForeignArgs {
+    /// Opens the export as documents for a collection that takes vectors, or none. `bar` counts the bytes read.
+    pub fn documents(
+        &self,
+        source: Source,
+        (file, compression): (Option<&Path>, Compression),
+        vectors: bool,
+        (bar, failures): (&ProgressBar, Failures),
+    ) -> Result<Documents, CliError> {
+        let failed = || CliError::io(format!("read {}", file.map_or("standard input".into(), |file| file.display().to_string())));
+        let records = match (source, file) {
+            (Source::Chroma, None) => {
+                return Err(CliError::Usage(
+                    "an export of Chroma must be a file, because it is read in several places at once".to_owned(),
+                ));
+            }
+            (Source::Chroma, Some(file)) => self.chroma(file, compression, vectors, bar).map_err(failed())?,
+            (source, _) => {
+                let content = bar.wrap_read(opened(file).map_err(failed())?);
+                let stream = unpacked(compression, Box::new(content)).map_err(failed())?;
+                let stream = BufReader::with_capacity(BUFFER_BYTES, stream);
+                let records = json_records::Records::new(stream, source.pages()).map_err(failed())?;
+                Box::new(Listed { records, source, id_field: self.id_field.clone() })
+            }
+        };
+        let text = self.text_field.clone().or((source != Source::Chroma).then(|| TEXT.to_owned()));
+        let (title, language, metadata) = (self.title_field.clone(), self.language_field.clone(), self.metadata_field.clone());
+        let fields = Fields { text, title, language, metadata };
+        let text_named = self.text_field.is_some();
+        let line = io::Cursor::default();
+        Ok(Documents { records, fields, vectors, text_named, number: 0, line, failures, leaves_vectors: false })
+    }
+
+    fn chroma(&self, file: &Path, compression: Compression, vectors: bool, bar: &ProgressBar) -> io::Result<Box<dyn Records>> {
+        if let Some(path) = chroma::database(file)? {
+            if vectors {
+                let problem = "Chroma's database file has no vectors that can be read; save what collection.get(include=[\"embeddings\", \
+                               \"documents\", \"metadatas\"]) gives as JSON";
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
+            }
+            return Ok(Box::new(Database::open(&path, self.source_collection.as_deref())?));
+        }
+        let mut bars = [bar.clone()].into_iter();
+        let columns = Columns::new(|| {
+            // The first column's progress is the file's.
+            let content = bars.next().unwrap_or_else(ProgressBar::hidden).wrap_read(File::open(file)?);
+            Ok(BufReader::with_capacity(BUFFER_BYTES, unpacked(compression, Box::new(content))?))
+        })?;
+        Ok(Box::new(columns))
+    }
+}
+
+/// A file, or standard input.
+fn opened(file: Option<&Path>) -> io::Result<Box<dyn Read>> {
+    match file {
+        Some(file) => Ok(Box::new(File::open(file)?)),
+        None => Ok(Box::new(io::stdin().lock())),
+    }
+}
+
+impl Source {
+    /// Where its answers have their records.
+    fn pages(self) -> Pages {
+        let (members, first_only): (&[&str], bool) = match self {
+            Self::Qdrant => (&["result", "points"], false),
+            Self::Weaviate => (&["objects"], false),
+            // A document may have a field of this name.
+            Self::Meilisearch => (&["results"], true),
+            Self::Chroma => (&[], false),
+        };
+        Pages { members, first_only }
+    }
+}
+
+/// Records that are objects of their own.
+struct Listed<R> {
+    records: json_records::Records<R>,
+    source: Source,
+    id_field: Option<String>,
+}
+
+impl<R: io::BufRead> Records for Listed<R> {
+    fn next(&mut self) -> io::Result<Option<Result<Record, String>>> {
+        let Some(found) = self.records.next()? else { return Ok(None) };
+        Ok(Some(found.and_then(|mut object| {
+            let mut take = |names: &[&str]| names.iter().find_map(|name| object.shift_remove(*name)).unwrap_or_default();
+            let (id, fields, vector) = match self.source {
+                Source::Qdrant => (take(&["id"]), take(&["payload"]), take(&["vector", "vectors"])),
+                Source::Weaviate => {
+                    let (one, several) = (take(&["vector"]), take(&["vectors"]));
+                    let vector = if one.as_array().is_some_and(|values| !values.is_empty()) { one } else { several };
+                    (take(&["id", "uuid"]), take(&["properties"]), vector)
+                }
+                Source::Meilisearch | Source::Chroma => {
+                    let (id, vector) = (take(&[self.id_field.as_deref().unwrap_or("id")]), take(&["_vectors"]));
+                    (id, Value::Object(object), vector)
+                }
+            };
+            Record::new(id, fields).map(|record| Record { vector, ..record })
+        })))
+    }
+}
+
+impl Documents {
+    /// Makes the next line. False at the end.
+    fn advance(&mut self) -> io::Result<bool> {
+        let after = |error: io::Error| io::Error::new(error.kind(), format!("{error}, after {} records", self.number));
+        let Some(found) = self.records.next().map_err(after)? else { return Ok(false) };
+        self.number += 1;
+        let mut line = Vec::new();
+        let document = found.map_err(|detail| Misfit { id: None, pointer: "", detail }).and_then(|record| {
+            self.leaves_vectors |= !self.vectors && !is_empty(&record.vector);
+            let names: Vec<String> = record.fields.keys().take(FIELDS_NAMED_MAX).cloned().collect();
+            self.fields.document(record, self.vectors).map(|document| (document, names))
+        });
+        match document {
+            Ok((document, names)) => {
+                // A name that nobody gave is a guess: wrong for the first record, it would be wrong for all.
+                if self.number == 1 && !self.vectors && !self.text_named && document.get("text").is_none() {
+                    return Err(no_text(&self.fields, &names));
+                }
+                line = document.to_string().into_bytes();
+            }
+            Err(misfit) => self.failures.add_misfit(self.number, &misfit).map_err(io::Error::other)?,
+        }
+        line.push(b'\n');
+        self.line = io::Cursor::new(line);
+        Ok(true)
+    }
+}
+
+impl Read for Documents {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.line.position() == self.line.get_ref().len() as u64 {
+            if !self.advance()? {
+                return Ok(0);
+            }
+        }
+        self.line.read(buffer)
+    }
+}
+
+/// Whether there is no vector in what may be one, none, or several by their names.
+fn is_empty(vector: &Value) -> bool {
+    match vector {
+        Value::Null => true,
+        Value::Array(values) => values.is_empty(),
+        Value::Object(named) => named.values().all(is_empty),
+        _ => false,
+    }
+}
+
+fn no_text(fields: &Fields, names: &[String]) -> io::Error {
+    let looked = fields.text.as_deref().map_or("document".to_owned(), |text| format!("field {text:?}"));
+    let has = if names.is_empty() { "no fields".to_owned() } else { format!("the fields {}", names.join(", ")) };
+    let problem = format!("the first record has no {looked}, it has {has}; name the one with the text with --text-field");
+    io::Error::new(io::ErrorKind::InvalidData, problem)
+}

@@ -1,0 +1,418 @@
+//! Finds the records of an export in a stream of JSON, in bounded memory: objects one after another, lists of them, or pages
+//! that have them in a member.
+
+use std::io::{self, BufRead};
+
+use serde_json::{Map, Value};
+
+/// Longest record that is read.
+const RECORD_BYTES_MAX: usize = 16 << 20;
+/// Longest name of a member.
+const NAME_BYTES_MAX: usize = 64 << 10;
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// A record, or what is wrong with it.
+pub type Found = Result<Map<String, Value>, String>;
+
+/// JSON values in a stream, as their bytes.
+pub struct Values<R> {
+    stream: R,
+}
+
+impl<R: BufRead> Values<R> {
+    /// The values of a stream. A byte order mark before them is passed over.
+    pub fn new(mut stream: R) -> io::Result<Self> {
+        if stream.fill_buf()?.starts_with(BYTE_ORDER_MARK) {
+            stream.consume(BYTE_ORDER_MARK.len());
+        }
+        Ok(Self { stream })
+    }
+
+    /// The next byte that is no white space. It stays; `None` at the end.
+    pub fn peek(&mut self) -> io::Result<Option<u8>> {
+        loop {
+            let buffer = self.stream.fill_buf()?;
+            if buffer.is_empty() {
+                return Ok(None);
+            }
+            match buffer.iter().position(|byte| !byte.is_ascii_whitespace()) {
+                Some(at) => {
+                    let byte = buffer[at];
+                    self.stream.consume(at);
+                    return Ok(Some(byte));
+                }
+                None => {
+                    let all = buffer.len();
+                    self.stream.consume(all);
+                }
+            }
+        }
+    }
+
+    /// Passes over the byte that `peek` gave.
+    pub fn pass(&mut self) {
+        self.stream.consume(1);
+    }
+
+    /// The name of a member, where one begins; its colon is passed over.
+    pub fn name(&mut self) -> io::Result<Vec<u8>> {
+        let mut name = Vec::new();
+        self.value(&mut name, NAME_BYTES_MAX)?;
+        match self.peek()? {
+            Some(b':') => self.pass(),
+            other => return Err(unexpected(other)),
+        }
+        Ok(name)
+    }
+
+    /// Reads one value. Of its bytes, `kept` gets as many as make it one byte longer than `bytes_max`.
+    pub fn value(&mut self, kept: &mut Vec<u8>, bytes_max: usize) -> io::Result<()> {
+        let first = self.peek()?;
+        let scalar = !matches!(first, Some(b'{' | b'[' | b'"'));
+        if matches!(first, None | Some(b',' | b':' | b']' | b'}')) {
+            return Err(unexpected(first));
+        }
+        let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
+        loop {
+            let buffer = self.stream.fill_buf()?;
+            if buffer.is_empty() {
+                return if scalar { Ok(()) } else { Err(unexpected(None)) };
+            }
+            let mut end = None;
+            for (at, &byte) in buffer.iter().enumerate() {
+                if scalar {
+                    if matches!(byte, b',' | b']' | b'}') || byte.is_ascii_whitespace() {
+                        end = Some(at);
+                        break;
+                    }
+                    continue;
+                }
+                match (quoted, byte) {
+                    (true, _) if escaped => escaped = false,
+                    (true, b'\\') => escaped = true,
+                    (true, b'"') => quoted = false,
+                    (false, b'"') => quoted = true,
+                    (false, b'{' | b'[') => depth += 1,
+                    (false, b'}' | b']') => depth -= 1,
+                    _ => continue,
+                }
+                if depth == 0 && !quoted {
+                    end = Some(at + 1);
+                    break;
+                }
+            }
+            let taken = end.unwrap_or(buffer.len());
+            let room = (bytes_max + 1).saturating_sub(kept.len());
+            kept.extend_from_slice(&buffer[..taken.min(room)]);
+            self.stream.consume(taken);
+            if end.is_some() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Passes over one value.
+    pub fn skip(&mut self) -> io::Result<()> {
+        self.value(&mut Vec::new(), 0)
+    }
+}
+
+/// Where pages have their records.
+#[derive(Debug, Clone, Copy)]
+pub struct Pages {
+    /// The members that lead to the records, which no record has.
+    pub members: &'static [&'static str],
+    /// Whether only the first member of a page counts: a record may have one of that name further on.
+    pub first_only: bool,
+}
+
+/// The records of a stream.
+pub struct Records<R> {
+    values: Values<R>,
+    pages: Pages,
+    open: Vec<Open>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Open {
+    List,
+    Page,
+}
+
+impl<R: BufRead> Records<R> {
+    /// The records of `stream`.
+    pub fn new(stream: R, pages: Pages) -> io::Result<Self> {
+        Ok(Self { values: Values::new(stream)?, pages, open: Vec::new() })
+    }
+
+    /// The next record; `None` at the end. An error is one of the whole stream, after which there are no more.
+    pub fn next(&mut self) -> io::Result<Option<Found>> {
+        loop {
+            let byte = self.values.peek()?;
+            match (self.open.last(), byte) {
+                (None, None) => return Ok(None),
+                (Some(_), Some(b',')) => self.values.pass(),
+                (Some(Open::List), Some(b']')) | (Some(Open::Page), Some(b'}')) => {
+                    self.values.pass();
+                    self.open.pop();
+                }
+                (Some(Open::Page), Some(b'"')) => {
+                    let name = self.values.name()?;
+                    if !self.enters(&name)? {
+                        self.values.skip()?;
+                    }
+                }
+                (Some(Open::List), Some(_)) => {
+                    let mut record = Vec::new();
+                    self.values.value(&mut record, RECORD_BYTES_MAX)?;
+                    return Ok(Some(object(&record)));
+                }
+                (None, Some(b'[')) => {
+                    self.values.pass();
+                    self.open.push(Open::List);
+                }
+                (None, Some(b'{')) => {
+                    if let Some(found) = self.record_or_page()? {
+                        return Ok(Some(found));
+                    }
+                }
+                (_, other) => return Err(unexpected(other)),
+            }
+        }
+    }
+
+    /// Reads an object that stands by itself, until it proves to be a page.
+    fn record_or_page(&mut self) -> io::Result<Option<Found>> {
+        self.values.pass();
+        let mut kept = vec![b'{'];
+        loop {
+            match self.values.peek()? {
+                Some(b'}') => {
+                    self.values.pass();
+                    kept.push(b'}');
+                    return Ok(Some(object(&kept)));
+                }
+                Some(b',') => {
+                    self.values.pass();
+                    kept.push(b',');
+                }
+                Some(b'"') => {
+                    let name = self.values.name()?;
+                    if !(self.pages.first_only && kept.len() > 1) && self.enters(&name)? {
+                        self.open.insert(0, Open::Page);
+                        return Ok(None);
+                    }
+                    if kept.len() <= RECORD_BYTES_MAX {
+                        kept.extend(name);
+                        kept.push(b':');
+                    }
+                    self.values.value(&mut kept, RECORD_BYTES_MAX)?;
+                }
+                other => return Err(unexpected(other)),
+            }
+        }
+    }
+
+    /// Goes into a member that leads to records.
+    fn enters(&mut self, name: &[u8]) -> io::Result<bool> {
+        let name = name.strip_prefix(b"\"").and_then(|name| name.strip_suffix(b"\"")).unwrap_or_default();
+        if !self.pages.members.iter().any(|member| member.as_bytes() == name) {
+            return Ok(false);
+        }
+        let open = match self.values.peek()? {
+            Some(b'[') => Open::List,
+            Some(b'{') => Open::Page,
+            _ => return Ok(false),
+        };
+        self.values.pass();
+        self.open.push(open);
+        Ok(true)
+    }
+}
+
+/// A column of a file that has its records in columns: page by page, the values of one member.
+pub struct Column<R> {
+    values: Values<R>,
+    name: &'static str,
+    listed: bool,
+}
+
+impl<R: BufRead> Column<R> {
+    /// The column of this name, before its first page.
+    pub fn new(stream: R, name: &'static str) -> io::Result<Self> {
+        Ok(Self { values: Values::new(stream)?, name, listed: false })
+    }
+
+    /// Goes to the next page; false at the end. The values before it must have been read.
+    pub fn next_page(&mut self) -> io::Result<bool> {
+        match self.values.peek()? {
+            None => return Ok(false),
+            Some(b'{') => self.values.pass(),
+            other => return Err(unexpected(other)),
+        }
+        self.listed = self.find()?;
+        Ok(true)
+    }
+
+    /// Whether the page has values of this column.
+    pub fn is_listed(&self) -> bool {
+        self.listed
+    }
+
+    /// The next value of the page; `None` after the last one.
+    pub fn next(&mut self) -> io::Result<Option<Result<Value, String>>> {
+        while self.listed {
+            match self.values.peek()? {
+                Some(b',') => self.values.pass(),
+                Some(b']') => {
+                    self.values.pass();
+                    self.listed = self.find()?;
+                }
+                _ => {
+                    let mut value = Vec::new();
+                    self.values.value(&mut value, RECORD_BYTES_MAX)?;
+                    return Ok(Some(parsed(&value)));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads the members of a page up to the list of the column, or to its end; says which.
+    fn find(&mut self) -> io::Result<bool> {
+        loop {
+            match self.values.peek()? {
+                Some(b',') => self.values.pass(),
+                Some(b'}') => {
+                    self.values.pass();
+                    return Ok(false);
+                }
+                Some(b'"') => {
+                    let name = self.values.name()?;
+                    let mine = name.get(1..name.len().saturating_sub(1)) == Some(self.name.as_bytes());
+                    if mine && self.values.peek()? == Some(b'[') {
+                        self.values.pass();
+                        return Ok(true);
+                    }
+                    self.values.skip()?;
+                }
+                other => return Err(unexpected(other)),
+            }
+        }
+    }
+}
+
+fn object(json: &[u8]) -> Found {
+    match parsed(json)? {
+        Value::Object(record) => Ok(record),
+        other => Err(format!("the record must be an object, got {}", kind(&other))),
+    }
+}
+
+fn parsed(json: &[u8]) -> Result<Value, String> {
+    if json.len() > RECORD_BYTES_MAX {
+        return Err(format!("the record must have at most {RECORD_BYTES_MAX} bytes, got more"));
+    }
+    serde_json::from_slice(json).map_err(|error| format!("the record is not valid JSON: {error}"))
+}
+
+/// What kind of JSON a value is, for messages.
+pub fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// The error of a stream that does not go on as JSON does.
+fn unexpected(byte: Option<u8>) -> io::Error {
+    let problem = match byte {
+        None => "the JSON is cut off".to_owned(),
+        Some(byte) => format!("the JSON goes on with an unexpected {:?}", char::from(byte)),
+    };
+    io::Error::new(io::ErrorKind::InvalidData, problem)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QDRANT: Pages = Pages { members: &["result", "points"], first_only: false };
+
+    /// Reads through a buffer of five bytes, so that values and buffers end at different places.
+    fn small(text: &str) -> io::BufReader<&[u8]> {
+        io::BufReader::with_capacity(5, text.as_bytes())
+    }
+
+    /// The ids of the records, or what is wrong, and how the stream ends.
+    fn check(pages: Pages, text: &str, expect: &[&str]) {
+        let mut records = Records::new(small(text), pages).unwrap();
+        let mut found = Vec::new();
+        loop {
+            match records.next() {
+                Ok(Some(Ok(record))) => found.push(record["id"].to_string()),
+                Ok(Some(Err(problem))) => found.push(problem),
+                Ok(None) => break,
+                Err(error) => {
+                    found.push(error.to_string());
+                    break;
+                }
+            }
+        }
+        let starts = found.len() == expect.len() && found.iter().zip(expect).all(|(got, expect)| got.starts_with(expect));
+        assert!(starts, "{text}: {found:?}");
+    }
+
+    #[test]
+    fn records_are_found_in_lines_lists_and_pages() {
+        check(QDRANT, "", &[]);
+        check(QDRANT, "\u{feff}{\"id\": 1, \"payload\": {\"points\": []}}\n{\"id\": \"}\\\"]\"}", &["1", "\"}\\\"]\""]);
+        check(QDRANT, "[{\"id\": 1}, {\"id\": [2]}]\n[]", &["1", "[2]"]);
+        let page =
+            r#"{"usage": {"x": [1]}, "result": {"points": [{"id": 1}, {"id": 2}], "next_page_offset": 3}, "status": "ok"}"#;
+        check(QDRANT, &format!("{page}\n{page}"), &["1", "2", "1", "2"]);
+        check(QDRANT, r#"{"result": [{"id": 7}], "time": 0.1}{"id": 8}"#, &["7", "8"]);
+        let first = Pages { members: &["results"], first_only: true };
+        check(first, r#"{"results": [{"id": 1}], "offset": 0} {"id": 2, "results": [{"id": 3}]}"#, &["1", "2"]);
+    }
+
+    #[test]
+    fn a_bad_record_does_not_hide_the_others() {
+        let text = r#"[{"id": NaN}, 5, {"id": 2}]"#;
+        check(QDRANT, text, &["the record is not valid JSON", "the record must be an object, got a number", "2"]);
+    }
+
+    #[test]
+    fn a_stream_that_is_cut_off_is_an_error() {
+        for text in ["[{\"id\": 1}", "[{\"id\": 1}, {\"id\": \"x", "{\"result\": {\"points\": [{\"id\": 1}]"] {
+            let mut records = Records::new(small(text), QDRANT).unwrap();
+            assert!(records.next().unwrap().unwrap().is_ok(), "{text}");
+            assert!(records.next().unwrap_err().to_string().contains("cut off"), "{text}");
+        }
+        check(QDRANT, "id,text\n1,a", &["the JSON goes on with an unexpected 'i'"]);
+    }
+
+    #[test]
+    fn columns_are_read_page_by_page() {
+        let text = r#"{"ids": ["a", "b"], "documents": null} {"documents": ["x"], "ids": ["c"], "included": ["documents"]}"#;
+        let (mut ids, mut documents) = (Column::new(small(text), "ids").unwrap(), Column::new(small(text), "documents").unwrap());
+        let all = |column: &mut Column<_>| {
+            let mut values = Vec::new();
+            while let Some(value) = column.next().unwrap() {
+                values.push(value.unwrap());
+            }
+            values
+        };
+        for (expect, listed) in [(vec!["a", "b"], false), (vec!["c"], true)] {
+            assert!(ids.next_page().unwrap() && documents.next_page().unwrap());
+            assert_eq!(all(&mut ids), expect);
+            assert_eq!(documents.is_listed(), listed);
+            assert_eq!(all(&mut documents).len(), usize::from(listed));
+        }
+        assert!(!ids.next_page().unwrap() && !documents.next_page().unwrap());
+    }
+}

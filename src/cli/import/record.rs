@@ -1,0 +1,193 @@
+//! A record of another database, and what it becomes: a document as the API takes it.
+
+use std::io;
+
+use serde_json::{Map, Value, json};
+
+use super::json_records::kind;
+use crate::domain::DocumentId;
+
+/// Longest part of an id that does not fit that is shown.
+const ID_CHARACTERS_SHOWN: usize = 80;
+
+/// What another database says of one of its records.
+#[derive(Debug, Default)]
+pub struct Record {
+    /// Its id.
+    pub id: Value,
+    /// Its fields: Qdrant's payload, Weaviate's properties, Chroma's metadata, Meilisearch's document.
+    pub fields: Map<String, Value>,
+    /// Its text, where that is no field; null otherwise.
+    pub document: Value,
+    /// Its vector or vectors; null if there are none.
+    pub vector: Value,
+}
+
+impl Record {
+    /// A record whose fields are an object, or null for none.
+    pub fn new(id: Value, fields: Value) -> Result<Self, String> {
+        let fields = match fields {
+            Value::Object(fields) => fields,
+            Value::Null => Map::new(),
+            other => return Err(format!("its fields must be an object, got {}", kind(&other))),
+        };
+        Ok(Self { id, fields, ..Self::default() })
+    }
+}
+
+/// Records one after another.
+pub trait Records {
+    /// The next one, or what is wrong with it; `None` after the last.
+    fn next(&mut self) -> io::Result<Option<Result<Record, String>>>;
+}
+
+/// Which fields of a record are which members of a document. A dot leads into an object.
+#[derive(Debug, Clone, Default)]
+pub struct Fields {
+    /// The text.
+    pub text: Option<String>,
+    /// The title.
+    pub title: Option<String>,
+    /// The language.
+    pub language: Option<String>,
+    /// The metadata; without it, all fields that are nothing else.
+    pub metadata: Option<String>,
+}
+
+/// A record that becomes no document.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Misfit {
+    /// Its id, as far as it can be shown.
+    pub id: Option<String>,
+    /// Which member of the document.
+    pub pointer: &'static str,
+    /// What is wrong with it.
+    pub detail: String,
+}
+
+impl Fields {
+    /// The record as a document, with its vector if `vectors`.
+    pub fn document(&self, mut record: Record, vectors: bool) -> Result<Value, Misfit> {
+        let mut document = Map::new();
+        document.insert("id".to_owned(), id(record.id)?.into());
+        let members = [("title", &self.title), ("text", &self.text), ("language", &self.language)];
+        for (member, field) in members {
+            let value = field.as_ref().and_then(|field| taken(&mut record.fields, field));
+            document.extend(value.map(|value| (member.to_owned(), value)));
+        }
+        if !record.document.is_null() {
+            match self.text {
+                None => document.insert("text".to_owned(), record.document),
+                Some(_) => record.fields.insert("document".to_owned(), record.document),
+            };
+        }
+        if vectors {
+            document.extend(only(record.vector).map(|vector| ("vector".to_owned(), vector)));
+        }
+        let metadata = match &self.metadata {
+            None => Value::Object(record.fields),
+            Some(field) => taken(&mut record.fields, field).unwrap_or(json!({})),
+        };
+        if metadata != json!({}) {
+            document.insert("metadata".to_owned(), metadata);
+        }
+        Ok(document.into())
+    }
+}
+
+/// The id as text: Qdrant and Meilisearch also have numbers.
+fn id(id: Value) -> Result<String, Misfit> {
+    let misfit = |id, detail| Misfit { id, pointer: "/id", detail };
+    let id = match id {
+        Value::String(id) => id,
+        Value::Number(number) => number.to_string(),
+        Value::Null => return Err(misfit(None, "must be given, got none".to_owned())),
+        other => return Err(misfit(None, format!("must be a string or a number, got {}", kind(&other)))),
+    };
+    match DocumentId::parse_new(&id) {
+        Ok(_) => Ok(id),
+        Err(error) => Err(misfit(Some(id.chars().take(ID_CHARACTERS_SHOWN).collect()), error.to_string())),
+    }
+}
+
+/// Takes a field out, which is named as it is or by its path. Null counts as none.
+fn taken(fields: &mut Map<String, Value>, name: &str) -> Option<Value> {
+    if let Some(value) = fields.shift_remove(name) {
+        return Some(value).filter(|value| !value.is_null());
+    }
+    let (first, rest) = name.split_once('.')?;
+    taken(fields.get_mut(first)?.as_object_mut()?, rest)
+}
+
+/// A vector, also if it is the only one of several that could have names. An empty one counts as none.
+fn only(vector: Value) -> Option<Value> {
+    match vector {
+        Value::Null => None,
+        Value::Array(values) if values.is_empty() => None,
+        Value::Object(mut named) if named.len() == 1 => named.values_mut().next().map(Value::take),
+        other => Some(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(id: Value, fields: Value) -> Record {
+        Record::new(id, fields).unwrap()
+    }
+
+    fn fields(text: &str) -> Fields {
+        Fields { text: Some(text.to_owned()), ..Fields::default() }
+    }
+
+    #[test]
+    fn fields_become_members_and_the_rest_metadata() {
+        let fields = Fields { title: Some("head".to_owned()), language: Some("lang".to_owned()), ..fields("page.body") };
+        let given = json!({"head": "T", "lang": null, "page": {"body": "x", "n": 1}, "year": 2026});
+        let expect = json!({"id": "7", "title": "T", "text": "x", "metadata": {"page": {"n": 1}, "year": 2026}});
+        assert_eq!(fields.document(record(json!(7), given), false).unwrap(), expect);
+        let lifted = Fields { metadata: Some("metadata".to_owned()), ..super::tests::fields("page_content") };
+        let given = json!({"page_content": "x", "metadata": {"source": "a.txt"}});
+        let expect = json!({"id": "a", "text": "x", "metadata": {"source": "a.txt"}});
+        assert_eq!(lifted.document(record(json!("a"), given), false).unwrap(), expect);
+    }
+
+    #[test]
+    fn a_document_of_its_own_is_the_text_unless_a_field_is() {
+        let given = || Record { document: json!("own"), ..record(json!("a"), json!({"body": "field"})) };
+        assert_eq!(Fields::default().document(given(), false).unwrap()["text"], "own");
+        let expect = json!({"id": "a", "text": "field", "metadata": {"document": "own"}});
+        assert_eq!(fields("body").document(given(), false).unwrap(), expect);
+    }
+
+    #[test]
+    fn an_id_that_does_not_fit_is_named() {
+        let long = "x".repeat(600);
+        for (given, named, detail) in [
+            (json!(long), Some("x".repeat(80)), "must have 1 to 512 bytes, got 600"),
+            (json!("a\nb"), Some("a\nb".to_owned()), "control characters"),
+            (json!(".."), Some("..".to_owned()), "must not be"),
+            (json!([1]), None, "must be a string or a number, got an array"),
+            (json!(null), None, "must be given"),
+        ] {
+            let misfit = fields("text").document(record(given, json!(null)), false).unwrap_err();
+            assert_eq!((&misfit.id, misfit.pointer), (&named, "/id"));
+            assert!(misfit.detail.contains(detail), "{misfit:?}");
+        }
+    }
+
+    #[test]
+    fn a_vector_is_taken_where_the_collection_takes_one() {
+        for (given, expect) in [
+            (json!([1.0, 2.0]), json!([1.0, 2.0])),
+            (json!({"dense": [1.0]}), json!([1.0])),
+            (json!([]), Value::Null),
+            (json!({"a": [1.0], "b": [2.0]}), json!({"a": [1.0], "b": [2.0]})),
+        ] {
+            let given = || Record { vector: given.clone(), ..record(json!("a"), json!({})) };
+            let with = |vectors| fields("text").document(given(), vectors).unwrap();
+            assert_eq!((&with(true)["vector"], &with(false)["vector"]), (&expect, &Value::Null));
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Snapshots at a target of scheduled ones: lists them, downloads them, and gives them to a server. A server that lost everything
+//! comes back this way.
+
+use std::future::Future;
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use clap::Args;
+use serde_json::json;
+use tokio::runtime::{Builder, Runtime};
+
+use super::client::{Call, Client, Upload};
+use super::error::CliError;
+use super::files;
+use super::output::{Column, Output, Unit, bytes, shown, time};
+use crate::domain::chain;
+use crate::domain::timestamps::rfc3339;
+use crate::targets::{StoredSnapshot, Target, TargetError};
+
+/// A target instead of the server's own snapshots.
+#[derive(Debug, Args)]
+pub struct TargetArgs {
+    /// Where scheduled snapshots are, instead of those of the server: a folder, or s3://BUCKET/PREFIX.
+    #[arg(long, value_name = "FOLDER|URL")]
+    target: Option<String>,
+    /// Where a store that is compatible with S3 answers.
+    #[arg(long, value_name = "URL", requires = "target")]
+    endpoint: Option<String>,
+}
+
+/// An open target.
+pub struct OpenTarget {
+    target: Target,
+    runtime: Runtime,
+}
+
+impl TargetArgs {
+    /// Opens the target, if one is given.
+    pub fn open(&self) -> Result<Option<OpenTarget>, CliError> {
+        let Some(name) = &self.target else { return Ok(None) };
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime = runtime.map_err(CliError::io("start a thread".to_owned()))?;
+        let target = Target::open(name, self.endpoint.as_deref()).map_err(|error| failed(&error))?;
+        Ok(Some(OpenTarget { target, runtime }))
+    }
+}
+
+impl OpenTarget {
+    /// Lists the snapshots there, the newest first.
+    pub fn list(&self, output: &Output) -> Result<(), CliError> {
+        let mut stored = self.wait(self.target.list())?;
+        stored.reverse();
+        if output.json {
+            return stored.iter().try_for_each(|about| output.object(&json!(about)));
+        }
+        if stored.is_empty() {
+            output.note("there are no snapshots");
+            return Ok(());
+        }
+        let columns = [Column::Text("ID"), Column::Text("CREATED"), Column::Text("COLLECTIONS"), Column::Number("SIZE")];
+        output.table(
+            &columns,
+            stored.iter().map(|about| {
+                let created = time(&json!(rfc3339(about.created_at_ms)));
+                vec![
+                    about.snapshot.to_string(),
+                    created,
+                    shown(&json!(about.collections.join(", "))),
+                    bytes(&json!(about.archive_bytes)),
+                ]
+            }),
+        )
+    }
+
+    /// Finds a snapshot by its id, or the newest as `latest`.
+    pub fn find(&self, id: &str) -> Result<StoredSnapshot, CliError> {
+        self.wait(self.target.find(id))
+    }
+
+    /// Writes a snapshot's archive to a file, which appears once it was verified.
+    pub fn download(&self, output: &Output, about: &StoredSnapshot, path: &Path) -> Result<(), CliError> {
+        let mut file = files::Target::create(path)?;
+        let bar = output.progress(Some(about.archive_bytes), Unit::Bytes);
+        self.wait(self.target.fetch(about, &mut file, |bytes| bar.set_position(bytes)))?;
+        file.flush().map_err(file.failed())?;
+        file.finish()?;
+        bar.finish_and_clear();
+        output.note(&format!("wrote {} to {}", bytes(&json!(about.archive_bytes)), path.display()));
+        Ok(())
+    }
+
+    /// Gives a snapshot to the server, which verifies all of it, unless it has it already.
+    pub fn upload(&self, client: &Client, output: &Output, about: &StoredSnapshot) -> Result<(), CliError> {
+        let id = about.snapshot.as_str();
+        match client.send(&Call::get(&["v1", "snapshots", id])) {
+            Ok(_) => return Ok(()),
+            Err(error) if error.code() == Some("snapshot_not_found") => (),
+            Err(error) => return Err(error),
+        }
+        let (reader, mut writer) = io::pipe().map_err(CliError::io("make a pipe".to_owned()))?;
+        let (target, of) = (self.target.clone(), about.clone());
+        let fetching = self.runtime.spawn(async move { target.fetch(&of, &mut writer, |_| ()).await });
+        let bar = output.progress(Some(about.archive_bytes), Unit::Bytes);
+        let mut content = bar.wrap_read(reader);
+        let bytes = Some(about.archive_bytes);
+        let upload = Upload { content_type: "application/zstd", content_encoding: None, bytes, content: &mut content };
+        let uploaded = client.upload(&Call::put(&["v1", "snapshots", id, "archive"]), upload);
+        // Then nobody waits for somebody to read.
+        drop(content);
+        bar.finish_and_clear();
+        match (uploaded, self.runtime.block_on(fetching)) {
+            (Ok(_), _) => Ok(()),
+            // What was read there broke off.
+            (Err(_), Ok(Err(error))) if !matches!(error, TargetError::File { .. }) => Err(failed(&error)),
+            (Err(error), _) => Err(error),
+        }
+    }
+
+    fn wait<T>(&self, work: impl Future<Output = Result<T, TargetError>>) -> Result<T, CliError> {
+        self.runtime.block_on(work).map_err(|error| failed(&error))
+    }
+}
+
+fn failed(error: &TargetError) -> CliError {
+    CliError::Input(chain(error))
+}

@@ -1,0 +1,176 @@
+//! Boosts: documents that match a filter, or whose value is near to an origin, count more or less than they otherwise would.
+
+use super::filter::DocumentFields;
+use super::{Field, Filter};
+
+/// Milliseconds of a day, the unit of distances between times.
+const DAY_MS: f64 = 86_400_000.0;
+
+/// Moves the score of documents.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Boost {
+    /// Which documents, and how much of the weight they get.
+    pub by: BoostBy,
+    /// The factor that a document gets at most: above 1 it counts more, below 1 less.
+    pub weight: f64,
+}
+
+/// Which documents a boost is for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum BoostBy {
+    /// Those that match, all alike.
+    Filter(Filter),
+    /// Those whose value is near to an origin, the nearer the more.
+    Decay(Decay),
+}
+
+/// How nearness to an origin falls with the distance, in either direction.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decay {
+    /// Where the value stands: metadata, or one of the document's own times.
+    pub field: Field,
+    /// The value that is nearest.
+    pub origin: DecayOrigin,
+    /// The form of the fall.
+    pub shape: DecayShape,
+}
+
+/// The value from which distances are measured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum DecayOrigin {
+    /// A number; distances are differences.
+    Number(f64),
+    /// Milliseconds since the Unix epoch; distances are days.
+    Time(i64),
+}
+
+/// How nearness falls.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum DecayShape {
+    /// It halves with every further such distance.
+    Exponential {
+        /// More than zero.
+        half_life: f64,
+    },
+    /// A bell with this standard deviation.
+    Gaussian {
+        /// More than zero.
+        scale: f64,
+    },
+}
+
+impl Boost {
+    /// Boosts of a search, at most.
+    pub const COUNT_MAX: usize = 10;
+    /// Limits of a weight.
+    pub const WEIGHTS: std::ops::RangeInclusive<f64> = 0.01..=100.0;
+    /// The weight of a boost that says none.
+    pub const WEIGHT_DEFAULT: f64 = 2.0;
+    /// The least and the greatest factor that all boosts of a search make together.
+    const FACTORS: (f64, f64) = (0.001, 1_000.0);
+
+    /// The factor that a document gets: the weight to the power of how much the boost is for it, from 0 to 1.
+    pub fn factor<'d>(&self, document: impl Into<DocumentFields<'d>>) -> f64 {
+        let document = document.into();
+        let share = match &self.by {
+            BoostBy::Filter(filter) => f64::from(u8::from(filter.matches(document))),
+            BoostBy::Decay(decay) => decay.nearness(document).unwrap_or(0.0),
+        };
+        self.weight.powf(share)
+    }
+
+    /// The factor that several boosts make.
+    pub fn product(factors: impl IntoIterator<Item = f64>) -> f64 {
+        let (least, greatest) = Self::FACTORS;
+        factors.into_iter().product::<f64>().clamp(least, greatest)
+    }
+}
+
+impl Decay {
+    /// From 1 at the origin towards 0; `None` for a document without such a value.
+    fn nearness(&self, document: DocumentFields<'_>) -> Option<f64> {
+        let distance = match self.origin {
+            DecayOrigin::Number(origin) => self.field.number(document)? - origin,
+            DecayOrigin::Time(origin) => (self.field.time(document)? as f64 - origin as f64) / DAY_MS,
+        };
+        Some(match self.shape {
+            DecayShape::Exponential { half_life } => (-distance.abs() / half_life).exp2(),
+            DecayShape::Gaussian { scale } => (-(distance / scale).powi(2) / 2.0).exp(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::domain::{DocumentHead, DocumentId, Scalar, Test};
+
+    const NOW: i64 = 1_767_225_600_000;
+
+    #[track_caller]
+    fn check(by: BoostBy, weight: f64, metadata: Value, expect: f64) {
+        let head = DocumentHead {
+            id: DocumentId::parse("a").unwrap(),
+            language: None,
+            metadata: metadata.as_object().unwrap().clone(),
+            created_at_ms: NOW - 10 * DAY_MS as i64,
+            updated_at_ms: NOW,
+        };
+        let got = Boost { by: by.clone(), weight }.factor(&head);
+        assert!((got - expect).abs() < 1e-9, "{by:?} of {metadata}: {got}, not {expect}");
+    }
+
+    fn decay(field: &str, origin: DecayOrigin, shape: DecayShape) -> BoostBy {
+        BoostBy::Decay(Decay { field: Field::parse(field).unwrap(), origin, shape })
+    }
+
+    #[test]
+    fn what_matches_gets_the_weight() {
+        let by = BoostBy::Filter(Filter::Field(Field::parse("a").unwrap(), Test::Eq(Scalar::Integer(1))));
+        check(by.clone(), 3.0, json!({"a": 1}), 3.0);
+        check(by.clone(), 0.5, json!({"a": 1}), 0.5);
+        check(by, 3.0, json!({"a": 2}), 1.0);
+    }
+
+    #[test]
+    fn the_weight_fades_with_the_distance_from_a_number_in_either_direction() {
+        let by = decay("n", DecayOrigin::Number(10.0), DecayShape::Exponential { half_life: 5.0 });
+        for (n, share) in [(10.0, 1.0), (15.0, 0.5), (5.0, 0.5), (20.0, 0.25)] {
+            check(by.clone(), 4.0, json!({ "n": n }), 4.0_f64.powf(share));
+        }
+        let by = decay("n", DecayOrigin::Number(10.0), DecayShape::Gaussian { scale: 5.0 });
+        for (n, share) in [(10.0, 0.0_f64), (15.0, -0.5), (0.0, -2.0)] {
+            check(by.clone(), 4.0, json!({ "n": n }), 4.0_f64.powf(share.exp()));
+        }
+    }
+
+    #[test]
+    fn times_are_days_apart() {
+        let shape = DecayShape::Exponential { half_life: 10.0 };
+        let by = |field| decay(field, DecayOrigin::Time(NOW), shape);
+        check(by("at"), 4.0, json!({"at": "2025-12-22T00:00:00Z"}), 2.0);
+        check(by("at"), 4.0, json!({"at": "2025-12-22"}), 2.0);
+        check(by("created_at"), 4.0, json!({}), 2.0);
+        check(by("updated_at"), 4.0, json!({}), 4.0);
+    }
+
+    #[test]
+    fn without_a_value_of_that_kind_nothing_changes() {
+        let shape = DecayShape::Exponential { half_life: 1.0 };
+        for metadata in [json!({}), json!({"n": null}), json!({"n": "10"}), json!({"n": [10]}), json!({"n": true})] {
+            check(decay("n", DecayOrigin::Number(10.0), shape), 4.0, metadata.clone(), 1.0);
+            check(decay("n", DecayOrigin::Time(NOW), shape), 4.0, metadata, 1.0);
+        }
+        check(decay("n", DecayOrigin::Time(NOW), shape), 4.0, json!({"n": NOW}), 1.0);
+    }
+
+    #[test]
+    fn together_they_change_a_score_a_thousandfold_at_most() {
+        assert_eq!(Boost::product([2.0, 0.25]), 0.5);
+        assert_eq!(Boost::product([100.0; 10]), 1_000.0);
+        assert_eq!(Boost::product([0.01; 10]), 0.001);
+        assert_eq!(Boost::product([]), 1.0);
+    }
+}

@@ -1,0 +1,286 @@
+//! What the numbers and dates of a field are together: their range, and how many documents lie in each interval.
+
+use std::collections::HashMap;
+
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{Scalar, timestamps};
+
+/// Milliseconds of an hour.
+const HOUR_MS: i64 = 3_600_000;
+/// Milliseconds of a day.
+const DAY_MS: i64 = 24 * HOUR_MS;
+/// Up to here a 64-bit float has every integer.
+const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+
+/// What a bucket of a histogram spans.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum HistogramInterval {
+    /// As much of the numbers, more than zero; a bucket begins at a multiple of it.
+    Width(f64),
+    /// An hour of the dates. All are those of UTC.
+    Hour,
+    /// A day.
+    Day,
+    /// A week from Monday on.
+    Week,
+    /// A month.
+    Month,
+    /// A year.
+    Year,
+}
+
+/// A value that can be measured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Measured {
+    /// A number.
+    Number(f64),
+    /// Milliseconds since the Unix epoch.
+    Time(i64),
+}
+
+/// The numbers of a field or, if it has none, its dates.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct FacetStats {
+    /// How many; each element of an array counts.
+    pub count: u64,
+    /// The least, as a number or an RFC 3339 time; omitted if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = serde_json::Value, required = false)]
+    pub min: Option<Scalar>,
+    /// The greatest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = serde_json::Value, required = false)]
+    pub max: Option<Scalar>,
+    /// The sum of the numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub sum: Option<f64>,
+    /// The mean of the numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub mean: Option<f64>,
+}
+
+/// An interval with the documents that have a value in it.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct FacetBucket {
+    /// Where it begins: a number or an RFC 3339 time.
+    #[schema(value_type = serde_json::Value)]
+    pub from: Scalar,
+    /// Matching documents, each once.
+    pub documents: u64,
+}
+
+/// Adds values up.
+#[derive(Debug)]
+pub struct ValueSummary {
+    interval: Option<HistogramInterval>,
+    numbers: Totals,
+    dates: Totals,
+    buckets: HashMap<u64, Bucket>,
+}
+
+#[derive(Debug, Default)]
+struct Totals {
+    count: u64,
+    min: f64,
+    max: f64,
+    sum: f64,
+}
+
+#[derive(Debug)]
+struct Bucket {
+    documents: u64,
+    /// The document that was counted last.
+    last: i64,
+}
+
+impl HistogramInterval {
+    /// Buckets of a histogram, at most.
+    pub const BUCKETS_MAX: usize = 1_000;
+    /// Intervals of dates by their names.
+    pub const OF_DATES: [(&'static str, Self); 5] =
+        [("hour", Self::Hour), ("day", Self::Day), ("week", Self::Week), ("month", Self::Month), ("year", Self::Year)];
+
+    /// Where the bucket of a value begins; `None` for a value of the other kind. A number beyond where such multiples can be told
+    /// apart is a bucket of its own.
+    fn start(self, value: Measured) -> Option<f64> {
+        let ms = match (self, value) {
+            (Self::Width(width), Measured::Number(number)) => {
+                let place = (number / width).floor();
+                let start = if place.abs() < EXACT_MAX { place * width } else { number };
+                // Zero has no sign here.
+                return Some(start + 0.0);
+            }
+            (Self::Width(_), Measured::Time(_)) | (_, Measured::Number(_)) => return None,
+            (_, Measured::Time(ms)) => ms,
+        };
+        let day = ms.div_euclid(DAY_MS);
+        let start = match self {
+            Self::Hour => ms.div_euclid(HOUR_MS) * HOUR_MS,
+            // The first day of the epoch was a Thursday.
+            Self::Week => (day - (day + 3).rem_euclid(7)) * DAY_MS,
+            Self::Month => first_day(ms, |date| date.first_of_month())?,
+            Self::Year => first_day(ms, |date| date.first_of_year())?,
+            Self::Day | Self::Width(_) => day * DAY_MS,
+        };
+        Some(start as f64)
+    }
+}
+
+/// When the day begins that `first` makes of the day of `ms`.
+fn first_day(ms: i64, first: impl Fn(Date) -> Date) -> Option<i64> {
+    let date = jiff::Timestamp::from_millisecond(ms).ok()?.to_zoned(TimeZone::UTC).date();
+    Some(first(date).to_zoned(TimeZone::UTC).ok()?.timestamp().as_millisecond())
+}
+
+impl ValueSummary {
+    /// Of no value so far; with buckets if there is an interval.
+    pub fn new(interval: Option<HistogramInterval>) -> Self {
+        Self { interval, numbers: Totals::default(), dates: Totals::default(), buckets: HashMap::new() }
+    }
+
+    /// Adds a value of a document, whose values come one after the other. Whether the buckets are still few enough.
+    pub fn add(&mut self, document: i64, value: Measured) -> bool {
+        match value {
+            Measured::Number(number) => self.numbers.add(number),
+            Measured::Time(ms) => self.dates.add(ms as f64),
+        }
+        if let Some(start) = self.interval.and_then(|interval| interval.start(value)) {
+            let bucket = self.buckets.entry(start.to_bits()).or_insert(Bucket { documents: 0, last: document });
+            if bucket.documents == 0 || bucket.last != document {
+                *bucket = Bucket { documents: bucket.documents + 1, last: document };
+            }
+        }
+        self.buckets.len() <= HistogramInterval::BUCKETS_MAX
+    }
+
+    /// The range of the values.
+    pub fn stats(&self) -> FacetStats {
+        let (totals, dates) = if self.numbers.count > 0 { (&self.numbers, false) } else { (&self.dates, true) };
+        let some = |value: f64| (totals.count > 0).then(|| scalar(value, dates));
+        let number = |value: f64| Some(value).filter(|value| totals.count > 0 && !dates && value.is_finite());
+        FacetStats {
+            count: totals.count,
+            min: some(totals.min),
+            max: some(totals.max),
+            sum: number(totals.sum),
+            mean: number(totals.sum / totals.count as f64),
+        }
+    }
+
+    /// The buckets with documents, in order; `None` without an interval.
+    pub fn histogram(&self) -> Option<Vec<FacetBucket>> {
+        let dates = !matches!(self.interval?, HistogramInterval::Width(_));
+        let mut buckets: Vec<_> = self.buckets.iter().map(|(start, bucket)| (f64::from_bits(*start), bucket.documents)).collect();
+        buckets.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        let read = |(start, documents)| FacetBucket { from: scalar(start, dates), documents };
+        Some(buckets.into_iter().map(read).collect())
+    }
+}
+
+impl Totals {
+    fn add(&mut self, value: f64) {
+        let first = self.count == 0;
+        self.min = if first { value } else { self.min.min(value) };
+        self.max = if first { value } else { self.max.max(value) };
+        self.sum += value;
+        self.count += 1;
+    }
+}
+
+/// A value as it is shown: 2020.0 is 2020.
+fn scalar(value: f64, is_date: bool) -> Scalar {
+    match value {
+        value if is_date => Scalar::Text(timestamps::rfc3339(value as i64)),
+        value if value.fract() == 0.0 && value.abs() < EXACT_MAX => Scalar::Integer(value as i64),
+        value => Scalar::Real(value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn histogram(interval: HistogramInterval, values: &[(i64, Measured)]) -> Vec<(Scalar, u64)> {
+        let mut summary = ValueSummary::new(Some(interval));
+        assert!(values.iter().all(|(document, value)| summary.add(*document, *value)));
+        summary.histogram().unwrap().into_iter().map(|bucket| (bucket.from, bucket.documents)).collect()
+    }
+
+    #[track_caller]
+    fn check_date(interval: &str, time: &str, expect: &str) {
+        let (_, interval) = HistogramInterval::OF_DATES.into_iter().find(|(name, _)| *name == interval).unwrap();
+        let got = histogram(interval, &[(1, Measured::Time(timestamps::parse(time).unwrap()))]);
+        assert_eq!(got, [(Scalar::Text(format!("{expect}.000Z")), 1)], "{time} by {interval:?}");
+    }
+
+    #[test]
+    fn dates_fall_into_intervals_of_the_calendar_in_utc() {
+        check_date("hour", "2024-02-29T13:59:59.999Z", "2024-02-29T13:00:00");
+        check_date("day", "2024-02-29T23:30:00-01:00", "2024-03-01T00:00:00");
+        check_date("week", "2026-11-22", "2026-11-16T00:00:00");
+        check_date("week", "2026-11-23", "2026-11-23T00:00:00");
+        check_date("month", "2024-02-29T13:00:00Z", "2024-02-01T00:00:00");
+        check_date("year", "2024-12-31T23:59:59Z", "2024-01-01T00:00:00");
+        check_date("day", "1969-12-31T23:00:00Z", "1969-12-31T00:00:00");
+        check_date("week", "1969-12-31T23:00:00Z", "1969-12-29T00:00:00");
+    }
+
+    #[test]
+    fn a_document_counts_once_in_a_bucket_and_in_each_of_its_buckets() {
+        let values = [(1, 1.0), (1, 2.0), (1, 12.0), (2, 3.0), (3, -0.5)].map(|(key, n)| (key, Measured::Number(n)));
+        let expect = [(Scalar::Integer(-10), 1), (Scalar::Integer(0), 2), (Scalar::Integer(10), 1)];
+        assert_eq!(histogram(HistogramInterval::Width(10.0), &values), expect);
+    }
+
+    #[test]
+    fn what_is_of_the_other_kind_is_in_no_bucket() {
+        assert_eq!(histogram(HistogramInterval::Day, &[(1, Measured::Number(5.0))]), []);
+        assert_eq!(histogram(HistogramInterval::Width(1.0), &[(1, Measured::Time(5))]), []);
+    }
+
+    #[test]
+    fn the_range_is_that_of_numbers_or_else_of_dates() {
+        let mut summary = ValueSummary::new(None);
+        assert_eq!(summary.stats(), FacetStats { count: 0, min: None, max: None, sum: None, mean: None });
+        summary.add(1, Measured::Time(0));
+        let epoch = Some(Scalar::Text("1970-01-01T00:00:00.000Z".to_owned()));
+        assert_eq!(summary.stats(), FacetStats { count: 1, min: epoch.clone(), max: epoch, sum: None, mean: None });
+        summary.add(1, Measured::Number(-1.5));
+        summary.add(1, Measured::Number(4.0));
+        let (min, max) = (Some(Scalar::Real(-1.5)), Some(Scalar::Integer(4)));
+        assert_eq!(summary.stats(), FacetStats { count: 2, min, max, sum: Some(2.5), mean: Some(1.25) });
+        assert_eq!(summary.histogram(), None);
+    }
+
+    #[test]
+    fn buckets_are_bounded() {
+        let mut summary = ValueSummary::new(Some(HistogramInterval::Width(1.0)));
+        let max = HistogramInterval::BUCKETS_MAX;
+        assert!((0..max).all(|n| summary.add(0, Measured::Number(n as f64))));
+        assert!(!summary.add(0, Measured::Number(max as f64)));
+    }
+
+    proptest! {
+        #[test]
+        fn every_number_has_a_bucket_that_begins_no_later(number in proptest::num::f64::NORMAL, width in 1e-3..1e6) {
+            let start = HistogramInterval::Width(width).start(Measured::Number(number)).unwrap();
+            prop_assert!(start <= number + number.abs() * 1e-15 && start.is_finite(), "{} in {}", number, start);
+        }
+
+        #[test]
+        fn every_time_lies_in_its_bucket(ms in -60_000_000_000_000_i64..250_000_000_000_000) {
+            for (_, interval) in HistogramInterval::OF_DATES {
+                let start = interval.start(Measured::Time(ms)).unwrap() as i64;
+                prop_assert!(start <= ms && ms - start < 366 * DAY_MS, "{} in {}", ms, start);
+            }
+        }
+    }
+}

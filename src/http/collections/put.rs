@@ -1,0 +1,139 @@
+//! `PUT /v1/collections/{collection}`: creates a collection, or leaves the one that has the name as it is.
+
+use std::collections::BTreeSet;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::Schema;
+use utoipa::{PartialSchema, ToSchema};
+
+use super::{CollectionInfo, CreateCollectionRequest, check_new};
+use crate::domain::{Code, CollectionView, MetadataPath, NewCollection};
+use crate::http::api::Api;
+use crate::http::error::{ApiError, Checks, Violation};
+use crate::http::openapi::operation_errors::{OperationErrors, WRITE_ERRORS};
+use crate::http::openapi::operations::{Example, examples};
+use crate::http::request::extract::{CollectionPath, JsonBody};
+use crate::service::Error;
+
+/// The errors of each operation.
+pub const ERRORS: &[OperationErrors] = &[(
+    "put_collection",
+    &[
+        WRITE_ERRORS,
+        &[Code::UnknownModel, Code::UnknownLanguage, Code::CollectionExists, Code::AliasExists],
+        &[Code::TooManyCollections, Code::CollectionNotFound],
+    ],
+)];
+
+/// Examples of their bodies.
+pub const EXAMPLES: &[Example] = examples!["put_collection.request", "put_collection.200", "put_collection.201"];
+
+/// The settings that the collection is to have: the members of `CreateCollectionRequest`, without the name.
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+pub struct PutCollectionRequest(CreateCollectionRequest);
+
+impl PartialSchema for PutCollectionRequest {
+    fn schema() -> RefOr<Schema> {
+        let mut schema = CreateCollectionRequest::schema();
+        if let RefOr::T(Schema::Object(object)) = &mut schema {
+            object.description = Some("The settings that the collection is to have, as when it is created.".to_owned());
+            object.properties.retain(|name, _| name != "name");
+            object.required.retain(|name| name != "name");
+        }
+        schema
+    }
+}
+
+impl ToSchema for PutCollectionRequest {
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        CreateCollectionRequest::schemas(schemas);
+    }
+}
+
+/// Put a collection
+///
+/// Makes sure that there is a collection with this name and these settings: creates it, or leaves the existing one as it is, with
+/// its documents. A setting that you leave out may be any in an existing collection, and has its default in a new one. If a
+/// setting differs, nothing changes, and `errors` names each that does.
+#[utoipa::path(
+    put, path = "/v1/collections/{collection}", tag = "collections",
+    params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
+    request_body(content = PutCollectionRequest, description = "The settings; `{}` for the defaults."),
+    responses(
+        (status = 200, description = "The collection exists and stays as it is.", body = CollectionInfo),
+        (status = 201, description = "The collection was created.", body = CollectionInfo),
+    ),
+)]
+pub async fn put_collection(
+    State(api): State<Api>,
+    CollectionPath(name): CollectionPath,
+    JsonBody(PutCollectionRequest(asked)): JsonBody<PutCollectionRequest>,
+) -> Result<(StatusCode, Json<CollectionInfo>), ApiError> {
+    let mut checks = Checks::default();
+    if asked.name.is_some() {
+        checks.add::<()>(Err(ApiError::at(Code::InvalidRequest, "/name", "must be left out: the path has the name")));
+    }
+    let new = check_new(asked.clone(), checks, Some(name.clone()), api.service.model().tokens_max)?;
+    let existing = match api.service.get_collection(&name).await {
+        Ok(view) if view.collection.name == name => view,
+        _ => match api.service.create_collection(new.clone()).await {
+            Ok(view) => return Ok((StatusCode::CREATED, Json(view.into()))),
+            // Somebody created it meanwhile.
+            Err(Error::CollectionExists { .. }) => api.service.get_collection(&name).await?,
+            Err(error) => return Err(error.into()),
+        },
+    };
+    let differences = differences(&asked, &new, &existing);
+    if !differences.is_empty() {
+        return Err(ApiError::several(Code::CollectionExists, differences));
+    }
+    Ok((StatusCode::OK, Json(existing.into())))
+}
+
+/// What the existing collection has otherwise than the request asks: `new` is what would be created for it.
+fn differences(asked: &CreateCollectionRequest, new: &NewCollection, existing: &CollectionView) -> Vec<Violation> {
+    let is = &existing.collection;
+    let mut found = Vec::new();
+    differs(&mut found, "/description", asked.description.as_ref(), is.description.as_ref());
+    differs(&mut found, "/model", asked.model.as_ref(), is.model.as_ref().map(|model| &model.name));
+    match (asked.dimension, &is.model) {
+        (Some(dimension), Some(model)) => {
+            let detail = format!("the existing collection has the model {}, got {dimension}", model.name);
+            found.push(Violation::at("/dimension", detail));
+        }
+        (dimension, _) => differs(&mut found, "/dimension", dimension, Some(is.dimension)),
+    }
+    differs(&mut found, "/metric", asked.metric, Some(is.metric));
+    differs(&mut found, "/quantization", asked.quantization, Some(is.quantization));
+    if let Some(hnsw) = &asked.hnsw {
+        differs(&mut found, "/hnsw/m", hnsw.m, Some(is.hnsw.m));
+        differs(&mut found, "/hnsw/ef_construction", hnsw.ef_construction, Some(is.hnsw.ef_construction));
+        differs(&mut found, "/hnsw/ef_search", hnsw.ef_search, Some(is.hnsw.ef_search));
+    }
+    if let Some(bounds) = &asked.passage_bounds {
+        let tokens = is.passages.map(|passages| passages.tokens_max);
+        differs(&mut found, "/passage_bounds/tokens_max", bounds.tokens_max, tokens);
+        let overlap = is.passages.map(|passages| passages.overlap_tokens);
+        differs(&mut found, "/passage_bounds/overlap_tokens", bounds.overlap_tokens, overlap);
+    }
+    let codes = |languages: &[crate::domain::Language]| languages.iter().map(ToString::to_string).collect::<BTreeSet<_>>();
+    let languages = asked.default_languages.as_ref().map(|_| codes(&new.default_languages));
+    differs(&mut found, "/default_languages", languages, Some(codes(&is.default_languages)));
+    let names = |paths: &[MetadataPath]| paths.iter().map(ToString::to_string).collect::<BTreeSet<_>>();
+    let paths = asked.metadata_indexes.as_ref().map(|_| names(&new.metadata_indexes));
+    differs(&mut found, "/metadata_indexes", paths, Some(names(&existing.metadata_indexes)));
+    found
+}
+
+fn differs<T: PartialEq + Serialize>(found: &mut Vec<Violation>, pointer: &str, asked: Option<T>, is: Option<T>) {
+    if let Some(asked) = asked.filter(|asked| Some(asked) != is.as_ref()) {
+        let is = is.map_or_else(|| "has none".to_owned(), |is| format!("has {}", json!(is)));
+        found.push(Violation::at(pointer, format!("the existing collection {is}, got {}", json!(asked))));
+    }
+}

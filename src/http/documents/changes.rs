@@ -1,0 +1,30 @@
+//! The members of changes to documents, which one change and one of many have in common.
+
+use serde::{Deserialize, Deserializer};
+
+use crate::domain::{Code, Metadata, MetadataObject, metadata};
+use crate::http::error::ApiError;
+use crate::service::documents::input::{ZERO_IN_KEY, expiry};
+
+/// Distinguishes a null member from a missing one.
+pub fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+/// Checks a merge patch of metadata.
+pub fn merge_patch(patch: Option<MetadataObject>) -> Result<Metadata, ApiError> {
+    let patch = patch.unwrap_or_default().0;
+    if metadata::has_zero_in_key(&patch) {
+        return Err(ApiError::at(Code::InvalidRequest, "/metadata", ZERO_IN_KEY));
+    }
+    Ok(patch)
+}
+
+/// When documents expire after a change; `None` if they keep what they have.
+pub fn expiry_change(expires_at: Option<Option<String>>, ttl_seconds: Option<u64>) -> Result<Option<Option<i64>>, ApiError> {
+    if expires_at.is_none() && ttl_seconds.is_none() {
+        return Ok(None);
+    }
+    let expires_at_ms = expiry(expires_at.flatten().as_deref(), ttl_seconds);
+    expires_at_ms.map(Some).map_err(|problem| ApiError::at(Code::InvalidRequest, problem.pointer, problem.detail))
+}

@@ -1,0 +1,207 @@
+//! `/mcp`: the Model Context Protocol, by which agents use the server as a set of tools, over streamable HTTP and without
+//! sessions.
+//!
+//! A call of a tool becomes the request of the REST operation behind it (`tools`) and runs through the same routes, with the key
+//! of the message that brought it. So both check the same things and answer with the same members and errors.
+
+mod tools;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::Request;
+use axum::http::header::{ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue};
+use axum::response::Response;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ErrorData, Implementation, ListToolsResult, PaginatedRequestParams,
+    ServerCapabilities, ServerConfig, Tool,
+};
+use rmcp::service::RequestContext;
+use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use rmcp::{RoleServer, ServerHandler};
+use serde::de::IgnoredAny;
+use serde_json::Value;
+use tower::ServiceExt as _;
+
+use super::error::{ApiError, Explained};
+use super::middleware::request_id::request_id;
+use super::middleware::traffic::refused;
+use super::openapi::description::Description;
+use super::openapi::operations::MCP_PATH;
+use super::request::body::receive_json;
+use super::request::extract::parse_json;
+use crate::domain::{Caller, Code};
+use crate::service::Service;
+use crate::service::json::shorten;
+use crate::service::limits::budget::RequestMemory;
+use tools::RestTool;
+
+/// Maximum bytes of a message. It is read as JSON values, which take much more memory than the text.
+const MESSAGE_BYTES_MAX: usize = 4 << 20;
+/// How much more memory a message takes as JSON values, about, at worst: an array of small numbers.
+const MESSAGE_COPIES: u64 = 30;
+/// How often an answer is in memory: as it came, as values, as text, and as the message.
+const ANSWER_COPIES: u64 = 5;
+
+/// What an agent is told before it calls anything.
+const INSTRUCTIONS: &str = "Dragoman stores texts in 62 languages and finds the passages that answer a question in any of them. \
+    Call list_collections first, then search. Write the query as a question or a phrase in the user's own language; do not \
+    translate it. If a call fails, its result has a code, what is wrong, and every wrong argument.";
+
+/// The endpoint. Clones share it.
+#[derive(Clone)]
+pub struct Mcp {
+    protocol: Arc<StreamableHttpService<Tools, NeverSessionManager>>,
+    message_bytes_max: usize,
+}
+
+/// The tools, and what they call.
+#[derive(Clone)]
+struct Tools(Arc<Rest>);
+
+struct Rest {
+    tools: Vec<RestTool>,
+    /// The REST operations, for callers who are known.
+    routes: Router,
+}
+
+impl Mcp {
+    /// Offers the operations of `routes`, which expect the caller in a request's extensions.
+    pub fn new(service: &Service, description: &Description, routes: Router) -> Self {
+        let tools = Tools(Arc::new(Rest { tools: tools::of(description), routes }));
+        // Names and origins are checked for all routes alike, in `middleware::auth`.
+        let config = StreamableHttpServerConfig::default()
+            .with_legacy_session_mode(false)
+            .with_json_response(true)
+            .with_max_request_body_bytes(MESSAGE_BYTES_MAX)
+            .disable_allowed_hosts()
+            .disable_allowed_origins();
+        let protocol = StreamableHttpService::new(move || Ok(tools.clone()), Arc::default(), config);
+        let message_bytes_max = service.limits().body_bytes_max.min(MESSAGE_BYTES_MAX);
+        Self { protocol: Arc::new(protocol), message_bytes_max }
+    }
+
+    /// Answers a message.
+    pub async fn answer(self, request: Request) -> Result<Response, ApiError> {
+        let (mut head, body) = request.into_parts();
+        let max = self.message_bytes_max;
+        let message = receive_json(Request::from_parts(head.clone(), body), max).await.map_err(|error| match error.code {
+            Code::BodyTooLarge => {
+                let detail = format!("a message may have at most {max} bytes; the REST routes and imports take more at once");
+                ApiError::new(Code::BodyTooLarge, detail)
+            }
+            _ => error,
+        })?;
+        parse_json::<IgnoredAny>(&message)?;
+        let memory = RequestMemory::current();
+        memory.add_body(message.len() as u64 * MESSAGE_COPIES).map_err(refused)?;
+        head.extensions.insert(memory);
+        plain(&mut head.headers);
+        let response = self.protocol.handle(Request::from_parts(head, Body::from(message))).await.map(Body::new);
+        let is_json = response.headers().get(CONTENT_TYPE).is_some_and(|media_type| media_type == "application/json");
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        if is_json {
+            let mut response = response;
+            response.extensions_mut().insert(Explained);
+            return Ok(response);
+        }
+        let status = response.status();
+        let text = to_bytes(response.into_body(), MESSAGE_BYTES_MAX).await.unwrap_or_default();
+        let text = shorten(String::from_utf8_lossy(&text).into_owned());
+        Err(if status.is_server_error() { ApiError::internal(text) } else { ApiError::new(Code::InvalidRequest, text) })
+    }
+}
+
+/// Leaves the headers that the protocol reads. It gets no key, because it logs what it gets; and every client accepts JSON, as on
+/// the other routes.
+fn plain(headers: &mut HeaderMap) {
+    for name in [AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH] {
+        headers.remove(name);
+    }
+    headers.insert(HOST, HeaderValue::from_static("localhost"));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+}
+
+impl ServerHandler for Tools {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+            .with_server_info(Implementation::new("dragoman", env!("CARGO_PKG_VERSION")))
+            .with_instructions(INSTRUCTIONS)
+    }
+
+    async fn list_tools(
+        &self,
+        _page: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let scope = head(&context)?.extensions.get::<Caller>().map(Caller::scope);
+        let allowed = self.0.tools.iter().filter(|tool| scope.is_some_and(|scope| scope >= tool.scope));
+        Ok(ListToolsResult::with_all_items(allowed.map(|tool| tool.shown.clone()).collect()))
+    }
+
+    async fn call_tool(
+        &self,
+        call: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let head = head(&context)?;
+        let Some(tool) = self.0.tools.iter().find(|tool| tool.shown.name == call.name) else {
+            let message = format!("there is no tool {}; tools/list has them all", shorten(call.name.into_owned()));
+            return Err(ErrorData::invalid_params(message, None));
+        };
+        let memory = head.extensions.get::<RequestMemory>().cloned().unwrap_or_else(RequestMemory::current);
+        // The task that runs this is not the one that received the message, which ends when its client is gone.
+        tokio::select! {
+            result = memory.scope(self.0.call(tool, call.arguments.unwrap_or_default(), head)) => Ok(result.into()),
+            () = context.ct.cancelled() => Err(ErrorData::internal_error("the client is gone", None)),
+        }
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        self.0.tools.iter().find(|tool| tool.shown.name == name).map(|tool| tool.shown.clone())
+    }
+}
+
+/// The head of the HTTP request that brought a message.
+fn head(context: &RequestContext<RoleServer>) -> Result<&Parts, ErrorData> {
+    context.extensions.get::<Parts>().ok_or_else(|| ErrorData::internal_error("a message came without a request", None))
+}
+
+impl Rest {
+    /// Calls a tool. Failures are results, too, in the form that the REST operation has for them.
+    async fn call(&self, tool: &RestTool, arguments: serde_json::Map<String, Value>, head: &Parts) -> CallToolResult {
+        let answer = match tool.request(arguments, head) {
+            Ok(request) => self.answer(request).await,
+            Err(error) => Err(error),
+        };
+        match answer {
+            Ok((true, answer)) => CallToolResult::structured(answer),
+            Ok((false, problem)) => CallToolResult::structured_error(problem),
+            Err(error) => {
+                let problem = error.problem(&request_id(&head.headers), MCP_PATH);
+                CallToolResult::structured_error(serde_json::to_value(problem).unwrap_or_default())
+            }
+        }
+    }
+
+    /// The body of the answer, and whether it is a success.
+    async fn answer(&self, request: Request) -> Result<(bool, Value), ApiError> {
+        let response = match self.routes.clone().oneshot(request).await {
+            Ok(response) => response,
+            Err(never) => match never {},
+        };
+        let succeeded = response.status().is_success();
+        let body = to_bytes(response.into_body(), usize::MAX).await;
+        let body = body.map_err(|error| ApiError::internal(format!("an answer cannot be read: {error}")))?;
+        RequestMemory::current().answer_at_least(body.len() as u64 * ANSWER_COPIES).map_err(refused)?;
+        let answer = serde_json::from_slice(&body);
+        Ok((succeeded, answer.map_err(|error| ApiError::internal(format!("an answer is no JSON: {error}")))?))
+    }
+}

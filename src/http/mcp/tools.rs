@@ -1,0 +1,296 @@
+//! The tools: which operation each of them calls, with which of its arguments. All else about them comes from the OpenAPI
+//! document.
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::Method;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use rmcp::model::{Tool, ToolAnnotations};
+use serde_json::{Map, Value, json};
+
+use crate::domain::{Caller, Code, Scope};
+use crate::http::error::ApiError;
+use crate::http::middleware::access::Access;
+use crate::http::middleware::request_id::REQUEST_ID;
+use crate::http::middleware::traffic::ClientAddress;
+use crate::http::openapi::description::Description;
+use crate::http::request::body_schemas::BodySchema;
+use crate::http::request::extract::misfitting;
+
+/// Where the document has its schemas, and where a tool has those that it needs.
+const SCHEMAS: &str = "#/components/schemas/";
+const DEFINITIONS: &str = "#/$defs/";
+
+/// What a tool does to what is stored.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    Reads,
+    /// Adds, and replaces what has the same id.
+    Stores,
+    Deletes,
+}
+
+/// A tool, as it is chosen here. Arguments are parameters of the operation's path or query, or members of its body.
+struct Choice {
+    name: &'static str,
+    operation: &'static str,
+    effect: Effect,
+    required: &'static [&'static str],
+    optional: &'static [&'static str],
+}
+
+/// Every tool.
+const CHOICES: &[Choice] = &[
+    Choice {
+        name: "list_collections",
+        operation: "list_collections",
+        effect: Effect::Reads,
+        required: &[],
+        optional: &["limit", "cursor"],
+    },
+    Choice {
+        name: "search",
+        operation: "search_documents",
+        effect: Effect::Reads,
+        required: &["collection", "query"],
+        optional: &["limit", "offset", "languages", "prefer_language", "filter", "mode", "score_min"],
+    },
+    Choice {
+        name: "get_document",
+        operation: "get_document",
+        effect: Effect::Reads,
+        required: &["collection", "id"],
+        optional: &[],
+    },
+    Choice {
+        name: "add_documents",
+        operation: "upsert_documents",
+        effect: Effect::Stores,
+        required: &["collection", "documents"],
+        optional: &[],
+    },
+    Choice {
+        name: "delete_documents",
+        operation: "delete_documents",
+        effect: Effect::Deletes,
+        required: &["collection"],
+        optional: &["ids", "filter"],
+    },
+    Choice {
+        name: "list_classifiers",
+        operation: "list_classifiers",
+        effect: Effect::Reads,
+        required: &[],
+        optional: &["limit", "cursor"],
+    },
+    Choice {
+        name: "classify",
+        operation: "predict_labels",
+        effect: Effect::Reads,
+        required: &["classifier"],
+        optional: &["texts", "documents", "threshold", "scores", "explain"],
+    },
+    Choice { name: "detect_language", operation: "detect_languages", effect: Effect::Reads, required: &["texts"], optional: &[] },
+    Choice { name: "compare_texts", operation: "compare_pairs", effect: Effect::Reads, required: &["pairs"], optional: &[] },
+];
+
+/// A tool, and the request that a call of it becomes.
+pub struct RestTool {
+    /// What clients see of it.
+    pub shown: Tool,
+    /// The scope that a key needs for it.
+    pub scope: Scope,
+    method: Method,
+    path: String,
+    /// The arguments that belong to the query.
+    in_query: Vec<&'static str>,
+    /// Which arguments there are, and those of the path: the operation checks the others.
+    arguments: Value,
+}
+
+/// An operation of the document.
+struct Operation<'a> {
+    document: &'a Value,
+    method: &'a str,
+    path: &'a str,
+    operation: &'a Value,
+}
+
+/// All tools.
+pub fn of(description: &Description) -> Vec<RestTool> {
+    CHOICES.iter().filter_map(|choice| RestTool::new(choice, description)).collect()
+}
+
+impl RestTool {
+    /// `None` if the document does not have the operation.
+    fn new(choice: &Choice, description: &Description) -> Option<Self> {
+        let operation = Operation::find(description.bodies.document(), choice.operation)?;
+        let Access::Key(scope, _) = description.operations.get(choice.operation)?.access else { return None };
+        let (mut properties, mut checked, mut definitions) = (Map::new(), Map::new(), Map::new());
+        let mut in_query = Vec::new();
+        for &name in choice.required.iter().chain(choice.optional) {
+            let parameter = operation.parameter(name);
+            let schema =
+                parameter.as_ref().map_or_else(|| operation.member(name).cloned(), |(_, schema)| Some(schema.clone()))?;
+            let place = parameter.as_ref().map(|(place, _)| place.as_str());
+            if place == Some("query") {
+                in_query.push(name);
+            }
+            let check = if place == Some("path") { json!({"type": "string", "minLength": 1}) } else { json!({}) };
+            checked.insert(name.to_owned(), check);
+            properties.insert(name.to_owned(), operation.localized(&schema, &mut definitions));
+        }
+        let all = |properties: Map<String, Value>| {
+            let (required, kind) = (choice.required, "object");
+            json!({"type": kind, "properties": properties, "required": required, "additionalProperties": false})
+        };
+        let mut schema = all(properties).as_object().cloned().unwrap_or_default();
+        if !definitions.is_empty() {
+            schema.insert("$defs".to_owned(), Value::Object(definitions));
+        }
+        let text = |member: &str| operation.operation[member].as_str().unwrap_or_default().replace('\n', " ");
+        let annotations = ToolAnnotations::new().read_only(choice.effect == Effect::Reads).open_world(false);
+        let annotations = match choice.effect {
+            Effect::Reads => annotations,
+            Effect::Stores => annotations.destructive(true).idempotent(false),
+            Effect::Deletes => annotations.destructive(true).idempotent(true),
+        };
+        Some(Self {
+            shown: Tool::new(choice.name, text("description"), schema).with_title(text("summary")).with_annotations(annotations),
+            scope,
+            method: Method::from_bytes(operation.method.to_ascii_uppercase().as_bytes()).ok()?,
+            path: operation.path.to_owned(),
+            in_query,
+            arguments: all(checked),
+        })
+    }
+
+    /// The request of the operation, in the name of the caller whose request's head this is.
+    pub fn request(&self, arguments: Map<String, Value>, head: &Parts) -> Result<Request, ApiError> {
+        let arguments = Value::Object(arguments);
+        let misfits = BodySchema::alone(&self.arguments).misfits(&arguments);
+        if !misfits.is_empty() {
+            return Err(misfitting(misfits));
+        }
+        let (mut target, mut query, mut body) = (self.path.clone(), Vec::new(), Map::new());
+        for (name, value) in arguments.as_object().into_iter().flatten() {
+            let text = || value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            let place = format!("{{{name}}}");
+            if target.contains(&place) {
+                target = target.replace(&place, &encoded(&text()));
+            } else if self.in_query.contains(&name.as_str()) {
+                query.push(format!("{name}={}", encoded(&text())));
+            } else {
+                body.insert(name.clone(), value.clone());
+            }
+        }
+        if !query.is_empty() {
+            target = format!("{target}?{}", query.join("&"));
+        }
+        let content = if self.method == Method::GET { Body::empty() } else { Body::from(Value::Object(body).to_string()) };
+        let request = Request::builder().method(&self.method).uri(target).header(CONTENT_TYPE, "application/json").body(content);
+        let too_long = |error| ApiError::new(Code::InvalidRequest, format!("the arguments do not make a request: {error}"));
+        let mut request = request.map_err(too_long)?;
+        if let Some(id) = head.headers.get(REQUEST_ID) {
+            request.headers_mut().insert(REQUEST_ID, id.clone());
+        }
+        if let Some(caller) = head.extensions.get::<Caller>() {
+            request.extensions_mut().insert(caller.clone());
+        }
+        if let Some(address) = head.extensions.get::<ClientAddress>() {
+            request.extensions_mut().insert(*address);
+        }
+        Ok(request)
+    }
+}
+
+fn encoded(text: &str) -> String {
+    utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
+}
+
+impl<'a> Operation<'a> {
+    fn find(document: &'a Value, id: &str) -> Option<Self> {
+        let paths = document["paths"].as_object()?;
+        paths.iter().find_map(|(path, item)| {
+            let (method, operation) = item.as_object()?.iter().find(|(_, operation)| operation["operationId"] == id)?;
+            Some(Self { document, method, path, operation })
+        })
+    }
+
+    fn resolved(&self, value: &'a Value) -> &'a Value {
+        let target = value["$ref"].as_str().and_then(|path| self.document.pointer(path.trim_start_matches('#')));
+        target.unwrap_or(value)
+    }
+
+    /// Where a parameter belongs, and its schema.
+    fn parameter(&self, name: &str) -> Option<(String, Value)> {
+        let all = self.operation["parameters"].as_array()?;
+        let found = all.iter().map(|parameter| self.resolved(parameter)).find(|parameter| parameter["name"] == name)?;
+        let mut schema = found["schema"].clone();
+        // A call has the value itself.
+        let description = found["description"].as_str().unwrap_or_default().split(", percent-encoded").next();
+        schema["description"] = json!(description);
+        Some((found["in"].as_str()?.to_owned(), schema))
+    }
+
+    /// The schema of a member of the body.
+    fn member(&self, name: &str) -> Option<&'a Value> {
+        let body = self.operation.pointer("/requestBody/content/application~1json/schema")?;
+        self.resolved(body)["properties"].get(name)
+    }
+
+    /// The same schema, where all others that it names are among `definitions`.
+    fn localized(&self, schema: &Value, definitions: &mut Map<String, Value>) -> Value {
+        match schema {
+            Value::Array(items) => items.iter().map(|item| self.localized(item, definitions)).collect(),
+            Value::Object(members) => {
+                let localized = members.iter().map(|(name, value)| {
+                    let target = value.as_str().filter(|_| name == "$ref").and_then(|target| target.strip_prefix(SCHEMAS));
+                    let Some(target) = target else { return (name.clone(), self.localized(value, definitions)) };
+                    if !definitions.contains_key(target) {
+                        // It may name itself.
+                        definitions.insert(target.to_owned(), Value::Null);
+                        let definition = self.localized(&self.document["components"]["schemas"][target], definitions);
+                        definitions.insert(target.to_owned(), definition);
+                    }
+                    (name.clone(), json!(format!("{DEFINITIONS}{target}")))
+                });
+                Value::Object(localized.collect())
+            }
+            other => other.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_tool_has_an_operation_and_offers_what_it_needs() {
+        let description = crate::http::description();
+        let tools = of(description);
+        let names: Vec<&str> = tools.iter().map(|tool| tool.shown.name.as_ref()).collect();
+        assert_eq!(names, CHOICES.iter().map(|choice| choice.name).collect::<Vec<_>>());
+        for choice in CHOICES {
+            let operation = Operation::find(description.bodies.document(), choice.operation).unwrap();
+            let body = operation.operation.pointer("/requestBody/content/application~1json/schema").unwrap_or(&Value::Null);
+            for needed in operation.resolved(body)["required"].as_array().into_iter().flatten() {
+                assert!(choice.required.iter().any(|name| needed == name), "{} needs {needed}", choice.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_tool_describes_itself_without_the_document() {
+        for tool in of(crate::http::description()) {
+            let schema = Value::Object((*tool.shown.input_schema).clone()).to_string();
+            assert!(!schema.contains(SCHEMAS) && !schema.contains("percent-encoded"), "{schema}");
+            for target in schema.split(DEFINITIONS).skip(1).filter_map(|rest| rest.split('"').next()) {
+                assert!(tool.shown.input_schema["$defs"][target].is_object(), "{target} in {schema}");
+            }
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! A slash at the end of a path of the API means nothing: `/v1/collections/` is `/v1/collections`.
+//!
+//! A redirect would cost a call, and many clients do not follow one with a body. No id is lost by it: a slash within an id is
+//! percent-encoded.
+
+use axum::extract::Request;
+use axum::http::Uri;
+use axum::http::uri::PathAndQuery;
+
+/// The same request, with the path that its route has.
+pub fn trim(mut request: Request) -> Request {
+    if let Some(uri) = trimmed(request.uri()) {
+        *request.uri_mut() = uri;
+    }
+    request
+}
+
+fn trimmed(uri: &Uri) -> Option<Uri> {
+    let path = uri.path().strip_suffix('/').filter(|path| path.starts_with("/v1/"))?;
+    let target = uri.query().map_or_else(|| path.to_owned(), |query| format!("{path}?{query}"));
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = Some(PathAndQuery::try_from(target).ok()?);
+    Uri::from_parts(parts).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_slash_goes_and_the_rest_stays() {
+        for (uri, expect) in [
+            ("/v1/collections/", Some("/v1/collections")),
+            ("/v1/collections/?limit=2&cursor=a/", Some("/v1/collections?limit=2&cursor=a/")),
+            ("http://localhost:7700/v1/collections/a%2F/", Some("http://localhost:7700/v1/collections/a%2F")),
+            ("/v1/collections//", Some("/v1/collections/")),
+            ("/v1/collections", None),
+            ("/v1/", None),
+            ("/docs/", None),
+            ("/", None),
+        ] {
+            let trimmed = trimmed(&uri.parse().unwrap());
+            assert_eq!(trimmed.map(|uri| uri.to_string()).as_deref(), expect, "{uri}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What moves the scores of a search: boosts in the API, and their validation.
+
+use serde::Deserialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::domain::{Boost, BoostBy, Decay, DecayOrigin, DecayShape, Field, Limits, timestamps};
+use crate::http::error::{ApiError, Checks, invalid};
+use crate::http::request::filter::{self, FilterNode, kind};
+use crate::service::json::some_object;
+
+/// Moves the score of the documents that match `filter`, or whose `field` is near to an origin.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BoostInput {
+    /// The documents that get the whole weight. Excludes `field` and `decay`.
+    #[serde(default)]
+    #[schema(value_type = Option<FilterNode>, nullable = false)]
+    pub filter: Option<Value>,
+    /// A metadata path as in filters, `created_at` or `updated_at`. Documents without such a number or date are not moved.
+    #[serde(default)]
+    #[schema(nullable = false, examples("published"))]
+    pub field: Option<String>,
+    /// How the weight fades with the distance from the origin.
+    #[serde(default, deserialize_with = "some_object")]
+    #[schema(nullable = false)]
+    pub decay: Option<DecayInput>,
+    /// The factor of the odds in mode `full`, otherwise of the score; below 1 it lowers it. All boosts together are a factor of 0.001
+    /// to 1000.
+    #[serde(default)]
+    #[schema(nullable = false, minimum = 0.01, maximum = 100, default = 2)]
+    pub weight: Option<f64>,
+}
+
+/// A document gets weight ^ nearness; `half_life` or `scale` says how nearness falls from 1. Distances of dates are days.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DecayInput {
+    /// A number, an RFC 3339 time or date, or `now`, the default.
+    #[serde(default)]
+    #[schema(value_type = Value, required = false, examples("now", 100))]
+    pub origin: Option<Value>,
+    /// Exponential: the distance at which nearness is 1/2, above 0.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub half_life: Option<f64>,
+    /// Gaussian: the standard deviation, above 0.
+    #[serde(default)]
+    #[schema(nullable = false)]
+    pub scale: Option<f64>,
+}
+
+/// Validates the boosts of a search, its member `boosts`.
+pub(super) fn check_boosts(inputs: Option<Vec<BoostInput>>, limits: &Limits) -> Result<Vec<Boost>, ApiError> {
+    let Some(inputs) = inputs else { return Ok(Vec::new()) };
+    let (max, got) = (Boost::COUNT_MAX, inputs.len());
+    if !(1..=max).contains(&got) {
+        return invalid("/boosts", format!("must hold 1 to {max} boosts, got {got}"));
+    }
+    let check = |(index, input)| check_boost(input, limits).map_err(|error: ApiError| error.within(&format!("/boosts/{index}")));
+    Checks::all(inputs.into_iter().enumerate().map(check))
+}
+
+/// Validates how much hits should differ.
+pub(super) fn check_diversity(diversity: Option<f32>, balance_languages: Option<bool>) -> Result<f32, ApiError> {
+    match diversity {
+        Some(diversity) if !(0.0..=1.0).contains(&diversity) => {
+            invalid("/diversity", format!("must be a number from 0 to 1, got {diversity}"))
+        }
+        Some(_) if balance_languages == Some(true) => {
+            invalid("/diversity", "must be left out with balance_languages, which orders the hits already".to_owned())
+        }
+        diversity => Ok(diversity.unwrap_or_default()),
+    }
+}
+
+fn check_boost(input: BoostInput, limits: &Limits) -> Result<Boost, ApiError> {
+    let mut checks = Checks::default();
+    let by = match (input.filter, input.field, input.decay) {
+        (Some(filter), None, None) => filter::parse(Some(filter), limits).map(BoostBy::Filter),
+        (None, Some(field), Some(decay)) => check_decay(&field, &decay).map(BoostBy::Decay),
+        (None, Some(_), None) => invalid("/decay", "missing; a field needs it".to_owned()),
+        (None, None, Some(_)) => invalid("/field", "missing; decay needs it".to_owned()),
+        (None, None, None) => invalid("", "must have filter, or field with decay, got neither".to_owned()),
+        (Some(_), ..) => invalid("", "must have filter, or field with decay, got both".to_owned()),
+    };
+    let by = checks.add(by);
+    let (range, weight) = (Boost::WEIGHTS, input.weight.unwrap_or(Boost::WEIGHT_DEFAULT));
+    if !range.contains(&weight) {
+        let detail = format!("must be a number from {} to {}, got {weight}", range.start(), range.end());
+        checks.add(invalid::<()>("/weight", detail));
+    }
+    let Some(by) = by else { return Err(checks.refusal()) };
+    checks.end().map(|()| Boost { by, weight })
+}
+
+fn check_decay(field: &str, decay: &DecayInput) -> Result<Decay, ApiError> {
+    let mut checks = Checks::default();
+    let origin = checks.add(check_origin(decay.origin.as_ref()));
+    let shape = checks.add(check_shape(decay));
+    let field = match Field::parse(field) {
+        Ok(Field::Id | Field::Language) => {
+            invalid("/field", format!("must be a metadata path, created_at or updated_at, got {field:?}"))
+        }
+        Ok(Field::CreatedAt | Field::UpdatedAt) if matches!(origin, Some(DecayOrigin::Number(_))) => {
+            invalid("/decay/origin", format!("must be an RFC 3339 time or date, or now, for {field}, got a number"))
+        }
+        Ok(field) => Ok(field),
+        Err(detail) => invalid("/field", detail),
+    };
+    match (checks.add(field), origin, shape) {
+        (Some(field), Some(origin), Some(shape)) => Ok(Decay { field, origin, shape }),
+        _ => Err(checks.refusal()),
+    }
+}
+
+fn check_origin(origin: Option<&Value>) -> Result<DecayOrigin, ApiError> {
+    let found = match origin {
+        None => Some(now()),
+        Some(Value::String(text)) if text == "now" => Some(now()),
+        Some(Value::String(text)) => timestamps::parse(text).map(DecayOrigin::Time),
+        Some(number) => number.as_f64().map(DecayOrigin::Number),
+    };
+    let got = || match origin {
+        Some(Value::String(text)) => format!("{text:?}"),
+        other => other.map_or("nothing", kind).to_owned(),
+    };
+    let form = "must be a number, an RFC 3339 time or date such as 2026-01-31, or now";
+    found.map_or_else(|| invalid("/decay/origin", format!("{form}, got {}", got())), Ok)
+}
+
+fn now() -> DecayOrigin {
+    DecayOrigin::Time(jiff::Timestamp::now().as_millisecond())
+}
+
+fn check_shape(decay: &DecayInput) -> Result<DecayShape, ApiError> {
+    let positive = |member: &str, distance: f64| {
+        let is_positive = distance > 0.0 && distance.is_finite();
+        if is_positive { Ok(distance) } else { invalid(&format!("/decay/{member}"), format!("must be above 0, got {distance}")) }
+    };
+    match (decay.half_life, decay.scale) {
+        (Some(half_life), None) => Ok(DecayShape::Exponential { half_life: positive("half_life", half_life)? }),
+        (None, Some(scale)) => Ok(DecayShape::Gaussian { scale: positive("scale", scale)? }),
+        (None, None) => invalid("/decay", "must have exactly one of half_life and scale, got none".to_owned()),
+        (Some(_), Some(_)) => invalid("/decay", "must have exactly one of half_life and scale, got both".to_owned()),
+    }
+}

@@ -1,0 +1,51 @@
+//! The classifier and the documents of a job that applies or evaluates a classifier.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::error::ClassifierError;
+use super::trained::Trained;
+use crate::domain::{ClassifierName, CollectionId, Filter, MetadataPath};
+use crate::service::blocking::blocking;
+use crate::service::error::Error;
+use crate::service::jobs::{JobContext, JobError};
+use crate::service::open_collection::OpenCollection;
+use crate::service::state::State;
+
+/// What the two types of job have in common.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Planned {
+    /// The classifier's id.
+    pub(super) classifier: String,
+    pub(super) name: ClassifierName,
+    pub(super) collection_id: CollectionId,
+    pub(super) filter: Filter,
+    pub(super) field: MetadataPath,
+    pub(super) threshold: Option<f32>,
+}
+
+impl Planned {
+    /// The collection that the job was accepted with.
+    pub(super) fn collection(&self, context: &JobContext) -> Result<Arc<OpenCollection>, JobError> {
+        Ok(context.state()?.collection_by_id(&self.collection_id.0).ok_or_else(|| collection_gone(context))?)
+    }
+
+    /// The classifier as it is now, in memory.
+    pub(super) async fn classifier(&self, state: &Arc<State>) -> Result<Arc<Trained>, Error> {
+        let (reading, id, name) = (Arc::clone(state), self.classifier.clone(), self.name.clone());
+        blocking(move || {
+            let row = reading.catalog.classifier_by_id(&id)?.ok_or(ClassifierError::NotFound { name })?;
+            reading.trained(row)
+        })
+        .await
+    }
+}
+
+/// The error of a job whose collection was deleted.
+pub(super) fn collection_gone(context: &JobContext) -> Error {
+    match context.job.collection.clone() {
+        Some(name) => Error::CollectionNotFound { name },
+        None => Error::JobState { id: context.job.id.clone(), problem: "it does not name a collection" },
+    }
+}

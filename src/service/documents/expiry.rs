@@ -1,0 +1,93 @@
+//! Removes documents that have expired, of all collections, a few at a time. Nobody finds them before that either; this makes room.
+//!
+//! Each collection knows when its next document expires, so one without such documents is not even opened. What a crash leaves is
+//! removed after the next start.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use crate::domain::CollectionId;
+use crate::service::blocking::blocking;
+use crate::service::error::Error;
+use crate::service::open_collection::OpenCollection;
+use crate::service::state::State;
+
+/// Pause between two rounds through all collections.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Pause before a collection is tried again where something failed.
+const REST_AFTER_FAILURE: Duration = Duration::from_secs(60);
+
+/// Removes what expires until the server stops. Holds nothing open meanwhile.
+pub(crate) async fn run(state: Weak<State>, mut stop_announced: watch::Receiver<bool>) {
+    let mut resting: HashMap<CollectionId, Instant> = HashMap::new();
+    let mut more = false;
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(if more { Duration::ZERO } else { PAUSE }) => (),
+            _ = stop_announced.wait_for(|announced| *announced) => return,
+        }
+        let Some(state) = state.upgrade().filter(|state| !state.stopping.load(Ordering::Acquire)) else { return };
+        resting.retain(|_, until| *until > Instant::now());
+        let due: Vec<_> = {
+            let open = state.open.read();
+            let is_due = |collection: &&Arc<OpenCollection>| {
+                collection.store.expiry_due() && !resting.contains_key(&collection.row.id) && !collection.should_stop()
+            };
+            open.values().filter(is_due).cloned().collect()
+        };
+        drop(state);
+        more = false;
+        for collection in due {
+            match sweep(&collection).await {
+                Ok(Swept::Enough) => (),
+                Ok(Swept::Some) => more = true,
+                Ok(Swept::Damaged) => drop(resting.insert(collection.row.id.clone(), Instant::now() + REST_AFTER_FAILURE)),
+                Err(_) if collection.should_stop() => (),
+                Err(error) => {
+                    resting.insert(collection.row.id.clone(), Instant::now() + REST_AFTER_FAILURE);
+                    let error = &error as &dyn std::error::Error;
+                    tracing::warn!(collection = %collection.row.name, error, "cannot remove expired documents; trying again");
+                }
+            }
+        }
+    }
+}
+
+/// What one turn left of a collection.
+enum Swept {
+    /// Nothing that can be removed now.
+    Enough,
+    /// More to remove.
+    Some,
+    /// Rows that are damaged.
+    Damaged,
+}
+
+/// Removes some of what has expired in a collection, unless another one takes its place.
+async fn sweep(collection: &Arc<OpenCollection>) -> Result<Swept, Error> {
+    let Ok(replacement) = Arc::clone(&collection.replacement).try_read_owned() else { return Ok(Swept::Enough) };
+    if replacement.is_some() {
+        return Ok(Swept::Enough);
+    }
+    let of = Arc::clone(collection);
+    blocking(move || {
+        let _replacement = replacement;
+        let expired = of.store.delete_expired().map_err(|error| of.report_damage(error.into()))?;
+        expired.damage.iter().for_each(|error| drop(of.record_damage(error)));
+        if !expired.rows.is_empty() {
+            of.damage.forget_rows(&expired.rows);
+            of.take_out();
+            tracing::debug!(collection = %of.row.name, documents = expired.rows.len(), "removed expired documents");
+        }
+        Ok(match (expired.damage.is_empty(), expired.more) {
+            (false, _) => Swept::Damaged,
+            (true, true) => Swept::Some,
+            (true, false) => Swept::Enough,
+        })
+    })
+    .await
+}

@@ -1,0 +1,66 @@
+//! The progress of a job that takes several steps, with the details that it collects on the way.
+
+use std::time::Instant;
+
+use super::context::{JobContext, JobError};
+use crate::domain::Metadata;
+
+/// Counts what the steps of a job have done.
+pub(crate) struct Steps<'a> {
+    pub(crate) context: &'a JobContext,
+    done: u64,
+    total: u64,
+    details: Metadata,
+}
+
+impl<'a> Steps<'a> {
+    /// Begins with nothing done and with these details.
+    pub(crate) fn new(context: &'a JobContext, details: Metadata) -> Self {
+        Self { context, done: 0, total: context.job.progress().0.total, details }
+    }
+
+    /// Adds to the total, and publishes it.
+    pub(crate) fn add_total(&mut self, more: u64) {
+        self.set_total(self.total + more);
+    }
+
+    /// Sets the total, and publishes it.
+    pub(crate) fn set_total(&mut self, total: u64) {
+        self.total = total;
+        self.context.measure(self.done, total);
+    }
+
+    /// The job's details.
+    pub(crate) fn details(&mut self) -> &mut Metadata {
+        &mut self.details
+    }
+
+    /// Fails if the job is to stop.
+    pub(crate) fn check(&self) -> Result<(), JobError> {
+        self.context.check()
+    }
+
+    /// Counts what is done, and publishes it.
+    pub(crate) async fn count(&mut self, more: u64) -> Result<(), JobError> {
+        self.done += more;
+        self.context.progress(self.done, &self.details).await
+    }
+
+    /// Begins a phase, which the details name until `record_time`.
+    pub(crate) async fn begin_phase(&mut self, name: &str) -> Result<(), JobError> {
+        self.check()?;
+        self.details.insert("phase".to_owned(), name.into());
+        self.count(0).await
+    }
+
+    /// Records in the details how long something took.
+    pub(crate) fn record_time(&mut self, name: &str, begun: Instant) {
+        self.details.remove("phase");
+        self.details.insert(name.to_owned(), u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX).into());
+    }
+
+    /// Ends the job with all of its total done.
+    pub(crate) async fn end(self) -> Result<(), JobError> {
+        self.context.progress(self.context.job.progress().0.total, &self.details).await
+    }
+}

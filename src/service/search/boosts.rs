@@ -1,0 +1,79 @@
+//! Boosts move the scores of candidates, and with them their order.
+//!
+//! All boosts of a search make one factor. In mode `full` it multiplies the odds of the relevance, which so stays between 0 and 1; in
+//! the other modes it multiplies the score. What is nearer to zero is better among negative scores, so those are divided.
+
+use std::collections::HashMap;
+
+use super::super::Error;
+use super::hits::Candidate;
+use crate::domain::{Boost, BoostedScore, DocumentHead, PassageId, SearchMode, SearchRequest};
+use crate::service::open_collection::OpenCollection;
+
+/// Moves the scores of candidates, and sorts them by the new ones; of equal ones the order stays.
+pub(super) fn apply(collection: &OpenCollection, request: &SearchRequest, candidates: &mut Vec<Candidate>) -> Result<(), Error> {
+    if request.boosts.is_empty() {
+        return Ok(());
+    }
+    let passages: Vec<PassageId> = candidates.iter().map(|candidate| candidate.passage).collect();
+    let factors = |head: &DocumentHead| request.boosts.iter().map(|boost| boost.factor(head)).collect();
+    let heads = collection.store.heads_of(&passages)?.into_iter();
+    let mut factors: HashMap<PassageId, Vec<f64>> = heads.map(|(passage, head)| (passage, factors(&head))).collect();
+    // A document that is gone meanwhile is no hit in the end.
+    let mut scored: Vec<(f64, Candidate)> = candidates
+        .drain(..)
+        .map(|mut candidate| {
+            let factors = factors.remove(&candidate.passage).unwrap_or_default();
+            let (from, factor) = (candidate.score, Boost::product(factors.iter().copied()));
+            let score = if matches!(request.mode, SearchMode::Full(_)) { by_odds(from, factor) } else { scaled(from, factor) };
+            candidate.score = score as f32;
+            candidate.places.boosted = Some(BoostedScore { from, factors });
+            (score, candidate)
+        })
+        .collect();
+    // By more digits than scores have: next to 1 these would be equal.
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0));
+    candidates.extend(scored.into_iter().map(|(_, candidate)| candidate));
+    Ok(())
+}
+
+/// The probability whose odds are `factor` times as high.
+fn by_odds(probability: f32, factor: f64) -> f64 {
+    let probability = f64::from(probability);
+    let for_it = probability * factor;
+    for_it / (for_it + (1.0 - probability))
+}
+
+fn scaled(score: f32, factor: f64) -> f64 {
+    if score < 0.0 { f64::from(score) / factor } else { f64::from(score) * factor }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_factor_multiplies_the_odds_of_a_relevance_and_other_scores() {
+        assert!((by_odds(0.5, 3.0) - 0.75).abs() < 1e-9);
+        assert!((by_odds(0.75, 1.0 / 3.0) - 0.5).abs() < 1e-9);
+        assert_eq!((by_odds(0.0, 1_000.0), by_odds(1.0, 0.001)), (0.0, 1.0));
+        assert_eq!((scaled(0.5, 2.0), scaled(-0.5, 2.0), scaled(-0.5, 0.5)), (1.0, -0.25, -1.0));
+    }
+
+    proptest! {
+        #[test]
+        fn a_relevance_stays_one_and_moves_the_way_of_the_factor(relevance in 0.0_f32..=1.0, factor in 0.001..1_000.0) {
+            let moved = by_odds(relevance, factor);
+            prop_assert!((0.0..=1.0).contains(&moved));
+            let way = (moved - f64::from(relevance)) * (factor - 1.0);
+            prop_assert!(way >= -1e-9, "{} by {} is {}", relevance, factor, moved);
+        }
+
+        #[test]
+        fn a_greater_factor_never_worsens_a_score(score in -100.0_f32..100.0, less in 0.001..1_000.0, more in 1.0..10.0) {
+            prop_assert!(scaled(score, less * more) >= scaled(score, less));
+        }
+    }
+}

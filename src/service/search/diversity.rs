@@ -1,0 +1,128 @@
+//! Maximal marginal relevance (Carbonell and Goldstein, 1998): each next hit is the one that is relevant and unlike those before it.
+//!
+//! Of the candidates left, the one with the highest `(1 - d) * relevance - d * similarity` comes next. The relevance is the score as a
+//! part of the best one, and the similarity is the cosine with the most similar hit already taken, by their best passages. Both are
+//! at most 1 and at least 0. Of equal ones the earlier comes first, so the order depends on nothing else.
+
+use std::collections::HashMap;
+
+use super::super::Error;
+use super::hits::Candidate;
+use super::preference::counted;
+use crate::domain::{Embedding, Language, PassageId};
+use crate::service::open_collection::OpenCollection;
+
+/// Candidates that are put in order, unless the page reaches further: each is compared with each.
+const COMPARED_MIN: usize = 200;
+
+/// Puts the best candidates, which come in order, into the one that `diversity` asks for; `end` of them make up the page and those
+/// before it.
+pub(super) fn order(
+    collection: &OpenCollection,
+    candidates: &mut Vec<Candidate>,
+    preferred: &[Language],
+    (diversity, end): (f32, usize),
+) -> Result<(), Error> {
+    let rest = candidates.split_off(COMPARED_MIN.max(end).min(candidates.len()));
+    let passages: Vec<PassageId> = candidates.iter().map(|candidate| candidate.passage).collect();
+    let embeddings: HashMap<PassageId, Embedding> = collection.store.embeddings_of(&passages)?.into_iter().collect();
+    // A passage that waits for its embedding is like no other.
+    let directions: Vec<Vec<f32>> =
+        passages.iter().map(|passage| embeddings.get(passage).map(direction).unwrap_or_default()).collect();
+    let scores: Vec<f32> = candidates.iter().map(|candidate| counted(candidate, preferred)).collect();
+    let similar = |a: usize, b: usize| directions[a].iter().zip(&directions[b]).map(|(a, b)| a * b).sum::<f32>().clamp(0.0, 1.0);
+    let relevances = relevances(&scores);
+    let order = diversified(&relevances, diversity, similar);
+    let mut taken: Vec<Option<Candidate>> = candidates.drain(..).map(Some).collect();
+    for (place, similarity) in order {
+        let Some(mut candidate) = taken[place].take() else { continue };
+        candidate.places.similarity = similarity;
+        candidates.push(candidate);
+    }
+    candidates.extend(rest);
+    Ok(())
+}
+
+/// An embedding at unit length, which those of a collection of vectors need not have.
+fn direction(embedding: &Embedding) -> Vec<f32> {
+    let values = embedding.as_slice();
+    let norm = values.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>().sqrt();
+    if norm > 0.0 { values.iter().map(|value| (f64::from(*value) / norm) as f32).collect() } else { Vec::new() }
+}
+
+/// Scores as parts of the best one. Negative ones are distances, or point away: the best one as a part of them.
+fn relevances(scores: &[f32]) -> Vec<f32> {
+    let best = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let part = |score: &f32| match *score {
+        score if score == best => 1.0,
+        score if best > 0.0 => (score / best).clamp(0.0, 1.0),
+        score => (best / score).clamp(0.0, 1.0),
+    };
+    scores.iter().map(part).collect()
+}
+
+/// The order of places, and with each the similarity to the most similar one before it.
+fn diversified(
+    relevances: &[f32],
+    diversity: f32,
+    similar: impl Fn(usize, usize) -> f32,
+) -> impl Iterator<Item = (usize, Option<f32>)> {
+    let mut left: Vec<(usize, Option<f32>)> = (0..relevances.len()).map(|place| (place, None)).collect();
+    std::iter::from_fn(move || {
+        let marginal = |&(place, nearest): &(usize, Option<f32>)| {
+            (1.0 - diversity) * relevances[place] - diversity * nearest.unwrap_or_default()
+        };
+        // The first of equal ones: `max_by` gives the last.
+        let (at, _) = left.iter().map(marginal).enumerate().rev().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        let next = left.remove(at);
+        for (place, nearest) in &mut left {
+            let similarity = similar(*place, next.0);
+            *nearest = Some(nearest.map_or(similarity, |nearest| nearest.max(similarity)));
+        }
+        Some(next)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three about the same, one about something else, one about nothing of it.
+    const GROUPS: [u8; 5] = [1, 1, 1, 2, 3];
+
+    #[track_caller]
+    fn check(relevances: &[f32; 5], diversity: f32, expect: &[usize]) {
+        let similar = |a: usize, b: usize| if GROUPS[a] == GROUPS[b] { 0.9 } else { 0.1 };
+        let got: Vec<usize> = diversified(relevances, diversity, similar).map(|(place, _)| place).collect();
+        assert_eq!(got, expect, "{diversity}");
+    }
+
+    #[test]
+    fn the_more_diverse_the_sooner_comes_what_is_unlike_those_before_it() {
+        let relevances = [1.0, 0.95, 0.9, 0.6, 0.1];
+        check(&relevances, 0.0, &[0, 1, 2, 3, 4]);
+        check(&relevances, 0.2, &[0, 1, 2, 3, 4]);
+        check(&relevances, 0.4, &[0, 3, 1, 2, 4]);
+        check(&relevances, 1.0, &[0, 3, 4, 1, 2]);
+    }
+
+    #[test]
+    fn of_equal_ones_the_earlier_comes_first() {
+        check(&[1.0; 5], 0.5, &[0, 3, 4, 1, 2]);
+    }
+
+    #[test]
+    fn each_tells_how_similar_it_is_to_the_most_similar_before_it() {
+        let similar = |a: usize, b: usize| (a * b) as f32 / 10.0;
+        let got: Vec<_> = diversified(&[1.0, 0.9, 0.8], 0.0, similar).collect();
+        assert_eq!(got, [(0, None), (1, Some(0.0)), (2, Some(0.2))]);
+    }
+
+    #[test]
+    fn relevances_are_parts_of_the_best_score_of_any_mode() {
+        assert_eq!(relevances(&[8.0, 4.0, -1.0]), [1.0, 0.5, 0.0]);
+        assert_eq!(relevances(&[-1.0, -2.0, -4.0]), [1.0, 0.5, 0.25]);
+        assert_eq!(relevances(&[0.0, -2.0]), [1.0, 0.0]);
+        assert_eq!(relevances(&[]), [0.0; 0]);
+    }
+}

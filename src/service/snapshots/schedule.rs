@@ -1,0 +1,234 @@
+//! Snapshots of the whole server at regular times, copied to a target. A server that has not changed since the newest one there makes
+//! none. Whatever fails is told, counted and tried again, later each time.
+//!
+//! Until its copy is there, a snapshot stays in the data directory, and a note beside it says that it is on its way: a restart or a
+//! failure goes on with it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use tokio::sync::watch;
+use uuid::Uuid;
+
+use super::schedule_meter::ScheduleMeter;
+use crate::domain::{InvalidId, JobId, JobStatus, Page, SnapshotId};
+use crate::service::blocking::blocking;
+use crate::service::error::Error;
+use crate::service::state::{Service, State};
+use crate::store::system_clock as now_ms;
+use crate::targets::{StoredSnapshot, Target, TargetError};
+
+/// The note, in the folder of the snapshots.
+const NOTE: &str = "scheduled-snapshot.json";
+/// Pause after the first failure; it doubles with each.
+const RETRY_PAUSE: Duration = Duration::from_secs(30);
+/// The longest pause after a failure.
+const RETRY_PAUSE_MAX: Duration = Duration::from_secs(3_600);
+
+/// When to make snapshots, and where they go.
+#[derive(Debug, Clone)]
+pub struct SnapshotSchedule {
+    /// Where they go.
+    pub target: Target,
+    /// From one to the next.
+    pub interval: Duration,
+    /// How many stay there.
+    pub keep: usize,
+}
+
+/// A snapshot on its way.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Note {
+    snapshot: SnapshotId,
+    fingerprint: String,
+    /// The job that makes it.
+    job: Option<String>,
+}
+
+/// Why there is no scheduled snapshot.
+#[derive(Debug, thiserror::Error)]
+enum ScheduleError {
+    #[error("cannot make a snapshot")]
+    Service(#[from] Error),
+    #[error("cannot copy a snapshot")]
+    Target(#[from] TargetError),
+    #[error("the job {job} that makes a snapshot has {}: {problem}", status.name())]
+    Job { job: JobId, status: JobStatus, problem: String },
+    #[error("cannot access {}", path.display())]
+    Note { path: PathBuf, source: std::io::Error },
+    #[error(transparent)]
+    Id(#[from] InvalidId),
+}
+
+impl Service {
+    /// Makes snapshots from now on, until the server stops.
+    pub fn schedule_snapshots(&self, schedule: SnapshotSchedule) {
+        let (service, stop) = (self.clone(), self.state.stop_announced.subscribe());
+        self.state.runtime.spawn(run(service, schedule, stop));
+    }
+
+    /// What became of scheduled snapshots.
+    pub fn schedule_meter(&self) -> &ScheduleMeter {
+        &self.state.schedule
+    }
+}
+
+async fn run(service: Service, schedule: SnapshotSchedule, mut stop: watch::Receiver<bool>) {
+    let work = async {
+        let mut pause = first_pause(&schedule).await;
+        let mut failures = 0;
+        let meter = service.schedule_meter();
+        loop {
+            tokio::time::sleep(pause).await;
+            let counter = match turn(&service, &schedule).await {
+                Ok(stored) => {
+                    (failures, pause) = (0, schedule.interval);
+                    meter.last_ms.store(now_ms(), Ordering::Relaxed);
+                    if stored { &meter.stored } else { &meter.unchanged }
+                }
+                Err(error) => {
+                    pause = retry_pause(failures, schedule.interval);
+                    failures += 1;
+                    let (target, error) = (schedule.target.name(), &error as &dyn std::error::Error);
+                    tracing::warn!(target_name = target, failures, ?pause, error, "no scheduled snapshot; trying again");
+                    &meter.failed
+                }
+            };
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    tokio::select! {
+        () = work => (),
+        _ = stop.wait_for(|stop| *stop) => (),
+    }
+}
+
+/// Until the newest snapshot there is as old as the interval. A target that does not answer is asked again by the first attempt.
+async fn first_pause(schedule: &SnapshotSchedule) -> Duration {
+    let newest = schedule.target.list().await.ok().and_then(|mut stored| stored.pop());
+    let age_ms = newest.map_or(i64::MAX, |newest| now_ms().saturating_sub(newest.created_at_ms));
+    schedule.interval.saturating_sub(Duration::from_millis(u64::try_from(age_ms).unwrap_or_default()))
+}
+
+/// The pause after a failure that so many came before.
+fn retry_pause(failures: u32, interval: Duration) -> Duration {
+    RETRY_PAUSE.saturating_mul(2_u32.saturating_pow(failures)).min(RETRY_PAUSE_MAX).min(interval)
+}
+
+/// Sees to it that the target has the server's state. Says whether that took a snapshot.
+async fn turn(service: &Service, schedule: &SnapshotSchedule) -> Result<bool, ScheduleError> {
+    let target = &schedule.target;
+    let newest = target.list().await?.pop();
+    let note = match unfinished(service).await? {
+        Some(note) => note,
+        None => {
+            let state = Arc::clone(&service.state);
+            let fingerprint = blocking(move || state.fingerprint()).await?;
+            if newest.is_some_and(|newest| newest.fingerprint == fingerprint) {
+                return Ok(false);
+            }
+            make(service, fingerprint).await?
+        }
+    };
+    let snapshot = service.get_snapshot(&note.snapshot).await?;
+    let (archive, _) = service.open_snapshot(&note.snapshot).await?;
+    target.put(&StoredSnapshot::new(&snapshot, note.fingerprint), archive).await?;
+    target.prune(schedule.keep).await?;
+    match service.delete_snapshot(&note.snapshot).await {
+        Err(error) if !matches!(error, Error::SnapshotNotFound { .. }) => return Err(error.into()),
+        _ => (),
+    }
+    let path = note_path(service);
+    std::fs::remove_file(&path).map_err(|source| ScheduleError::Note { path, source })?;
+    tracing::info!(snapshot = %note.snapshot, target_name = target.name(), "stored a scheduled snapshot");
+    Ok(true)
+}
+
+/// The snapshot that is on its way already, once it is made.
+async fn unfinished(service: &Service) -> Result<Option<Note>, ScheduleError> {
+    let text = std::fs::read(note_path(service)).unwrap_or_default();
+    let Ok(note) = serde_json::from_slice::<Note>(&text) else { return Ok(None) };
+    if let Some(job) = note.job.as_deref().and_then(|job| JobId::parse(job).ok()) {
+        match wait_for(service, &job).await {
+            Ok(()) | Err(ScheduleError::Job { .. } | ScheduleError::Service(Error::JobNotFound { .. })) => (),
+            Err(error) => return Err(error),
+        }
+    }
+    match service.get_snapshot(&note.snapshot).await {
+        Ok(_) => Ok(Some(note)),
+        Err(Error::SnapshotNotFound { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Makes a snapshot of the whole server.
+async fn make(service: &Service, fingerprint: String) -> Result<Note, ScheduleError> {
+    let snapshot = SnapshotId::parse(&Uuid::now_v7().to_string())?;
+    let mut note = Note { snapshot, fingerprint, job: None };
+    // Before: no snapshot must be left that nobody knows of.
+    write(service, &note)?;
+    let job = service.create_snapshot_as(note.snapshot.clone(), Vec::new()).await?.id;
+    note.job = Some(job.as_str().to_owned());
+    write(service, &note)?;
+    wait_for(service, &job).await?;
+    Ok(note)
+}
+
+async fn wait_for(service: &Service, job: &JobId) -> Result<(), ScheduleError> {
+    let mut watch = service.watch_job(job).await?;
+    let mut last = None;
+    while let Some(job) = watch.next().await? {
+        last = Some(job);
+    }
+    match last {
+        Some(job) if job.status == JobStatus::Succeeded => Ok(()),
+        Some(job) => {
+            let problem = job.error.map_or_else(|| "no reason".to_owned(), |failure| failure.detail);
+            Err(ScheduleError::Job { job: job.id, status: job.status, problem })
+        }
+        None => Err(Error::Stopping.into()),
+    }
+}
+
+fn note_path(service: &Service) -> PathBuf {
+    service.state.snapshots_dir().join(NOTE)
+}
+
+fn write(service: &Service, note: &Note) -> Result<(), ScheduleError> {
+    let path = note_path(service);
+    let json = serde_json::to_vec(note).map_err(std::io::Error::other);
+    json.and_then(|json| std::fs::write(&path, json)).map_err(|source| ScheduleError::Note { path, source })
+}
+
+impl State {
+    /// Equal for two states of the server of which a snapshot would have the same content. Blocks.
+    fn fingerprint(&self) -> Result<String, Error> {
+        let mut hash = Sha256::new();
+        for collection in self.wanted(&[])? {
+            let (row, indexes) = (collection.current(), collection.store.metadata_indexes());
+            let sequence = collection.store.sequence()?;
+            hash.update(format!("{row:?} {indexes:?} {sequence:?} {}", collection.identity));
+        }
+        let all = Page { limit: usize::MAX, after: None };
+        hash.update(format!("{:?} {:?}", self.catalog.aliases()?, self.catalog.classifiers(&all)?));
+        Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_with_failures_but_not_beyond_the_interval() {
+        let day = Duration::from_secs(86_400);
+        let pauses: Vec<u64> = (0..9).map(|failures| retry_pause(failures, day).as_secs()).collect();
+        assert_eq!(pauses, [30, 60, 120, 240, 480, 960, 1_920, 3_600, 3_600]);
+        assert_eq!(retry_pause(u32::MAX, day), RETRY_PAUSE_MAX);
+        assert_eq!(retry_pause(3, Duration::from_secs(1)), Duration::from_secs(1));
+    }
+}

@@ -1,0 +1,79 @@
+//! Removes documents that have expired, as any other deletion does: with a sequence number, and tombstones for the index.
+
+use rusqlite::{Connection, OptionalExtension as _};
+
+use super::StoreError;
+use super::documents::DocumentStore;
+use super::error::Fault;
+use super::expiry::first;
+use super::mutations::delete_key;
+use super::rows::{self, DOCUMENT_COLUMNS};
+use super::writer::WriteTransaction;
+
+/// Documents removed in one transaction: bounds how long other writes wait.
+const REMOVED_PER_TRANSACTION: usize = 500;
+
+/// The result of one transaction that removed expired documents.
+#[derive(Debug)]
+pub struct Expired {
+    /// The rows of the removed documents, as `StoreError::CorruptRow` names them.
+    pub rows: Vec<i64>,
+    /// Whether there are more to remove.
+    pub more: bool,
+    /// Rows that say they expired, but are damaged: they stay.
+    pub damage: Vec<StoreError>,
+}
+
+impl DocumentStore {
+    /// Whether a document has expired that may not be removed yet. Reads nothing.
+    pub fn expiry_due(&self) -> bool {
+        self.connections.next_expiry().is_due(self.connections.now_ms())
+    }
+
+    /// Removes some of the documents that have expired. Each transaction is short, so other writes run in between; a crash leaves the
+    /// rest to the next call. Waits for a place in the write queue if that is full.
+    pub fn delete_expired(&self) -> Result<Expired, StoreError> {
+        const DOING: &str = "removing expired documents";
+        let keys = self.read(DOING, due)?;
+        let more = keys.len() == REMOVED_PER_TRANSACTION;
+        let (rows, damage) = match keys.is_empty() {
+            true => Default::default(),
+            false => self.write_patiently(DOING, move |transaction| remove(transaction, &keys))?,
+        };
+        if !more {
+            // Before reading: what is written meanwhile is noted after that.
+            let next = self.connections.next_expiry();
+            next.forget();
+            let first = self.read(DOING, first).inspect_err(|_| next.note(i64::MIN))?;
+            next.note(first.unwrap_or(i64::MAX));
+        }
+        Ok(Expired { rows, more, damage })
+    }
+}
+
+fn due(connection: &Connection) -> Result<Vec<i64>, Fault> {
+    let sql = "select key from documents indexed by documents_expiring where expires_at_ms <= now_ms()
+               order by expires_at_ms limit ?1";
+    let mut statement = connection.prepare_cached(sql)?;
+    Ok(statement.query_map([REMOVED_PER_TRANSACTION as i64], |row| row.get(0))?.collect::<Result<_, _>>()?)
+}
+
+/// Removes those of the documents that have expired by their rows: an index or a row that the disk damaged removes nothing.
+fn remove(transaction: &mut WriteTransaction<'_>, keys: &[i64]) -> Result<(Vec<i64>, Vec<StoreError>), Fault> {
+    let sql = format!("select {DOCUMENT_COLUMNS} from documents d where d.key = ?1");
+    let mut statement = transaction.connection.prepare_cached(&sql)?;
+    let (mut removed, mut damage) = (Vec::new(), Vec::new());
+    for key in keys {
+        let row = statement.query_row([key], |row| Ok(rows::document(row))).optional()?.transpose();
+        match row {
+            Ok(Some(document)) if document.expires_at_ms.is_some_and(|at| at <= transaction.now_ms) => {
+                delete_key(transaction, *key)?;
+                removed.push(*key);
+            }
+            Ok(_) => (),
+            Err(Fault::Store(error @ StoreError::CorruptRow { .. })) => damage.push(error),
+            Err(fault) => return Err(fault),
+        }
+    }
+    Ok((removed, damage))
+}

@@ -1,0 +1,378 @@
+//! Where scheduled snapshots go: a folder, or a prefix of a bucket in S3 or a store that is compatible with it.
+//!
+//! A snapshot there is `<id>.tar.zst` with `<id>.json` beside it, which is written last and removed first: without it there is no
+//! snapshot. Each server has a folder or a prefix of its own. Several may read one.
+
+use std::fs::File;
+use std::io::{self, Read as _, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::TryStreamExt as _;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, Checksum};
+use object_store::local::LocalFileSystem;
+use object_store::path::Path;
+use object_store::{BackoffConfig, ClientOptions, ObjectStore, ObjectStoreExt as _, PutPayload, RetryConfig, WriteMultipart};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::domain::SnapshotId;
+
+const ARCHIVE: &str = ".tar.zst";
+const DESCRIPTION: &str = ".json";
+/// The scheme of a bucket.
+const S3: &str = "s3://";
+/// What is written and removed again, to see whether that works.
+const PROBE: &str = "dragoman.probe";
+/// Version of the descriptions.
+const FORMAT: u32 = 1;
+/// Bytes that are sent at once, at least.
+const PART_BYTES: u64 = 8 << 20;
+/// The most parts that S3 takes of one object.
+const PARTS_MAX: u64 = 10_000;
+/// Parts that are under way at once.
+const PARTS_UNDER_WAY: usize = 2;
+/// How long a request to a bucket may take, and how long its attempts together. A schedule tries again later.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const RETRY_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Why something at a target failed.
+#[derive(Debug, thiserror::Error)]
+pub enum TargetError {
+    /// What names the target is not valid.
+    #[error("{0}")]
+    Invalid(String),
+    /// The store refused or failed.
+    #[error("cannot {doing} {target}")]
+    Store {
+        /// What was attempted.
+        doing: &'static str,
+        /// The target, or what there.
+        target: String,
+        /// The cause.
+        #[source]
+        source: object_store::Error,
+    },
+    /// A local file cannot be read or written.
+    #[error("cannot {doing}")]
+    File {
+        /// What was attempted.
+        doing: String,
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
+    /// What is there is not what was written there.
+    #[error("{name} has {problem}")]
+    Damaged {
+        /// Its name.
+        name: String,
+        /// What it has, and what it should have.
+        problem: String,
+    },
+    /// There is no such snapshot.
+    #[error("there is no snapshot {id} in {target}")]
+    NotFound {
+        /// Its id.
+        id: String,
+        /// The target.
+        target: String,
+    },
+}
+
+/// What is known of a snapshot at a target.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredSnapshot {
+    format: u32,
+    /// Its id.
+    pub snapshot: SnapshotId,
+    /// When it was made, in milliseconds since the Unix epoch.
+    pub created_at_ms: i64,
+    /// The version of the server that made it.
+    pub server_version: String,
+    /// Its collections.
+    pub collections: Vec<String>,
+    /// Bytes of its archive.
+    pub archive_bytes: u64,
+    /// SHA-256 of its archive, in hexadecimal.
+    pub archive_sha256: String,
+    /// Equal for two states of a server that have the same content.
+    pub fingerprint: String,
+}
+
+impl StoredSnapshot {
+    /// A snapshot to put there.
+    pub fn new(snapshot: &crate::domain::Snapshot, fingerprint: String) -> Self {
+        Self {
+            format: FORMAT,
+            snapshot: snapshot.id.clone(),
+            created_at_ms: snapshot.created_at_ms,
+            server_version: snapshot.server_version.clone(),
+            collections: snapshot.collections.iter().map(|collection| collection.name.as_str().to_owned()).collect(),
+            archive_bytes: snapshot.archive_bytes,
+            archive_sha256: snapshot.archive_sha256.clone(),
+            fingerprint,
+        }
+    }
+}
+
+/// A folder, or a prefix of a bucket.
+#[derive(Debug, Clone)]
+pub struct Target {
+    store: Arc<dyn ObjectStore>,
+    prefix: Path,
+    name: String,
+    /// Whether reading what was written costs little.
+    is_local: bool,
+}
+
+impl Target {
+    /// Opens the folder or the bucket that `name` says; `endpoint` is where a store that is not Amazon's answers. Contacts nobody, but
+    /// makes a folder that is missing. Credentials and region are those of the variables that begin with `AWS_`.
+    pub fn open(name: &str, endpoint: Option<&str>) -> Result<Self, TargetError> {
+        let Some((bucket, prefix)) = parse(name, endpoint)? else { return Self::folder(name) };
+        // One of the process may be there already.
+        let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
+        let retry = RetryConfig { backoff: BackoffConfig::default(), max_retries: 3, retry_timeout: RETRY_TIMEOUT };
+        let plain = endpoint.is_some_and(|endpoint| endpoint.starts_with("http://"));
+        let options =
+            ClientOptions::new().with_timeout(REQUEST_TIMEOUT).with_connect_timeout(CONNECT_TIMEOUT).with_allow_http(plain);
+        let mut builder = AmazonS3Builder::from_env()
+            .with_bucket_name(bucket)
+            .with_checksum_algorithm(Checksum::SHA256)
+            // Not every store that is compatible has it.
+            .with_config(AmazonS3ConfigKey::DisableBulkDelete, "true")
+            .with_client_options(options)
+            .with_retry(retry);
+        if let Some(endpoint) = endpoint {
+            builder = builder.with_endpoint(endpoint.trim_end_matches('/'));
+        }
+        let store = builder.build().map_err(|source| failed("use", name)(source))?;
+        Ok(Self { store: Arc::new(store), prefix, name: name.to_owned(), is_local: false })
+    }
+
+    fn folder(name: &str) -> Result<Self, TargetError> {
+        use std::os::unix::fs::DirBuilderExt as _;
+        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(name);
+        made.map_err(|source| TargetError::File { doing: format!("make the folder {name}"), source })?;
+        let store = LocalFileSystem::new_with_prefix(name).map_err(failed("use", name))?.with_fsync(true);
+        Ok(Self { store: Arc::new(store), prefix: Path::default(), name: name.to_owned(), is_local: true })
+    }
+
+    /// The folder, or the bucket with its prefix.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Writes something small there and removes it.
+    pub async fn check_writable(&self) -> Result<(), TargetError> {
+        let probe = self.path(PROBE);
+        self.store.put(&probe, PutPayload::from_static(b"probe")).await.map_err(failed("write to", &self.name))?;
+        self.store.delete(&probe).await.map_err(failed("remove what was written to", &self.name))
+    }
+
+    /// Lists the snapshots that are whole, the oldest first. Other files are passed over.
+    pub async fn list(&self) -> Result<Vec<StoredSnapshot>, TargetError> {
+        let prefix = Some(&self.prefix).filter(|prefix| !prefix.as_ref().is_empty());
+        let listed = self.store.list_with_delimiter(prefix).await.map_err(failed("list", &self.name))?;
+        let id = |path: &Path| SnapshotId::parse(path.filename()?.strip_suffix(DESCRIPTION)?).ok();
+        let mut found = Vec::new();
+        for id in listed.objects.iter().filter_map(|object| id(&object.location)) {
+            found.extend(self.describe(&id).await?);
+        }
+        found.sort_by(|a, b| (a.created_at_ms, &a.snapshot).cmp(&(b.created_at_ms, &b.snapshot)));
+        Ok(found)
+    }
+
+    /// Reads what is known of a snapshot; of the newest if `id` is `latest`.
+    pub async fn find(&self, id: &str) -> Result<StoredSnapshot, TargetError> {
+        let found = match id {
+            "latest" => self.list().await?.pop(),
+            id => match SnapshotId::parse(id) {
+                Ok(id) => self.describe(&id).await?,
+                Err(error) => return Err(TargetError::Invalid(error.to_string())),
+            },
+        };
+        found.ok_or_else(|| TargetError::NotFound { id: id.to_owned(), target: self.name.clone() })
+    }
+
+    /// Copies an archive there. It counts as a snapshot once all of it is there and was verified. What a crash leaves is replaced when
+    /// it is put there again.
+    pub async fn put(&self, about: &StoredSnapshot, archive: File) -> Result<(), TargetError> {
+        let to = self.archive(&about.snapshot);
+        self.remove_unfinished(&about.snapshot);
+        let upload = self.store.put_multipart(&to).await.map_err(failed("write to", &self.name))?;
+        let part = PART_BYTES.max(about.archive_bytes.div_ceil(PARTS_MAX - 1));
+        let mut upload = WriteMultipart::new_with_chunk_size(upload, usize::try_from(part).unwrap_or(usize::MAX));
+        match self.send(about, archive, &mut upload).await {
+            Ok(()) => drop(upload.finish().await.map_err(failed("write to", &self.name))?),
+            Err(error) => {
+                let _ = upload.abort().await;
+                return Err(error);
+            }
+        }
+        if let Err(error) = self.verify(about).await {
+            let _ = self.delete(&to).await;
+            return Err(error);
+        }
+        let json = serde_json::to_vec_pretty(about).map_err(|error| TargetError::Invalid(error.to_string()))?;
+        let described = self.store.put(&self.description(&about.snapshot), json.into()).await;
+        described.map(drop).map_err(failed("write to", &self.name))
+    }
+
+    /// Copies the archive of a snapshot from there to `to`, and verifies it. `copied` gets the bytes so far.
+    pub async fn fetch(
+        &self,
+        about: &StoredSnapshot,
+        to: &mut impl Write,
+        mut copied: impl FnMut(u64),
+    ) -> Result<(), TargetError> {
+        let from = self.archive(&about.snapshot);
+        let got = self.store.get(&from).await.map_err(failed("read", from.as_ref()))?;
+        let mut content = got.into_stream();
+        let (mut hash, mut bytes) = (Sha256::new(), 0);
+        while let Some(piece) = content.try_next().await.map_err(failed("read", from.as_ref()))? {
+            to.write_all(&piece).map_err(|source| TargetError::File { doing: "write the archive".to_owned(), source })?;
+            hash.update(&piece);
+            bytes += piece.len() as u64;
+            copied(bytes);
+        }
+        same(from.as_ref(), about, bytes, &hex(hash))
+    }
+
+    /// Keeps the newest `keep` snapshots, at least one, and removes the others. Removes nothing unless the newest one is there as it
+    /// should be.
+    pub async fn prune(&self, keep: usize) -> Result<(), TargetError> {
+        let mut stored = self.list().await?;
+        let Some(newest) = stored.last() else { return Ok(()) };
+        self.verify_size(newest).await?;
+        stored.truncate(stored.len().saturating_sub(keep.max(1)));
+        for old in &stored {
+            self.delete(&self.description(&old.snapshot)).await?;
+            self.delete(&self.archive(&old.snapshot)).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes what a killed server had written of an archive to a folder: a file of that name with `#` and a number.
+    fn remove_unfinished(&self, id: &SnapshotId) {
+        let files = if self.is_local { std::fs::read_dir(&self.name).ok() } else { None };
+        let unfinished = format!("{id}{ARCHIVE}#");
+        for file in files.into_iter().flatten().flatten() {
+            if file.file_name().to_str().is_some_and(|name| name.starts_with(&unfinished)) {
+                let _ = std::fs::remove_file(file.path());
+            }
+        }
+    }
+
+    /// Reads what is known of a snapshot; `None` if it is not there.
+    async fn describe(&self, id: &SnapshotId) -> Result<Option<StoredSnapshot>, TargetError> {
+        let path = self.description(id);
+        let json = match self.store.get(&path).await {
+            Err(object_store::Error::NotFound { .. }) => return Ok(None),
+            got => got.map_err(failed("read", path.as_ref()))?.bytes().await.map_err(failed("read", path.as_ref()))?,
+        };
+        let damaged = |problem: String| TargetError::Damaged { name: path.to_string(), problem };
+        let about: StoredSnapshot = serde_json::from_slice(&json).map_err(|error| damaged(format!("invalid JSON: {error}")))?;
+        match about.format {
+            FORMAT if about.snapshot == *id => Ok(Some(about)),
+            FORMAT => Err(damaged(format!("the id {}", about.snapshot))),
+            format => Err(damaged(format!("format {format}, but this program knows {FORMAT}"))),
+        }
+    }
+
+    async fn send(&self, about: &StoredSnapshot, archive: File, upload: &mut WriteMultipart) -> Result<(), TargetError> {
+        let read = |source| TargetError::File { doing: "read the archive".to_owned(), source };
+        let (mut archive, mut hash, mut bytes) = (archive, Sha256::new(), 0);
+        loop {
+            let piece = tokio::task::spawn_blocking(move || {
+                let mut piece = Vec::new();
+                (&mut archive).take(PART_BYTES).read_to_end(&mut piece)?;
+                Ok((piece, archive))
+            });
+            let (piece, rest) = piece.await.map_err(|error| read(io::Error::other(error)))?.map_err(read)?;
+            archive = rest;
+            if piece.is_empty() {
+                return same("the archive to copy", about, bytes, &hex(hash));
+            }
+            hash.update(&piece);
+            bytes += piece.len() as u64;
+            upload.wait_for_capacity(PARTS_UNDER_WAY).await.map_err(failed("write to", &self.name))?;
+            upload.put(piece.into());
+        }
+    }
+
+    /// Checks what was written: all of it in a folder; a bucket has compared each part with its SHA-256 when it came.
+    async fn verify(&self, about: &StoredSnapshot) -> Result<(), TargetError> {
+        self.verify_size(about).await?;
+        if self.is_local { self.fetch(about, &mut io::sink(), |_| ()).await } else { Ok(()) }
+    }
+
+    async fn verify_size(&self, about: &StoredSnapshot) -> Result<(), TargetError> {
+        let path = self.archive(&about.snapshot);
+        let bytes = self.store.head(&path).await.map_err(failed("look at", path.as_ref()))?.size;
+        same(path.as_ref(), about, bytes, &about.archive_sha256)
+    }
+
+    async fn delete(&self, path: &Path) -> Result<(), TargetError> {
+        match self.store.delete(path).await {
+            Err(object_store::Error::NotFound { .. }) => Ok(()),
+            deleted => deleted.map_err(failed("remove", path.as_ref())),
+        }
+    }
+
+    fn archive(&self, id: &SnapshotId) -> Path {
+        self.path(&format!("{id}{ARCHIVE}"))
+    }
+
+    fn description(&self, id: &SnapshotId) -> Path {
+        self.path(&format!("{id}{DESCRIPTION}"))
+    }
+
+    fn path(&self, name: &str) -> Path {
+        self.prefix.clone().join(name)
+    }
+}
+
+/// The bucket and the prefix that `name` says; `None` if it is a folder.
+pub fn parse<'n>(name: &'n str, endpoint: Option<&str>) -> Result<Option<(&'n str, Path)>, TargetError> {
+    let invalid = |problem: String| Err(TargetError::Invalid(problem));
+    let Some(place) = name.strip_prefix(S3) else {
+        return match endpoint {
+            _ if name.is_empty() || name.contains("://") => {
+                invalid(format!("must be a folder or s3://BUCKET/PREFIX, got {name:?}"))
+            }
+            Some(_) => invalid(format!("is a folder, {name:?}, which has no endpoint")),
+            None => Ok(None),
+        };
+    };
+    let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
+    match Path::parse(prefix.trim_end_matches('/')) {
+        _ if bucket.is_empty() => invalid(format!("must name a bucket, as s3://BUCKET/PREFIX, got {name:?}")),
+        Err(error) => invalid(format!("has an invalid prefix: {error}")),
+        Ok(prefix) => Ok(Some((bucket, prefix))),
+    }
+}
+
+fn failed(doing: &'static str, target: &str) -> impl FnOnce(object_store::Error) -> TargetError {
+    let target = target.to_owned();
+    move |source| TargetError::Store { doing, target, source }
+}
+
+/// Checks what an archive is made of.
+fn same(name: &str, about: &StoredSnapshot, bytes: u64, sha256: &str) -> Result<(), TargetError> {
+    let (expected, hash) = (about.archive_bytes, about.archive_sha256.as_str());
+    if (bytes, sha256) == (expected, hash) {
+        return Ok(());
+    }
+    let problem = format!("{bytes} bytes with SHA-256 {sha256}, expected {expected} bytes with {hash}");
+    Err(TargetError::Damaged { name: name.to_owned(), problem })
+}
+
+fn hex(hash: Sha256) -> String {
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,321 @@
+//! `/mcp`: the Model Context Protocol, message by message. What a tool does is what the REST operation behind it does.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{Method, Request};
+use dragoman::domain::Limits;
+use dragoman::http::settings::Settings;
+use serde_json::{Value, json};
+
+use crate::server::Server;
+
+/// Every tool, and whether it only reads.
+pub const TOOLS: [(&str, bool); 9] = [
+    ("list_collections", true),
+    ("search", true),
+    ("get_document", true),
+    ("add_documents", false),
+    ("delete_documents", false),
+    ("list_classifiers", true),
+    ("classify", true),
+    ("detect_language", true),
+    ("compare_texts", true),
+];
+
+pub fn message(method: &str, params: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params})
+}
+
+/// Sends a message that gets a result.
+pub async fn ask(server: &Server, method: &str, params: Value) -> Value {
+    let answer = server.post("/mcp", &message(method, &params)).await;
+    assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/json")), "{answer:?}");
+    assert_eq!((&answer.body["jsonrpc"], &answer.body["id"]), (&json!("2.0"), &json!(7)), "{answer:?}");
+    assert!(answer.body["result"].is_object(), "{}", answer.text);
+    answer.body["result"].clone()
+}
+
+pub async fn call(server: &Server, tool: &str, arguments: Value) -> Value {
+    ask(server, "tools/call", json!({"name": tool, "arguments": arguments})).await
+}
+
+/// Calls a tool that succeeds, and gives its answer.
+pub async fn value(server: &Server, tool: &str, arguments: Value) -> Value {
+    let result = call(server, tool, arguments).await;
+    assert_eq!(result["isError"], false, "{result}");
+    let text = result["content"][0]["text"].as_str().expect("a text");
+    assert_eq!(serde_json::from_str::<Value>(text).expect("JSON"), result["structuredContent"], "both forms say the same");
+    result["structuredContent"].clone()
+}
+
+/// Calls a tool that fails, and gives the problem.
+pub async fn problem(server: &Server, tool: &str, arguments: Value) -> Value {
+    let result = call(server, tool, arguments).await;
+    assert_eq!(result["isError"], true, "{result}");
+    result["structuredContent"].clone()
+}
+
+/// An answer without what differs from one call to the next.
+fn lasting(mut answer: Value) -> Value {
+    if let Some(members) = answer.as_object_mut() {
+        ["took_ms", "request_id", "instance"].into_iter().for_each(|name| drop(members.remove(name)));
+    }
+    answer
+}
+
+pub async fn names(server: &Server) -> Vec<String> {
+    let tools = ask(server, "tools/list", json!({})).await["tools"].clone();
+    tools.as_array().expect("tools").iter().map(|tool| tool["name"].as_str().expect("a name").to_owned()).collect()
+}
+
+pub fn documents() -> Value {
+    json!([
+        {"id": "rain", "text": "rain tomorrow in the north", "metadata": {"topic": "weather"}},
+        {"id": "a/b %2F?#", "text": "trains on friday", "title": "Strike", "language": "en"}
+    ])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_and_the_server_introduce_themselves_and_keep_no_session() {
+    let server = Server::start();
+    for version in ["2025-03-26", "2025-06-18", "2025-11-25"] {
+        let params = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}});
+        let answer = server.post("/mcp", &message("initialize", &params)).await;
+        let result = &answer.body["result"];
+        assert_eq!((answer.status, &result["protocolVersion"]), (200, &json!(version)), "{}", answer.text);
+        assert_eq!((&result["serverInfo"]["name"], result["capabilities"].get("tools").is_some()), (&json!("dragoman"), true));
+        assert!(result["instructions"].as_str().is_some_and(|text| text.contains("list_collections")), "{result}");
+        assert_eq!(answer.header("mcp-session-id"), None);
+    }
+    let ready = server.post("/mcp", &json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+    assert_eq!((ready.status, ready.text.as_str()), (202, ""));
+    assert_eq!(ask(&server, "ping", json!({})).await, json!({}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_of_the_protocol_without_handshakes_is_answered() {
+    let server = Server::with_documents(documents()).await;
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {}
+    });
+    let send = async |method: &str, tool: Option<&str>, mut params: Value| {
+        params["_meta"] = meta.clone();
+        let request = Request::post("/mcp").header("content-type", "application/json");
+        let request = request.header("mcp-protocol-version", "2026-07-28").header("mcp-method", method);
+        let request = tool.into_iter().fold(request, |request, tool| request.header("mcp-name", tool));
+        server.send(request.body(Body::from(message(method, &params).to_string())).expect("a request")).await
+    };
+    let discovered = send("server/discover", None, json!({})).await;
+    assert_eq!(discovered.status, 200, "{}", discovered.text);
+    let versions = discovered.body["result"]["supportedVersions"].as_array().expect("versions");
+    assert!(versions.contains(&json!("2026-07-28")), "{versions:?}");
+    let found =
+        send("tools/call", Some("search"), json!({"name": "search", "arguments": {"collection": "news", "query": "rain"}}));
+    let found = found.await;
+    assert_eq!(found.body["result"]["structuredContent"]["hits"][0]["id"], "rain", "{}", found.text);
+    let mismatch = send("tools/call", Some("search"), json!({"name": "get_document", "arguments": {}})).await;
+    assert_eq!(mismatch.status, 400);
+    assert!(mismatch.body["error"]["message"].as_str().is_some_and(|text| text.contains("Mcp-Name")), "{}", mismatch.text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tools_are_described_as_the_operations_are() {
+    let server = Server::start();
+    let tools = ask(&server, "tools/list", json!({})).await["tools"].clone();
+    let tools = tools.as_array().expect("tools");
+    assert_eq!(tools.len(), TOOLS.len());
+    for (tool, (name, reads)) in tools.iter().zip(TOOLS) {
+        assert_eq!((&tool["name"], &tool["annotations"]["readOnlyHint"]), (&json!(name), &json!(reads)));
+        assert_eq!(tool["annotations"].get("destructiveHint"), (!reads).then_some(&json!(true)), "{name}");
+        assert!(["title", "description"].iter().all(|text| tool[text].as_str().is_some_and(|text| text.len() > 8)), "{tool}");
+        let schema = &tool["inputSchema"];
+        assert_eq!((&schema["type"], &schema["additionalProperties"]), (&json!("object"), &json!(false)), "{name}");
+    }
+    let search = &tools[1]["inputSchema"];
+    assert_eq!(search["required"], json!(["collection", "query"]));
+    let request = &server.document["components"]["schemas"]["SearchDocumentsRequest"]["properties"];
+    assert_eq!(search["properties"]["limit"], request["limit"]);
+    assert_eq!(search["properties"]["filter"]["$ref"], "#/$defs/FilterNode");
+    assert_eq!(search["$defs"]["FilterNode"]["properties"]["not"]["$ref"], "#/$defs/FilterNode");
+    assert!(search["properties"]["collection"]["pattern"].is_string());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn documents_are_added_read_found_and_deleted() {
+    let server = Server::with_news().await;
+    let added = value(&server, "add_documents", json!({"collection": "news", "documents": documents()})).await;
+    assert_eq!((&added["failed"], added["results"].as_array().map(Vec::len)), (&json!(0), Some(2)), "{added}");
+    let read = value(&server, "get_document", json!({"collection": "news", "id": "a/b %2F?#"})).await;
+    assert_eq!(read, server.get("/v1/collections/news/documents/a%2Fb%20%252F%3F%23").await.body);
+    assert_eq!((&read["text"], &read["title"]), (&json!("trains on friday"), &json!("Strike")));
+    let wanted = json!({"query": "rain tomorrow", "limit": 1, "filter": {"field": "topic", "eq": "weather"}, "mode": "dense"});
+    let mut arguments = wanted.clone();
+    arguments["collection"] = json!("news");
+    let found = value(&server, "search", arguments).await;
+    assert_eq!(found["hits"][0]["id"], "rain");
+    assert_eq!(lasting(found), lasting(server.post("/v1/collections/news/search", &wanted).await.body));
+    let deleted = value(&server, "delete_documents", json!({"collection": "news", "ids": ["rain"]})).await;
+    assert_eq!(deleted["deleted"], 1, "{deleted}");
+    assert_eq!(server.get("/v1/collections/news/documents/rain").await.status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_document_that_fails_alone_is_told_in_the_result() {
+    let server = Server::with_news().await;
+    let both = json!([{"id": "a", "text": "rain"}, {"id": "b", "text": " "}]);
+    let added = value(&server, "add_documents", json!({"collection": "news", "documents": both})).await;
+    assert_eq!((&added["failed"], &added["results"][1]["id"]), (&json!(1), &json!("b")), "{added}");
+    assert!(added["results"][1]["error"].is_object(), "{added}");
+    let none = problem(&server, "add_documents", json!({"collection": "news", "documents": [{"id": "b", "text": " "}]})).await;
+    assert_eq!(none["errors"][0]["pointer"], "/documents/0/text", "{none}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn collections_are_listed_page_by_page() {
+    let server = Server::with_news().await;
+    assert_eq!(server.post("/v1/collections", &json!({"name": "shop"})).await.status, 201);
+    let first = value(&server, "list_collections", json!({"limit": 1})).await;
+    assert_eq!(first["collections"][0]["name"], "news");
+    let second = value(&server, "list_collections", json!({"limit": 1, "cursor": first["next_cursor"]})).await;
+    assert_eq!(second["collections"][0]["name"], "shop");
+    // Every client may leave out the arguments where none is required.
+    let all = ask(&server, "tools/call", json!({"name": "list_collections"})).await;
+    assert_eq!(all["structuredContent"]["collections"].as_array().map(Vec::len), Some(2), "{all}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_trained_classifier_predicts() {
+    let server = Server::with_news().await;
+    let examples: Vec<Value> =
+        [("rain wind", "weather"), ("rain storm", "weather"), ("goal match", "sports"), ("goal team", "sports")]
+            .map(|(text, label)| json!({"text": text, "labels": [label]}))
+            .to_vec();
+    let body = json!({"name": "topics", "kind": "knn", "examples": examples, "knn": {"neighbors": 1}});
+    let made = server.post("/v1/classifiers", &body).await;
+    assert_eq!(made.status, 201, "{}", made.text);
+    let job = format!("/v1/jobs/{}", made.body["job"].as_str().expect("a job"));
+    while server.get(&job).await.body["status"] != "succeeded" {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let listed = value(&server, "list_classifiers", json!({})).await;
+    assert_eq!(listed["classifiers"][0]["name"], "topics");
+    let predicted = value(&server, "classify", json!({"classifier": "topics", "texts": ["goal", "rain"]})).await;
+    let labels: Vec<&Value> =
+        predicted["predictions"].as_array().expect("predictions").iter().map(|one| &one["labels"]).collect();
+    assert_eq!(labels, [&json!(["sports"]), &json!(["weather"])], "{predicted}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn texts_are_compared_and_their_languages_detected() {
+    let server = Server::start();
+    let texts = json!({"texts": ["Der Zug hat heute leider Verspätung.", "Поезд сегодня опаздывает."]});
+    let detected = value(&server, "detect_language", texts.clone()).await;
+    assert_eq!(lasting(detected), lasting(server.post("/v1/detect", &texts).await.body));
+    let pairs = json!({"pairs": [{"first": "the same", "second": "the same"}]});
+    let compared = value(&server, "compare_texts", pairs).await;
+    assert!(compared["results"][0]["score"].as_f64().is_some_and(|score| score > 0.999), "{compared}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_fails_with_the_code_the_places_and_the_words_of_its_operation() {
+    let server = Server::with_documents(documents()).await;
+    let check = async |tool: &str, collection: &str, body: Value, path: &str, code: &str| {
+        let mut arguments = body.clone();
+        arguments["collection"] = json!(collection);
+        let told = problem(&server, tool, arguments).await;
+        let expect = server.post(&format!("/v1/collections/{collection}/{path}"), &body).await.body;
+        assert_eq!(told["code"], code, "{told}");
+        assert_eq!(lasting(told), lasting(expect));
+    };
+    check("search", "news", json!({"query": "a", "limit": 0}), "search", "invalid_request").await;
+    check("search", "news", json!({"query": "a", "limit": "ten", "mode": "fast"}), "search", "invalid_request").await;
+    check("search", "news", json!({"query": " "}), "search", "invalid_request").await;
+    check("search", "news", json!({"query": null}), "search", "invalid_request").await;
+    check("search", "news", json!({"query": "a", "languages": ["xx"]}), "search", "unknown_language").await;
+    check("search", "news", json!({"query": "a", "filter": {"field": "x"}}), "search", "invalid_filter").await;
+    check("search", "none", json!({"query": "a"}), "search", "collection_not_found").await;
+    check("search", "a+b", json!({"query": "a"}), "search", "invalid_request").await;
+    check("add_documents", "news", json!({"documents": []}), "documents", "invalid_request").await;
+    check("add_documents", "news", json!({"documents": [{"texts": "a"}]}), "documents", "invalid_request").await;
+    check("delete_documents", "news", json!({}), "documents/delete", "invalid_request").await;
+    let missing = problem(&server, "get_document", json!({"collection": "news", "id": "gone"})).await;
+    assert_eq!(missing["code"], "document_not_found");
+    let limit = problem(&server, "list_collections", json!({"limit": "many"})).await;
+    assert_eq!((&limit["code"], &limit["errors"][0]["parameter"]), (&json!("invalid_request"), &json!("limit")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn arguments_that_a_tool_does_not_have_or_lacks_are_named() {
+    let server = Server::with_news().await;
+    let check = async |tool: &str, arguments: Value, expect: &[(&str, &str)]| {
+        let told = problem(&server, tool, arguments).await;
+        assert_eq!((&told["code"], &told["status"], &told["instance"]), (&json!("invalid_request"), &json!(422), &json!("/mcp")));
+        let places = told["errors"].as_array().expect("places").iter();
+        let places: Vec<(&str, &str)> =
+            places.map(|one| (one["pointer"].as_str().expect("a place"), one["detail"].as_str().expect("words"))).collect();
+        assert_eq!(places, expect);
+    };
+    check("search", json!({"query": "a"}), &[("/collection", "missing field `collection`")]).await;
+    check("search", json!({"collection": 3, "query": "a"}), &[("/collection", "invalid type: integer `3`, expected a string")])
+        .await;
+    let document = "must have at least 1 characters, got 0";
+    check("get_document", json!({"collection": "news", "id": ""}), &[("/id", document)]).await;
+    let unknown = "unknown field `text`, expected `texts`";
+    check("detect_language", json!({"text": "a"}), &[("/text", unknown), ("/texts", "missing field `texts`")]).await;
+    let long = problem(&server, "get_document", json!({"collection": "news", "id": "x".repeat(100_000)})).await;
+    assert_eq!(long["code"], "invalid_request");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_tool_or_no_method_is_a_protocol_error() {
+    let server = Server::start();
+    let answer = server.post("/mcp", &message("tools/call", &json!({"name": "drop_tables", "arguments": {}}))).await;
+    assert_eq!((answer.status, &answer.body["error"]["code"]), (200, &json!(-32602)), "{}", answer.text);
+    assert!(answer.text.contains("drop_tables"));
+    let answer = server.post("/mcp", &message("resources/list", &json!({}))).await;
+    assert_eq!(answer.body["error"]["code"], -32601, "{}", answer.text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_message_is_refused_as_any_bad_request_is() {
+    let limits = Limits { body_bytes_max: 1_000, ..Limits::default() };
+    let server = Server::with_limits(limits);
+    let send = async |body: &str| server.call(Method::POST, "/mcp", Body::from(body.to_owned())).await;
+    send("{").await.assert_error(400, "malformed_json", "", &["not well-formed"]);
+    send("[]").await.assert_error(422, "invalid_request", "", &["expected an object"]);
+    send("{\"a\": 1}").await.assert_error(422, "invalid_request", "", &[]);
+    send(&format!("\"{}\"", "x".repeat(1_000))).await.assert_error(413, "body_too_large", "", &["at most 1000 bytes"]);
+    let plain = Request::post("/mcp").header("content-type", "text/plain").body(Body::from("{}")).expect("a request");
+    server.send(plain).await.assert_error(415, "unsupported_media_type", "content-type", &["application/json"]);
+    let unknown = Request::post("/mcp").header("content-type", "application/json").header("mcp-protocol-version", "1999-01-01");
+    let unknown = unknown.body(Body::from(message("ping", &json!({})).to_string())).expect("a request");
+    server.send(unknown).await.assert_error(422, "invalid_request", "", &["1999-01-01"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_huge_message_is_refused_whatever_a_body_may_have() {
+    let server = Server::with_news().await;
+    let text = "x".repeat(4 << 20);
+    let arguments = json!({"collection": "news", "documents": [{"text": text}]});
+    let answer = server.post("/mcp", &message("tools/call", &json!({"name": "add_documents", "arguments": arguments}))).await;
+    answer.assert_error(413, "body_too_large", "", &["4194304"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn there_is_no_stream_that_could_stay_open() {
+    let server = Server::start();
+    for method in [Method::GET, Method::DELETE] {
+        let request = Request::builder().method(method).uri("/mcp").header("accept", "text/event-stream");
+        let answer = server.send(request.body(Body::empty()).expect("a request")).await;
+        assert_eq!((answer.status, answer.code(), answer.header("allow")), (405, Some("method_not_allowed"), Some("POST")));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_operator_can_leave_it_out() {
+    let server = Server::with_settings(Limits::default(), Settings { mcp: false, ..Settings::default() }, None);
+    server.post("/mcp", &message("ping", &json!({}))).await.assert_error(404, "route_not_found", "", &[]);
+}

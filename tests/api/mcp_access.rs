@@ -1,0 +1,225 @@
+//! Who may call the tools of `/mcp`, within which limits, and what the operator sees of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{Method, Request};
+use dragoman::domain::Limits;
+use dragoman::embed::{Embedder, FakeControl, FakeOptions};
+use dragoman::http;
+use dragoman::http::middleware::origins::Origin;
+use dragoman::http::settings::{Rate, Settings};
+use dragoman::service::{Parts, Service};
+use serde_json::{Value, json};
+
+use crate::mcp::{TOOLS, documents, message, names, problem, value};
+use crate::server::{Answer, DIMENSION, Server};
+
+const OPERATOR: &str = "the key of the configuration";
+
+fn guarded() -> Server {
+    Server::with_settings(Limits::default(), Settings::default(), Some(OPERATOR)).with_key(OPERATOR)
+}
+
+/// The same server, called with a new key.
+async fn keyed(server: &Server, scope: &str, collections: Option<&[&str]>) -> Server {
+    let mut body = json!({"name": scope, "scope": scope});
+    if let Some(collections) = collections {
+        body["collections"] = json!(collections);
+    }
+    server.with_key(server.post("/v1/keys", &body).await.body["secret"].as_str().expect("a secret"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_message_needs_a_key_where_there_are_keys() {
+    let server = guarded();
+    for (key, words) in [(None, "Bearer"), (Some("wrong"), "does not know")] {
+        let stranger = Server { key: key.map(str::to_owned), ..server.clone() };
+        for method in ["initialize", "ping", "tools/list", "tools/call"] {
+            let answer = stranger.post("/mcp", &message(method, &json!({}))).await;
+            answer.assert_error(401, "unauthorized", "", &[words]);
+            assert_eq!(answer.header("www-authenticate"), Some("Bearer realm=\"dragoman\""));
+        }
+    }
+    assert_eq!(names(&server).await.len(), TOOLS.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_reads_neither_sees_nor_uses_what_writes() {
+    let server = guarded();
+    assert_eq!(server.post("/v1/collections", &json!({"name": "news"})).await.status, 201);
+    let reader = keyed(&server, "read", None).await;
+    let reading: Vec<&str> = TOOLS.iter().filter(|(_, reads)| *reads).map(|(name, _)| *name).collect();
+    assert_eq!(names(&reader).await, reading);
+    for (tool, arguments) in [
+        ("add_documents", json!({"collection": "news", "documents": documents()})),
+        ("delete_documents", json!({"collection": "news", "filter": {"and": []}})),
+    ] {
+        let told = problem(&reader, tool, arguments).await;
+        assert_eq!(
+            (&told["code"], &told["detail"]),
+            (&json!("forbidden"), &json!("the key has scope read, but this needs write"))
+        );
+    }
+    let writer = keyed(&server, "write", None).await;
+    assert_eq!(names(&writer).await.len(), TOOLS.len());
+    let added = value(&writer, "add_documents", json!({"collection": "news", "documents": documents()})).await;
+    assert_eq!(added["failed"], 0);
+    assert_eq!(value(&reader, "search", json!({"collection": "news", "query": "rain"})).await["hits"][0]["id"], "rain");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restricted_key_learns_nothing_of_other_collections() {
+    let server = guarded();
+    for name in ["news", "salaries"] {
+        assert_eq!(server.post("/v1/collections", &json!({"name": name})).await.status, 201);
+        let path = format!("/v1/collections/{name}/documents");
+        assert_eq!(server.post(&path, &json!({"documents": documents()})).await.status, 200);
+    }
+    let news = keyed(&server, "write", Some(&["news"])).await;
+    let listed = value(&news, "list_collections", json!({})).await;
+    let seen: Vec<&Value> = listed["collections"].as_array().expect("collections").iter().map(|one| &one["name"]).collect();
+    assert_eq!(seen, ["news"]);
+    let everything = json!({"and": []});
+    for collection in ["salaries", "nothing"] {
+        for (tool, arguments) in [
+            ("search", json!({"collection": collection, "query": "rain"})),
+            ("get_document", json!({"collection": collection, "id": "rain"})),
+            ("add_documents", json!({"collection": collection, "documents": documents()})),
+            ("delete_documents", json!({"collection": collection, "filter": everything})),
+        ] {
+            let told = problem(&news, tool, arguments).await;
+            let detail = format!("the key is restricted to collections other than {collection}");
+            assert_eq!((&told["code"], &told["detail"]), (&json!("forbidden"), &json!(detail)), "{tool}");
+        }
+        let stored = json!({"collection": collection, "ids": ["rain"]});
+        let told = problem(&news, "classify", json!({"classifier": "news.topics", "documents": stored})).await;
+        assert_eq!(told["code"], "forbidden", "{told}");
+        // Neither does a path within a name lead anywhere else.
+        let told = problem(&news, "get_document", json!({"collection": format!("news/../{collection}"), "id": "rain"})).await;
+        assert_eq!(told["code"], "forbidden", "{told}");
+    }
+    assert_eq!(server.get("/v1/collections/salaries").await.body["documents"], 2);
+    assert_eq!(value(&news, "search", json!({"collection": "news", "query": "rain"})).await["hits"][0]["id"], "rain");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_keys_no_foreign_name_and_no_foreign_page_gets_an_answer() {
+    let server = Server::start();
+    let send = async |name: &str, value: &str| {
+        let request = Request::post("/mcp").header("content-type", "application/json").header(name, value);
+        let request = if name == "origin" { request.header("host", "localhost:7700") } else { request };
+        server.send(request.body(Body::from(message("tools/list", &json!({})).to_string())).expect("a request")).await
+    };
+    send("host", "rebound.example:7700").await.assert_error(403, "host_not_allowed", "host", &["rebound.example"]);
+    send("origin", "https://page.example").await.assert_error(403, "origin_not_allowed", "origin", &["page.example"]);
+    send("sec-fetch-site", "cross-site").await.assert_error(403, "origin_not_allowed", "sec-fetch-site", &[]);
+    for (name, value) in [("host", "localhost:7700"), ("host", "[::1]:7700"), ("origin", "http://localhost:7700")] {
+        assert_eq!(send(name, value).await.status, 200, "{name} {value}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_of_an_allowed_origin_may_send_what_the_protocol_has_in_headers() {
+    let cors_origins = vec![Origin::parse("https://page.example").expect("an origin")];
+    let server = Server::with_settings(Limits::default(), Settings { cors_origins, ..Settings::default() }, None);
+    let preflight = Request::builder().method(Method::OPTIONS).uri("/mcp").header("origin", "https://page.example");
+    let headers = "authorization,content-type,mcp-protocol-version,mcp-method,mcp-name";
+    let preflight = preflight.header("access-control-request-method", "POST").header("access-control-request-headers", headers);
+    let answer = server.send_unchecked(preflight.body(Body::empty()).expect("a request")).await;
+    let allowed = answer.header("access-control-allow-headers").expect("a list");
+    assert!(headers.split(',').all(|name| allowed.split(',').any(|one| one.trim() == name)), "{allowed}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_of_a_tool_is_one_request_to_the_limits() {
+    let rate = Some(Rate { per_second: 0.001, burst: 2 });
+    let settings = Settings { requests_max: 1, caller_requests_max: Some(1), rate, ..Settings::default() };
+    let server = Server::with_settings(Limits::default(), settings, None);
+    for _ in 0..2 {
+        value(&server, "list_collections", json!({})).await;
+    }
+    server.post("/mcp", &message("ping", &json!({}))).await.assert_error(429, "rate_limited", "", &["rate_per_s"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_is_refused_while_the_server_stops() {
+    let settings = Settings::default();
+    let server = Server::with_settings(Limits::default(), settings.clone(), None);
+    settings.drain.begin();
+    server.post("/mcp", &message("ping", &json!({}))).await.assert_error(503, "unavailable", "", &["stopping"]);
+}
+
+/// A server with the collection `news`, whose encoder is stopped by the control.
+fn with_encoder(settings: Settings) -> (Server, FakeControl) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (embedder, control) = Embedder::fake_with(&FakeOptions::of(DIMENSION));
+    let parts = Parts { data_dir: folder.path().to_owned(), embedder, limits: Limits::default(), power_safe: false };
+    let router = http::router_with(Service::open(parts).expect("an empty data directory opens"), settings);
+    let (document, folder) = (http::document(), Arc::new(folder));
+    (Server { router, document, key: None, _control: None, _folder: folder }, control)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_that_takes_too_long_says_so() {
+    let (server, control) = with_encoder(Settings { request_timeout: Duration::from_millis(50), ..Settings::default() });
+    control.pause();
+    let told = problem(&server, "compare_texts", json!({"pairs": [{"first": "a", "second": "b"}]})).await;
+    control.resume();
+    assert_eq!(told["code"], "request_timeout", "{told}");
+    assert!(told["detail"].as_str().is_some_and(|text| text.contains("0.05 s (request_timeout_s)")), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_ends_with_its_client() {
+    let (server, control) = with_encoder(Settings { requests_max: 1, ..Settings::default() });
+    control.pause();
+    let pairs = json!({"name": "compare_texts", "arguments": {"pairs": [{"first": "a", "second": "b"}]}});
+    let running = tokio::spawn({
+        let server = server.clone();
+        async move { server.post("/mcp", &message("tools/call", &pairs)).await }
+    });
+    let running_requests = async |expect: &str| {
+        let scrape = || Request::get("/metrics").body(Body::empty()).expect("a request");
+        for _ in 0..10_000 {
+            let text = server.send_unchecked(scrape()).await.text;
+            if text.lines().any(|line| line == format!("dragoman_requests_running {expect}")) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        panic!("never are {expect} requests running");
+    };
+    // The message, the operation in it, and the question for the metrics.
+    running_requests("3").await;
+    running.abort();
+    running_requests("1").await;
+    control.resume();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_counts_as_a_message_and_as_its_operation() {
+    let server = Server::with_news().await;
+    value(&server, "search", json!({"collection": "news", "query": "rain"})).await;
+    problem(&server, "search", json!({"collection": "gone", "query": "rain"})).await;
+    let metrics = server.send_unchecked(Request::get("/metrics").body(Body::empty()).expect("a request")).await.text;
+    for line in [
+        "dragoman_requests_total{operation=\"call_mcp\",status=\"200\"} 2",
+        "dragoman_requests_total{operation=\"search_documents\",status=\"200\"} 1",
+        "dragoman_requests_total{operation=\"search_documents\",status=\"404\"} 1",
+    ] {
+        assert!(metrics.lines().any(|one| one == line), "{line} is not in {metrics}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_call_has_the_id_of_its_message() {
+    let server = Server::start();
+    for arguments in [json!({"collection": "gone", "query": "a"}), json!({"query": "a"})] {
+        let call = message("tools/call", &json!({"name": "search", "arguments": arguments}));
+        let answer: Answer = server.send_with(Method::POST, "/mcp", ("x-request-id", "mine-1"), &call).await;
+        assert_eq!(answer.header("x-request-id"), Some("mine-1"));
+        assert_eq!(answer.body["result"]["structuredContent"]["request_id"], "mine-1", "{}", answer.text);
+    }
+}

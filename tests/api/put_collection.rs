@@ -1,0 +1,93 @@
+//! `PUT /v1/collections/{collection}`.
+
+use dragoman::domain::Limits;
+use dragoman::http::settings::Settings;
+use serde_json::json;
+
+use crate::server::Server;
+
+const PATH: &str = "/v1/collections/news";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_collection_is_created_with_its_settings() {
+    let server = Server::start();
+    let answer = server.put(PATH, &json!({"description": "what happened", "hnsw": {"m": 24}})).await;
+    assert_eq!((answer.status, &answer.body["name"], &answer.body["hnsw"]["m"]), (201, &json!("news"), &json!(24)));
+    assert_eq!(server.get(PATH).await.body["description"], "what happened");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_request_again_leaves_the_collection_and_its_documents() {
+    let server = Server::start();
+    let settings = json!({"description": "a", "default_languages": ["pt-BR", "fr"], "metadata_indexes": ["year", "author.name"],
+                          "passage_bounds": {"tokens_max": 12}});
+    assert_eq!(server.put(PATH, &settings).await.status, 201);
+    let documents = json!({"documents": [{"id": "a", "text": "Il pleut."}]});
+    assert_eq!(server.post(&format!("{PATH}/documents"), &documents).await.status, 200);
+    let again = server.put(PATH, &settings).await;
+    assert_eq!((again.status, &again.body["documents"]), (200, &json!(1)), "{}", again.text);
+    let sorted_otherwise = json!({"default_languages": ["fr", "pt"], "metadata_indexes": ["metadata.author.name", "year"]});
+    assert_eq!(server.put(PATH, &sorted_otherwise).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_that_are_left_out_may_be_any() {
+    let server = Server::start();
+    let points = json!({"name": "news", "dimension": 3, "metric": "l2", "hnsw": {"ef_search": 200}});
+    assert_eq!(server.post("/v1/collections", &points).await.status, 201);
+    let answer = server.put(PATH, &json!({})).await;
+    assert_eq!((answer.status, &answer.body["metric"]), (200, &json!("l2")));
+    assert_eq!(server.put(PATH, &json!({"dimension": 3, "metric": "l2"})).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_setting_that_differs_is_named_and_nothing_changes() {
+    let server = Server::start();
+    server.put(PATH, &json!({"description": "old"})).await;
+    let asked = json!({"description": "new", "quantization": "f32", "hnsw": {"m": 32, "ef_search": 96}});
+    let answer = server.put(PATH, &asked).await;
+    answer.assert_error(409, "collection_exists", "/description", &["has \"old\"", "got \"new\"", "and 2 more"]);
+    assert_eq!(answer.places(), ["/description", "/quantization", "/hnsw/m"]);
+    assert_eq!(server.get(PATH).await.body["description"], "old");
+    let vectors = server.put(PATH, &json!({"dimension": 64})).await;
+    vectors.assert_error(409, "collection_exists", "/dimension", &["has the model", "got 64"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_request_creates_nothing() {
+    let server = Server::start();
+    let answer = server.put(PATH, &json!({"name": "news", "hnsw": {"m": 1}, "metadata_indexes": [""]})).await;
+    answer.assert_error(422, "invalid_request", "/name", &["must be left out", "and 2 more"]);
+    server.put(PATH, &json!({"colour": "red"})).await.assert_error(422, "invalid_request", "/colour", &["unknown field"]);
+    server.put(PATH, &json!({"model": "other"})).await.assert_error(422, "unknown_model", "", &["other"]);
+    server.put("/v1/collections/a%20b", &json!({})).await.assert_error(422, "invalid_request", "collection", &["ASCII"]);
+    assert_eq!(server.get("/v1/collections").await.body, json!({"collections": []}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_name_of_an_alias_is_taken() {
+    let server = Server::with_news().await;
+    assert_eq!(server.put("/v1/aliases/current", &json!({"collection": "news"})).await.status, 200);
+    server.put("/v1/collections/current", &json!({})).await.assert_error(409, "alias_exists", "", &["current"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restricted_key_puts_only_its_own_collections() {
+    let server = Server::with_settings(Limits::default(), Settings::default(), Some("a long admin key"));
+    let admin = server.with_key("a long admin key");
+    let body = json!({"name": "news", "scope": "admin", "collections": ["news"]});
+    let created = admin.post("/v1/keys", &body).await;
+    let keyed = server.with_key(created.body["secret"].as_str().expect("a secret"));
+    assert_eq!(keyed.put(PATH, &json!({})).await.status, 201);
+    keyed.put("/v1/collections/blog", &json!({})).await.assert_error(403, "forbidden", "", &["blog"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_who_put_the_same_one_creates_it() {
+    let server = Server::start();
+    let settings = json!({"description": "shared"});
+    let all = futures::future::join_all((0..8).map(|_| server.put(PATH, &settings))).await;
+    let mut statuses: Vec<u16> = all.iter().map(|answer| answer.status).collect();
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 200, 200, 200, 200, 200, 200, 201]);
+}

@@ -1,0 +1,241 @@
+//! `dragoman import --from`: what other databases export, in files as they write them, and CSV with types.
+
+use std::fs;
+use std::path::Path;
+
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+use super::program::Program;
+use super::{Run, dragoman, run, run_with};
+
+const BREAD: &str = "Le pain est encore chaud.";
+const TRAIN: &str = "Der Zug fährt um acht.";
+
+fn server() -> (tempfile::TempDir, Program) {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Program::start(&folder.path().join("data"), "fake:8");
+    (folder, server)
+}
+
+/// Imports a file with this content into a collection, which it creates.
+fn import(server: &Program, folder: &Path, (name, content): (&str, &[u8]), options: &[&str]) -> Run {
+    let path = folder.join(name);
+    fs::write(&path, content).unwrap();
+    let collection = name.split('.').next().unwrap();
+    let arguments = [&["import", collection, path.to_str().unwrap(), "--create"], options].concat();
+    run(server.client().url(), &arguments)
+}
+
+fn exported(server: &Program, collection: &str) -> Vec<Value> {
+    run(server.client().url(), &["export", collection, "--quiet"]).json()
+}
+
+fn document(id: &str, text: &str, metadata: Value) -> Value {
+    let mut document = json!({ "id": id, "text": text, "language": if text == BREAD { "fr" } else { "de" } });
+    if metadata != json!({}) {
+        document["metadata"] = metadata;
+    }
+    document
+}
+
+#[test]
+fn qdrant_is_read_from_pages_and_from_lines() {
+    let (folder, server) = server();
+    let uuid = "f47ac10b-58cc-4372-a567-0e02b2c3d479";
+    let bread = json!({ "id": 1, "payload": { "text": BREAD, "lang": "fr", "year": 2025 }, "vector": [0.1, 0.2] });
+    let train = json!({ "id": uuid, "payload": { "text": TRAIN, "lang": "de" }, "vector": { "dense": [0.1] } });
+    let page = |point: &Value, next: Value| {
+        json!({ "result": { "points": [point], "next_page_offset": next }, "status": "ok", "time": 0.001 }).to_string()
+    };
+    let pages = page(&bread, json!(uuid)) + "\n" + &page(&train, Value::Null);
+    let lines = format!("{bread}\n{train}\n");
+    let expect = [document("1", BREAD, json!({ "year": 2025 })), document(uuid, TRAIN, json!({}))];
+    let packed = zstd::encode_all(lines.as_bytes(), 1).unwrap();
+    for (name, content) in [("pages.json", pages.as_bytes()), ("lines.jsonl", lines.as_bytes()), ("packed.jsonl.zst", &packed)] {
+        let done = import(&server, folder.path(), (name, content), &["--from", "qdrant", "--language-field", "lang"]);
+        done.expect(0);
+        assert!(done.err.contains("the file's vectors are left out"), "{}", done.err);
+        assert_eq!(exported(&server, name.split('.').next().unwrap()), expect, "{name}");
+    }
+}
+
+#[test]
+fn vectors_go_into_a_collection_that_takes_vectors() {
+    let (_folder, server) = server();
+    let client = server.client();
+    assert_eq!(client.post("/v1/collections", &json!({ "name": "points", "dimension": 2, "metric": "l2" })).0, 201);
+    let lines = "{\"id\": 1, \"payload\": {\"n\": 1}, \"vector\": [3, 4]}\n{\"id\": 2, \"payload\": null, \"vector\": [1]}\n";
+    let done = run_with(dragoman(client.url(), &["import", "points", "--from", "qdrant"]), lines.as_bytes());
+    done.expect(3);
+    assert!(done.err.contains("line 2 (2): invalid_request: /vector: must have 2 values, got 1"), "{}", done.err);
+    assert!(!done.err.contains("vectors are left out"), "{}", done.err);
+    let stored = run(client.url(), &["export", "points", "--vectors", "--quiet"]).json();
+    assert_eq!(stored, [json!({ "id": "1", "metadata": { "n": 1 }, "vector": [3.0, 4.0] })]);
+}
+
+#[test]
+fn chroma_is_read_from_columns() {
+    let (folder, server) = server();
+    let got = json!({
+        "ids": ["a", "b", "c"], "embeddings": [[0.1], [0.2], [0.3]], "documents": [BREAD, TRAIN, null], "uris": null,
+        "included": ["documents"], "data": null, "metadatas": [{ "topic": "food", "lang": "fr" }, { "lang": "de" }, null],
+    });
+    let options = ["--from", "chroma", "--language-field", "lang"];
+    let done = import(&server, folder.path(), ("columns.json", got.to_string().as_bytes()), &options);
+    done.expect(3);
+    assert!(done.err.contains("line 3 (c): invalid_request: /text: must be given"), "{}", done.err);
+    assert!(done.err.contains("the file's vectors are left out"), "{}", done.err);
+    let expect = [document("a", BREAD, json!({ "topic": "food" })), document("b", TRAIN, json!({}))];
+    assert_eq!(exported(&server, "columns"), expect);
+
+    let uneven = json!({ "ids": ["a", "b"], "documents": [BREAD] }).to_string();
+    let refused = import(&server, folder.path(), ("uneven.json", uneven.as_bytes()), &options);
+    assert!(refused.code == 1 && refused.err.contains("differ in length"), "{refused:?}");
+    assert_eq!(exported(&server, "uneven"), Vec::<Value>::new());
+    let piped = run_with(dragoman(server.client().url(), &["import", "columns", "--from", "chroma"]), b"{}");
+    assert!(piped.code == 2 && piped.err.contains("must be a file"), "{piped:?}");
+}
+
+/// What Chroma 1.5 has of a collection in its database, as far as it matters.
+fn chroma_database(folder: &Path, waiting: bool) {
+    fs::create_dir_all(folder).unwrap();
+    let database = Connection::open(folder.join("chroma.sqlite3")).unwrap();
+    let values = "string_value text, int_value integer, float_value real, bool_value integer";
+    let tables = format!(
+        "create table collections (id text primary key, name text not null);
+         create table segments (id text primary key, type text, scope text not null, collection text not null);
+         create table embeddings (id integer primary key, segment_id text, embedding_id text, seq_id blob);
+         create table embedding_metadata (id integer, key text not null, {values}, primary key (id, key));
+         create table embedding_metadata_array (id integer not null, key text not null, {values});
+         create table max_seq_id (segment_id text primary key, seq_id integer);
+         create table embeddings_queue (seq_id integer primary key, topic text not null, id text not null);
+         insert into collections values ('c1', 'news'), ('c2', 'other');
+         insert into segments values ('v1', 'vector', 'VECTOR', 'c1'), ('m1', 'metadata', 'METADATA', 'c1'),
+             ('m2', 'metadata', 'METADATA', 'c2');
+         insert into embeddings values (1, 'm1', 'a', 1), (2, 'm2', 'elsewhere', 2), (3, 'm1', 'b', 3);
+         insert into embedding_metadata (id, key, string_value) values (1, 'chroma:document', '{BREAD}'),
+             (1, 'lang', 'fr'), (3, 'chroma:document', '{TRAIN}'), (3, 'lang', 'de');
+         insert into embedding_metadata (id, key, int_value) values (1, 'year', 2025);
+         insert into embedding_metadata (id, key, float_value) values (1, 'share', 0.5);
+         insert into embedding_metadata (id, key, bool_value) values (1, 'hot', 1);
+         insert into embedding_metadata_array (id, key, string_value) values (3, 'tags', 'x'), (3, 'tags', 'y');
+         insert into max_seq_id values ('m1', 3);
+         insert into embeddings_queue values ({}, 'persistent://default/default/c1', 'b');",
+        if waiting { 4 } else { 3 }
+    );
+    database.execute_batch(&tables).unwrap();
+}
+
+#[test]
+fn chroma_is_read_from_its_database() {
+    let (folder, server) = server();
+    let url = server.client().url().to_owned();
+    let chroma = folder.path().join("chroma");
+    chroma_database(&chroma, false);
+    let path = chroma.to_str().unwrap();
+    let base = ["import", "news", path, "--create", "--from", "chroma", "--language-field", "lang"];
+    let unnamed = run(&url, &base);
+    assert!(unnamed.code == 1 && unnamed.err.contains("the collections news, other; name one"), "{unnamed:?}");
+    run(&url, &[&base[..], &["--source-collection", "news"]].concat()).expect(0);
+    let bread = document("a", BREAD, json!({ "hot": true, "share": 0.5, "year": 2025 }));
+    assert_eq!(exported(&server, "news"), [bread, document("b", TRAIN, json!({ "tags": ["x", "y"] }))]);
+
+    let waiting = folder.path().join("waiting");
+    chroma_database(&waiting, true);
+    let file = waiting.join("chroma.sqlite3");
+    let refused = run(&url, &["import", "news", file.to_str().unwrap(), "--from", "chroma", "--source-collection", "news"]);
+    assert!(refused.code == 1 && refused.err.contains("1 changes of the collection are not in its tables yet"), "{refused:?}");
+}
+
+#[test]
+fn weaviate_is_read_from_listings_and_from_lines() {
+    let (folder, server) = server();
+    let id = "0ae0cd5f-0b0a-4b0e-9d4f-5d0b0f6f0f01";
+    let object = |key: &str| {
+        let mut object = json!({
+            "class": "Article", "properties": { "body": BREAD, "lang": "fr", "headline": "Pain", "year": 2025 },
+            "vectors": { "default": [0.1] }, "vector": [], "creationTimeUnix": 1, "tenant": "",
+        });
+        object[key] = json!(id);
+        object
+    };
+    let listing = json!({ "deprecations": null, "objects": [object("id")], "totalResults": 1 }).to_string();
+    let lines = object("uuid").to_string();
+    let options = ["--from", "weaviate", "--text-field", "body", "--title-field", "headline", "--language-field", "lang"];
+    for (name, content) in [("listing.json", listing), ("lines.jsonl", lines)] {
+        import(&server, folder.path(), (name, content.as_bytes()), &options).expect(0);
+        let mut expect = document(id, BREAD, json!({ "year": 2025 }));
+        expect["title"] = json!("Pain");
+        assert_eq!(exported(&server, name.split('.').next().unwrap()), [expect], "{name}");
+    }
+}
+
+#[test]
+fn meilisearch_is_read_from_answers_lists_and_dumps() {
+    let (folder, server) = server();
+    let documents = json!([
+        { "isbn": 7, "text": BREAD, "lang": "fr", "results": ["kept"], "_vectors": { "default": { "embeddings": [[0.1]] } } },
+        { "isbn": "b", "text": TRAIN, "lang": "de" },
+    ]);
+    let answer = json!({ "results": documents, "offset": 0, "limit": 20, "total": 2 }).to_string();
+    let dump = documents.as_array().unwrap().iter().map(|one| format!("{one}\n")).collect::<String>();
+    let options = ["--from", "meilisearch", "--id-field", "isbn", "--language-field", "lang"];
+    for (name, content) in [("answer.json", answer), ("list.json", documents.to_string()), ("documents.jsonl", dump)] {
+        import(&server, folder.path(), (name, content.as_bytes()), &options).expect(0);
+        let expect = [document("7", BREAD, json!({ "results": ["kept"] })), document("b", TRAIN, json!({}))];
+        assert_eq!(exported(&server, name.split('.').next().unwrap()), expect, "{name}");
+    }
+}
+
+#[test]
+fn records_that_do_not_fit_are_named_and_the_others_stored() {
+    let (folder, server) = server();
+    let long = "x".repeat(600);
+    let lines =
+        format!("{{\"id\": \"{long}\", \"text\": \"{BREAD}\"}}\n[5, {{\"id\": \"a\", \"text\": \"{BREAD}\"}}]{{\"id\": \"b\"}}");
+    let failures = folder.path().join("failures");
+    let options = ["--from", "meilisearch", "--failures", failures.to_str().unwrap()];
+    let done = import(&server, folder.path(), ("some.json", lines.as_bytes()), &options);
+    done.expect(3);
+    let id = "x".repeat(80);
+    for expect in [
+        format!("line 1 ({id}): invalid_request: /id: document id must have 1 to 512 bytes, got 600"),
+        "line 2: invalid_request: the record must be an object, got a number".to_owned(),
+        "line 4 (b): invalid_request: /text: must be given".to_owned(),
+    ] {
+        assert!(done.err.contains(&expect), "{expect}: {}", done.err);
+    }
+    assert_eq!(fs::read_to_string(&failures).unwrap().lines().count(), 3);
+    assert_eq!(exported(&server, "some").len(), 1);
+}
+
+#[test]
+fn a_file_that_is_no_export_stores_nothing() {
+    let (folder, server) = server();
+    let cut = format!("[{{\"id\": \"a\", \"text\": \"{BREAD}\"}}, {{\"id\": \"b\", ");
+    let refused = import(&server, folder.path(), ("cut.json", cut.as_bytes()), &["--from", "meilisearch"]);
+    assert!(refused.code == 1 && refused.err.contains("the JSON is cut off, after 1 records"), "{refused:?}");
+    assert_eq!(exported(&server, "cut"), Vec::<Value>::new());
+    let other = format!("{{\"id\": 1, \"payload\": {{\"page_content\": \"{BREAD}\", \"source\": \"a.txt\"}}}}");
+    let unnamed = import(&server, folder.path(), ("other.json", other.as_bytes()), &["--from", "qdrant"]);
+    let words = "no field \"text\", it has the fields page_content, source; name the one with the text with --text-field";
+    assert!(unnamed.code == 1 && unnamed.err.contains(words), "{unnamed:?}");
+    let usage = run(server.client().url(), &["import", "other", "--text-field", "x"]);
+    assert!(usage.code == 2 && usage.err.contains("--from"), "{usage:?}");
+}
+
+#[test]
+fn columns_of_a_table_have_types() {
+    let (_folder, server) = server();
+    let url = server.client().url().to_owned();
+    let table = "id,text,year,published\na,one,2026,2026-11-23\nb,two,soon,\n";
+    let arguments = ["import", "news", "--create", "--format", "csv", "--types", "year:int,published:date"];
+    let done = run_with(dragoman(&url, &arguments), table.as_bytes());
+    done.expect(3);
+    assert!(done.err.contains("column year must be an integer of 64 bits, got \"soon\""), "{}", done.err);
+    let stored = server.client().get("/v1/collections/news/documents/a").1;
+    assert_eq!(stored["metadata"], json!({ "year": 2026, "published": "2026-11-23" }));
+    let wrong = run_with(dragoman(&url, &["import", "news", "--format", "csv", "--types", "year:number"]), table.as_bytes());
+    assert!(wrong.code == 1 && wrong.err.contains("types: must be columns with types"), "{wrong:?}");
+}

@@ -1,0 +1,167 @@
+//! HTTP/2 on real sockets: who speaks it, and that it is bounded and drained as HTTP/1.1 is.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{Request, Version};
+use dragoman::server::Tls;
+use http_body_util::BodyExt as _;
+use hyper::client::conn::http2::{SendRequest, handshake};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+
+use crate::{Listening, PATIENCE, certificate, connect_tls, exchange, listen, within};
+
+/// What every connection of HTTP/2 begins with, and settings without any.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
+/// A client, and what ends with its connection.
+async fn client(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> (SendRequest<Body>, JoinHandle<()>) {
+    let (client, connection) = handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+    let ended = tokio::spawn(async move {
+        // However it ends.
+        let _ = connection.await;
+    });
+    (client, ended)
+}
+
+async fn plain_client(address: SocketAddr) -> (SendRequest<Body>, JoinHandle<()>) {
+    client(TcpStream::connect(address).await.unwrap()).await
+}
+
+fn get(path: &str) -> Request<Body> {
+    Request::get(format!("http://localhost{path}")).body(Body::empty()).unwrap()
+}
+
+/// Calls a path and gives the protocol of the answer and its text.
+async fn call(client: &mut SendRequest<Body>, path: &str) -> (Version, String) {
+    let answer = within("an answer", client.send_request(get(path))).await.unwrap();
+    let version = answer.version();
+    let bytes = answer.into_body().collect().await.unwrap().to_bytes();
+    (version, String::from_utf8(bytes.to_vec()).unwrap())
+}
+
+#[tokio::test]
+async fn both_protocols_are_spoken_without_tls() {
+    let server = listen(8, PATIENCE, None).await;
+    let (mut two, _) = plain_client(server.address).await;
+    assert_eq!(call(&mut two, "/").await, (Version::HTTP_2, "hello".to_owned()));
+    let mut one = TcpStream::connect(server.address).await.unwrap();
+    let answer = exchange(&mut one, "/").await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("hello"), "{answer}");
+}
+
+#[tokio::test]
+async fn the_handshake_of_tls_agrees_on_the_protocol() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = certificate(folder.path(), "own");
+    let server = listen(8, PATIENCE, Some(Arc::new(Tls::open(&own.path, &own.key).unwrap()))).await;
+    let stream = connect_tls(server.address, &own, &["h2", "http/1.1"]).await.unwrap();
+    assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
+    let (mut two, _) = client(stream).await;
+    assert_eq!(call(&mut two, "/").await, (Version::HTTP_2, "hello".to_owned()));
+    for offer in [&["http/1.1"][..], &[]] {
+        let mut stream = connect_tls(server.address, &own, offer).await.unwrap();
+        let answer = exchange(&mut stream, "/").await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{offer:?}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_answers_one_request_while_another_runs() {
+    let server = listen(8, PATIENCE, None).await;
+    let (mut first, _) = plain_client(server.address).await;
+    let mut second = first.clone();
+    let held = tokio::spawn(async move { call(&mut first, "/held").await.1 });
+    within("the first request runs", server.held.entered.notified()).await;
+    assert_eq!(call(&mut second, "/").await.1, "hello");
+    server.held.release.notify_one();
+    assert_eq!(within("the first answer", held).await.unwrap(), "released");
+}
+
+#[tokio::test]
+async fn the_streams_of_a_connection_are_bounded() {
+    let server = listen(8, PATIENCE, None).await;
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    stream.write_all(PREFACE).await.unwrap();
+    let mut head = [0; 9];
+    within("the first frame", stream.read_exact(&mut head)).await.unwrap();
+    assert_eq!(head[3], 4, "the first frame has the server's settings");
+    let mut settings = vec![0; usize::from(u16::from_be_bytes([head[1], head[2]]))];
+    within("the settings", stream.read_exact(&mut settings)).await.unwrap();
+    let streams_max = settings.chunks(6).find(|setting| setting[..2] == [0, 3]);
+    assert_eq!(streams_max.map(|setting| &setting[2..]), Some(&[0, 0, 0, 128][..]));
+}
+
+#[tokio::test]
+async fn a_client_that_sends_no_request_is_let_go() {
+    let server = listen(8, Duration::from_millis(100), None).await;
+    for begun in [&PREFACE[..2], &PREFACE[..20], PREFACE] {
+        let mut slow = TcpStream::connect(server.address).await.unwrap();
+        slow.write_all(begun).await.unwrap();
+        let mut rest = Vec::new();
+        // It may be told by a reset, too.
+        let _ = within("the connection is closed", slow.read_to_end(&mut rest)).await;
+    }
+}
+
+#[tokio::test]
+async fn an_idle_connection_is_told_to_go_and_one_that_works_is_not() {
+    let server = listen(8, Duration::from_millis(100), None).await;
+    let (mut client, ended) = plain_client(server.address).await;
+    let mut other = client.clone();
+    let held = tokio::spawn(async move { call(&mut other, "/held").await.1 });
+    within("the request runs", server.held.entered.notified()).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(call(&mut client, "/").await.1, "hello");
+    server.held.release.notify_one();
+    assert_eq!(within("the answer", held).await.unwrap(), "released");
+    within("the connection ends", ended).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_client_that_takes_nothing_of_its_answer_is_let_go() {
+    let server = listen(1, PATIENCE, None).await;
+    let (mut idle, _ended) = plain_client(server.address).await;
+    let _untaken = within("the answer begins", idle.send_request(get("/large"))).await.unwrap();
+    let mut next = TcpStream::connect(server.address).await.unwrap();
+    let answer = within("an answer for the next one", exchange(&mut next, "/")).await.unwrap();
+    assert!(answer.ends_with("hello"), "{answer}");
+}
+
+#[tokio::test]
+async fn idle_connections_give_way_and_working_ones_stay() {
+    let server = listen(2, PATIENCE, None).await;
+    let (mut working, _) = plain_client(server.address).await;
+    let held = tokio::spawn(async move { call(&mut working, "/held").await.1 });
+    within("the request runs", server.held.entered.notified()).await;
+    let (mut idle, ended) = plain_client(server.address).await;
+    assert_eq!(call(&mut idle, "/").await.1, "hello");
+    let mut next = TcpStream::connect(server.address).await.unwrap();
+    assert!(within("an answer", exchange(&mut next, "/")).await.unwrap().ends_with("hello"));
+    within("the idle connection is closed", ended).await.unwrap();
+    server.held.release.notify_one();
+    assert_eq!(within("the answer", held).await.unwrap(), "released");
+}
+
+#[tokio::test]
+async fn at_the_end_what_runs_is_answered() {
+    let server = listen(8, PATIENCE, None).await;
+    let (mut idle, idle_ended) = plain_client(server.address).await;
+    assert_eq!(call(&mut idle, "/").await.1, "hello");
+    let (mut client, ended) = plain_client(server.address).await;
+    let held = tokio::spawn(async move { call(&mut client, "/held").await.1 });
+    within("the request runs", server.held.entered.notified()).await;
+    server.stop.send(true).unwrap();
+    within("the idle connection ends", idle_ended).await.unwrap();
+    let Listening { held: on_hold, serving, .. } = server;
+    assert!(!serving.is_finished(), "a request still runs");
+    on_hold.release.notify_one();
+    assert_eq!(within("the running request is answered", held).await.unwrap(), "released");
+    within("its connection ends", ended).await.unwrap();
+    within("the server ends", serving).await.unwrap();
+}
