@@ -32,10 +32,12 @@ create table dragoman.documents (
     language_confidence real,
     created_at_ms bigint not null,
     updated_at_ms bigint not null,
+    -- from when on no read finds it, removed or not; null for a document that stays
+    expires_at_ms bigint,
     sequence bigint not null,
     title text collate "C",
     text text collate "C" not null,
-    -- the JSON object as it was sent
+    -- the JSON object as it was sent, its texts escaped
     metadata text collate "C" not null,
     -- the same for filters: texts escaped, numbers as exact decimals
     fields jsonb not null,
@@ -48,6 +50,7 @@ create index documents_language on dragoman.documents (language);
 create index documents_sequence on dragoman.documents (sequence);
 create index documents_created on dragoman.documents (created_at_ms, id);
 create index documents_updated on dragoman.documents (updated_at_ms, id);
+create index documents_expiring on dragoman.documents (expires_at_ms, document) where expires_at_ms is not null;
 
 create table dragoman.passages (
     collection bigint not null,

@@ -36,6 +36,10 @@ macro_rules! delegate_to {
             fn patch_for_job(job: &JobId, patches: Vec<TextPatch>, checkpoint: Answer<Patched>) -> Result<Vec<Patched>, StoreError>;
             fn delete_if(id: &DocumentId, precondition: Precondition) -> Result<Option<Deleted>, StoreError>;
             fn delete_some(filter: &SearchFilter, until: Sequence, after: i64) -> Result<DeletedSome, StoreError>;
+            fn update_some(filter: &SearchFilter, until: Sequence, after: i64, patch: DocumentPatch)
+                -> Result<UpdatedSome, StoreError>;
+            fn expiry_due() -> bool;
+            fn delete_expired() -> Result<Expired, StoreError>;
             fn idempotency_record(request: &RequestKey) -> Result<Option<String>, StoreError>;
             fn record_answer(request: &RequestKey, answer: String) -> Result<(), StoreError>;
             fn job_checkpoint(job: &JobId) -> Result<Option<String>, StoreError>;
@@ -44,7 +48,7 @@ macro_rules! delegate_to {
             fn pending_count_besides(others: &[PassageId]) -> Result<u64, StoreError>;
             fn set_embeddings(embeddings: Vec<(PassageId, PassageEmbedding)>) -> Result<Vec<(PassageId, Embedding)>, StoreError>;
             fn documents_of(ids: &[PassageId]) -> Result<Vec<PassageDocument>, StoreError>;
-            fn owners_of(ids: &[PassageId]) -> Result<Vec<(PassageId, DocumentId, Metadata)>, StoreError>;
+            fn heads_of(ids: &[PassageId]) -> Result<Vec<(PassageId, DocumentHead)>, StoreError>;
             fn embeddings_of(ids: &[PassageId]) -> Result<Vec<(PassageId, Embedding)>, StoreError>;
             fn sizes_of(ids: &[PassageId]) -> Result<Vec<HitSizes>, StoreError>;
             fn passages_while(ids: &[PassageId], spend: &mut dyn FnMut(HitSizes) -> bool)

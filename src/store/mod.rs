@@ -56,6 +56,7 @@ pub use copies::Copied;
 pub use documents::DocumentStore;
 pub use error::StoreError;
 pub use expired::Expired;
+pub(crate) use expiry::NextExpiry;
 pub use filter::SearchFilter;
 pub use foreign::{DatabaseKind, check_foreign, check_head, holds_documents};
 pub use idempotency::Idempotent;

@@ -3,7 +3,7 @@
 use pgvector::Vector;
 use postgres::types::Type;
 
-use super::escape::{escape, fields};
+use super::escape::{escape, fields, stored};
 use super::fault::Fault;
 use super::session::vector;
 use super::terms;
@@ -15,6 +15,8 @@ use crate::store::PreparedDocument;
 #[derive(Default)]
 pub(super) struct Batch {
     removed: Vec<i64>,
+    /// Of the documents whose passages are removed, those that go with them.
+    gone: Vec<i64>,
     tombstones: Tombstones,
     documents: Documents,
     passages: Passages,
@@ -38,6 +40,7 @@ struct Documents {
     confidences: Vec<Option<f32>>,
     created: Vec<i64>,
     updated: Vec<i64>,
+    expiries: Vec<Option<i64>>,
     sequences: Vec<i64>,
     titles: Vec<Option<String>>,
     texts: Vec<String>,
@@ -92,10 +95,11 @@ impl Batch {
         rows.confidences.push(document.language_confidence);
         rows.created.push(created_at_ms);
         rows.updated.push(updated_at_ms);
+        rows.expiries.push(document.expires_at_ms);
         rows.sequences.push(sequence);
         rows.titles.push(document.title.as_deref().map(|title| escape(title).into_owned()));
         rows.texts.push(escape(&document.text).into_owned());
-        rows.metadata.push(serde_json::Value::Object(document.metadata.clone()).to_string());
+        rows.metadata.push(stored(&document.metadata));
         rows.fields.push(fields(&document.metadata));
     }
 
@@ -131,6 +135,11 @@ impl Batch {
         self.removed.push(document);
     }
 
+    /// Removes a document whose passages are removed.
+    pub(super) fn remove_document(&mut self, document: i64) {
+        self.gone.push(document);
+    }
+
     /// That a passage is gone.
     pub(super) fn tombstone(&mut self, document: i64, passage: i64, sequence: i64) {
         self.tombstones.sequences.push(sequence);
@@ -162,6 +171,10 @@ impl Batch {
         );
         writing.terms -= writing.session.number(&sql, &removed)? as i64;
         writing.session.execute(&format!("delete from {} where document = any($1)", names.terms), &removed)?;
+        if !self.gone.is_empty() {
+            let sql = format!("delete from {} where document = any($1)", names.documents);
+            writing.session.execute(&sql, &[(&self.gone as _, Type::INT8_ARRAY)])?;
+        }
         let sql = "insert into dragoman.tombstones (collection, sequence, document, passage)
                    select $1, * from unnest($2, $3, $4)";
         let rows = &self.tombstones;
@@ -181,17 +194,18 @@ impl Documents {
         if self.keys.is_empty() {
             return Ok(());
         }
+        self.expiries.iter().for_each(|expires_at_ms| writing.note_expiry(*expires_at_ms));
         let sql = format!(
             "insert into {} (collection, document, id, language, language_confidence, created_at_ms, updated_at_ms, sequence, title,
-                 text, metadata, fields)
+                 text, metadata, fields, expires_at_ms)
              select $1, n.document, n.id, n.language, n.confidence, n.created, n.updated, n.sequence, n.title, n.text, n.metadata,
-                 n.fields::jsonb
-             from unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
-                 as n (document, id, language, confidence, created, updated, sequence, title, text, metadata, fields)
+                 n.fields::jsonb, n.expires
+             from unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+                 as n (document, id, language, confidence, created, updated, sequence, title, text, metadata, fields, expires)
              on conflict (collection, document) do update set language = excluded.language,
                  language_confidence = excluded.language_confidence, updated_at_ms = excluded.updated_at_ms,
                  sequence = excluded.sequence, title = excluded.title, text = excluded.text, metadata = excluded.metadata,
-                 fields = excluded.fields",
+                 fields = excluded.fields, expires_at_ms = excluded.expires_at_ms",
             writing.names.documents
         );
         let (texts, numbers) = (|| Type::TEXT_ARRAY, || Type::INT8_ARRAY);
@@ -208,6 +222,7 @@ impl Documents {
             (&self.texts as _, texts()),
             (&self.metadata as _, texts()),
             (&self.fields as _, texts()),
+            (&self.expiries as _, numbers()),
         ];
         writing.session.execute(&sql, &values).map(drop)
     }

@@ -1,9 +1,10 @@
 //! What the service writes: documents with a precondition, a record or a checkpoint in the same transaction, patches, deletions and
 //! embeddings.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use pgvector::Vector;
+use postgres::Row;
 use postgres::types::Type;
 
 use super::batch::Batch;
@@ -12,21 +13,21 @@ use super::filter::Condition;
 use super::partition::Partition;
 use super::patch::{change, replace_passages};
 use super::reading::{self, Found};
-use super::rows::{keys, passage_id, sequence, to_sql};
+use super::rows::{self, document_columns, keys, passage_id, sequence, to_sql};
 use super::session::{Session, vector};
-use super::upsert::{remove_passages, upsert};
-use super::writing::{NOW_MS, Writing};
+use super::upsert::{remove, upsert};
+use super::writing::Writing;
 use crate::domain::{
     Document, DocumentId, DocumentPatch, Embedding, JobId, PassageEmbedding, PassageId, Precondition, RequestKey, Sequence,
 };
 use crate::storage::operations::Answer;
 use crate::store::{
     Deleted, DeletedSome, Idempotent, PatchOutcome, Patched, PreparedDocument, Recut, SearchFilter, StoreError, TextPatch,
-    Upserted,
+    UpdatedSome, Upserted,
 };
 
-/// Documents deleted in one transaction: bounds how long other writes wait.
-const DELETED_PER_TRANSACTION: usize = 500;
+/// Documents deleted or changed in one transaction: bounds how long other writes wait.
+pub(super) const CHANGED_PER_TRANSACTION: usize = 500;
 /// How long a record of a request is kept: 24 hours.
 const KEPT_MS: i64 = 24 * 60 * 60 * 1_000;
 /// Maximum records of one collection.
@@ -57,7 +58,8 @@ impl Partition {
         answer: Answer<Upserted>,
     ) -> Result<Idempotent<Vec<Upserted>>, StoreError> {
         self.write("storing documents", |writing| {
-            if let Some(before) = find_record(writing.session, writing.key, &request)? {
+            let now = writing.now_ms.to_string();
+            if let Some(before) = find_record(writing.session, writing.key, &request, &now)? {
                 return Ok(Idempotent::Before(before));
             }
             let outcomes = upsert(writing, &documents)?;
@@ -87,7 +89,9 @@ impl Partition {
         precondition: Precondition,
     ) -> Result<PatchOutcome, StoreError> {
         self.write("changing a document", |writing| {
-            let Some(found) = reading::find(writing.session, writing.names, id)? else { return Ok(PatchOutcome::Absent) };
+            let Some(found) = reading::find(writing.session, writing.names, &writing.live, id)? else {
+                return Ok(PatchOutcome::Absent);
+            };
             check(id, Some(found.document.sequence), &precondition)?;
             let title = patch.title.clone().applied(found.document.title.clone());
             let mut replacing = None;
@@ -105,7 +109,7 @@ impl Partition {
                 }
                 None => Vec::new(),
             };
-            let changed = reading::find(writing.session, writing.names, id)?;
+            let changed = reading::find(writing.session, writing.names, &writing.live, id)?;
             Ok(changed.map_or(PatchOutcome::Absent, |found| PatchOutcome::Done(Box::new(found.document), pending)))
         })
     }
@@ -120,10 +124,10 @@ impl Partition {
             let mut outcomes = Vec::with_capacity(patches.len());
             for TextPatch { id, title, text, patch } in &patches {
                 let is_same = |found: &Found| (&found.document.title, &found.document.text) == (title, text);
-                outcomes.push(match reading::find(writing.session, writing.names, id)?.filter(is_same) {
+                outcomes.push(match reading::find(writing.session, writing.names, &writing.live, id)?.filter(is_same) {
                     None => Patched::Overtaken,
                     Some(found) => match change(writing, &found, patch) {
-                        Ok(()) => Patched::Done,
+                        Ok(_) => Patched::Done,
                         // Nothing of it was written.
                         Err(Fault::Store(StoreError::MetadataTooLarge { .. })) => Patched::TooLarge,
                         Err(fault) => return Err(fault),
@@ -137,7 +141,7 @@ impl Partition {
 
     pub(super) fn delete_if(&self, id: &DocumentId, precondition: Precondition) -> Result<Option<Deleted>, StoreError> {
         self.write("deleting a document", |writing| {
-            let sql = format!("select document, sequence from {} where id = $1", writing.names.documents);
+            let sql = format!("select d.document, d.sequence from {} d where d.id = $1", writing.live);
             let Some(row) = writing.session.row(&sql, &[(&id.as_str(), Type::TEXT)])? else { return Ok(None) };
             check(id, Some(sequence(row.try_get(1)?)), &precondition)?;
             let deleted = delete_keys(writing, &[row.try_get(0)?])?;
@@ -149,21 +153,11 @@ impl Partition {
         const DOING: &str = "deleting documents";
         let condition = self.compile(filter);
         let until = to_sql(until.0);
-        let keys = self.read(DOING, |session| candidates(session, &self.names.documents, &condition, until, after))?;
+        let keys = self.read(DOING, |session| candidates(session, &self.live(), &condition, until, after))?;
         let Some(&last) = keys.last() else { return Ok(DeletedSome { rows: Vec::new(), next: None }) };
-        let next = (keys.len() == DELETED_PER_TRANSACTION).then_some(last);
+        let next = (keys.len() == CHANGED_PER_TRANSACTION).then_some(last);
         let rows = self.write_patiently(DOING, |writing| {
-            // Those that still match.
-            let number = condition.next();
-            let sql = format!(
-                "select d.document from {} d where {} and d.document = any(${number}) and d.sequence <= ${} order by d.document",
-                writing.names.documents,
-                condition.sql,
-                number + 1
-            );
-            let mut values = condition.parameters();
-            values.extend([(&keys as _, Type::INT8_ARRAY), (&until as _, Type::INT8)]);
-            let found = writing.session.rows(&sql, &values)?;
+            let found = still_matching(writing, "d.document", &condition, (&keys, until))?;
             let still = found.iter().map(|row| Ok(row.try_get(0)?)).collect::<Result<Vec<i64>, Fault>>()?;
             delete_keys(writing, &still)?;
             Ok(still)
@@ -171,8 +165,35 @@ impl Partition {
         Ok(DeletedSome { rows, next })
     }
 
+    pub(super) fn update_some(
+        &self,
+        filter: &SearchFilter,
+        until: Sequence,
+        after: i64,
+        patch: DocumentPatch,
+    ) -> Result<UpdatedSome, StoreError> {
+        const DOING: &str = "changing documents";
+        let condition = self.compile(filter);
+        let until = to_sql(until.0);
+        let keys = self.read(DOING, |session| candidates(session, &self.live(), &condition, until, after))?;
+        let Some(&last) = keys.last() else { return Ok(UpdatedSome { matched: 0, rows: Vec::new(), next: None }) };
+        let next = (keys.len() == CHANGED_PER_TRANSACTION).then_some(last);
+        self.write_patiently(DOING, |writing| {
+            let columns = document_columns(writing.names);
+            let found = still_matching(writing, &columns, &condition, (&keys, until))?;
+            let mut changed = Vec::new();
+            for row in &found {
+                let found = Found { key: row.try_get(0)?, document: rows::document(row)? };
+                if change(writing, &found, &patch)? {
+                    changed.push(found.key);
+                }
+            }
+            Ok(UpdatedSome { matched: found.len(), rows: changed, next })
+        })
+    }
+
     pub(super) fn idempotency_record(&self, request: &RequestKey) -> Result<Option<String>, StoreError> {
-        self.read("reading an idempotency record", |session| find_record(session, self.key, request))
+        self.read("reading an idempotency record", |session| find_record(session, self.key, request, &self.now()))
     }
 
     pub(super) fn record_answer(&self, request: &RequestKey, answer: String) -> Result<(), StoreError> {
@@ -207,7 +228,7 @@ impl Partition {
 fn versions(writing: &mut Writing<'_>, ids: &[&str]) -> Result<Vec<Option<Sequence>>, Fault> {
     let sql = format!(
         "select d.sequence from unnest($1) with ordinality as n (id, place) left join {} d on d.id = n.id order by n.place",
-        writing.names.documents
+        writing.live
     );
     let rows = writing.session.rows(&sql, &[(&ids, Type::TEXT_ARRAY)])?;
     rows.iter().map(|row| Ok(row.try_get::<_, Option<i64>>(0)?.map(sequence))).collect()
@@ -224,7 +245,7 @@ fn candidates(session: &mut Session, documents: &str, condition: &Condition, unt
     let number = condition.next();
     let sql = format!(
         "select d.document from {documents} d where {} and d.sequence <= ${number} and d.document > ${} order by d.document
-         limit {DELETED_PER_TRANSACTION}",
+         limit {CHANGED_PER_TRANSACTION}",
         condition.sql,
         number + 1
     );
@@ -233,28 +254,41 @@ fn candidates(session: &mut Session, documents: &str, condition: &Condition, unt
     session.rows(&sql, &values)?.iter().map(|row| Ok(row.try_get(0)?)).collect()
 }
 
+/// Those of the documents with these keys that match by now and were not changed after `until`, in the order of their keys.
+fn still_matching(
+    writing: &mut Writing<'_>,
+    columns: &str,
+    condition: &Condition,
+    (keys, until): (&[i64], i64),
+) -> Result<Vec<Row>, Fault> {
+    let number = condition.next();
+    let sql = format!(
+        "select {columns} from {} d where {} and d.document = any(${number}) and d.sequence <= ${} order by d.document",
+        writing.live,
+        condition.sql,
+        number + 1
+    );
+    let mut values = condition.parameters();
+    values.extend([(&keys as _, Type::INT8_ARRAY), (&until as _, Type::INT8)]);
+    writing.session.rows(&sql, &values)
+}
+
 /// Deletes documents and gives their passages.
-fn delete_keys(writing: &mut Writing<'_>, documents: &[i64]) -> Result<Vec<PassageId>, Fault> {
+pub(super) fn delete_keys(writing: &mut Writing<'_>, documents: &[i64]) -> Result<Vec<PassageId>, Fault> {
     let values = [(&documents as _, Type::INT8_ARRAY)];
     let sql =
         format!("select document, passage from {} where document = any($1) order by document, ordinal", writing.names.passages);
-    let rows = writing.session.rows(&sql, &values)?;
-    let mut passages = rows
-        .iter()
-        .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
-        .collect::<Result<Vec<(i64, i64)>, Fault>>()?
-        .into_iter()
-        .peekable();
+    let mut passages: HashMap<i64, Vec<i64>> = HashMap::new();
+    for row in writing.session.rows(&sql, &values)? {
+        passages.entry(row.try_get(0)?).or_default().push(row.try_get(1)?);
+    }
     let mut batch = Batch::default();
     let mut removed = Vec::new();
     for document in documents {
-        let own: Vec<i64> =
-            std::iter::from_fn(|| passages.next_if(|(of, _)| of == document).map(|(_, passage)| passage)).collect();
-        removed.extend(remove_passages(writing, &mut batch, *document, &own));
-        writing.next_sequence();
+        let own = passages.remove(document).unwrap_or_default();
+        removed.extend(remove(writing, &mut batch, *document, &own));
     }
     batch.store(writing)?;
-    writing.session.execute(&format!("delete from {} where document = any($1)", writing.names.documents), &values)?;
     Ok(removed)
 }
 
@@ -294,11 +328,11 @@ fn set_embeddings(
     Ok(stored.filter(|(id, _)| there.contains(id)).collect())
 }
 
-/// The record of a request. If the same key was used for another one: `StoreError::KeyReused`.
-fn find_record(session: &mut Session, collection: i64, request: &RequestKey) -> Result<Option<String>, Fault> {
+/// The record of a request at the time `now`, an expression. If the same key was used for another one: `StoreError::KeyReused`.
+fn find_record(session: &mut Session, collection: i64, request: &RequestKey, now: &str) -> Result<Option<String>, Fault> {
     let sql = format!(
-        "select fingerprint, answer from dragoman.idempotency_records, (select {NOW_MS} as ms) now
-         where collection = $1 and key = $2 and created_at_ms > now.ms - {KEPT_MS} and created_at_ms <= now.ms + {KEPT_MS}"
+        "select fingerprint, answer from dragoman.idempotency_records, (select {now} as ms) moment
+         where collection = $1 and key = $2 and created_at_ms > moment.ms - {KEPT_MS} and created_at_ms <= moment.ms + {KEPT_MS}"
     );
     let values = [(&collection as _, Type::INT8), (&request.record_key() as _, Type::TEXT)];
     let Some(row) = session.row(&sql, &values)? else { return Ok(None) };

@@ -32,7 +32,7 @@ impl Partition {
             let sql = format!(
                 "select {} from {} d where {} and d.id > ${number} order by d.id limit ${}",
                 document_columns(&self.names),
-                self.names.documents,
+                self.live(),
                 condition.sql,
                 number + 1
             );
@@ -46,7 +46,7 @@ impl Partition {
 
     pub(super) fn embedded_by_id(&self, ids: &[DocumentId]) -> Result<Vec<Option<EmbeddedDocument>>, StoreError> {
         self.snapshot("reading documents with embeddings", |session| {
-            let sql = format!("select {} from {} d where d.id = any($1)", document_columns(&self.names), self.names.documents);
+            let sql = format!("select {} from {} d where d.id = any($1)", document_columns(&self.names), self.live());
             let found = session.rows(&sql, &[(&texts(ids), Type::TEXT_ARRAY)])?;
             let read = self.with_means(session, &found)?;
             let by_id: HashMap<DocumentId, EmbeddedDocument> =
@@ -89,7 +89,7 @@ impl Partition {
         let condition = self.compile(filter);
         self.read("reading metadata", |session| {
             let Condition { sql, .. } = &condition;
-            let documents = &self.names.documents;
+            let documents = self.live();
             let sql =
                 format!("select d.document, d.id, d.metadata from {documents} d where {sql} order by d.id limit {}", limit(most));
             let read = |row: &Row| {
@@ -127,7 +127,7 @@ impl Partition {
 
     pub(super) fn known_passages(&self, ids: &[DocumentId], unit: MiningUnit) -> Result<Vec<Option<PassageId>>, StoreError> {
         self.read("reading passages", |session| {
-            let (documents, passages) = (&self.names.documents, &self.names.passages);
+            let (documents, passages) = (self.live(), &self.names.passages);
             let alone = match unit {
                 MiningUnit::Passage | MiningUnit::Sentence => format!(
                     "and not exists (select 1 from {passages} other where other.document = d.document and other.ordinal > 0)"
@@ -173,7 +173,7 @@ impl Partition {
         most: usize,
     ) -> Result<Vec<(DocumentKey, DocumentId)>, StoreError> {
         self.read("reading ids", |session| {
-            let (documents, passages) = (&self.names.documents, &self.names.passages);
+            let (documents, passages) = (self.live(), &self.names.passages);
             let sql = format!(
                 "select d.document, d.id from {documents} d where d.document > $1
                  and exists (select 1 from {passages} p where p.document = d.document and p.embedded_sequence is not null)
@@ -194,7 +194,7 @@ impl Partition {
             let sql = format!(
                 "select d.document, d.id, d.language from unnest($1) with ordinality as n (document, place)
                  join {} d on d.document = n.document order by n.place",
-                self.names.documents
+                self.live()
             );
             let documents = session.rows(&sql, &[(&keys, Type::INT8_ARRAY)])?;
             let mut embeddings = self.embeddings_by_key(session, &keys)?;
@@ -216,7 +216,7 @@ impl Partition {
             let sql = format!(
                 "select d.document, d.language, case when $2 then d.metadata end
                  from unnest($1) with ordinality as n (id, place) left join {} d on d.id = n.id order by n.place",
-                self.names.documents
+                self.live()
             );
             let read = |row: &Row| {
                 let Some(key) = row.try_get::<_, Option<i64>>(0)? else { return Ok(None) };

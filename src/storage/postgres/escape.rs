@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 use crate::domain::{Metadata, Scalar};
 
@@ -49,8 +49,42 @@ pub(super) fn unescape(text: &str) -> String {
 /// Metadata as JSON for filters.
 pub(super) fn fields(metadata: &Metadata) -> String {
     let mut json = String::new();
-    object(metadata, &mut json);
+    object(metadata, decimal, &mut json);
     json
+}
+
+/// Metadata as JSON to keep: as it was sent, its texts escaped.
+pub(super) fn stored(metadata: &Metadata) -> String {
+    let mut json = String::new();
+    object(metadata, shortest, &mut json);
+    json
+}
+
+/// A value as it stands in what `stored` writes.
+pub(super) fn stored_value(value: &Value) -> String {
+    let mut json = String::new();
+    self::value(value, shortest, &mut json);
+    json
+}
+
+/// The metadata of which `stored` wrote this.
+pub(super) fn sent(json: &str) -> Result<Metadata, serde_json::Error> {
+    let metadata = serde_json::from_str(json)?;
+    // The form of the escape in JSON.
+    Ok(if json.contains("\\u0001") { plain_members(metadata) } else { metadata })
+}
+
+fn plain_members(members: Metadata) -> Metadata {
+    members.into_iter().map(|(key, member)| (unescape(&key), plain(member))).collect()
+}
+
+fn plain(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(unescape(&text)),
+        Value::Array(elements) => Value::Array(elements.into_iter().map(plain).collect()),
+        Value::Object(members) => Value::Object(plain_members(members)),
+        other => other,
+    }
 }
 
 /// A scalar as JSON, as `fields` would write it; `None` for a number that JSON does not have.
@@ -59,43 +93,45 @@ pub(super) fn scalar(scalar: &Scalar) -> Option<String> {
     match scalar {
         Scalar::Text(text) => string(text, &mut json),
         Scalar::Integer(integer) => json.push_str(&integer.to_string()),
-        Scalar::Real(real) if real.is_finite() => json.push_str(&decimal(*real)),
+        Scalar::Real(real) if real.is_finite() => json.push_str(&decimal_of(*real)),
         Scalar::Real(_) => return None,
         Scalar::Bool(truth) => json.push_str(if *truth { "true" } else { "false" }),
     }
     Some(json)
 }
 
-fn value(value: &Value, json: &mut String) {
+/// How a number is written that is no integer of 64 bits.
+type Form = fn(&Number) -> String;
+
+fn value(value: &Value, form: Form, json: &mut String) {
     match value {
         Value::String(text) => string(text, json),
         Value::Number(number) => match number.as_i64() {
             Some(integer) => json.push_str(&integer.to_string()),
-            // Filters compare every other number as a float.
-            None => json.push_str(&number.as_f64().map_or_else(|| "null".to_owned(), decimal)),
+            None => json.push_str(&form(number)),
         },
         Value::Array(elements) => {
             json.push('[');
             for (place, element) in elements.iter().enumerate() {
                 json.push_str(if place > 0 { "," } else { "" });
-                self::value(element, json);
+                self::value(element, form, json);
             }
             json.push(']');
         }
-        Value::Object(members) => object(members, json),
+        Value::Object(members) => object(members, form, json),
         Value::Null | Value::Bool(_) => {
             let _ = write!(json, "{value}");
         }
     }
 }
 
-fn object(members: &Metadata, json: &mut String) {
+fn object(members: &Metadata, form: Form, json: &mut String) {
     json.push('{');
     for (place, (key, member)) in members.iter().enumerate() {
         json.push_str(if place > 0 { "," } else { "" });
         string(key, json);
         json.push(':');
-        value(member, json);
+        value(member, form, json);
     }
     json.push('}');
 }
@@ -104,8 +140,18 @@ fn string(text: &str, json: &mut String) {
     let _ = write!(json, "{}", Value::String(escape(text).into_owned()));
 }
 
+/// As it was sent.
+fn shortest(number: &Number) -> String {
+    number.to_string()
+}
+
+/// As a float, as which filters compare it.
+fn decimal(number: &Number) -> String {
+    number.as_f64().map_or_else(|| "null".to_owned(), decimal_of)
+}
+
 /// A float as a decimal that compares with every other one, and with integers, as the float does.
-fn decimal(real: f64) -> String {
+fn decimal_of(real: f64) -> String {
     if real.abs() < EXACT_MAX { Value::from(real).to_string() } else { format!("{real:.0}") }
 }
 
@@ -140,5 +186,16 @@ mod tests {
         let metadata = serde_json::json!({"a": [u64::MAX, {"b\u{1}": "\0", "c": null, "d": true}], "e": 5});
         let expect = "{\"a\":[18446744073709551616,{\"b\\u0001\\u0002\":\"\\u0001\\u0001\",\"c\":null,\"d\":true}],\"e\":5}";
         assert_eq!(metadata.as_object().map(fields).as_deref(), Some(expect));
+    }
+
+    #[test]
+    fn metadata_come_back_as_they_were_sent() {
+        let sent = serde_json::json!({"z": u64::MAX, "b\u{1}": ["\0", {"\0": "\u{1}\u{2}", "n": 1.0}], "a": 1e-300, "c": null});
+        let sent = sent.as_object().cloned().unwrap_or_default();
+        let kept = stored(&sent);
+        assert!(!kept.contains("\\u0000"), "{kept}");
+        assert_eq!(super::sent(&kept).ok(), Some(sent));
+        let plain = serde_json::json!({"z": [1, 2.5], "a": {"b": "é\n"}});
+        assert_eq!(plain.as_object().map(stored), Some(plain.to_string()));
     }
 }

@@ -47,6 +47,21 @@ impl Condition {
         self.values.len() + 1
     }
 
+    /// Adds a text of a statement; gives its place.
+    pub(super) fn text(&mut self, text: &str) -> String {
+        self.value(Operand::Text(escape(text).into_owned()))
+    }
+
+    /// Adds a number of a statement; gives its place.
+    pub(super) fn integer(&mut self, integer: i64) -> String {
+        self.value(Operand::Integer(integer))
+    }
+
+    fn value(&mut self, value: Operand) -> String {
+        self.values.push(value);
+        format!("${}", self.values.len())
+    }
+
     /// Adds a condition on passages, which stands for `{}` in `sql`.
     pub(super) fn and_passages(mut self, sql: &str, passages: Vec<i64>) -> Self {
         let number = self.next();
@@ -56,7 +71,7 @@ impl Condition {
     }
 }
 
-/// Compiles a filter. An empty one is true of every document. For the paths in `indexes` there may be indexes.
+/// Compiles a filter. An empty one is true of every document: that none has expired is the table's part. For the paths in `indexes` there may be indexes.
 pub(super) fn compile(filter: &SearchFilter, indexes: &[MetadataPath]) -> Condition {
     let condition = Condition { sql: "true".to_owned(), values: Vec::new() };
     let mut compiler = Compiler { condition, indexes, is_denied: false };
@@ -102,12 +117,11 @@ impl Compiler<'_> {
 
     /// The place of a value.
     fn value(&mut self, value: Operand) -> String {
-        self.condition.values.push(value);
-        format!("${}", self.condition.values.len())
+        self.condition.value(value)
     }
 
     fn text(&mut self, text: &str) -> String {
-        self.value(Operand::Text(escape(text).into_owned()))
+        self.condition.text(text)
     }
 
     fn filter(&mut self, filter: &Filter) {

@@ -8,14 +8,14 @@ use super::partition::Partition;
 use super::reading::{embedded, embeddings_of_document};
 use super::rows::{self, DOCUMENT_COLUMNS, document_columns, document_id, keys, language, metadata, passage_id};
 use super::session::Session;
-use crate::domain::{DocumentId, Embedding, Metadata, Passage, PassageId};
+use crate::domain::{DocumentHead, DocumentId, Embedding, Passage, PassageId};
 use crate::store::{DocumentKey, HitSizes, PassageDocument, PassageRow, SearchFilter, StoreError};
 
 /// The passages that are asked for, in their order: `n`, joined with `passages p`.
 pub(super) const WANTED: &str = "unnest($1) with ordinality as n (passage, place) join";
 
 impl Partition {
-    /// Runs a statement over passages, in the order of `ids`: `{columns}` of `passages p` and `documents d`.
+    /// Runs a statement over passages of documents that have not expired, in the order of `ids`: `{columns}` of `passages p` and `documents d`.
     pub(super) fn of_passages<T>(
         &self,
         session: &mut Session,
@@ -25,7 +25,8 @@ impl Partition {
     ) -> Result<Vec<T>, Fault> {
         let sql = format!(
             "select {columns} from {WANTED} {} p on p.passage = n.passage join {} d on d.document = p.document order by n.place",
-            self.names.passages, self.names.documents
+            self.names.passages,
+            self.live()
         );
         session.rows(&sql, &[(&keys(ids), Type::INT8_ARRAY)])?.iter().map(read).collect()
     }
@@ -37,13 +38,20 @@ impl Partition {
         })
     }
 
-    pub(super) fn owners_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, DocumentId, Metadata)>, StoreError> {
-        self.read("reading the documents of passages", |session| {
-            self.of_passages(session, "p.passage, d.document, d.id, d.metadata", ids, |row| {
-                let key = row.try_get(1)?;
-                Ok((passage_id(row.try_get(0)?), document_id(key, row.try_get(2)?)?, metadata(key, row.try_get(3)?)?))
-            })
-        })
+    pub(super) fn heads_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, DocumentHead)>, StoreError> {
+        let columns = "p.passage, d.document, d.id, d.language, d.metadata, d.created_at_ms, d.updated_at_ms";
+        let head = |row: &Row| {
+            let key: i64 = row.try_get(1)?;
+            let head = DocumentHead {
+                id: document_id(key, row.try_get(2)?)?,
+                language: language(key, row.try_get(3)?)?,
+                metadata: metadata(key, row.try_get(4)?)?,
+                created_at_ms: row.try_get(5)?,
+                updated_at_ms: row.try_get(6)?,
+            };
+            Ok((passage_id(row.try_get(0)?), head))
+        };
+        self.read("reading the documents of passages", |session| self.of_passages(session, columns, ids, head))
     }
 
     pub(super) fn embeddings_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, Embedding)>, StoreError> {
@@ -106,7 +114,9 @@ impl Partition {
             let sql = format!(
                 "select p.passage from unnest(${number}) with ordinality as n (passage, place)
                  join {} p on p.passage = n.passage join {} d on d.document = p.document where {} order by n.place",
-                self.names.passages, self.names.documents, condition.sql
+                self.names.passages,
+                self.live(),
+                condition.sql
             );
             let mut values = condition.parameters();
             values.push((&keys, Type::INT8_ARRAY));
@@ -116,7 +126,7 @@ impl Partition {
 
     pub(super) fn passage_embeddings(&self, id: &DocumentId) -> Result<Option<Vec<Embedding>>, StoreError> {
         self.snapshot("reading a document's embeddings", |session| {
-            let sql = format!("select document from {} where id = $1", self.names.documents);
+            let sql = format!("select d.document from {} d where d.id = $1", self.live());
             let Some(row) = session.row(&sql, &[(&id.as_str(), Type::TEXT)])? else { return Ok(None) };
             embeddings_of_document(session, &self.names, row.try_get(0)?).map(Some)
         })

@@ -138,8 +138,12 @@ impl Partition {
         let condition = self.compile(filter);
         let words = words(&self.names.terms, terms, condition.next(), true);
         let documents = match *filter == SearchFilter::default() {
-            true => String::new(),
-            false => format!("join {} d on d.document = h.document and {}", self.names.documents, condition.sql),
+            true => format!(
+                "where h.document not in (select document from {} where expires_at_ms <= {})",
+                self.names.documents,
+                self.now()
+            ),
+            false => format!("join {} d on d.document = h.document and {}", self.live(), condition.sql),
         };
         let sql = format!(
             "with hits as materialized ({}),

@@ -5,6 +5,7 @@ mod batch;
 mod changes;
 mod corpus;
 mod escape;
+mod expiry;
 mod facets;
 mod fault;
 mod filter;
@@ -16,6 +17,7 @@ mod partition;
 mod patch;
 mod reading;
 mod rows;
+mod scroll;
 mod server;
 mod session;
 mod terms;
@@ -33,15 +35,15 @@ use super::operations::{Answer, Storage};
 use super::passage_set::PassageSet;
 use super::scope::{Scope, WordPassages};
 use crate::domain::{
-    Collection, CollectionCounts, Document, DocumentId, DocumentPage, DocumentPatch, Embedding, FacetRequest, Facets, JobId,
-    Metadata, MetadataPath, MiningUnit, Page, PassageEmbedding, PassageId, Precondition, QueryTerms, RequestKey, ScrollPage,
-    ScrollRequest, Sequence,
+    Collection, CollectionCounts, Document, DocumentHead, DocumentId, DocumentPage, DocumentPatch, Embedding, FacetRequest,
+    Facets, JobId, Metadata, MetadataPath, MiningUnit, Page, PassageEmbedding, PassageId, Precondition, QueryTerms, RequestKey,
+    ScrollPage, ScrollRequest, Sequence,
 };
 use crate::index::Neighbor;
 use crate::store::{
-    Deleted, DeletedSome, DocumentEmbeddings, DocumentKey, DocumentTraits, EmbeddedDocument, HitSizes, Idempotent,
-    PassageDocument, PassageRow, PassageText, PatchOutcome, Patched, PendingPassage, PreparedDocument, Recut, SearchFilter,
-    StoreError, TermsOf, TextPatch, TokenChanges, Upserted,
+    Clock, Deleted, DeletedSome, DocumentEmbeddings, DocumentKey, DocumentTraits, EmbeddedDocument, Expired, HitSizes,
+    Idempotent, PassageDocument, PassageRow, PassageText, PatchOutcome, Patched, PendingPassage, PreparedDocument, Recut,
+    SearchFilter, StoreError, TermsOf, TextPatch, TokenChanges, UpdatedSome, Upserted,
 };
 use partition::Partition;
 pub use server::{PostgresOptions, PostgresServer};
@@ -59,7 +61,18 @@ impl Postgres {
         terms_of: TermsOf,
         writes_max: usize,
     ) -> Result<Self, StoreError> {
-        Ok(Self { rows: Partition::open(server, row, terms_of, writes_max)? })
+        Ok(Self { rows: Partition::open(server, row, terms_of, writes_max, None)? })
+    }
+
+    /// As `open`, with another clock than the database server's.
+    pub fn open_with_clock(
+        server: &Arc<PostgresServer>,
+        row: &Collection,
+        terms_of: TermsOf,
+        writes_max: usize,
+        clock: Clock,
+    ) -> Result<Self, StoreError> {
+        Ok(Self { rows: Partition::open(server, row, terms_of, writes_max, Some(clock))? })
     }
 
     /// Drops everything that the server has of the collection. Nothing answers afterwards.

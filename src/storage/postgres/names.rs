@@ -17,4 +17,9 @@ impl Names {
         let [documents, passages, tokens, terms] = PARTITIONED.map(|table| format!("dragoman.{table}_{key}"));
         Self { documents, passages, tokens, terms }
     }
+
+    /// The documents that have not expired by `now`, an expression, as a table.
+    pub(super) fn live(&self, now: &str) -> String {
+        format!("(select * from {} where expires_at_ms is null or expires_at_ms > {now})", self.documents)
+    }
 }

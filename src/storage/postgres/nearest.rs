@@ -87,7 +87,7 @@ impl Partition {
     }
 
     fn tables(&self) -> String {
-        format!("{} p join {} d on d.document = p.document", self.names.passages, self.names.documents)
+        format!("{} p join {} d on d.document = p.document", self.names.passages, self.live())
     }
 
     /// Whether there are too many passages to compare with all.

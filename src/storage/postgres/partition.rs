@@ -14,9 +14,9 @@ use super::filter::{Condition, compile};
 use super::names::{Names, PARTITIONED};
 use super::server::PostgresServer;
 use super::session::{SNAPSHOT, Session};
-use super::writing::Writing;
+use super::writing::{BEGUN_MS, NOW_MS, Writing};
 use crate::domain::{Collection, CollectionCounts, HnswSettings, MetadataPath, Metric, Quantization, Sequence};
-use crate::store::{SearchFilter, StoreError, TermsOf};
+use crate::store::{Clock, NextExpiry, SearchFilter, StoreError, TermsOf, system_clock};
 
 /// pgvector's limits for an index.
 const HALFVEC_DIMENSION_MAX: usize = 4_000;
@@ -50,13 +50,27 @@ pub(super) struct Partition {
     pub(super) terms_of: TermsOf,
     /// The declared metadata indexes, as this server last saw them: they make a filter quick, and change nothing of its meaning.
     pub(super) indexes: RwLock<Vec<MetadataPath>>,
-    /// The counts, and the last change when they were made.
-    pub(super) counted: Mutex<Option<(Sequence, CollectionCounts)>>,
+    /// The last counts.
+    pub(super) counted: Mutex<Option<Counted>>,
+    /// Instead of the database server's, in tests.
+    clock: Option<Clock>,
+    /// When the next document expires of those that were there at the start or that this server wrote since: it removes them.
+    pub(super) next_expiry: NextExpiry,
     /// Held by who writes: others of this server wait here, without a connection.
     writing: Mutex<()>,
     writes_waiting: AtomicUsize,
     writes_max: usize,
     running: Arc<Running>,
+}
+
+/// Counts of a collection.
+#[derive(Clone)]
+pub(super) struct Counted {
+    /// The last change when they were made.
+    pub(super) then: Sequence,
+    /// They hold until a document expires then.
+    pub(super) until_ms: Option<i64>,
+    pub(super) counts: CollectionCounts,
 }
 
 /// The statements that run.
@@ -74,6 +88,7 @@ impl Partition {
         row: &Collection,
         terms_of: TermsOf,
         writes_max: usize,
+        clock: Option<Clock>,
     ) -> Result<Self, StoreError> {
         let indexed = indexed(row.metric, row.quantization, row.dimension);
         let opened = server.session().and_then(|mut session| {
@@ -81,9 +96,13 @@ impl Partition {
             let sql = "select path from dragoman.metadata_indexes where collection = $1 order by path";
             let paths = session.rows(sql, &[(&key, Type::INT8)])?;
             let paths = paths.iter().map(|row| path(row.try_get(0)?)).collect::<Result<Vec<_>, Fault>>()?;
-            Ok((key, paths))
+            let first = format!("select min(expires_at_ms) from {} where expires_at_ms is not null", Names::of(key).documents);
+            let first = session.row(&first, &[])?.map(|row| row.try_get::<_, Option<i64>>(0)).transpose()?.flatten();
+            Ok((key, paths, first))
         });
-        let (key, indexes) = opened.map_err(|fault| fault.while_doing("opening a collection"))?;
+        let (key, indexes, first_expiry_ms) = opened.map_err(|fault| fault.while_doing("opening a collection"))?;
+        let next_expiry = NextExpiry::default();
+        next_expiry.note(first_expiry_ms.unwrap_or(i64::MAX));
         Ok(Self {
             server: Arc::clone(server),
             key,
@@ -94,6 +113,8 @@ impl Partition {
             terms_of,
             indexes: RwLock::new(indexes),
             counted: Mutex::default(),
+            clock,
+            next_expiry,
             writing: Mutex::new(()),
             writes_waiting: AtomicUsize::new(0),
             writes_max: writes_max.max(1),
@@ -123,6 +144,21 @@ impl Partition {
     /// The filter as SQL.
     pub(super) fn compile(&self, filter: &SearchFilter) -> Condition {
         compile(filter, &self.indexes.read())
+    }
+
+    /// The time in milliseconds since the Unix epoch, as an expression of a statement that reads.
+    pub(super) fn now(&self) -> String {
+        self.clock.map_or_else(|| BEGUN_MS.to_owned(), |clock| clock().to_string())
+    }
+
+    /// The same by a clock of this server, without asking the database server.
+    pub(super) fn own_now_ms(&self) -> i64 {
+        self.clock.unwrap_or(system_clock)()
+    }
+
+    /// The documents that have not expired, as a table: what reads look at.
+    pub(super) fn live(&self) -> String {
+        self.names.live(&self.now())
     }
 
     /// Runs a read of one statement.
@@ -166,14 +202,20 @@ impl Partition {
     ) -> Result<T, StoreError> {
         let _turn = self.writing.lock();
         let (key, names, terms_of) = (self.key, &self.names, self.terms_of);
-        self.run(doing, |session| {
+        let now = self.clock.map_or_else(|| NOW_MS.to_owned(), |clock| clock().to_string());
+        let mut first_expiry_ms = i64::MAX;
+        let written = self.run(doing, |session| {
             session.within("begin", |session| {
-                let mut writing = Writing::begin(session, names, key, terms_of)?;
+                let mut writing = Writing::begin(session, names, key, terms_of, &now)?;
                 let done = work(&mut writing)?;
+                first_expiry_ms = writing.first_expiry_ms;
                 writing.finish()?;
                 Ok(done)
             })
-        })
+        });
+        // After the commit, even where its answer did not arrive: whoever reads before this sees the documents there.
+        self.next_expiry.note(first_expiry_ms);
+        written
     }
 
     fn run<T>(&self, doing: &'static str, work: impl FnOnce(&mut Session) -> Result<T, Fault>) -> Result<T, StoreError> {

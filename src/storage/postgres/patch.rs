@@ -3,7 +3,7 @@
 use postgres::types::Type;
 
 use super::batch::Batch;
-use super::escape::{escape, fields};
+use super::escape::{escape, fields, stored};
 use super::fault::Fault;
 use super::reading::{self, Found};
 use super::upsert::{add_passages, remove_passages};
@@ -11,8 +11,8 @@ use super::writing::Writing;
 use crate::domain::{Document, DocumentPatch, metadata};
 use crate::store::{PendingPassage, PreparedDocument, Recut, StoreError};
 
-/// Applies a patch to the row of a document.
-pub(super) fn change(writing: &mut Writing<'_>, found: &Found, patch: &DocumentPatch) -> Result<(), Fault> {
+/// Applies a patch to the row of a document. Says whether it changed anything.
+pub(super) fn change(writing: &mut Writing<'_>, found: &Found, patch: &DocumentPatch) -> Result<bool, Fault> {
     let document = &found.document;
     let mut merged = document.metadata.clone();
     metadata::merge(&mut merged, &patch.metadata);
@@ -29,16 +29,17 @@ pub(super) fn change(writing: &mut Writing<'_>, found: &Found, patch: &DocumentP
         None => (document.language, document.language_confidence),
     };
     let title = patch.title.clone().applied(document.title.clone());
+    let expires_at_ms = patch.expires_at_ms.unwrap_or(document.expires_at_ms);
     let same = merged == document.metadata && language == document.language && confidence == document.language_confidence;
-    if same && title == document.title {
-        return Ok(());
+    if same && title == document.title && expires_at_ms == document.expires_at_ms {
+        return Ok(false);
     }
     // A clock that jumps back must not make a document older than it was.
     let updated_at_ms = writing.now_ms.max(document.updated_at_ms);
     let sequence = writing.next_sequence();
     let sql = format!(
         "update {} set language = $2, language_confidence = $3, updated_at_ms = $4, sequence = $5, metadata = $6, fields = $7::jsonb,
-         title = $8 where document = $1",
+         title = $8, expires_at_ms = $9 where document = $1",
         writing.names.documents
     );
     let values = [
@@ -47,11 +48,13 @@ pub(super) fn change(writing: &mut Writing<'_>, found: &Found, patch: &DocumentP
         (&confidence as _, Type::FLOAT4),
         (&updated_at_ms as _, Type::INT8),
         (&sequence as _, Type::INT8),
-        (&serde_json::Value::Object(merged.clone()).to_string() as _, Type::TEXT),
+        (&stored(&merged) as _, Type::TEXT),
         (&fields(&merged) as _, Type::TEXT),
         (&title.as_deref().map(|title| escape(title).into_owned()) as _, Type::TEXT),
+        (&expires_at_ms as _, Type::INT8),
     ];
     writing.session.execute(&sql, &values)?;
+    writing.note_expiry(expires_at_ms);
     // With a new title, the caller replaces the passages.
     if language != document.language && title == document.title {
         let mut batch = Batch::default();
@@ -61,7 +64,7 @@ pub(super) fn change(writing: &mut Writing<'_>, found: &Found, patch: &DocumentP
         }
         batch.store(writing)?;
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Replaces the passages of a document; gives those that wait for their embedding.
@@ -85,6 +88,7 @@ pub(super) fn replace_passages(
         language: document.language,
         language_confidence: document.language_confidence,
         metadata: Default::default(),
+        expires_at_ms: None,
         passages: recut.passages.clone(),
         embedding,
     };

@@ -7,12 +7,11 @@ use postgres::types::Type;
 use super::fault::Fault;
 use super::filter::{Condition, indexed};
 use super::names::{Names, PARTITIONED};
-use super::partition::{Partition, path};
+use super::partition::{Counted, Partition, path};
 use super::rows::{self, BYTES, DOCUMENT_COLUMNS, document_columns, keys, limit, sequence, to_sql};
 use super::session::{Parameter, Session, embedding};
 use crate::domain::{
-    CollectionCounts, Document, DocumentId, DocumentOrder, DocumentPage, Embedding, Language, MetadataPath, Page, PassageId,
-    ScrollPage, ScrollPosition, ScrollRequest, Sequence,
+    CollectionCounts, Document, DocumentId, DocumentPage, Embedding, Language, MetadataPath, Page, PassageId, Sequence,
 };
 use crate::store::{PendingPassage, SearchFilter, StoreError};
 
@@ -22,9 +21,9 @@ pub(super) struct Found {
     pub(super) document: Document,
 }
 
-/// Reads a document.
-pub(super) fn find(session: &mut Session, names: &Names, id: &DocumentId) -> Result<Option<Found>, Fault> {
-    let sql = format!("select {} from {} d where d.id = $1", document_columns(names), names.documents);
+/// Reads a document out of those that are `live`, a table.
+pub(super) fn find(session: &mut Session, names: &Names, live: &str, id: &DocumentId) -> Result<Option<Found>, Fault> {
+    let sql = format!("select {} from {live} d where d.id = $1", document_columns(names));
     let Some(row) = session.row(&sql, &[(&id.as_str(), Type::TEXT)])? else { return Ok(None) };
     Ok(Some(Found { key: row.try_get(0)?, document: rows::document(&row)? }))
 }
@@ -55,12 +54,12 @@ pub(super) fn embedded(row: &Row, column: usize) -> Result<(PassageId, Embedding
     Ok((rows::passage_id(passage), embedding(passage, row.try_get::<_, Vector>(column + 1)?)?))
 }
 
-/// The documents of a page, and whether there are more. `which` has the conditions and the order of `documents d`, with a limit that
-/// is one more than the page's.
-fn page(
+/// The documents of a page, and whether there are more: those of `live d`, a table, for which `which` holds, in this order, at most
+/// `limit`.
+pub(super) fn page(
     session: &mut Session,
     names: &Names,
-    (which, order, limit): (&str, &str, usize),
+    (live, which, order, limit): (&str, &str, &str, usize),
     bytes_max: u64,
     parameters: &[Parameter<'_>],
 ) -> Result<(Vec<Document>, bool), Fault> {
@@ -69,7 +68,7 @@ fn page(
     let sql = format!(
         "with page as materialized (
              select document, row_number() over () as place, sum(bytes) over (rows unbounded preceding) as bytes
-             from (select d.document, {BYTES} as bytes from {documents} d where {which} order by {order} limit {most} + 1) first
+             from (select d.document, {BYTES} as bytes from {live} d where {which} order by {order} limit {most} + 1) first
          )
          select {}, (select count(*) from page) from page join {documents} d on d.document = page.document
          where page.place = 1 or (page.place <= {most} and page.bytes <= {}) order by page.place",
@@ -86,7 +85,7 @@ fn page(
 
 impl Partition {
     pub(super) fn get(&self, id: &DocumentId) -> Result<Option<Document>, StoreError> {
-        self.read("reading a document", |session| Ok(find(session, &self.names, id)?.map(|found| found.document)))
+        self.read("reading a document", |session| Ok(find(session, &self.names, &self.live(), id)?.map(|found| found.document)))
     }
 
     pub(super) fn list(&self, page: &Page<DocumentId>, bytes_max: u64) -> Result<DocumentPage, StoreError> {
@@ -120,48 +119,11 @@ impl Partition {
 
     fn list_in(&self, session: &mut Session, page: &Page<DocumentId>, bytes_max: u64) -> Result<DocumentPage, Fault> {
         let after = page.after.as_ref().map_or("", DocumentId::as_str);
-        let which = ("d.id > $1", "d.id", page.limit);
+        let live = self.live();
+        let which = (live.as_str(), "d.id > $1", "d.id", page.limit);
         let (documents, more) = self::page(session, &self.names, which, bytes_max, &[(&after, Type::TEXT)])?;
         let next = documents.last().filter(|_| more).map(|document| document.id.clone());
         Ok(DocumentPage { documents, next })
-    }
-
-    pub(super) fn scroll(&self, request: &ScrollRequest, bytes_max: u64) -> Result<ScrollPage, StoreError> {
-        let condition = self.compile(&SearchFilter { languages: Vec::new(), filter: request.filter.clone() });
-        let column = match request.order {
-            DocumentOrder::Id => None,
-            DocumentOrder::CreatedAt => Some("d.created_at_ms"),
-            DocumentOrder::UpdatedAt => Some("d.updated_at_ms"),
-        };
-        let (sign, direction) = if request.descending { ("<", "desc") } else { (">", "asc") };
-        let mut values = condition.parameters();
-        let mut which = condition.sql.clone();
-        let after = request.after.as_ref().map(|after| (after.id.as_str(), after.at_ms));
-        if let Some((id, at_ms)) = &after {
-            let number = condition.next();
-            values.push((id, Type::TEXT));
-            match column {
-                None => which.push_str(&format!(" and d.id {sign} ${number}")),
-                Some(column) => {
-                    which.push_str(&format!(" and ({column}, d.id) {sign} (${}, ${number})", number + 1));
-                    values.push((at_ms, Type::INT8));
-                }
-            }
-        }
-        let time = column.map(|column| format!("{column} {direction}, ")).unwrap_or_default();
-        let order = format!("{time}d.id {direction}");
-        let (documents, more) = self.read("listing documents", |session| {
-            page(session, &self.names, (&which, &order, request.limit), bytes_max, &values)
-        })?;
-        let next = documents.last().filter(|_| more).map(|document| ScrollPosition {
-            at_ms: match request.order {
-                DocumentOrder::Id => 0,
-                DocumentOrder::CreatedAt => document.created_at_ms,
-                DocumentOrder::UpdatedAt => document.updated_at_ms,
-            },
-            id: document.id.clone(),
-        });
-        Ok(ScrollPage { documents, next })
     }
 
     pub(super) fn count_matching(&self, filter: &SearchFilter, most: usize) -> Result<usize, StoreError> {
@@ -169,34 +131,45 @@ impl Partition {
         let count = self.read("counting documents", |session| {
             let Condition { sql, .. } = &condition;
             let most = limit(most);
-            let sql = format!("select count(*) from (select 1 from {} d where {sql} limit {most}) found", self.names.documents);
+            let sql = format!("select count(*) from (select 1 from {} d where {sql} limit {most}) found", self.live());
             session.number(&sql, &condition.parameters())
         })?;
         Ok(usize::try_from(count).unwrap_or(usize::MAX))
     }
 
     pub(super) fn counts(&self) -> Result<CollectionCounts, StoreError> {
-        let now = self.sequence()?;
-        if let Some((_, counts)) = self.counted.lock().clone().filter(|(then, _)| *then == now) {
-            return Ok(counts);
+        let (now, now_ms) = self.read("counting", |session| {
+            let sql = format!("select sequence, {} from dragoman.collections where key = $1", self.now());
+            let Some(row) = session.row(&sql, &[(&self.key, Type::INT8)])? else { return Err(StoreError::Closed.into()) };
+            Ok((sequence(row.try_get(0)?), row.try_get::<_, i64>(1)?))
+        })?;
+        let counted = self.counted.lock().clone();
+        let holds = |counted: &Counted| counted.then == now && counted.until_ms.is_none_or(|until_ms| now_ms < until_ms);
+        if let Some(counted) = counted.filter(holds) {
+            return Ok(counted.counts);
         }
-        let (then, counts) = self.snapshot("counting", |session| self.count(session))?;
-        *self.counted.lock() = Some((then, counts.clone()));
-        Ok(counts)
+        let counted = self.snapshot("counting", |session| self.count(session))?;
+        *self.counted.lock() = Some(counted.clone());
+        Ok(counted.counts)
     }
 
-    fn count(&self, session: &mut Session) -> Result<(Sequence, CollectionCounts), Fault> {
+    /// Counts without what has expired and is still there.
+    fn count(&self, session: &mut Session) -> Result<Counted, Fault> {
+        let (documents, passages, now) = (&self.names.documents, &self.names.passages, self.now());
         let sizes = PARTITIONED.map(|table| format!("pg_total_relation_size('dragoman.{table}_{}')", self.key)).join(" + ");
         let sql = format!(
-            "select c.sequence, c.passages, (select count(*) from {} where embedded_sequence is null), {sizes}
-             from dragoman.collections c where c.key = $1",
-            self.names.passages
+            "with expired as materialized (select document from {documents} where expires_at_ms <= {now})
+             select c.sequence, c.passages - (select count(*) from {passages} p join expired e on e.document = p.document),
+                 (select count(*) from {passages} where embedded_sequence is null
+                  and document not in (select document from expired)),
+                 {sizes}, (select min(expires_at_ms) from {documents} where expires_at_ms > {now})
+             from dragoman.collections c where c.key = $1"
         );
         let Some(row) = session.row(&sql, &[(&self.key, Type::INT8)])? else { return Err(StoreError::Closed.into()) };
         let number = |column| -> Result<u64, Fault> { Ok(u64::try_from(row.try_get::<_, i64>(column)?).unwrap_or_default()) };
         let sql = format!(
-            "select language, count(*) from {} group by language order by count(*) desc, coalesce(language, '')",
-            self.names.documents
+            "select d.language, count(*) from {} d group by d.language order by count(*) desc, coalesce(d.language, '')",
+            self.live()
         );
         let language = |row: &Row| -> Result<(Option<Language>, u64), Fault> {
             let code: Option<&str> = row.try_get(0)?;
@@ -211,7 +184,7 @@ impl Partition {
             disk_bytes: number(3)?,
             cut_by_older_rules: false,
         };
-        Ok((Sequence(number(0)?), counts))
+        Ok(Counted { then: Sequence(number(0)?), until_ms: row.try_get(4)?, counts })
     }
 
     pub(super) fn sequence(&self) -> Result<Sequence, StoreError> {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use postgres::Row;
 
-use super::escape::unescape;
+use super::escape::{sent, unescape};
 use super::fault::Fault;
 use super::names::Names;
 use crate::domain::{Document, DocumentId, Language, Metadata, PassageContext, PassageId, Sequence};
@@ -15,13 +15,14 @@ pub(super) fn document_columns(names: &Names) -> String {
     let passages = &names.passages;
     format!(
         "d.document, d.id, d.title, d.text, d.language, d.language_confidence, d.metadata, d.created_at_ms, d.updated_at_ms, d.sequence,
+         d.expires_at_ms,
          (select count(*) from {passages} own where own.document = d.document),
          not exists (select 1 from {passages} own where own.document = d.document and own.embedded_sequence is null)"
     )
 }
 
 /// How many `document_columns` there are.
-pub(super) const DOCUMENT_COLUMNS: usize = 12;
+pub(super) const DOCUMENT_COLUMNS: usize = 13;
 
 /// Bytes of what a page shows of `documents d`. Of escaped texts they are a few more than were sent.
 pub(super) const BYTES: &str = "octet_length(d.text) + octet_length(d.metadata) + coalesce(octet_length(d.title), 0)";
@@ -29,7 +30,7 @@ pub(super) const BYTES: &str = "octet_length(d.text) + octet_length(d.metadata) 
 /// Reads `document_columns`, which come first in the row.
 pub(super) fn document(row: &Row) -> Result<Document, Fault> {
     let key: i64 = row.try_get(0)?;
-    let passages: i64 = row.try_get(10)?;
+    let passages: i64 = row.try_get(11)?;
     Ok(Document {
         id: document_id(key, row.try_get(1)?)?,
         title: row.try_get::<_, Option<&str>>(2)?.map(unescape),
@@ -38,9 +39,10 @@ pub(super) fn document(row: &Row) -> Result<Document, Fault> {
         language_confidence: row.try_get(5)?,
         metadata: metadata(key, row.try_get(6)?)?,
         passages: usize::try_from(passages).unwrap_or_default(),
-        indexed: row.try_get(11)?,
+        indexed: row.try_get(12)?,
         created_at_ms: row.try_get(7)?,
         updated_at_ms: row.try_get(8)?,
+        expires_at_ms: row.try_get(10)?,
         sequence: sequence(row.try_get(9)?),
     })
 }
@@ -57,7 +59,7 @@ pub(super) fn language(key: i64, code: Option<&str>) -> Result<Option<Language>,
 
 /// A document's metadata.
 pub(super) fn metadata(key: i64, json: &str) -> Result<Metadata, Fault> {
-    serde_json::from_str(json).map_err(|_| corrupt(key, "its metadata is not a JSON object"))
+    sent(json).map_err(|_| corrupt(key, "its metadata is not a JSON object"))
 }
 
 fn corrupt(row: i64, problem: &'static str) -> Fault {

@@ -4,6 +4,7 @@
 //! transactions may stand in between.
 
 use pgvector::Vector;
+use postgres::fallible_iterator::FallibleIterator as _;
 use postgres::types::{ToSql, Type};
 use postgres::{CancelToken, Client, Row};
 
@@ -54,6 +55,21 @@ impl Session {
     /// Runs a statement and gives its rows.
     pub(super) fn rows(&mut self, sql: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
         Ok(self.client.query_typed(sql, parameters)?)
+    }
+
+    /// Runs a statement and hands its rows over one by one, without keeping them.
+    pub(super) fn each(
+        &mut self,
+        sql: &str,
+        parameters: &[Parameter<'_>],
+        mut take: impl FnMut(&Row) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        let parameters = parameters.iter().map(|(value, of)| (*value, of.clone()));
+        let mut rows = self.client.query_typed_raw(sql, parameters)?;
+        while let Some(row) = rows.next()? {
+            take(&row)?;
+        }
+        Ok(())
     }
 
     /// Runs a statement that gives at most one row.

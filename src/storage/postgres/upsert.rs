@@ -48,7 +48,15 @@ struct Stored {
     created_at_ms: i64,
     updated_at_ms: i64,
     language: Option<String>,
+    /// Then it is gone, and what comes is another document.
+    has_expired: bool,
     passages: Vec<StoredPassage>,
+}
+
+impl Stored {
+    fn keys(&self) -> Vec<i64> {
+        self.passages.iter().map(|passage| passage.passage).collect()
+    }
 }
 
 struct StoredPassage {
@@ -66,12 +74,17 @@ fn upsert_distinct(writing: &mut Writing<'_>, documents: &[PreparedDocument]) ->
     let mut batch = Batch::default();
     let mut outcomes = Vec::with_capacity(documents.len());
     for document in documents {
-        outcomes.push(match stored.remove(document.id.as_str()) {
+        let (expired, stored) = match stored.remove(document.id.as_str()) {
+            Some(stored) if stored.has_expired => (Some(stored), None),
+            stored => (None, stored),
+        };
+        outcomes.push(match stored {
             None => {
+                let removed = expired.map(|expired| remove(writing, &mut batch, expired.key, &expired.keys()));
                 let (sequence, key) = (writing.next_sequence(), writing.next_document());
                 batch.document(key, document, sequence, writing.now_ms, writing.now_ms);
                 let pending = add_passages(writing, &mut batch, key, document)?;
-                Upserted { created: true, sequence: rows::sequence(sequence), pending, removed: Vec::new() }
+                Upserted { created: true, sequence: rows::sequence(sequence), pending, removed: removed.unwrap_or_default() }
             }
             Some(stored) => replace(writing, &mut batch, &stored, document)?,
         });
@@ -90,8 +103,7 @@ fn replace(
     let (pending, removed) = match kept {
         Some(pending) => (pending, Vec::new()),
         None => {
-            let passages: Vec<i64> = stored.passages.iter().map(|passage| passage.passage).collect();
-            let removed = remove_passages(writing, batch, stored.key, &passages);
+            let removed = remove_passages(writing, batch, stored.key, &stored.keys());
             (add_passages(writing, batch, stored.key, document)?, removed)
         }
     };
@@ -117,7 +129,8 @@ fn stored(writing: &mut Writing<'_>, documents: &[PreparedDocument]) -> Result<H
     let titles: Vec<_> = documents.iter().map(|document| document.title.as_deref().map(escape)).collect();
     let titles: Vec<Option<&str>> = titles.iter().map(|title| title.as_deref()).collect();
     let sql = format!(
-        "select d.id, d.document, d.text = n.text and d.title is not distinct from n.title, d.created_at_ms, d.updated_at_ms, d.language
+        "select d.id, d.document, d.text = n.text and d.title is not distinct from n.title, d.created_at_ms, d.updated_at_ms, d.language,
+             d.expires_at_ms
          from unnest($1, $2, $3) as n (id, text, title) join {} d on d.id = n.id",
         writing.names.documents
     );
@@ -130,6 +143,7 @@ fn stored(writing: &mut Writing<'_>, documents: &[PreparedDocument]) -> Result<H
             created_at_ms: row.try_get(3)?,
             updated_at_ms: row.try_get(4)?,
             language: row.try_get(5)?,
+            has_expired: row.try_get::<_, Option<i64>>(6)?.is_some_and(|at| at <= writing.now_ms),
             passages: Vec::new(),
         };
         found.insert(row.try_get::<_, String>(0)?, stored);
@@ -213,6 +227,14 @@ pub(super) fn remove_passages(writing: &mut Writing<'_>, batch: &mut Batch, key:
     }
     batch.remove_passages(key);
     passages.iter().map(|passage| passage_id(*passage)).collect()
+}
+
+/// Removes a document with its passages, given in their order.
+pub(super) fn remove(writing: &mut Writing<'_>, batch: &mut Batch, key: i64, passages: &[i64]) -> Vec<PassageId> {
+    let removed = remove_passages(writing, batch, key, passages);
+    writing.next_sequence();
+    batch.remove_document(key);
+    removed
 }
 
 fn context(document: &PreparedDocument, span: &PassageSpan) -> PassageContext {

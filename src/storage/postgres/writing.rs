@@ -16,6 +16,8 @@ const TOMBSTONES_PER_PURGE: i64 = 10_000;
 
 /// The time by the clock of the database server, in milliseconds since the Unix epoch.
 pub(super) const NOW_MS: &str = "(extract(epoch from clock_timestamp()) * 1000)::bigint";
+/// The same when a statement began: one time for all of its rows, which an index can be searched by.
+pub(super) const BEGUN_MS: &str = "(extract(epoch from statement_timestamp()) * 1000)::bigint";
 
 /// A transaction.
 pub(super) struct Writing<'s> {
@@ -25,6 +27,10 @@ pub(super) struct Writing<'s> {
     pub(super) terms_of: TermsOf,
     /// When it began, by the clock of the database server, in milliseconds since the Unix epoch.
     pub(super) now_ms: i64,
+    /// The documents that have not expired by then, as a table.
+    pub(super) live: String,
+    /// When the first of the documents that it wrote expires; `i64::MAX` for never.
+    pub(super) first_expiry_ms: i64,
     pub(super) passages: i64,
     pub(super) terms: i64,
     sequence: i64,
@@ -34,21 +40,29 @@ pub(super) struct Writing<'s> {
 }
 
 impl<'s> Writing<'s> {
-    /// Takes the collection's row.
-    pub(super) fn begin(session: &'s mut Session, names: &'s Names, key: i64, terms_of: TermsOf) -> Result<Self, Fault> {
+    /// Takes the collection's row. The time is `now`, an expression.
+    pub(super) fn begin(
+        session: &'s mut Session,
+        names: &'s Names,
+        key: i64,
+        terms_of: TermsOf,
+        now: &str,
+    ) -> Result<Self, Fault> {
         let sql = format!(
-            "select sequence, documents_drawn, passages_drawn, passages, terms, {NOW_MS} from dragoman.collections
+            "select sequence, documents_drawn, passages_drawn, passages, terms, {now} from dragoman.collections
              where key = $1 for update"
         );
         // Another server dropped it.
         let Some(row) = session.row(&sql, &[(&key, Type::INT8)])? else { return Err(StoreError::Closed.into()) };
-        let sequence = row.try_get(0)?;
+        let (sequence, now_ms): (i64, i64) = (row.try_get(0)?, row.try_get(5)?);
         Ok(Self {
             session,
             names,
             key,
             terms_of,
-            now_ms: row.try_get(5)?,
+            now_ms,
+            live: names.live(&now_ms.to_string()),
+            first_expiry_ms: i64::MAX,
             passages: row.try_get(3)?,
             terms: row.try_get(4)?,
             sequence,
@@ -56,6 +70,11 @@ impl<'s> Writing<'s> {
             documents_drawn: row.try_get(1)?,
             passages_drawn: row.try_get(2)?,
         })
+    }
+
+    /// Takes in when a written document expires.
+    pub(super) fn note_expiry(&mut self, expires_at_ms: Option<i64>) {
+        self.first_expiry_ms = self.first_expiry_ms.min(expires_at_ms.unwrap_or(i64::MAX));
     }
 
     /// Draws the next number of the sequence.
