@@ -3,12 +3,15 @@
 use std::ops::{Deref, Range};
 
 use dragoman::domain::{
-    Collection, CollectionId, CollectionName, DocumentId, Embedding, Field, Filter, HnswSettings, Language, Metadata, Metric,
-    PassageEmbedding, PassageId, PassageTerms, Precondition, Quantization, Scalar, Sequence, Test, TokenSet, WordCounts,
+    Collection, CollectionId, CollectionName, DocumentId, DocumentPatch, Embedding, Field, Filter, HnswSettings, Language,
+    Metadata, Metric, PassageEmbedding, PassageId, PassageTerms, Precondition, Quantization, Scalar, Sequence, Test, TitleChange,
+    TokenSet, WordCounts,
 };
 use dragoman::index::{Index, IndexParameters};
 use dragoman::storage::{Embedded, Postgres, Storage};
-use dragoman::store::{Change, DocumentStore, PendingPassage, PreparedDocument, SearchFilter, StoreOptions, Upserted};
+use dragoman::store::{
+    Change, Clock, DocumentStore, PendingPassage, PreparedDocument, SearchFilter, StoreOptions, Upserted, system_clock,
+};
 use parking_lot::Mutex;
 use tempfile::TempDir;
 
@@ -49,12 +52,23 @@ impl Engine {
         Self::embedded_of(&collection(DIMENSION, Metric::Cosine))
     }
 
+    /// Both engines, with this clock.
+    pub fn both_at(clock: Clock) -> [Self; 2] {
+        let row = collection(DIMENSION, Metric::Cosine);
+        let postgres = Postgres::open_with_clock(&Database::shared().1, &row, terms, WRITES_MAX, clock).unwrap();
+        [Self::embedded_at(&row, clock), Self::Postgres(Box::new(postgres))]
+    }
+
     /// The embedded engine of such a collection.
     pub fn embedded_of(row: &Collection) -> Self {
+        Self::embedded_at(row, system_clock)
+    }
+
+    fn embedded_at(row: &Collection, clock: Clock) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let options =
             StoreOptions { power_safe: false, write_queue_max: WRITES_MAX, readers_max: 4, terms_of: terms, places: None };
-        let store = DocumentStore::open(folder.path(), &options).unwrap();
+        let store = DocumentStore::open_with_clock(folder.path(), &options, clock).unwrap();
         let engine = Embedded::new(row, store);
         let parameters = IndexParameters::of(row.dimension, row.metric, row.quantization, row.hnsw);
         engine.install(Index::create(&parameters).unwrap());
@@ -70,6 +84,14 @@ impl Engine {
     /// The engine of such a collection on a database server.
     pub fn postgres_of(row: &Collection) -> Self {
         Self::Postgres(Box::new(Postgres::open(&Database::shared().1, row, terms, WRITES_MAX).unwrap()))
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Embedded(..) => "embedded",
+            Self::Postgres(_) => "postgres",
+        }
     }
 
     /// Waits for nothing, but takes what changed into an index that follows behind.
@@ -170,10 +192,34 @@ pub fn cut(name: &str, text: &str, passages: Vec<Range<usize>>) -> PreparedDocum
         language: None,
         language_confidence: None,
         metadata: Metadata::new(),
+        expires_at_ms: None,
         passages: passages.into_iter().map(Into::into).collect(),
         embedding: None,
     }
 }
+
+/// A change of metadata.
+pub fn patch(metadata: serde_json::Value) -> DocumentPatch {
+    DocumentPatch {
+        title: TitleChange::Keep,
+        metadata: metadata.as_object().unwrap().clone(),
+        language: None,
+        expires_at_ms: None,
+        metadata_bytes_max: 1_000,
+        metadata_depth_max: 3,
+    }
+}
+
+/// A clock that stands at `$now`, milliseconds since the Unix epoch.
+macro_rules! clock {
+    ($now:ident, $clock:ident) => {
+        static $now: std::sync::atomic::AtomicI64 = std::sync::atomic::AtomicI64::new(0);
+        fn $clock() -> i64 {
+            $now.load(std::sync::atomic::Ordering::SeqCst)
+        }
+    };
+}
+pub(crate) use clock;
 
 /// With metadata.
 pub fn with(document: PreparedDocument, metadata: serde_json::Value) -> PreparedDocument {

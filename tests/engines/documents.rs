@@ -1,7 +1,8 @@
 //! Documents as they are stored, read, listed, counted and deleted.
 
 use dragoman::domain::{
-    DocumentOrder, FacetRequest, Field, Filter, Page, PassageId, Precondition, Relation, Scalar, ScrollRequest, Sequence, Test,
+    DocumentHead, DocumentOrder, FacetRequest, Field, Filter, Page, PassageId, Precondition, Relation, Scalar, ScrollRequest,
+    Sequence, Test,
 };
 use dragoman::store::{HitSizes, SearchFilter, StoreError};
 use serde_json::json;
@@ -98,7 +99,7 @@ over_both_engines! {
             (DocumentOrder::CreatedAt, false, ["a", "c", "d"]),
             (DocumentOrder::UpdatedAt, true, ["d", "c", "a"]),
         ] {
-            let mut request = ScrollRequest { filter: filter.clone(), order, descending, limit: 2, after: None };
+            let mut request = ScrollRequest { filter: filter.clone(), order: order.clone(), descending, limit: 2, after: None };
             let first = engine.scroll(&request, 1_000).unwrap();
             assert_eq!(names(&first.documents), expect[..2], "{order:?} {descending}");
             request.after = first.next;
@@ -142,7 +143,9 @@ over_both_engines! {
             let document = dragoman::store::PreparedDocument { language: code, ..document(&place.to_string(), "text") };
             engine.put(with(document, metadata));
         }
-        let request = |field: &str, limit| FacetRequest { field: Field::parse(field).unwrap(), limit };
+        let request = |field: &str, limit| {
+            FacetRequest { field: Field::parse(field).unwrap(), limit, stats: false, histogram: None }
+        };
         let facets = engine.facets(&SearchFilter::default(), &[request("tags", 9), request("n", 9), request("language", 9)], 1_000).unwrap();
         let counted = |place: usize| -> Vec<(Scalar, u64)> {
             facets.counts[place].values.iter().map(|value| (value.value.clone(), value.documents)).collect()
@@ -215,7 +218,14 @@ over_both_engines! {
         assert_eq!(rows[1].document, engine.get(&id("a")).unwrap().unwrap());
         let owners: Vec<_> = engine.documents_of(&asked).unwrap().into_iter().map(|row| (row.passage, row.document)).collect();
         assert_eq!(owners, [(other[0], id("b")), (first[1], id("a")), (first[0], id("a")), (first[1], id("a"))]);
-        assert_eq!(engine.owners_of(&asked).unwrap().len(), 4);
+        let heads = engine.heads_of(&asked).unwrap();
+        let known = |head: &DocumentHead| (head.id.clone(), head.language, head.metadata.clone(), head.created_at_ms, head.updated_at_ms);
+        let stored = rows.iter().map(|row| {
+            let document = row.document.clone();
+            (document.id, document.language, document.metadata, document.created_at_ms, document.updated_at_ms)
+        });
+        assert_eq!(heads.iter().map(|(_, head)| known(head)).collect::<Vec<_>>(), stored.collect::<Vec<_>>());
+        assert_eq!(heads.iter().map(|(passage, _)| *passage).collect::<Vec<_>>(), [other[0], first[1], first[0], first[1]]);
     }
 
     fn passages_are_read_until_one_is_refused_by_its_bytes(engine) {

@@ -5,11 +5,14 @@
 mod contract;
 mod crash;
 mod documents;
+mod expiry;
+mod facets;
 mod filters;
 mod jobs;
 mod nearest;
 #[path = "../support/postgres.rs"]
 mod postgres_server;
+mod scroll;
 mod twins;
 mod words;
 mod writes;

@@ -4,17 +4,7 @@ use dragoman::domain::{DocumentPatch, JobId, Metadata, PassageId, Precondition, 
 use dragoman::store::{Idempotent, PatchOutcome, Patched, PreparedDocument, Recut, StoreError, TextPatch};
 use serde_json::{Value, json};
 
-use crate::contract::{Engine, document, embedding, id, keys, language, over_both_engines, with};
-
-fn patch(metadata: Value) -> DocumentPatch {
-    DocumentPatch {
-        title: TitleChange::Keep,
-        metadata: metadata.as_object().unwrap().clone(),
-        language: None,
-        metadata_bytes_max: 1_000,
-        metadata_depth_max: 3,
-    }
-}
+use crate::contract::{Engine, document, embedding, id, keys, language, over_both_engines, patch, with};
 
 fn patched(engine: &Engine, patch: DocumentPatch, recut: Option<Recut>) -> dragoman::domain::Document {
     match engine.patch(&id("a"), patch, recut, Precondition::None).unwrap() {

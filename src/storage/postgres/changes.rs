@@ -10,6 +10,7 @@ use postgres::types::Type;
 use super::batch::Batch;
 use super::fault::Fault;
 use super::filter::Condition;
+use super::names::at_ms;
 use super::partition::Partition;
 use super::patch::{change, replace_passages};
 use super::reading::{self, Found};
@@ -58,7 +59,7 @@ impl Partition {
         answer: Answer<Upserted>,
     ) -> Result<Idempotent<Vec<Upserted>>, StoreError> {
         self.write("storing documents", |writing| {
-            let now = writing.now_ms.to_string();
+            let now = at_ms(writing.now_ms);
             if let Some(before) = find_record(writing.session, writing.key, &request, &now)? {
                 return Ok(Idempotent::Before(before));
             }

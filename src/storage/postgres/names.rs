@@ -3,6 +3,11 @@
 /// The partitioned tables, without their schema.
 pub(super) const PARTITIONED: [&str; 4] = ["documents", "passages", "passage_tokens", "terms"];
 
+/// A time in milliseconds since the Unix epoch, as an expression.
+pub(super) fn at_ms(ms: i64) -> String {
+    format!("'{ms}'::bigint")
+}
+
 /// The names of one collection's partitions.
 pub(super) struct Names {
     pub(super) documents: String,

@@ -11,7 +11,7 @@ use postgres::types::Type;
 
 use super::fault::Fault;
 use super::filter::{Condition, compile};
-use super::names::{Names, PARTITIONED};
+use super::names::{Names, PARTITIONED, at_ms};
 use super::server::PostgresServer;
 use super::session::{SNAPSHOT, Session};
 use super::writing::{BEGUN_MS, NOW_MS, Writing};
@@ -148,7 +148,7 @@ impl Partition {
 
     /// The time in milliseconds since the Unix epoch, as an expression of a statement that reads.
     pub(super) fn now(&self) -> String {
-        self.clock.map_or_else(|| BEGUN_MS.to_owned(), |clock| clock().to_string())
+        self.clock.map_or_else(|| BEGUN_MS.to_owned(), |clock| at_ms(clock()))
     }
 
     /// The same by a clock of this server, without asking the database server.
@@ -202,7 +202,7 @@ impl Partition {
     ) -> Result<T, StoreError> {
         let _turn = self.writing.lock();
         let (key, names, terms_of) = (self.key, &self.names, self.terms_of);
-        let now = self.clock.map_or_else(|| NOW_MS.to_owned(), |clock| clock().to_string());
+        let now = self.clock.map_or_else(|| NOW_MS.to_owned(), |clock| at_ms(clock()));
         let mut first_expiry_ms = i64::MAX;
         let written = self.run(doing, |session| {
             session.within("begin", |session| {

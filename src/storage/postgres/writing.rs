@@ -4,7 +4,7 @@
 use postgres::types::Type;
 
 use super::fault::Fault;
-use super::names::Names;
+use super::names::{Names, at_ms};
 use super::session::Session;
 use crate::domain::Sequence;
 use crate::store::{StoreError, TermsOf};
@@ -61,7 +61,7 @@ impl<'s> Writing<'s> {
             key,
             terms_of,
             now_ms,
-            live: names.live(&now_ms.to_string()),
+            live: names.live(&at_ms(now_ms)),
             first_expiry_ms: i64::MAX,
             passages: row.try_get(3)?,
             terms: row.try_get(4)?,
