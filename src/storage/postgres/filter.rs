@@ -71,7 +71,8 @@ impl Condition {
     }
 }
 
-/// Compiles a filter. An empty one is true of every document: that none has expired is the table's part. For the paths in `indexes` there may be indexes.
+/// Compiles a filter. An empty one is true of every document: that none has expired is the table's part. For the paths in `indexes`
+/// there may be indexes.
 pub(super) fn compile(filter: &SearchFilter, indexes: &[MetadataPath]) -> Condition {
     let condition = Condition { sql: "true".to_owned(), values: Vec::new() };
     let mut compiler = Compiler { condition, indexes, is_denied: false };

@@ -15,7 +15,8 @@ use crate::store::{DocumentKey, HitSizes, PassageDocument, PassageRow, SearchFil
 pub(super) const WANTED: &str = "unnest($1) with ordinality as n (passage, place) join";
 
 impl Partition {
-    /// Runs a statement over passages of documents that have not expired, in the order of `ids`: `{columns}` of `passages p` and `documents d`.
+    /// Runs a statement over passages of documents that have not expired, in the order of `ids`: `{columns}` of `passages p` and
+    /// `documents d`.
     pub(super) fn of_passages<T>(
         &self,
         session: &mut Session,
