@@ -1,7 +1,7 @@
 //! Scheduled snapshots of the real program, to a folder and to a store that answers as S3 does: made, kept, pruned, tried again after
 //! failures and kills, and restored by another server.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "support/program.rs"]
 mod program;

@@ -110,7 +110,7 @@ codes! {
         "Add the name to the `hosts` setting, or create keys.");
     /// The server has no keys, and the request comes from a web page of another origin.
     OriginNotAllowed = ("origin_not_allowed", 403, Client,
-        "origin: a page of another origin may call only if cors_origins lists it, got https://example.org",
+        "origin: a page of another origin may call only if cors_origins lists it, got null",
         "Add the origin to the `cors_origins` setting.");
     /// The key does not allow this: its scope is too narrow, or it is restricted to other collections.
     Forbidden = ("forbidden", 403, Client,

@@ -140,7 +140,17 @@ impl Connection {
         stream.set_write_timeout(Some(self.shared.write_timeout));
         let stream = Box::pin(stream);
         let Some(tls) = &self.shared.tls else {
-            return match tokio::time::timeout(self.shared.header_timeout, socket.begins_http2()).await {
+            let mut stop = self.shared.stop.clone();
+            let stopped = async move {
+                let _ = stop.wait_for(|stop| *stop).await;
+            };
+            let begins = tokio::select! {
+                biased;
+                begins = tokio::time::timeout(self.shared.header_timeout, socket.begins_http2()) => begins,
+                // A client that has sent nothing does not delay a shutdown: `speak` sends it away.
+                () = stopped => Ok(Ok(false)),
+            };
+            return match begins {
                 Ok(Ok(true)) => self.speak_http2(stream, &socket).await,
                 Ok(Ok(false)) => self.speak(stream).await,
                 Ok(Err(error)) => tracing::debug!(address = %self.address, %error, "a connection failed"),

@@ -32,7 +32,8 @@ pub(super) struct Condition {
     pub(super) values: Vec<Value>,
 }
 
-/// Compiles a filter. An empty one matches every document. No condition is true of a document that has expired. For the paths in `indexes`, SQLite can use an index.
+/// Compiles a filter. An empty one matches every document. No condition is true of a document that has expired. For the paths in
+/// `indexes`, SQLite can use an index.
 pub(super) fn compile(filter: &SearchFilter, indexes: &[MetadataPath]) -> Condition {
     let mut compiler = Compiler { condition: Condition { sql: LIVE.to_owned(), values: Vec::new() }, indexes };
     if *filter == SearchFilter::default() {

@@ -287,6 +287,7 @@ fn delete_keys(
 
 #[cfg(test)]
 mod tests {
+    use super::super::clock::{give_clock, system_clock};
     use super::super::filter::compile;
     use super::*;
     use crate::domain::Filter;
@@ -294,11 +295,13 @@ mod tests {
     /// How SQLite reads the part of a list with values after this position, by an indexed path or another.
     fn plan(path: &str, descending: bool) -> String {
         let connection = Connection::open_in_memory().unwrap();
+        give_clock(&connection, system_clock).unwrap();
         let path = MetadataPath::parse(path).unwrap();
         let indexed = MetadataPath::parse("year").unwrap();
         let expression = index_expression(&indexed, "metadata").unwrap();
         let tables = "create table documents (key integer primary key, id text not null unique, language, language_confidence,
-                      created_at_ms, updated_at_ms, sequence, metadata, text, checksum, title);
+                      created_at_ms, updated_at_ms, sequence, metadata, text, checksum, title, expires_at_ms);
+                      create index documents_expiring on documents (expires_at_ms) where expires_at_ms is not null;
                       create table passages (document, embedding)";
         connection.execute_batch(&format!("{tables}; create index by_year on documents ({expression})")).unwrap();
         let condition = compile(&SearchFilter::default(), &[]);

@@ -288,3 +288,11 @@ async fn the_document_and_health_need_no_key_and_the_rest_of_the_routes_do() {
     let method = Request::patch("/v1/collections").body(Body::empty()).expect("a request");
     assert_eq!(stranger.send_unchecked(method).await.status, 401, "a method that the path does not have");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_ends_the_connection_when_it_leaves_a_body_unread_and_says_so() {
+    let server = guarded().with_key("no key of this server");
+    let (read, written) = (server.get("/v1/collections").await, server.post("/v1/collections", &json!({"name": "news"})).await);
+    assert_eq!((read.status, read.header("connection")), (401, None));
+    assert_eq!((written.status, written.header("connection")), (401, Some("close")));
+}

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// Columns of the committed file, about: what fits into them stands on one line.
-const COLUMNS: usize = 320;
+const COLUMNS: usize = 640;
 
 /// The file of a document.
 pub fn file(document: &Value) -> String {

@@ -28,6 +28,8 @@ use crate::service::limits::shares::Bound;
 /// The scheme of the header `authorization`, in lower case, with the space after it.
 const BEARER: &str = "bearer ";
 
+const CLOSE: HeaderValue = HeaderValue::from_static("close");
+
 /// What stands before the handlers: keys, bounds, the time limit.
 #[derive(Clone)]
 pub struct AuthMiddleware {
@@ -75,11 +77,11 @@ pub async fn authorize(State(auth): State<AuthMiddleware>, mut request: Request,
     let operation = auth.operations.of(&request);
     let addressed = Addressed { method: request.method(), uri: request.uri(), headers: request.headers() };
     if let Err(error) = addressed.host() {
-        return error.into_response();
+        return refused_unread(&request, error);
     }
     if auth.settings.drain.has_begun() && operation.id != "check_health" {
         let error = ApiError::new(Code::Unavailable, "the server is stopping");
-        return ([(CONNECTION, HeaderValue::from_static("close"))], error).into_response();
+        return ([(CONNECTION, CLOSE)], error).into_response();
     }
     let Access::Key(scope, reach) = operation.access else { return next.run(request).await };
     let address = request.extensions().get::<ClientAddress>().map(|ClientAddress(address)| *address);
@@ -113,7 +115,7 @@ pub async fn authorize(State(auth): State<AuthMiddleware>, mut request: Request,
     };
     let (place, admission, caller) = match admitted.await {
         Ok(admitted) => admitted,
-        Err(error) => return error.into_response(),
+        Err(error) => return refused_unread(&request, error),
     };
     let memory = auth.service.request_memory(Payer::of(&caller, address));
     request.extensions_mut().insert(caller);
@@ -125,6 +127,16 @@ pub async fn authorize(State(auth): State<AuthMiddleware>, mut request: Request,
         return refused(refusal).into_response();
     }
     response.map(|body| Body::new(PermitBody::new(body, (place, admission, memory))))
+}
+
+/// Refuses a request before its body is read. HTTP/1.1 can only go on after the body, so the connection ends, and the client is told:
+/// otherwise it would send its next request on a connection that is being closed.
+fn refused_unread(request: &Request, error: ApiError) -> Response {
+    let mut response = error.into_response();
+    if !request.body().is_end_stream() {
+        response.headers_mut().insert(CONNECTION, CLOSE);
+    }
+    response
 }
 
 /// Lets a request through that came within another one, whose caller is known and which takes part in the limits already.

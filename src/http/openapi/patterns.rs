@@ -8,6 +8,8 @@ const KEY_ID: &str = "^[0-9a-f]{32}$";
 const UUID: &str = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$";
 const CURSOR: &str = "^[A-Za-z0-9_-]+$";
 const CENTER: &str = "^(none|language)$";
+/// A bundle chooses its name.
+const ANY: &str = "^.+$";
 
 /// Parameters by their names.
 const PARAMETERS: &[(&str, &str)] = &[
@@ -20,6 +22,7 @@ const PARAMETERS: &[(&str, &str)] = &[
     ("snapshot", UUID),
     ("cursor", CURSOR),
     ("center", CENTER),
+    ("model", ANY),
 ];
 
 /// Members that mean the same in every schema.
