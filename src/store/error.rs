@@ -98,6 +98,9 @@ pub enum StoreError {
         /// The data directory.
         path: PathBuf,
     },
+    /// Another server uses the database server's database.
+    #[error("another server uses the database: stop it first, or give each server a database of its own")]
+    DatabaseInUse,
     /// A collection with this name already exists.
     #[error("a collection {name} already exists")]
     CollectionExists {
@@ -301,7 +304,7 @@ fn version_text(current: Option<Sequence>) -> String {
 
 /// An error inside the store, before what was being done is added.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     Sqlite(rusqlite::Error),
     Store(StoreError),
 }

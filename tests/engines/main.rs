@@ -1,7 +1,13 @@
-//! The contract of `Storage`, over each engine: what `src/storage/operations.rs` promises, whatever an engine is made of.
+//! The contracts of `Storage` and `CatalogStorage`, over each engine: what `src/storage/operations.rs` and `src/storage/catalog.rs`
+//! promise, whatever an engine is made of.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod catalog;
+mod catalog_classifiers;
+mod catalog_jobs;
+mod catalog_server;
+mod catalogs;
 mod contract;
 mod crash;
 mod documents;

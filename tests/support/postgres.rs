@@ -46,6 +46,8 @@ pub struct Database {
     watcher: Mutex<Child>,
     /// What the watcher says.
     said: Mutex<BufReader<ChildStdout>>,
+    /// How many databases of their own there are.
+    copies: Mutex<usize>,
 }
 
 impl Database {
@@ -81,7 +83,7 @@ impl Database {
         watcher.args(["-c", WATCH, "watch"]).arg(&programs).arg(&folder);
         let mut watcher = watcher.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let said = Mutex::new(BufReader::new(watcher.stdout.take().unwrap()));
-        Self { folder, watcher: Mutex::new(watcher), said }
+        Self { folder, watcher: Mutex::new(watcher), said, copies: Mutex::default() }
     }
 
     /// The one that all tests of this process share; each has collections of its own there.
@@ -98,6 +100,32 @@ impl Database {
     pub fn options(&self) -> PostgresOptions {
         let url = format!("host={} user=postgres dbname=postgres", self.folder.display());
         PostgresOptions { url, authorities: None, connections_max: 16 }
+    }
+
+    /// Where a new database of it is reached, which has the tables.
+    pub fn own(&self) -> PostgresOptions {
+        const COPIED: &str = "copied";
+        let mut client = postgres::Client::connect(&self.options().url, postgres::NoTls).unwrap();
+        let mut copies = self.copies.lock().unwrap();
+        let options = |name: &str| PostgresOptions { url: self.url(name), ..self.options() };
+        if *copies == 0 {
+            client.batch_execute(&format!("create database {COPIED}")).unwrap();
+            drop(PostgresServer::connect(&options(COPIED)).unwrap());
+        }
+        *copies += 1;
+        let name = format!("own_{copies}");
+        // The one that is copied must have no connection, and closing one takes a moment.
+        let begun = Instant::now();
+        while let Err(error) = client.batch_execute(&format!("create database {name} template {COPIED}")) {
+            assert!(begun.elapsed() < PATIENCE, "{error:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        options(&name)
+    }
+
+    /// Where a database is reached, as a URL.
+    pub fn url(&self, database: &str) -> String {
+        format!("postgres://postgres@{}/{database}", self.folder.display().to_string().replace('/', "%2F"))
     }
 
     /// Connects as soon as it answers.

@@ -36,7 +36,10 @@ impl Fault {
             SqlState::DISK_FULL | SqlState::READ_ONLY_SQL_TRANSACTION | SqlState::IO_ERROR => {
                 StoreError::StorageUnavailable { doing, source: Arc::new(source) }
             }
-            SqlState::QUERY_CANCELED => StoreError::Interrupted { doing },
+            // In a deadlock one statement gives way; repeated, it passes.
+            SqlState::QUERY_CANCELED | SqlState::T_R_DEADLOCK_DETECTED | SqlState::LOCK_NOT_AVAILABLE => {
+                StoreError::Interrupted { doing }
+            }
             SqlState::DATA_CORRUPTED | SqlState::INDEX_CORRUPTED => StoreError::Damaged { doing, source: Arc::new(source) },
             _ => match &state.code()[..2] {
                 // The connection, too many of them, and a server that stops or starts.

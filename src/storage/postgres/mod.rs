@@ -2,6 +2,7 @@
 //! servers at once. It has no cache of its own that could be out of date, so nothing has to catch up.
 
 mod batch;
+mod catalog;
 mod changes;
 mod corpus;
 mod escape;
@@ -45,6 +46,7 @@ use crate::store::{
     Idempotent, PassageDocument, PassageRow, PassageText, PatchOutcome, Patched, PendingPassage, PreparedDocument, Recut,
     SearchFilter, StoreError, TermsOf, TextPatch, TokenChanges, UpdatedSome, Upserted,
 };
+pub use catalog::PostgresCatalog;
 use partition::Partition;
 pub use server::{PostgresOptions, PostgresServer};
 

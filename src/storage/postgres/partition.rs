@@ -8,14 +8,15 @@ use std::time::{Duration, Instant};
 use parking_lot::{Mutex, RwLock};
 use postgres::CancelToken;
 use postgres::types::Type;
+use r2d2::PooledConnection;
 
 use super::fault::Fault;
 use super::filter::{Condition, compile};
 use super::names::{Names, PARTITIONED, at_ms};
-use super::server::PostgresServer;
+use super::server::{Manager, PostgresServer};
 use super::session::{SNAPSHOT, Session};
 use super::writing::{BEGUN_MS, NOW_MS, Writing};
-use crate::domain::{Collection, CollectionCounts, HnswSettings, MetadataPath, Metric, Quantization, Sequence};
+use crate::domain::{Collection, CollectionCounts, CollectionId, HnswSettings, MetadataPath, Metric, Quantization, Sequence};
 use crate::store::{Clock, NextExpiry, SearchFilter, StoreError, TermsOf, system_clock};
 
 /// pgvector's limits for an index.
@@ -27,6 +28,8 @@ const EF_CONSTRUCTION_MAX: usize = 1_000;
 const HALF_MAX: f32 = 65_504.0;
 /// How often statements are ended that run too long.
 const CANCEL_EVERY: Duration = Duration::from_millis(100);
+/// How long dropping a collection waits for what still reads it.
+const DROP_PATIENCE_S: u32 = 15;
 
 /// How the index sees embeddings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +45,7 @@ pub(super) enum Indexed {
 /// The rows of one collection.
 pub(super) struct Partition {
     pub(super) server: Arc<PostgresServer>,
+    id: CollectionId,
     pub(super) key: i64,
     pub(super) names: Names,
     pub(super) dimension: usize,
@@ -105,6 +109,7 @@ impl Partition {
         next_expiry.note(first_expiry_ms.unwrap_or(i64::MAX));
         Ok(Self {
             server: Arc::clone(server),
+            id: row.id.clone(),
             key,
             names: Names::of(key),
             dimension: row.dimension,
@@ -125,20 +130,9 @@ impl Partition {
     /// Drops all rows of the collection. Nothing answers afterwards.
     pub(super) fn drop_rows(&self) -> Result<(), StoreError> {
         self.close()?;
-        let drop_all = |session: &mut Session| {
-            session.within("begin", |session| {
-                for table in PARTITIONED {
-                    session.batch(&format!("drop table if exists dragoman.{table}_{}", self.key))?;
-                }
-                for table in ["tombstones", "idempotency_records", "job_checkpoints", "metadata_indexes"] {
-                    session
-                        .execute(&format!("delete from dragoman.{table} where collection = $1"), &[(&self.key, Type::INT8)])?;
-                }
-                session.execute("delete from dragoman.collections where key = $1", &[(&self.key, Type::INT8)])
-            })
-        };
-        let dropped = self.server.session().and_then(|mut session| drop_all(&mut session));
-        dropped.map(drop).map_err(|fault| fault.while_doing("dropping a collection"))
+        let drop_all =
+            |mut session: PooledConnection<Manager>| session.within("begin", |session| drop_collection(session, &self.id));
+        self.server.session().and_then(drop_all).map_err(|fault| fault.while_doing("dropping a collection"))
     }
 
     /// The filter as SQL.
@@ -293,6 +287,22 @@ fn key_of(session: &mut Session, row: &Collection, indexed: Indexed) -> Result<i
         // Dropped in this moment.
         None => Err(StoreError::Closed.into()),
     }
+}
+
+/// Drops all rows of a collection, in the caller's transaction.
+pub(super) fn drop_collection(session: &mut Session, id: &CollectionId) -> Result<(), Fault> {
+    // A write holds the row before it uses the tables, so this order waits for it. Nobody waits for long reads.
+    session.batch(&format!("set local lock_timeout = '{DROP_PATIENCE_S}s'"))?;
+    let found = session.row("select key from dragoman.collections where id = $1 for update", &[(&id.0, Type::TEXT)])?;
+    let Some(found) = found else { return Ok(()) };
+    let key: i64 = found.try_get(0)?;
+    for table in PARTITIONED {
+        session.batch(&format!("drop table if exists dragoman.{table}_{key}"))?;
+    }
+    for table in ["tombstones", "idempotency_records", "job_checkpoints", "metadata_indexes"] {
+        session.execute(&format!("delete from dragoman.{table} where collection = $1"), &[(&key, Type::INT8)])?;
+    }
+    session.execute("delete from dragoman.collections where key = $1", &[(&key, Type::INT8)]).map(drop)
 }
 
 /// Creates the partitions of a collection. They are attached when they are complete: creating them in place would make every other

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use postgres::config::{Host, SslMode};
@@ -26,7 +27,10 @@ const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// In order; released ones never change.
-const MIGRATIONS: &[&str] = &[include_str!("../../../migrations/postgres/0001_collections.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("../../../migrations/postgres/0001_collections.sql"),
+    include_str!("../../../migrations/postgres/0002_catalog.sql"),
+];
 
 /// How to reach a database server.
 #[derive(Debug, Clone)]
@@ -41,8 +45,15 @@ pub struct PostgresOptions {
 
 /// A database server with the tables of Dragoman.
 pub struct PostgresServer {
-    pool: Pool<Manager>,
+    /// Until it is dropped.
+    pool: Option<Pool<Manager>>,
+    /// Of connections besides the pool.
+    manager: Manager,
     tls: Tls,
+    /// Whether nobody may reach it any more.
+    is_shut: AtomicBool,
+    /// Whether it did not answer when it was last asked.
+    is_away: AtomicBool,
 }
 
 impl PostgresServer {
@@ -67,14 +78,37 @@ impl PostgresServer {
             .max_size(options.connections_max.max(1))
             .min_idle(Some(0))
             .connection_timeout(CONNECTION_TIMEOUT)
-            .build(manager)
+            .build(manager.clone())
             .map_err(|error| Fault::from(error).while_doing(DOING))?;
-        Ok(Arc::new(Self { pool, tls }))
+        Ok(Arc::new(Self { pool: Some(pool), manager, tls, is_shut: AtomicBool::new(false), is_away: AtomicBool::new(false) }))
     }
 
     /// A free connection; waits for one.
     pub(super) fn session(&self) -> Result<PooledConnection<Manager>, Fault> {
-        Ok(self.pool.get()?)
+        match &self.pool {
+            Some(pool) if !self.is_shut.load(Ordering::Acquire) => Ok(pool.get()?),
+            _ => Err(StoreError::DatabaseInUse.into()),
+        }
+    }
+
+    /// A connection besides the pool.
+    pub(super) fn connect_alone(&self) -> Result<Session, Fault> {
+        Ok(self.manager.connect()?)
+    }
+
+    /// Whether it answered a moment ago.
+    pub fn is_reachable(&self) -> bool {
+        !self.is_shut.load(Ordering::Acquire) && !self.is_away.load(Ordering::Acquire)
+    }
+
+    /// Whether it answers.
+    pub(super) fn note(&self, answers: bool) {
+        self.is_away.store(!answers, Ordering::Release);
+    }
+
+    /// From now on nobody reaches it: it belongs to another server.
+    pub(super) fn shut(&self) {
+        self.is_shut.store(true, Ordering::Release);
     }
 
     /// Ends the statement of a connection.
@@ -85,7 +119,17 @@ impl PostgresServer {
     }
 }
 
+impl Drop for PostgresServer {
+    /// Closing connections blocks, which an asynchronous thread must not.
+    fn drop(&mut self) {
+        let pool = self.pool.take();
+        let closing = std::thread::Builder::new().name("postgres-close".to_owned()).spawn(move || drop(pool));
+        let _ = closing.map(std::thread::JoinHandle::join);
+    }
+}
+
 /// Makes and checks connections.
+#[derive(Clone)]
 pub(super) struct Manager {
     config: Config,
     tls: Tls,
