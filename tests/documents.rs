@@ -7,11 +7,14 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+#[path = "support/postgres.rs"]
+mod postgres_server;
 #[path = "support/program.rs"]
 mod program;
 
 use std::collections::HashMap;
 
+use postgres_server::Database;
 use program::{Client, Program};
 use serde_json::Value;
 
@@ -29,6 +32,17 @@ const DOCUMENTS: [&str; 6] =
 fn the_answers_in_the_documents_are_those_of_the_server() {
     let folder = tempfile::tempdir().unwrap();
     let server = Program::start(folder.path(), "models/ems-small");
+    for document in DOCUMENTS {
+        check(document, &server.client());
+    }
+}
+
+#[test]
+fn a_server_with_a_store_on_a_database_server_gives_the_same_answers() {
+    let (database, folder) = (Database::start(), tempfile::tempdir().unwrap());
+    let mut command = program::command(folder.path(), "models/ems-small");
+    command.env("DRAGOMAN_STORE", database.url("postgres"));
+    let server = Program::run(command);
     for document in DOCUMENTS {
         check(document, &server.client());
     }
