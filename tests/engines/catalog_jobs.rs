@@ -101,4 +101,17 @@ over_both_catalogs! {
         assert!(matches!(reused, Err(StoreError::KeyReused { .. })), "{reused:?}");
         assert_eq!(catalog.unfinished_jobs().unwrap().len(), 1);
     }
+
+    fn of_requests_with_one_key_at_once_one_creates_a_job(catalog) {
+        catalog.restart();
+        let request = RequestKey::new("r1", "f1".to_owned()).unwrap();
+        let made: Vec<Option<JobId>> = std::thread::scope(|scope| {
+            let create = |number| { let (catalog, request) = (&*catalog, &request); move || catalog.create_job_once(&job(number), request).unwrap() };
+            let threads: Vec<_> = (0..6).map(|number| scope.spawn(create(number))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        let jobs = catalog.unfinished_jobs().unwrap();
+        assert_eq!((jobs.len(), made.iter().filter(|before| before.is_none()).count()), (1, 1));
+        assert!(made.iter().flatten().all(|before| *before == jobs[0].id));
+    }
 }

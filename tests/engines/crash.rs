@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use dragoman::domain::{JobId, Metric, Precondition};
-use dragoman::storage::{Postgres, PostgresOptions, PostgresServer, Storage};
-use dragoman::store::{PreparedDocument, StoreError};
+use dragoman::domain::{Embedding, JobId, Metric, Precondition};
+use dragoman::storage::{NearestSearch, Postgres, PostgresOptions, PostgresServer, Scope, Storage};
+use dragoman::store::{PreparedDocument, SearchFilter, StoreError};
 
 use crate::contract::{DIMENSION, WRITES_MAX, collection, document, embedding, id, terms};
 use crate::postgres_server::Database;
@@ -64,6 +64,24 @@ fn several_servers_write_one_collection_in_one_order() {
     assert_eq!(sequences.iter().filter(|(_, created)| *created).count(), 1);
     assert_eq!(engines[0].counts().unwrap().documents, 1);
     assert_eq!(engines[0].sequence().unwrap(), engines[1].sequence().unwrap());
+}
+
+#[test]
+fn the_first_answer_of_a_connection_may_be_large() {
+    const MANY: usize = 3_000;
+    let row = collection(64, Metric::Cosine);
+    let options = Database::shared().0.own();
+    let open = || Postgres::open(&PostgresServer::connect(&options).unwrap(), &row, terms, WRITES_MAX).unwrap();
+    let vector = |number: usize| {
+        Embedding::normalized((0..64).map(|at| if at == number % 64 { 2.0 } else { number as f32 / MANY as f32 }).collect())
+    };
+    let one = |number| PreparedDocument { embedding: vector(number), ..document(&number.to_string(), "text") };
+    open().upsert_if((0..MANY).map(one).collect(), Precondition::None).unwrap();
+    let filter = SearchFilter::default();
+    let query = vector(7).unwrap();
+    let search = NearestSearch::passages(&query, MANY, Scope { filter: &filter, words: None }, 64);
+    // None of its connections has read an embedding.
+    assert_eq!(open().nearest(&search).unwrap().neighbors.len(), MANY);
 }
 
 #[test]

@@ -83,7 +83,13 @@ impl Database {
         watcher.args(["-c", WATCH, "watch"]).arg(&programs).arg(&folder);
         let mut watcher = watcher.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let said = Mutex::new(BufReader::new(watcher.stdout.take().unwrap()));
-        Self { folder, watcher: Mutex::new(watcher), said, copies: Mutex::default() }
+        let database = Self { folder, watcher: Mutex::new(watcher), said, copies: Mutex::default() };
+        let begun = Instant::now();
+        while postgres::Client::connect(&database.options().url, postgres::NoTls).is_err() {
+            assert!(begun.elapsed() < PATIENCE, "the database server does not start");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        database
     }
 
     /// The one that all tests of this process share; each has collections of its own there.

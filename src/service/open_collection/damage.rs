@@ -10,7 +10,7 @@ use super::found_damage::PLACES_MAX;
 use crate::domain::{CollectionCounts, CollectionView, Damage, DocumentId, IndexState, PassageId, chain};
 use crate::service::error::Error;
 use crate::service::state::BrokenCollection;
-use crate::store::{DocumentStore, StoreError};
+use crate::store::StoreError;
 
 /// Largest database that is verified at start-up, in bytes.
 const CHECKED_BYTES_MAX: u64 = 256 << 20;
@@ -49,10 +49,9 @@ impl OpenCollection {
     }
 
     /// Reads changes or embeddings for the index. If one is damaged, drops it and reads again.
-    pub(crate) fn read_mending<T>(&self, read: impl Fn(&DocumentStore) -> Result<T, StoreError>) -> Result<T, Error> {
-        let embedded = self.embedded()?;
+    pub(crate) fn read_mending<T>(&self, read: impl Fn() -> Result<T, StoreError>) -> Result<T, Error> {
         loop {
-            match read(&embedded.store) {
+            match read() {
                 Err(error) if error.damaged_embedding().is_some_and(|passage| self.discard_embedding(passage)) => (),
                 result => return Ok(result?),
             }

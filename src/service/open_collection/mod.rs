@@ -245,7 +245,8 @@ impl OpenCollection {
 
     /// Applies some of the store's changes after `applied` to `index`, and advances `applied`. Returns whether there may be more.
     pub(crate) fn apply_some(&self, index: &Index, applied: &mut Applied) -> Result<bool, Error> {
-        let changes = self.read_mending(|store| store.changes(applied.sequence, CHANGES_PER_READ))?;
+        let store = &self.embedded()?.store;
+        let changes = self.read_mending(|| store.changes(applied.sequence, CHANGES_PER_READ))?;
         let taken = changes.len();
         if let Some(&(reached, _)) = changes.last() {
             take_in(index, changes)?;

@@ -78,7 +78,7 @@ fn rebuild(collection: &OpenCollection) -> Result<(Index, Applied), Error> {
     let mut after = PassageId(0);
     while !collection.should_stop() {
         embedded.set_progress(done, total);
-        let embeddings = collection.read_mending(|store| store.embeddings(after, EMBEDDINGS_PER_READ))?;
+        let embeddings = collection.read_mending(|| store.embeddings(after, EMBEDDINGS_PER_READ))?;
         let Some(&(last, _)) = embeddings.last() else { break };
         index.add_all(&embeddings)?;
         done += embeddings.len() as u64;

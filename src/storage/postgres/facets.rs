@@ -86,12 +86,12 @@ impl Partition {
                  select distinct d.document, e.value from {} where {} is not null
              ), kinds as (
                  select value, case jsonb_typeof(value) when 'string' then 'text' when 'boolean' then value::text
-                     else jsonb_typeof(value) end collate \"C\" as kind, count(*) as documents
+                     else jsonb_typeof(value) end collate \"C\" as kind, count(*) as documents,
+                     min((value #>> '{{}}') collate \"C\") as shown
                  from found where jsonb_typeof(value) in ('string', 'number', 'boolean') group by value
              )
-             select kind, value #>> '{{}}', documents from kinds
-             order by documents desc, kind, case when kind = 'number' then (value #>> '{{}}')::numeric end,
-                 (value #>> '{{}}') collate \"C\" limit {}",
+             select kind, shown, documents from kinds
+             order by documents desc, kind, case when kind = 'number' then shown::numeric end, shown limit {}",
             self.elements(at),
             at.value,
             limit(most)

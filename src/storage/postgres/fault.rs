@@ -40,6 +40,8 @@ impl Fault {
             SqlState::QUERY_CANCELED | SqlState::T_R_DEADLOCK_DETECTED | SqlState::LOCK_NOT_AVAILABLE => {
                 StoreError::Interrupted { doing }
             }
+            // The collection was deleted a moment ago.
+            SqlState::UNDEFINED_TABLE => StoreError::Closed,
             SqlState::DATA_CORRUPTED | SqlState::INDEX_CORRUPTED => StoreError::Damaged { doing, source: Arc::new(source) },
             _ => match &state.code()[..2] {
                 // The connection, too many of them, and a server that stops or starts.

@@ -106,6 +106,10 @@ impl Storage for Postgres {
         Ok((self.rows.embedded_count()?, true))
     }
 
+    fn is_complete(&self) -> Result<bool, StorageError> {
+        Ok(true)
+    }
+
     fn ready(&self) -> Result<(), StorageError> {
         Ok(())
     }

@@ -13,7 +13,7 @@ use r2d2::PooledConnection;
 use super::fault::Fault;
 use super::filter::{Condition, compile};
 use super::names::{Names, PARTITIONED, at_ms};
-use super::server::{Manager, PostgresServer};
+use super::server::{Manager, PostgresServer, waiting};
 use super::session::{SNAPSHOT, Session};
 use super::writing::{BEGUN_MS, NOW_MS, Writing};
 use crate::domain::{Collection, CollectionCounts, CollectionId, HnswSettings, MetadataPath, Metric, Quantization, Sequence};
@@ -216,15 +216,15 @@ impl Partition {
         if self.running.is_closed.load(Ordering::SeqCst) {
             return Err(StoreError::Closed);
         }
-        let worked = self.server.session().and_then(|mut session| {
+        let work = |mut session: PooledConnection<Manager>| {
             let number = self.running.next.fetch_add(1, Ordering::Relaxed);
             self.running.tokens.lock().insert(number, session.cancel_token());
             let worked = work(&mut session);
             // Before the connection is another's: from here on nobody ends its statements.
             self.running.tokens.lock().remove(&number);
             worked
-        });
-        worked.map_err(|fault| fault.while_doing(doing))
+        };
+        waiting(|| self.server.session().and_then(work)).map_err(|fault| fault.while_doing(doing))
     }
 
     /// From `time` on, ends statements that run for more than a moment.

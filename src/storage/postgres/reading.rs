@@ -200,7 +200,10 @@ impl Partition {
     }
 
     pub(super) fn set_metadata_indexes(&self, paths: Vec<MetadataPath>) -> Result<(), StoreError> {
-        let set = self.write("declaring metadata indexes", |writing| {
+        let mut set = paths;
+        set.sort_by_key(ToString::to_string);
+        set.dedup();
+        self.write("declaring metadata indexes", |writing| {
             let (session, key) = (&mut *writing.session, writing.key);
             let collection = (&key as _, Type::INT8);
             let sql = "select path, number from dragoman.metadata_indexes where collection = $1 order by path";
@@ -209,21 +212,18 @@ impl Partition {
                 .iter()
                 .map(|row| Ok((path(row.try_get(0)?)?, row.try_get(1)?)))
                 .collect::<Result<Vec<(_, i64)>, Fault>>()?;
-            for (gone, number) in declared.iter().filter(|(path, _)| !paths.contains(path)) {
+            for (gone, number) in declared.iter().filter(|(path, _)| !set.contains(path)) {
                 session.batch(&format!("drop index dragoman.{0}, dragoman.{0}_number", index_name(key, *number)))?;
                 let sql = "delete from dragoman.metadata_indexes where collection = $1 and number = $2";
                 session.execute(sql, &[collection.clone(), (number as _, Type::INT8)])?;
                 tracing::debug!(path = %gone, "an index was dropped");
             }
             let mut number = declared.iter().map(|(_, number)| *number).max().unwrap_or_default();
-            for path in paths.iter().filter(|path| declared.iter().all(|(known, _)| known != *path)) {
+            for path in set.iter().filter(|path| declared.iter().all(|(known, _)| known != *path)) {
                 number += 1;
                 declare(session, &self.names, key, path, number)?;
             }
-            let mut set = paths.clone();
-            set.sort_by_key(ToString::to_string);
-            set.dedup();
-            Ok(set)
+            Ok(())
         })?;
         *self.indexes.write() = set;
         Ok(())

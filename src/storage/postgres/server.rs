@@ -146,6 +146,10 @@ impl ManageConnection for Manager {
         client.batch_execute(
             "select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'",
         )?;
+        if self.types.one != Type::UNKNOWN {
+            // The client asks what this type is when a column first has it, and would wait for that behind the rows of a large answer.
+            client.query_typed("select null::vector where false", &[])?;
+        }
         Ok(Session::new(client, self.types.clone()))
     }
 
@@ -155,6 +159,15 @@ impl ManageConnection for Manager {
 
     fn has_broken(&self, session: &mut Session) -> bool {
         session.is_broken()
+    }
+}
+
+/// Waits for a database server. Where that is on an asynchronous thread, its other tasks go on elsewhere meanwhile.
+pub(super) fn waiting<T>(work: impl FnOnce() -> T) -> T {
+    use tokio::runtime::{Handle, RuntimeFlavor};
+    match Handle::try_current().map(|handle| handle.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        _ => work(),
     }
 }
 

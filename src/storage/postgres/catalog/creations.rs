@@ -12,6 +12,12 @@ const KEPT_MS: i64 = 24 * 60 * 60 * 1_000;
 /// Maximum records.
 const RECORDS_MAX: i64 = 10_000;
 
+/// From here to the end of the transaction no other request with this key goes on.
+pub(super) fn wait_for_others(session: &mut Session, request: &RequestKey) -> Result<(), Fault> {
+    let sql = "select pg_advisory_xact_lock(hashtextextended($1, 0)) is null";
+    session.row(sql, &[(&request.record_key(), Type::TEXT)]).map(drop)
+}
+
 /// The record of this request. If the same key was used for another request: `StoreError::KeyReused`.
 pub(super) fn find(session: &mut Session, request: &RequestKey, now_ms: i64) -> Result<Option<String>, Fault> {
     let sql = "select fingerprint, answer from dragoman.creations where key = $1 and created_at_ms > $2 and created_at_ms <= $3";

@@ -24,6 +24,7 @@ impl PostgresCatalog {
     /// Adds a job, unless this request was accepted before: then it returns that job's id.
     pub(crate) fn create_job_once(&self, new: &Job, request: &RequestKey) -> Result<Option<JobId>, StoreError> {
         self.transaction("creating a job", |session| {
+            creations::wait_for_others(session, request)?;
             if let Some(before) = created_job(creations::find(session, request, new.created_at_ms)?)? {
                 return Ok(Some(before));
             }

@@ -15,7 +15,7 @@ use postgres::types::Type;
 
 use super::fault::Fault;
 use super::partition::drop_collection;
-use super::server::PostgresServer;
+use super::server::{PostgresServer, waiting};
 use super::session::{Parameter, Session};
 use crate::domain::{Alias, Collection, CollectionId, CollectionName, KeyId, Page, RequestKey};
 use crate::store::{StoreError, StoredKey, codes, names_json, read_collection, read_key};
@@ -161,7 +161,7 @@ impl PostgresCatalog {
 
     /// Runs one statement; errors say what was being done.
     fn run<T>(&self, doing: &'static str, work: impl FnOnce(&mut Session) -> Result<T, Fault>) -> Result<T, StoreError> {
-        self.server.session().and_then(|mut session| work(&mut session)).map_err(|fault| fault.while_doing(doing))
+        waiting(|| self.server.session().and_then(|mut session| work(&mut session))).map_err(|fault| fault.while_doing(doing))
     }
 
     /// Runs several statements in one transaction.
