@@ -19,7 +19,9 @@ const OTHER_USER: u32 = 65_534;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// For each line of its standard input it kills the server, starts it again and says so. At the end of the input it stops the server.
+/// It keeps no file open that it was born with: somebody may wait for the lock on one.
 const WATCH: &str = r#"
+exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
 start() {
     for attempt in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
         "$1/postgres" -D "$2/data" -k "$2" -h '' -c max_connections=200 >>"$2/log" 2>&1 </dev/null &
@@ -39,6 +41,17 @@ kill -INT "$server"
 wait "$server"
 rm -rf "$2"
 "#;
+
+/// Removes all rows, and the tables of collections.
+const RENEW: &str = "
+    do $$ declare one record; begin
+        for one in select tablename from pg_tables where schemaname = 'dragoman' and tablename ~ '_[0-9]+$' loop
+            execute 'drop table dragoman.' || one.tablename;
+        end loop;
+        for one in select tablename from pg_tables where schemaname = 'dragoman' and tablename <> 'migrations' loop
+            execute 'delete from dragoman.' || one.tablename;
+        end loop;
+    end $$";
 
 /// A database server.
 pub struct Database {
@@ -127,6 +140,17 @@ impl Database {
             std::thread::sleep(Duration::from_millis(20));
         }
         options(&name)
+    }
+
+    /// Makes a database of its own as it was when it was new, if nobody is connected to it any more. Says whether it did.
+    pub fn renew(&self, own: &PostgresOptions) -> bool {
+        let name = own.url.rsplit('/').next().unwrap();
+        let mut client = postgres::Client::connect(&self.options().url, postgres::NoTls).unwrap();
+        if !client.query("select 1 from pg_stat_activity where datname = $1", &[&name]).unwrap().is_empty() {
+            return false;
+        }
+        postgres::Client::connect(&own.url, postgres::NoTls).unwrap().batch_execute(RENEW).unwrap();
+        true
     }
 
     /// Where a database is reached, as a URL.

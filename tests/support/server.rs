@@ -7,7 +7,7 @@
 mod postgres_server;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
@@ -30,19 +30,32 @@ use crate::schema;
 
 /// Opens a service: in its data directory or, if `DRAGOMAN_TEST_STORE` is set, in a database of its own.
 pub fn open(parts: Parts) -> Result<Service, Error> {
-    static OPENED: Mutex<BTreeMap<PathBuf, PostgresOptions>> = Mutex::new(BTreeMap::new());
     if std::env::var_os("DRAGOMAN_TEST_STORE").is_none() {
         return Service::open(parts);
     }
     let runtime = tokio::runtime::Handle::current();
     let opening = || {
         let _entered = runtime.enter();
-        let folder = parts.data_dir.clone();
-        let options = OPENED.lock().expect("no panic").entry(folder).or_insert_with(|| Database::shared().0.own()).clone();
+        let options = database_of(&parts.data_dir);
         Service::open_on(PostgresServer::connect(&PostgresOptions { connections_max: 8, ..options })?, parts)
     };
     // Talking to a database server blocks.
     std::thread::scope(|scope| scope.spawn(opening).join().expect("no panic"))
+}
+
+/// The database of the servers on a data directory: a new one, or that of a data directory that is gone.
+fn database_of(folder: &Path) -> PostgresOptions {
+    static OPENED: Mutex<BTreeMap<PathBuf, PostgresOptions>> = Mutex::new(BTreeMap::new());
+    let database = &Database::shared().0;
+    let mut opened = OPENED.lock().expect("no panic");
+    if let Some(options) = opened.get(folder) {
+        return options.clone();
+    }
+    let free = opened.iter().find(|(folder, options)| !folder.exists() && database.renew(options));
+    let free = free.map(|(folder, _)| folder.clone()).and_then(|folder| opened.remove(&folder));
+    let options = free.unwrap_or_else(|| database.own());
+    opened.insert(folder.to_owned(), options.clone());
+    options
 }
 
 /// Values per embedding of the encoder.

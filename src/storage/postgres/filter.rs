@@ -47,6 +47,11 @@ impl Condition {
         self.values.len() + 1
     }
 
+    /// Whether it holds for every passage.
+    pub(super) fn is_everything(&self) -> bool {
+        self.sql == "true"
+    }
+
     /// Adds a text of a statement; gives its place.
     pub(super) fn text(&mut self, text: &str) -> String {
         self.value(Operand::Text(escape(text).into_owned()))
