@@ -90,6 +90,17 @@ impl Translations {
         &self.senses[self.starts[place] as usize..self.starts[place + 1] as usize]
     }
 
+    /// The probability that two words mean the same: summed over the concepts that they share (module `word_index`).
+    pub fn same_meaning(&self, one: u32, other: u32) -> f32 {
+        if one == other {
+            return 1.0;
+        }
+        let senses = self.senses(other);
+        let shared = |sense: &Sense| senses.iter().find(|other| other.concept == sense.concept);
+        let parts = self.senses(one).iter().filter_map(|sense| Some(sense.probability() * shared(sense)?.probability()));
+        parts.sum::<f32>().min(1.0)
+    }
+
     /// The number of words.
     pub fn len(&self) -> usize {
         self.words.len()
@@ -201,6 +212,14 @@ mod tests {
         assert_eq!((concepts(3), concepts(900_000)), (vec![7, 65_535], vec![7]));
         assert_eq!((concepts(4), concepts(5), table.len()), (vec![], vec![], 2));
         assert!((table.senses(3)[0].probability() - 0.4).abs() < 0.004);
+    }
+
+    #[test]
+    fn words_mean_the_same_as_far_as_they_share_concepts() {
+        let table = table();
+        assert!((table.same_meaning(3, 900_000) - 0.4).abs() < 0.004);
+        assert!((table.same_meaning(900_000, 3) - 0.4).abs() < 0.004);
+        assert_eq!((table.same_meaning(3, 5), table.same_meaning(3, 4), table.same_meaning(4, 4)), (0.0, 0.0, 1.0));
     }
 
     #[test]

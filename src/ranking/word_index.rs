@@ -22,6 +22,8 @@ pub const QUESTION_WORDS_MAX: usize = 64;
 const SAME_MIN: f32 = 0.02;
 /// Minimum contribution of one concept to that probability: most words of a concept hardly mean it.
 const PART_MIN: f32 = SAME_MIN / 8.0;
+/// Minimum rarity of a word of the question, as a share of the average, for a match with it to mean something.
+const TELLING: f32 = 0.5;
 /// Maximum visits of passages, per passage of the collection, counted once for each word that leads to them; with the minimum
 /// below. Beyond that, the words of the question that most passages have find nothing.
 const VISITS_PER_PASSAGE: usize = 1;
@@ -56,6 +58,15 @@ pub struct WordScores {
     scores: Vec<f32>,
     /// The highest score: of a passage that has every word of the question once.
     possible: f32,
+    /// The words of the question that say something of the passages that have them, rarest first.
+    telling: Vec<u32>,
+}
+
+impl WordScores {
+    /// The words of the question that say something of the passages that have them, rarest first.
+    pub fn telling(&self) -> &[u32] {
+        &self.telling
+    }
 }
 
 impl WordIndex {
@@ -114,8 +125,10 @@ impl WordIndex {
             }
         }
         let mut lanes: Vec<Lane> = distinct.into_iter().map(|word| self.lane(word, translations)).collect();
-        let possible = lanes.iter().map(|lane| lane.rarity).sum();
+        let possible: f32 = lanes.iter().map(|lane| lane.rarity).sum();
         lanes.sort_by(|a, b| b.rarity.total_cmp(&a.rarity));
+        let least = TELLING * possible / lanes.len().max(1) as f32;
+        let telling = lanes.iter().filter(|lane| lane.rarity >= least).map(|lane| lane.asked).collect();
         let mut left = VISITS_MIN.max(VISITS_PER_PASSAGE * self.len());
         let mut scores = vec![0.0; self.passages.len()];
         let (mut counts, mut met) = (vec![0.0; self.passages.len()], Vec::new());
@@ -126,7 +139,7 @@ impl WordIndex {
             }
             self.add(lane, &mut counts, &mut met, &mut scores);
         }
-        WordScores { scores, possible }
+        WordScores { scores, possible, telling }
     }
 
     /// How well a passage answers, about 0 to 1; 0 for a missing one.
@@ -167,7 +180,7 @@ impl WordIndex {
         let words: Vec<(u32, f32)> = found.chunk_by(|a, b| a.0 == b.0).map(same).filter(|(_, same)| *same >= SAME_MIN).collect();
         let (all, having) = (self.len() as f32, expected.min(self.len() as f32));
         let visits = words.iter().map(|(place, _)| frequency(*place)).sum();
-        Lane { words, visits, rarity: (1.0 + (all - having + 0.5) / (having + 0.5)).ln() }
+        Lane { asked: word, words, visits, rarity: (1.0 + (all - having + 0.5) / (having + 0.5)).ln() }
     }
 
     /// Adds the score of a word of the question for each passage. `counts` are zeros before and after.
@@ -231,6 +244,8 @@ impl WordIndex {
 /// What a word of a question finds in a collection.
 #[derive(Debug)]
 struct Lane {
+    /// The word itself, by its number.
+    asked: u32,
     /// Words of the collection by their places, with the probability that they mean the same.
     words: Vec<(u32, f32)>,
     /// Passages that they lead to, counted once for each word.

@@ -118,14 +118,17 @@ pub fn pointer(path: &serde_path_to_error::Path) -> String {
 
 /// An error of serde in the words of JSON, without the position, which the pointer replaces.
 pub fn readable(error: &serde_json::Error) -> String {
-    const WORDS: [(&str, &str); 7] = [
+    const WORDS: [(&str, &str); 10] = [
         ("invalid type: map", "invalid type: object"),
         ("invalid type: sequence", "invalid type: array"),
         ("expected a sequence", "expected an array"),
         ("expected a map", "expected an object"),
         ("expected usize", "expected a non-negative integer"),
         ("expected u32", "expected a non-negative integer"),
+        ("expected u64", "expected a non-negative integer"),
+        ("expected i64", "expected an integer"),
         ("expected f32", "expected a number"),
+        ("expected f64", "expected a number"),
     ];
     let text = error.to_string();
     let position = format!(" at line {} column {}", error.line(), error.column());

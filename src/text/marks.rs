@@ -11,7 +11,8 @@ use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::is_combining_mark;
 use unicode_segmentation::UnicodeSegmentation as _;
 
-use super::runs::{Class, class, cut, normalized};
+use super::plain_words::{self, word_key};
+use super::runs::{self, Class, class, cut, normalized};
 use super::terms::passage_terms;
 use crate::domain::Language;
 use crate::domain::terms::QueryTerms;
@@ -169,6 +170,22 @@ impl PassageWords {
         marks
     }
 
+    /// The words whose number (`plain_words::word_key`) is wanted: ranges of bytes in the passage, in no order.
+    pub fn of_words(&self, mut is_wanted: impl FnMut(u32) -> bool) -> Vec<Range<usize>> {
+        let mut marks = Vec::new();
+        for run in &self.runs {
+            let characters = &self.characters[run.characters.clone()];
+            let Some(start) = characters.first().map(|first| first.shown.start) else { continue };
+            plain_words::each(&runs::Run { class: run.class, text: self.text(characters) }, |word, range| {
+                if is_wanted(word_key(word)) {
+                    let shown = start + range.start..start + range.end;
+                    marks.extend(characters.iter().filter(|one| meet(&one.shown, &shown)).map(|one| one.source.clone()));
+                }
+            });
+        }
+        marks
+    }
+
     fn text(&self, characters: &[Character]) -> &str {
         match (characters.first(), characters.last()) {
             (Some(first), Some(last)) => &self.shown[first.shown.start..last.shown.end],
@@ -225,6 +242,21 @@ mod tests {
     #[track_caller]
     fn check(query: &str, passage: &str, expect: &str) {
         assert_eq!(bracketed(passage, &marks(query, passage)), expect, "{query:?}");
+    }
+
+    #[test]
+    fn words_are_found_by_their_numbers_in_every_script() {
+        let check = |words: &[&str], passage: &str, expect: &str| {
+            let wanted: Vec<u32> = words.iter().map(|word| word_key(word)).collect();
+            let marks = joined(PassageWords::new(passage, None).of_words(|key| wanted.contains(&key)));
+            assert_eq!(bracketed(passage, &marks), expect, "{words:?}");
+        };
+        check(&["fahre", "sechs"], "Die Fähre fährt um SECHS.", "Die [Fähre] fährt um [SECHS].");
+        check(&["нет", "паром"], "Паром ушёл в шесть.", "[Паром] ушёл в шесть.");
+        check(&["洪水"], "工人们正在修复被洪水冲毁的桥。", "工人们正在修复被[洪水]冲毁的桥。");
+        check(&["도서"], "도서관은 조용하다.", "[도서]관은 조용하다.");
+        check(&["row"], "ＲＯＷ ｒｏw the rower", "[ＲＯＷ] [ｒｏw] the rower");
+        check(&[], "Die Fähre", "Die Fähre");
     }
 
     #[test]

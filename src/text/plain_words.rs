@@ -5,6 +5,7 @@
 //! a word, because particles are attached to words.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use icu_segmenter::options::WordBreakInvariantOptions;
@@ -19,7 +20,7 @@ use crate::domain::{WORD_KEY_BITS, WordCounts};
 pub fn plain_words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     for run in runs(&normalized(text)) {
-        each(&run, |word| words.push(word.to_owned()));
+        each(&run, |word, _| words.push(word.to_owned()));
     }
     words
 }
@@ -33,7 +34,7 @@ pub fn word_key(word: &str) -> u32 {
 pub fn word_counts(text: &str) -> WordCounts {
     let mut keys = Vec::new();
     for run in runs(&normalized(text)) {
-        each(&run, |word| keys.push(word_key(word)));
+        each(&run, |word, _| keys.push(word_key(word)));
     }
     WordCounts::of(keys)
 }
@@ -41,27 +42,30 @@ pub fn word_counts(text: &str) -> WordCounts {
 static UNSPACED: LazyLock<WordSegmenterBorrowed<'static>> =
     LazyLock::new(|| WordSegmenter::new_dictionary(WordBreakInvariantOptions::default()));
 
-/// Passes the words of a run to `take`.
-pub(super) fn each(run: &Run<'_>, mut take: impl FnMut(&str)) {
+/// Passes the words of a run to `take`, each with its bytes in the run.
+pub(super) fn each(run: &Run<'_>, mut take: impl FnMut(&str, Range<usize>)) {
     match run.class {
         Class::Word => {
             let word = cut(run.text);
-            take(&fold(word).map_or(Cow::Borrowed(word), Cow::Owned));
+            take(&fold(word).map_or(Cow::Borrowed(word), Cow::Owned), 0..run.text.len());
         }
         Class::Unspaced => {
             let mut from = 0;
             for at in UNSPACED.segment_str(run.text) {
-                let word = &run.text[std::mem::replace(&mut from, at)..at];
-                if !word.is_empty() {
-                    take(cut(word));
+                let range = std::mem::replace(&mut from, at)..at;
+                if !range.is_empty() {
+                    take(cut(&run.text[range.clone()]), range);
                 }
             }
         }
         Class::Hangul => {
-            let units: Vec<&str> = run.text.graphemes(true).collect();
+            let units: Vec<(usize, &str)> = run.text.grapheme_indices(true).collect();
             match units[..] {
-                [only] => take(cut(only)),
-                _ => units.windows(2).for_each(|pair| take(&joined(pair))),
+                [(_, only)] => take(cut(only), 0..only.len()),
+                _ => units.windows(2).for_each(|pair| {
+                    let [(from, one), (at, other)] = [pair[0], pair[1]];
+                    take(&joined(&[one, other]), from..at + other.len());
+                }),
             }
         }
     }

@@ -26,7 +26,7 @@ pub fn passage_terms(text: &str, language: Option<Language>) -> PassageTerms {
     let mut keys = Vec::new();
     let stemmer = language.and_then(stemmer);
     for run in runs(&normalized(text)) {
-        plain_words::each(&run, |word| keys.push(word_key(word)));
+        plain_words::each(&run, |word, _| keys.push(word_key(word)));
         match run.class {
             Class::Word => {
                 let word = cut(run.text);

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use super::super::Error;
 use super::hits::Candidate;
-use super::ranking::{ModelEvidence, Plan, Ranking};
+use super::ranking::{Asked, ModelEvidence, Plan, Ranking};
 use super::tokens::with_tokens;
 use crate::domain::{DenseMethod, Embedding, FullSearch, HitPlaces, ListPlace, Metric, PassageId, QueryTerms, SearchParameters};
 use crate::ranking::{Evidence, LateEstimates, Question, TokenIndex, TokenScorer, WordIndex, WordScores, lexical_share};
@@ -45,8 +45,8 @@ struct Passages {
     exhausted: bool,
     /// Who named the nearest embeddings.
     method: Option<DenseMethod>,
-    /// What late interaction asked.
-    question: Option<Question>,
+    /// What the model's tokens and words asked.
+    asked: Asked,
 }
 
 /// A passage with its relevance.
@@ -100,7 +100,7 @@ impl Plan<'_> {
     pub(super) fn full(&self, filter: &SearchFilter, depth: usize, search: FullSearch) -> Result<Ranking, Error> {
         let mut limit = search.candidates.max(depth.saturating_mul(PASSAGES_PER_DOCUMENT));
         loop {
-            let Passages { ranked, exhausted, method, question } = self.relevant(filter, limit)?;
+            let Passages { ranked, exhausted, method, asked } = self.relevant(filter, limit)?;
             let mut documents = FirstPassages::new(depth);
             let neighbors: Vec<_> = ranked.iter().map(|(neighbor, _)| *neighbor).collect();
             documents.take(&neighbors, |passages| self.collection.store.documents_of(passages))?;
@@ -111,7 +111,7 @@ impl Plan<'_> {
                 for candidate in &mut candidates {
                     candidate.places = places.remove(&candidate.passage).unwrap_or_default();
                 }
-                return Ok(Ranking { candidates, exhausted, method, question });
+                return Ok(Ranking { candidates, exhausted, method, asked });
             }
             limit = limit.saturating_mul(GROWTH).min(NAMED_MAX);
         }
@@ -145,7 +145,7 @@ impl Plan<'_> {
         let scope = self.scope(filter);
         let set = (!scope.is_all()).then(|| collection.store.passages_in(scope)).transpose()?;
         let ModelEvidence { scorer, translations } = self.evidence;
-        let (ranked, question, whole) = with_tokens(collection, translations, |tokens, words| {
+        let (ranked, asked, whole) = with_tokens(collection, translations, |tokens, words| {
             let accept = |passage| set.as_ref().is_none_or(|set| set.contains(passage));
             let question = scorer.map(|scorer| scorer.question(&resolved.tokens, tokens)).transpose()?;
             let estimates = question.as_ref().filter(|_| tokens.len() <= SCANNED_MAX).map(|question| question.estimate(tokens));
@@ -180,9 +180,11 @@ impl Plan<'_> {
                     .collect();
             }
             model.compare(named.iter().map(|(passage, _)| *passage))?;
-            Ok::<_, Error>((self.judge(named.into_iter(), &model), model.question, whole))
+            let ranked = self.judge(named.into_iter(), &model);
+            let words = model.translated.map_or_else(Vec::new, |scores| scores.telling().to_vec());
+            Ok::<_, Error>((ranked, Asked { question: model.question, words }, whole))
         })??;
-        Ok(Passages { ranked: ranked.into_iter().map(Judged::place).collect(), exhausted: exhausted && whole, method, question })
+        Ok(Passages { ranked: ranked.into_iter().map(Judged::place).collect(), exhausted: exhausted && whole, method, asked })
     }
 
     /// Whether BM25 over the words as they are spelled names passages: not where relevance gives it no weight, since translated words

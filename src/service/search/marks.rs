@@ -1,34 +1,33 @@
-//! The words of a hit's passage that answer: those of the query, and those that late interaction finds near to it, in any language.
+//! The words of a hit's passage that answer: those of the query, their translations, and those that late interaction finds near to
+//! it, in any language.
 
 use std::ops::Range;
 
 use super::super::Error;
+use super::ranking::Asked;
 use crate::domain::{Language, QueryTerms, SearchTarget};
 use crate::embed::{Embedder, PassageWords, SoughtTerms, joined, meet, query_terms};
-use crate::ranking::{Question, TokenMatch};
+use crate::ranking::TokenMatch;
+
+/// Minimum probability that a word of a passage means what a word of the query does, to be marked.
+const TRANSLATION_MIN: f32 = 0.1;
 
 /// What is looked for in passages.
 pub(super) struct Marking<'a> {
     /// None of a search without a text.
     sought: Option<SoughtTerms>,
-    /// Of a search that asked it.
-    question: Option<Question>,
+    asked: Asked,
     embedder: &'a Embedder,
 }
 
 impl<'a> Marking<'a> {
     /// What a search looks for; `terms` are those of its text, if it made them.
-    pub(super) fn new(
-        target: &SearchTarget,
-        terms: Option<QueryTerms>,
-        question: Option<Question>,
-        embedder: &'a Embedder,
-    ) -> Self {
+    pub(super) fn new(target: &SearchTarget, terms: Option<QueryTerms>, asked: Asked, embedder: &'a Embedder) -> Self {
         let terms = match target {
             SearchTarget::Text(text) => Some(terms.unwrap_or_else(|| query_terms(text, None))),
             SearchTarget::Vector(_) | SearchTarget::Like(_) | SearchTarget::Examples(_) => None,
         };
-        Self { sought: terms.map(SoughtTerms::new), question, embedder }
+        Self { sought: terms.map(SoughtTerms::new), asked, embedder }
     }
 
     /// The marks of a passage in a language, if that is known, in characters (Unicode code points) from its first one.
@@ -36,7 +35,7 @@ impl<'a> Marking<'a> {
         let Some(sought) = &self.sought else { return Ok(Vec::new()) };
         let words = PassageWords::new(passage, language);
         let mut marks = words.of_terms(sought);
-        if let Some(question) = &self.question {
+        if let Some(question) = &self.asked.question {
             let pieces = self.embedder.pieces(passage).map_err(Error::Embed)?;
             // Ids that do not fit are never looked for; the last one that does is as unknown.
             let tokens: Vec<u16> = pieces.iter().map(|(id, _)| u16::try_from(*id).unwrap_or(u16::MAX)).collect();
@@ -48,6 +47,10 @@ impl<'a> Marking<'a> {
             let light = of(TokenMatch::Light);
             marks.retain(|mark| !is_covered(mark, &light, pieces.iter().map(|(_, range)| range)));
             marks.extend(words.of_pieces(&of(TokenMatch::Near)));
+        }
+        if let Some(translations) = self.embedder.translations() {
+            let asked = &self.asked.words;
+            marks.extend(words.of_words(|word| asked.iter().any(|one| translations.same_meaning(*one, word) >= TRANSLATION_MIN)));
         }
         Ok(in_characters(passage, &joined(marks)))
     }

@@ -66,6 +66,15 @@ impl<'a> From<&'a Embedder> for ModelEvidence<'a> {
     }
 }
 
+/// What the model's tokens and words asked, to mark what answers.
+#[derive(Default)]
+pub(super) struct Asked {
+    /// What late interaction compared, if it did.
+    pub(super) question: Option<Question>,
+    /// The words of the question, by their numbers, that say something of a passage that has them or a translation of them.
+    pub(super) words: Vec<u32>,
+}
+
 /// The candidates that become hits.
 pub(super) struct Page {
     /// In the order of the hits.
@@ -76,8 +85,8 @@ pub(super) struct Page {
     pub(super) ranked: usize,
     /// How the nearest embeddings were found.
     pub(super) method: Option<DenseMethod>,
-    /// What late interaction asked, if it did.
-    pub(super) question: Option<Question>,
+    /// What the model's tokens and words asked.
+    pub(super) asked: Asked,
 }
 
 /// Candidates, best first.
@@ -87,8 +96,8 @@ pub(super) struct Ranking {
     pub(super) exhausted: bool,
     /// How the nearest embeddings were found.
     pub(super) method: Option<DenseMethod>,
-    /// What late interaction asked, if it did.
-    pub(super) question: Option<Question>,
+    /// What the model's tokens and words asked.
+    pub(super) asked: Asked,
 }
 
 impl Plan<'_> {
@@ -119,7 +128,7 @@ impl Plan<'_> {
             }
             if last || candidates.len() >= end {
                 let candidates = candidates.into_iter().skip(request.offset).take(request.limit).collect();
-                return Ok(Page { candidates, filter, ranked, method: ranking.method, question: ranking.question });
+                return Ok(Page { candidates, filter, ranked, method: ranking.method, asked: ranking.asked });
             }
             depth = depth.saturating_mul(GROWTH).min(GROUPED_MAX);
         }
@@ -210,7 +219,7 @@ impl Plan<'_> {
                     exhausted: dense.exhausted && lexical.exhausted,
                     method: dense.method,
                     candidates: fuse(dense.candidates, lexical.candidates, &fusion),
-                    question: None,
+                    asked: Asked::default(),
                 })
             }
         }
@@ -302,6 +311,6 @@ impl Plan<'_> {
 
 impl Ranking {
     fn of(candidates: Vec<Candidate>, exhausted: bool) -> Self {
-        Self { candidates, exhausted, method: None, question: None }
+        Self { candidates, exhausted, method: None, asked: Asked::default() }
     }
 }
