@@ -22,7 +22,6 @@ use crate::embed::{DeviceChoice, EmbedOptions, Embedder};
 use crate::http;
 use crate::server::{ServeOptions, WRITE_TIMEOUT, serve};
 use crate::service::{Parts, Service};
-use crate::storage::PostgresServer;
 
 pub use arenas::bound_arenas;
 pub use error::AppError;
@@ -138,7 +137,7 @@ async fn open_service(config: &Config, embedder: Embedder, limits: Limits) -> Re
     let opening = tokio::task::spawn_blocking(move || {
         private_files::keep_private(&parts.data_dir);
         match store {
-            Some(options) => Service::open_on(PostgresServer::connect(&options)?, parts),
+            Some(options) => Service::open_on(&options, parts),
             None => Service::open(parts),
         }
     });

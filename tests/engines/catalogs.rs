@@ -1,9 +1,10 @@
 //! Runs a test over both catalogs.
 
 use std::ops::Deref;
+use std::path::Path;
 
 use dragoman::storage::{CatalogStorage, PostgresCatalog, PostgresOptions, PostgresServer};
-use dragoman::store::Catalog;
+use dragoman::store::{Catalog, StoreError};
 use tempfile::TempDir;
 
 use crate::postgres_server::Database;
@@ -56,9 +57,19 @@ impl Opened {
     pub fn restart(&mut self) {
         self.catalog = None;
         self.catalog = Some(match &self.place {
-            Place::Folder(folder) => Box::new(Catalog::open(folder.path()).unwrap()),
+            Place::Folder(folder) => Box::new(open(folder.path())),
             Place::Database(options) => Box::new(PostgresCatalog::open(&PostgresServer::connect(options).unwrap()).unwrap()),
         });
+    }
+}
+
+/// A process that another test is just starting holds the folder for a moment.
+fn open(folder: &Path) -> Catalog {
+    loop {
+        match Catalog::open(folder) {
+            Err(StoreError::DataDirectoryInUse { .. }) => std::thread::yield_now(),
+            opened => return opened.unwrap(),
+        }
     }
 }
 

@@ -18,8 +18,7 @@ use dragoman::domain::Limits;
 use dragoman::embed::{Embedder, FakeControl, FakeOptions};
 use dragoman::http;
 use dragoman::http::settings::Settings;
-use dragoman::service::{Error, Parts, Service};
-use dragoman::storage::{PostgresOptions, PostgresServer};
+use dragoman::service::{Error, Parts, PostgresOptions, Service};
 use http_body_util::BodyExt as _;
 use postgres_server::Database;
 use serde_json::{Value, json};
@@ -37,7 +36,7 @@ pub fn open(parts: Parts) -> Result<Service, Error> {
     let opening = || {
         let _entered = runtime.enter();
         let options = database_of(&parts.data_dir);
-        Service::open_on(PostgresServer::connect(&PostgresOptions { connections_max: 8, ..options })?, parts)
+        Service::open_on(&PostgresOptions { connections_max: 8, ..options }, parts)
     };
     // Talking to a database server blocks.
     std::thread::scope(|scope| scope.spawn(opening).join().expect("no panic"))
