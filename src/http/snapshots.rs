@@ -30,7 +30,7 @@ const BYTES_PER_READ: usize = 256 << 10;
 
 /// The errors of each operation.
 pub const ERRORS: &[OperationErrors] = &[
-    ("create_snapshot", &[WRITE_ERRORS, &[Code::CollectionNotFound]]),
+    ("create_snapshot", &[WRITE_ERRORS, &[Code::CollectionNotFound, Code::NotSupported]]),
     ("list_snapshots", &[READ_ERRORS, &[Code::InvalidCursor, Code::InvalidSnapshot]]),
     ("get_snapshot", &[READ_ERRORS, &[Code::SnapshotNotFound, Code::InvalidSnapshot]]),
     ("delete_snapshot", &[READ_ERRORS, &[Code::SnapshotNotFound, Code::InvalidSnapshot]]),
@@ -40,7 +40,7 @@ pub const ERRORS: &[OperationErrors] = &[
             WRITE_ERRORS,
             &[Code::SnapshotNotFound, Code::InvalidSnapshot],
             &[Code::CollectionNotFound, Code::CollectionExists, Code::AliasExists, Code::TooManyCollections],
-            &[Code::ClassifierExists, Code::TooManyClassifiers],
+            &[Code::ClassifierExists, Code::TooManyClassifiers, Code::NotSupported],
         ],
     ),
     ("download_snapshot", &[READ_ERRORS, &[Code::SnapshotNotFound, Code::InvalidSnapshot]]),
@@ -49,7 +49,7 @@ pub const ERRORS: &[OperationErrors] = &[
         &[
             READ_ERRORS,
             &[Code::MalformedFile, Code::BodyTooLarge, Code::UnsupportedMediaType, Code::Overloaded],
-            &[Code::SnapshotExists, Code::InvalidSnapshot],
+            &[Code::SnapshotExists, Code::InvalidSnapshot, Code::NotSupported],
         ],
     ),
 ];

@@ -191,6 +191,14 @@ pub enum Error {
          keys that protect them are lost: put a copy of catalog.sqlite back, or move {found} out of the data directory to start over"
     )]
     CatalogLost { found: String, state: &'static str },
+    #[error(
+        "the data directory {} has a catalog.sqlite, so it belongs to a server without the setting store: name another one with the \
+         setting data, or leave store out", path.display()
+    )]
+    EmbeddedStoreThere { path: PathBuf },
+    /// The documents are on a database server.
+    #[error("{operation} with the store on a database server: {instead}")]
+    OnDatabaseServer { operation: &'static str, instead: &'static str },
     #[error("a passage of document {id} lies outside its text")]
     PassageRange { id: DocumentId },
     /// The encoder answered another number of texts than it was asked.

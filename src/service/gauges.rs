@@ -70,7 +70,7 @@ impl Service {
                     passages_pending: counts.passages_pending,
                     disk_bytes: counts.disk_bytes + index_bytes,
                     index_bytes,
-                    log_bytes: collection.embedded.store.log_bytes(),
+                    log_bytes: collection.embedded().map_or(0, |embedded| embedded.store.log_bytes()),
                 });
             }
             Ok((collections, state.catalog.job_counts()?))

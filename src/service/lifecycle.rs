@@ -1,6 +1,7 @@
 //! Opens the data directory, starts recovery, and shuts down.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +12,7 @@ use tokio::sync::{Semaphore, watch};
 
 use super::blocking::blocking;
 use super::error::Error;
-use super::folders::{COLLECTIONS_DIR, sync_dir};
+use super::folders::{CATALOG, COLLECTIONS_DIR, sync_dir};
 use super::jobs::{Jobs, made_by};
 use super::search;
 use super::state::{BrokenCollection, Parts, Service, State};
@@ -25,7 +26,8 @@ use crate::service::open_collection::OpenCollection;
 use crate::service::open_collection::damage::check_after_crash;
 use crate::service::open_collection::repair::recover;
 use crate::service::open_collection::upkeep;
-use crate::store::{Catalog, OpenDatabases, StoreError};
+use crate::storage::{CatalogStorage, PostgresCatalog, PostgresOptions, PostgresServer};
+use crate::store::{self, Catalog, OpenDatabases, StoreError};
 
 /// Writes that block a thread at once, over all collections. They share commits. Others wait without a thread, so that searches
 /// always find one.
@@ -44,17 +46,36 @@ const CATALOG_PAGE: usize = 1_000;
 impl Service {
     /// Opens the data directory, exclusively, and starts recovery in the background. Must be called within an asynchronous runtime.
     pub fn open(parts: Parts) -> Result<Self, Error> {
+        // First: this locks the directory for this process.
+        let catalog = Box::new(open_catalog(&parts.data_dir)?);
+        Self::opened(parts, (catalog, None, None))
+    }
+
+    /// As `open`, with everything on a database server, which no other server may use meanwhile. The data directory then only has files
+    /// of jobs and maps.
+    pub fn open_on(options: &PostgresOptions, parts: Parts) -> Result<Self, Error> {
+        let lock = store::lock(&parts.data_dir)?;
+        if parts.data_dir.join(CATALOG).exists() {
+            return Err(Error::EmbeddedStoreThere { path: parts.data_dir });
+        }
+        let server = PostgresServer::connect(options)?;
+        let catalog = Box::new(PostgresCatalog::open(&server)?);
+        Self::opened(parts, (catalog, Some(server), Some(lock)))
+    }
+
+    fn opened(
+        parts: Parts,
+        (catalog, server, lock): (Box<dyn CatalogStorage>, Option<Arc<PostgresServer>>, Option<File>),
+    ) -> Result<Self, Error> {
         let runtime = tokio::runtime::Handle::try_current()?;
         let Parts { data_dir, embedder, limits, power_safe } = parts;
         let databases_open_max = limits.databases_open_max;
         let jobs = Jobs::new(limits.jobs_running_max, limits.jobs_queued_max);
         let (memory_bytes, uploads_max) = (limits.in_flight_bytes_max, limits.uploads_max);
         let collections_dir = data_dir.join(COLLECTIONS_DIR);
-        // First: this locks the directory for this process.
-        let catalog = open_catalog(&data_dir)?;
         create_collections_dir(&data_dir, &collections_dir)
             .map_err(|source| Error::Folder { path: collections_dir.clone(), source })?;
-        let rows = all_rows(&catalog)?;
+        let rows = all_rows(&*catalog)?;
         let unfinished = catalog.unfinished_jobs()?;
         orphaned::sweep(&collections_dir, &rows, &made_by(&unfinished))?;
         let going_on: Vec<JobId> = unfinished.into_iter().map(|job| job.id).collect();
@@ -64,8 +85,10 @@ impl Service {
             embedder,
             limits,
             power_safe,
-            keyring: Keyring::load(&catalog)?,
+            keyring: Keyring::load(&*catalog)?,
             catalog,
+            server,
+            _lock: lock,
             open: RwLock::new(BTreeMap::new()),
             broken: RwLock::new(BTreeMap::new()),
             open_databases: Arc::new(OpenDatabases::at_most(databases_open_max)),
@@ -165,6 +188,8 @@ impl State {
         let folder = self.collections_dir().join(&row.id.0);
         let name = row.name.clone();
         let opened = match folder.try_exists() {
+            // It is created where it is missing: the documents are on the database server.
+            _ if self.server.is_some() => self.open_collection(row.clone(), &folder),
             Ok(true) => self.open_collection(row.clone(), &folder),
             Ok(false) => Err(StoreError::FolderLost { path: folder.clone() }.into()),
             Err(source) => return Err(Error::Folder { path: folder, source }),
@@ -274,7 +299,7 @@ fn close_all(open: &[Arc<OpenCollection>]) -> Result<(), Error> {
     result
 }
 
-fn all_rows(catalog: &Catalog) -> Result<Vec<Collection>, Error> {
+fn all_rows(catalog: &dyn CatalogStorage) -> Result<Vec<Collection>, Error> {
     let mut rows: Vec<Collection> = Vec::new();
     loop {
         let after: Option<CollectionName> = rows.last().map(|row| row.name.clone());

@@ -1,6 +1,7 @@
 //! The parts of the service, and the state that all use cases share.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -21,7 +22,8 @@ use crate::service::limits::budget::RequestMemory;
 use crate::service::limits::shares::Bound;
 use crate::service::open_collection::OpenCollection;
 use crate::service::snapshots::ScheduleMeter;
-use crate::store::{Catalog, OpenDatabases, StoreError};
+use crate::storage::{CatalogStorage, PostgresServer};
+use crate::store::{OpenDatabases, StoreError};
 
 /// The parts of the service.
 pub struct Parts {
@@ -71,7 +73,11 @@ pub(crate) struct State {
     pub(super) embedder: Embedder,
     pub(super) limits: Limits,
     pub(super) power_safe: bool,
-    pub(super) catalog: Catalog,
+    pub(super) catalog: Box<dyn CatalogStorage>,
+    /// The database server that has everything, if there is one; else the data directory has.
+    pub(super) server: Option<Arc<PostgresServer>>,
+    /// Locked for this process until it ends.
+    pub(super) _lock: Option<File>,
     pub(super) keyring: Keyring,
     pub(super) open: RwLock<BTreeMap<CollectionName, Arc<OpenCollection>>>,
     /// Collections whose database is too damaged to be opened.
@@ -118,7 +124,7 @@ impl Service {
             .iter()
             .filter(|(_, collection)| collection.store.ready().is_err())
             .map(|(name, collection)| {
-                let (done, total) = collection.embedded.progress();
+                let (done, total) = collection.embedded().map_or((0, 0), |embedded| embedded.progress());
                 (name.clone(), done, total)
             })
             .collect();
@@ -126,7 +132,8 @@ impl Service {
         damaged.extend(self.state.broken.read().keys().cloned());
         damaged.sort();
         let stopping = self.state.stopping.load(std::sync::atomic::Ordering::Acquire);
-        Readiness { ready: recovering.is_empty() && !stopping, recovering, damaged }
+        let reachable = self.state.server.as_ref().is_none_or(|server| server.is_reachable());
+        Readiness { ready: recovering.is_empty() && !stopping && reachable, recovering, damaged }
     }
 
     /// Embeds texts for `/v1/embeddings`. A few texts go ahead of bulk work, many count as bulk work.

@@ -1,20 +1,26 @@
 //! The seam to storage: what the service asks of an engine that holds a collection's documents and finds the nearest of them.
 //!
-//! `operations` is the seam, `Embedded` the engine behind it: SQLite and usearch in this process.
+//! `operations` is the seam, and `catalog` that of the catalog. Two engines stand behind it: `Embedded`, SQLite and usearch in this process, and `Postgres`, a database
+//! server.
 
+mod catalog;
+mod delegate;
 mod embedded;
 mod error;
 mod first_passages;
 mod nearest;
 mod operations;
 mod passage_set;
+mod postgres;
 mod scope;
 
 pub use crate::index::{Neighbor, search_exact};
+pub use catalog::CatalogStorage;
 pub use embedded::{Embedded, RESCORED_MIN};
 pub use error::StorageError;
 pub use first_passages::FirstPassages;
 pub use nearest::{Nearest, NearestSearch, Unit};
 pub use operations::{Answer, Storage};
 pub use passage_set::PassageSet;
+pub use postgres::{Postgres, PostgresCatalog, PostgresOptions, PostgresServer};
 pub use scope::{Scope, WordPassages};

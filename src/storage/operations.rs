@@ -252,6 +252,11 @@ pub trait Storage: Send + Sync {
     /// while it cannot look at all.
     fn searchable(&self) -> Result<(usize, bool), StorageError>;
 
+    /// The second of these alone.
+    fn is_complete(&self) -> Result<bool, StorageError> {
+        Ok(self.searchable()?.1)
+    }
+
     /// An error until `nearest` looks among all.
     fn ready(&self) -> Result<(), StorageError>;
 

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::check::structure;
+use super::columns::Columns;
 use super::connection::{check_there, create_folder, file_error, open_existing_writer, open_writer};
 use super::deadline::Deadline;
 use super::error::Fault;
@@ -38,7 +39,6 @@ impl Catalog {
     /// Opens or creates `catalog.sqlite` in `data_dir` and migrates it. `StoreError::DataDirectoryInUse` if another catalog
     /// is open there, in this process or another.
     pub fn open(data_dir: &Path) -> Result<Self, StoreError> {
-        create_folder(data_dir)?;
         let lock = lock(data_dir)?;
         let path = data_dir.join(CATALOG_FILE);
         if check_there(&path).is_ok() {
@@ -186,8 +186,9 @@ impl Catalog {
     }
 }
 
-/// Locks the data directory.
-fn lock(data_dir: &Path) -> Result<File, StoreError> {
+/// Locks a data directory for this process, until the file is closed; creates one that is missing.
+pub fn lock(data_dir: &Path) -> Result<File, StoreError> {
+    create_folder(data_dir)?;
     let path = data_dir.join("lock");
     let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(|error| file_error(&path, error))?;
     match file.try_lock() {
@@ -233,37 +234,40 @@ fn find(connection: &Connection, name: &CollectionName) -> Result<Option<Collect
     statement.query_row([name.as_str()], |row| Ok(read(row))).optional()?.transpose()
 }
 
-/// Reads a row of `COLUMNS`.
 fn read(row: &Row<'_>) -> Result<Collection, Fault> {
-    let key = row.get(0)?;
+    read_collection(row)
+}
+
+/// Reads a row of `COLUMNS`.
+pub(crate) fn read_collection<C: Columns>(row: &C) -> Result<Collection, C::Fault> {
+    let key = row.integer(0)?;
     let corrupt = |problem| StoreError::CorruptRow { table: "collections", row: key, problem };
-    let name: String = row.get(2)?;
-    let model: String = row.get(4)?;
-    let (metric, quantization): (String, String) = (row.get(7)?, row.get(9)?);
-    let number = |column: usize| -> Result<usize, Fault> {
-        Ok(usize::try_from(row.get::<_, i64>(column)?).map_err(|_| corrupt("a number is negative"))?)
+    let (name, model) = (row.text(2)?, row.text(4)?);
+    let (metric, quantization) = (row.text(7)?, row.text(9)?);
+    let number = |column: usize| -> Result<usize, C::Fault> {
+        Ok(usize::try_from(row.integer(column)?).map_err(|_| corrupt("a number is negative"))?)
     };
-    let languages: String = row.get(13)?;
-    let bounded = row.get::<_, Option<i64>>(14)?.is_some();
-    let passages = bounded.then(|| Ok::<_, Fault>(PassageBounds { tokens_max: number(14)?, overlap_tokens: number(15)? }));
+    let languages = row.text(13)?;
+    let bounded = row.optional_integer(14)?.is_some();
+    let passages = bounded.then(|| Ok::<_, C::Fault>(PassageBounds { tokens_max: number(14)?, overlap_tokens: number(15)? }));
     let languages = languages.split_terminator(',').map(Language::parse).collect::<Option<_>>();
     Ok(Collection {
-        id: CollectionId(row.get(1)?),
+        id: CollectionId(row.text(1)?),
         name: CollectionName::parse(&name).map_err(|_| corrupt("its name is not valid"))?,
-        description: row.get(3)?,
-        model: if model.is_empty() { None } else { Some(CollectionModel { name: model, fingerprint: row.get(5)? }) },
+        description: row.optional_text(3)?,
+        model: if model.is_empty() { None } else { Some(CollectionModel { name: model, fingerprint: row.text(5)? }) },
         dimension: number(6)?,
         metric: Metric::parse(&metric).ok_or_else(|| corrupt("its metric is unknown"))?,
         quantization: Quantization::parse(&quantization).ok_or_else(|| corrupt("its quantization is unknown"))?,
         hnsw: HnswSettings { m: number(10)?, ef_construction: number(11)?, ef_search: number(12)? },
         passages: passages.transpose()?,
         default_languages: languages.ok_or_else(|| corrupt("a default language is unknown"))?,
-        created_at_ms: row.get(8)?,
+        created_at_ms: row.integer(8)?,
     })
 }
 
 /// Languages as one text: their codes, each followed by a comma.
-fn codes(languages: &[Language]) -> String {
+pub(crate) fn codes(languages: &[Language]) -> String {
     languages.iter().map(|language| format!("{language},")).collect()
 }
 
@@ -292,56 +296,6 @@ mod tests {
     }
 
     #[test]
-    fn a_collection_is_found_after_a_restart_as_it_was_created() {
-        let folder = tempfile::tempdir().unwrap();
-        let plain = Collection {
-            description: None,
-            model: None,
-            metric: Metric::L2,
-            passages: None,
-            default_languages: Vec::new(),
-            ..collection("plain")
-        };
-        let catalog = Catalog::open(folder.path()).unwrap();
-        catalog.create(&collection("news")).unwrap();
-        catalog.create(&plain).unwrap();
-        drop(catalog);
-
-        let catalog = Catalog::open(folder.path()).unwrap();
-        assert_eq!(catalog.get(&name("news")).unwrap(), Some(collection("news")));
-        assert_eq!(catalog.get(&name("plain")).unwrap(), Some(plain));
-        assert_eq!(catalog.get(&name("absent")).unwrap(), None);
-        assert_eq!(catalog.count().unwrap(), 2);
-    }
-
-    #[test]
-    fn a_name_is_taken_once() {
-        let folder = tempfile::tempdir().unwrap();
-        let catalog = Catalog::open(folder.path()).unwrap();
-        catalog.create(&collection("news")).unwrap();
-        let second = Collection { id: CollectionId("other".to_owned()), ..collection("news") };
-        let error = catalog.create(&second).unwrap_err();
-        assert!(matches!(&error, StoreError::CollectionExists { name } if name.as_str() == "news"), "{error:?}");
-        assert_eq!(catalog.get(&name("news")).unwrap(), Some(collection("news")));
-    }
-
-    #[test]
-    fn what_may_change_changes_for_good() {
-        let folder = tempfile::tempdir().unwrap();
-        let catalog = Catalog::open(folder.path()).unwrap();
-        catalog.create(&collection("news")).unwrap();
-        let mut changed = collection("news");
-        changed.description = None;
-        changed.hnsw.ef_search = 300;
-        changed.default_languages = Vec::new();
-        assert!(catalog.update(&changed).unwrap());
-        drop(catalog);
-        let catalog = Catalog::open(folder.path()).unwrap();
-        assert_eq!(catalog.get(&name("news")).unwrap(), Some(changed));
-        assert!(!catalog.update(&collection("absent")).unwrap());
-    }
-
-    #[test]
     fn a_replacement_takes_over_the_name_the_aliases_and_the_request_that_created_it() {
         let folder = tempfile::tempdir().unwrap();
         let catalog = Catalog::open(folder.path()).unwrap();
@@ -363,33 +317,6 @@ mod tests {
         assert_eq!(catalog.get(&name("news")).unwrap(), Some(new.clone()));
         assert_eq!(catalog.aliases().unwrap()[0].collection, name("news"));
         assert_eq!(catalog.created_before(&request, 2_000).unwrap(), Some(new.id.0));
-    }
-
-    #[test]
-    fn a_deleted_collection_frees_its_name() {
-        let folder = tempfile::tempdir().unwrap();
-        let catalog = Catalog::open(folder.path()).unwrap();
-        catalog.create(&collection("news")).unwrap();
-        assert_eq!(catalog.delete(&name("news")).unwrap(), Some(collection("news")));
-        assert_eq!(catalog.delete(&name("news")).unwrap(), None);
-        catalog.create(&collection("news")).unwrap();
-    }
-
-    #[test]
-    fn pages_follow_each_other_in_the_order_of_names() {
-        let folder = tempfile::tempdir().unwrap();
-        let catalog = Catalog::open(folder.path()).unwrap();
-        for text in ["b", "Z", "a", "a-1"] {
-            catalog.create(&collection(text)).unwrap();
-        }
-        let page = |limit, after: Option<&str>| {
-            let rows = catalog.list(&Page { limit, after: after.map(name) }).unwrap();
-            rows.iter().map(|row| row.name.to_string()).collect::<Vec<_>>()
-        };
-        assert_eq!(page(3, None), ["Z", "a", "a-1"]);
-        assert_eq!(page(3, Some("a-1")), ["b"]);
-        assert_eq!(page(3, Some("b")), [""; 0]);
-        assert_eq!(page(0, None), [""; 0]);
     }
 
     #[test]

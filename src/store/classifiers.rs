@@ -2,6 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::columns::Columns;
 use super::error::Fault;
 use super::rows::to_sql;
 use super::{Catalog, StoreError, idempotency_records};
@@ -280,16 +281,20 @@ fn store_embeddings(connection: &Connection, embedded: &[(i64, Option<Language>,
     Ok(())
 }
 
-/// Reads a row of `COLUMNS`.
 fn read(row: &Row<'_>) -> Result<StoredClassifier, Fault> {
-    let key = row.get(0)?;
-    let corrupt = |problem| Fault::from(StoreError::CorruptRow { table: "classifiers", row: key, problem });
-    let text = |column: usize| -> Result<String, Fault> { Ok(row.get(column)?) };
-    let object = |json: String| -> Result<Metadata, Fault> {
+    read_classifier(row)
+}
+
+/// Reads a row of `COLUMNS`.
+pub(crate) fn read_classifier<C: Columns>(row: &C) -> Result<StoredClassifier, C::Fault> {
+    let key = row.integer(0)?;
+    let corrupt = |problem| C::Fault::from(StoreError::CorruptRow { table: "classifiers", row: key, problem });
+    let text = |column| row.text(column);
+    let object = |json: String| -> Result<Metadata, C::Fault> {
         serde_json::from_str(&json).map_err(|_| corrupt("it has something other than a JSON object where one belongs"))
     };
-    let (code, detail): (Option<String>, Option<String>) = (row.get(10)?, row.get(11)?);
-    let next_job: Option<String> = row.get(15)?;
+    let (code, detail) = (row.optional_text(10)?, row.optional_text(11)?);
+    let next_job = row.optional_text(15)?;
     let failure = |code: String| {
         let code = Code::ALL.iter().copied().find(|one| one.name() == code).unwrap_or(Code::Internal);
         JobFailure { code, detail: detail.unwrap_or_default() }
@@ -301,34 +306,39 @@ fn read(row: &Row<'_>) -> Result<StoredClassifier, Fault> {
             .map(|job| JobId::parse(&job))
             .transpose()
             .map_err(|_| corrupt("the id of its next job is not valid"))?,
-        version: u64::try_from(row.get::<_, i64>(14)?).map_err(|_| corrupt("its version is negative"))?,
+        version: u64::try_from(row.integer(14)?).map_err(|_| corrupt("its version is negative"))?,
         model: text(5)?,
         model_fingerprint: text(6)?,
         error: code.map(failure),
-        created_at_ms: row.get(12)?,
-        trained_at_ms: row.get(13)?,
+        created_at_ms: row.integer(12)?,
+        trained_at_ms: row.optional_integer(13)?,
     };
     Ok(StoredClassifier {
         id: text(1)?,
         record,
         progress: TrainingProgress::parse(&text(4)?).ok_or_else(|| corrupt("its state is unknown"))?,
-        dimension: usize::try_from(row.get::<_, i64>(7)?).map_err(|_| corrupt("its dimension is negative"))?,
+        dimension: usize::try_from(row.integer(7)?).map_err(|_| corrupt("its dimension is negative"))?,
         definition: object(text(8)?)?,
-        report: row.get::<_, Option<String>>(9)?.map(object).transpose()?,
+        report: row.optional_text(9)?.map(object).transpose()?,
     })
 }
 
 fn read_text(row: &Row<'_>) -> Result<(i64, ClassifierText), Fault> {
-    let key = row.get(0)?;
+    read_classifier_text(row)
+}
+
+/// Reads a text with its key: key, description, text, labels, language, embedding.
+pub(crate) fn read_classifier_text<C: Columns>(row: &C) -> Result<(i64, ClassifierText), C::Fault> {
+    let key = row.integer(0)?;
     let corrupt = |problem| StoreError::CorruptRow { table: "classifier_texts", row: key, problem };
-    let language: Option<String> = row.get(4)?;
-    let embedding: Option<Vec<u8>> = row.get(5)?;
+    let language = row.optional_text(4)?;
+    let embedding = row.optional_bytes(5)?;
     let embedding =
         embedding.map(|bytes| Embedding::from_bytes(&bytes).ok_or_else(|| corrupt("its embedding does not have unit length")));
     let text = ClassifierText {
-        description: row.get(1)?,
-        text: row.get(2)?,
-        labels: serde_json::from_str(&row.get::<_, String>(3)?).map_err(|_| corrupt("its labels are not a list"))?,
+        description: row.truth(1)?,
+        text: row.text(2)?,
+        labels: serde_json::from_str(&row.text(3)?).map_err(|_| corrupt("its labels are not a list"))?,
         language: language.and_then(|code| Language::parse(&code)),
         embedding: embedding.transpose()?,
     };
@@ -339,7 +349,3 @@ fn json(value: &impl serde::Serialize) -> Result<String, Fault> {
     let failed = |error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
     Ok(serde_json::to_string(value).map_err(failed)?)
 }
-
-#[cfg(test)]
-#[path = "classifiers_tests.rs"]
-mod tests;

@@ -35,6 +35,30 @@ pub enum StoreError {
         #[source]
         source: Cause,
     },
+    /// A database server refused.
+    #[error("the database server failed while {doing}")]
+    Server {
+        /// What was being done.
+        doing: &'static str,
+        /// The cause.
+        #[source]
+        source: Cause,
+    },
+    /// A database server cannot be reached, or has no connection left. If it was lost while a write was stored, that may be stored.
+    #[error("the database server cannot be reached, which stopped {doing}")]
+    ServerUnreachable {
+        /// What was being done.
+        doing: &'static str,
+        /// The cause.
+        #[source]
+        source: Cause,
+    },
+    /// A database server cannot do what is needed.
+    #[error("the database server is not suitable: {problem}")]
+    UnsuitableServer {
+        /// Expected and got.
+        problem: String,
+    },
     /// A file or folder cannot be created, opened or synced.
     #[error("cannot access {}", path.display())]
     File {
@@ -74,6 +98,9 @@ pub enum StoreError {
         /// The data directory.
         path: PathBuf,
     },
+    /// Another server uses the database server's database.
+    #[error("another server uses the database: stop it first, or give each server a database of its own")]
+    DatabaseInUse,
     /// A collection with this name already exists.
     #[error("a collection {name} already exists")]
     CollectionExists {
@@ -277,7 +304,7 @@ fn version_text(current: Option<Sequence>) -> String {
 
 /// An error inside the store, before what was being done is added.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     Sqlite(rusqlite::Error),
     Store(StoreError),
 }

@@ -21,7 +21,7 @@ pub(super) const EXPIRED_PASSAGES: &str = "select p.id from documents e indexed 
 
 /// When the next document expires: no document does before that. `i64::MAX` if none will.
 #[derive(Debug, Clone)]
-pub(super) struct NextExpiry(Arc<AtomicI64>);
+pub(crate) struct NextExpiry(Arc<AtomicI64>);
 
 impl Default for NextExpiry {
     fn default() -> Self {
@@ -31,17 +31,17 @@ impl Default for NextExpiry {
 
 impl NextExpiry {
     /// Takes in when documents of a committed transaction expire.
-    pub(super) fn note(&self, expires_at_ms: i64) {
+    pub(crate) fn note(&self, expires_at_ms: i64) {
         self.0.fetch_min(expires_at_ms, Ordering::SeqCst);
     }
 
     /// Whether a document may have expired by `now_ms`.
-    pub(super) fn is_due(&self, now_ms: i64) -> bool {
+    pub(crate) fn is_due(&self, now_ms: i64) -> bool {
         self.0.load(Ordering::SeqCst) <= now_ms
     }
 
     /// Takes nothing for known any more, before what the database has is noted.
-    pub(super) fn forget(&self) {
+    pub(crate) fn forget(&self) {
         self.0.store(i64::MAX, Ordering::SeqCst);
     }
 }

@@ -2,6 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::columns::Columns;
 use super::error::Fault;
 use super::rows::to_sql;
 use super::{Catalog, StoreError, idempotency_records};
@@ -21,7 +22,7 @@ impl Catalog {
     /// The job that this request created earlier. If the same key was used for another request: `StoreError::KeyReused`.
     pub fn job_created_before(&self, request: &RequestKey, now_ms: i64) -> Result<Option<JobId>, StoreError> {
         self.run("reading an idempotency record", |connection| {
-            created_job(idempotency_records::find(connection, request, now_ms)?)
+            Ok(created_job(idempotency_records::find(connection, request, now_ms)?)?)
         })
     }
 
@@ -169,9 +170,9 @@ fn insert(connection: &Connection, job: &Job) -> Result<(), Fault> {
 }
 
 /// Reads the id of a job that a request created.
-fn created_job(id: Option<String>) -> Result<Option<JobId>, Fault> {
+pub(crate) fn created_job(id: Option<String>) -> Result<Option<JobId>, StoreError> {
     let corrupt = |_| StoreError::CorruptRow { table: "idempotency_records", row: 0, problem: "its id is not the id of a job" };
-    Ok(id.map(|id| JobId::parse(&id).map_err(corrupt)).transpose()?)
+    id.map(|id| JobId::parse(&id).map_err(corrupt)).transpose()
 }
 
 fn find(connection: &Connection, id: &JobId) -> Result<Option<Job>, Fault> {
@@ -179,20 +180,22 @@ fn find(connection: &Connection, id: &JobId) -> Result<Option<Job>, Fault> {
     connection.prepare_cached(&sql)?.query_row([id.as_str()], |row| Ok(read(row))).optional()?.transpose()
 }
 
-/// Reads a row of `COLUMNS`.
 fn read(row: &Row<'_>) -> Result<Job, Fault> {
-    let key = row.get(15)?;
-    let corrupt = |problem| Fault::from(StoreError::CorruptRow { table: "jobs", row: key, problem });
-    let text = |column: usize| -> Result<String, Fault> { Ok(row.get(column)?) };
-    let count = |column: usize| -> Result<u64, Fault> {
-        u64::try_from(row.get::<_, i64>(column)?).map_err(|_| corrupt("it has a negative count"))
-    };
-    let object = |column: usize| -> Result<Metadata, Fault> {
+    read_job(row)
+}
+
+/// Reads a row of `COLUMNS`.
+pub(crate) fn read_job<C: Columns>(row: &C) -> Result<Job, C::Fault> {
+    let key = row.integer(15)?;
+    let corrupt = |problem| C::Fault::from(StoreError::CorruptRow { table: "jobs", row: key, problem });
+    let text = |column| row.text(column);
+    let count =
+        |column| -> Result<u64, C::Fault> { u64::try_from(row.integer(column)?).map_err(|_| corrupt("it has a negative count")) };
+    let object = |column| -> Result<Metadata, C::Fault> {
         serde_json::from_str(&text(column)?).map_err(|_| corrupt("it has something other than a JSON object where one belongs"))
     };
-    let collection: Option<String> = row.get(3)?;
-    let collection = collection.map(|name| CollectionName::parse(&name)).transpose();
-    let (code, detail): (Option<String>, Option<String>) = (row.get(9)?, row.get(10)?);
+    let collection = row.optional_text(3)?.map(|name| CollectionName::parse(&name)).transpose();
+    let (code, detail) = (row.optional_text(9)?, row.optional_text(10)?);
     let failure = |code: String| {
         let code = Code::ALL.iter().copied().find(|one| one.name() == code).unwrap_or(Code::Internal);
         JobFailure { code, detail: detail.unwrap_or_default() }
@@ -212,104 +215,14 @@ fn read(row: &Row<'_>) -> Result<Job, Fault> {
             eta_s: None,
         },
         error: code.map(failure),
-        cancel_requested: row.get(11)?,
-        created_at_ms: row.get(12)?,
-        started_at_ms: row.get(13)?,
-        finished_at_ms: row.get(14)?,
+        cancel_requested: row.truth(11)?,
+        created_at_ms: row.integer(12)?,
+        started_at_ms: row.optional_integer(13)?,
+        finished_at_ms: row.optional_integer(14)?,
     })
 }
 
 fn json(object: &Metadata) -> Result<String, Fault> {
     let failed = |error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
     Ok(serde_json::to_string(object).map_err(failed)?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn job(number: usize) -> Job {
-        Job {
-            id: JobId::parse(&format!("0198c0de-0000-7000-8000-{number:012}")).unwrap(),
-            kind: JobType::Import,
-            status: JobStatus::Queued,
-            collection: CollectionName::parse(if number.is_multiple_of(2) { "news" } else { "blog" }).ok(),
-            request: Metadata::from_iter([("format".to_owned(), "csv".into())]),
-            details: Metadata::new(),
-            progress: JobProgress { done: 0, total: 99, unit: JobUnit::Bytes, rate: None, eta_s: None },
-            error: None,
-            cancel_requested: false,
-            created_at_ms: 1_000 + number as i64,
-            started_at_ms: None,
-            finished_at_ms: None,
-        }
-    }
-
-    fn catalog_of(jobs: usize) -> (tempfile::TempDir, Catalog) {
-        let folder = tempfile::tempdir().unwrap();
-        let catalog = Catalog::open(folder.path()).unwrap();
-        (0..jobs).for_each(|number| catalog.create_job(&job(number)).unwrap());
-        (folder, catalog)
-    }
-
-    #[test]
-    fn a_job_is_read_as_it_was_written() {
-        let (_folder, catalog) = catalog_of(1);
-        let id = job(0).id;
-        assert_eq!(catalog.job(&id).unwrap(), Some(job(0)));
-        let details = Metadata::from_iter([("created".to_owned(), 7.into())]);
-        catalog.start_job(&id, 2_000).unwrap();
-        catalog.start_job(&id, 3_000).unwrap();
-        catalog.record_progress(&id, &JobProgress { done: 50, ..job(0).progress }, &details).unwrap();
-        catalog.request_cancel(&id).unwrap();
-        let error = JobFailure { code: Code::CollectionNotFound, detail: "it is gone".to_owned() };
-        catalog.finish_job(&id, JobStatus::Failed, Some(&error), 4_000).unwrap();
-        let expect = Job {
-            status: JobStatus::Failed,
-            progress: JobProgress { done: 50, ..job(0).progress },
-            details,
-            error: Some(error),
-            cancel_requested: true,
-            started_at_ms: Some(2_000),
-            finished_at_ms: Some(4_000),
-            ..job(0)
-        };
-        assert_eq!(catalog.job(&id).unwrap(), Some(expect));
-        assert_eq!(catalog.job(&job(1).id).unwrap(), None);
-    }
-
-    #[test]
-    fn lists_are_filtered_and_the_newest_comes_first() {
-        let (_folder, catalog) = catalog_of(6);
-        catalog.finish_job(&job(2).id, JobStatus::Canceled, None, 9).unwrap();
-        let check = |filter: JobFilter, limit: usize, after: Option<usize>, expect: &[usize]| {
-            let page = Page { limit, after: after.map(|number| job(number).id) };
-            let found: Vec<_> = catalog.jobs(&filter, &page).unwrap().into_iter().map(|job| job.id).collect();
-            assert_eq!(found, expect.iter().map(|number| job(*number).id).collect::<Vec<_>>(), "{filter:?}");
-        };
-        check(JobFilter::default(), 10, None, &[5, 4, 3, 2, 1, 0]);
-        check(JobFilter::default(), 2, Some(4), &[3, 2]);
-        let news = JobFilter { collections: Some(vec![CollectionName::parse("news").unwrap()]), ..JobFilter::default() };
-        check(news.clone(), 10, None, &[4, 2, 0]);
-        check(JobFilter { status: Some(JobStatus::Canceled), ..news }, 10, None, &[2]);
-        check(JobFilter { kind: Some(JobType::Restore), ..JobFilter::default() }, 10, None, &[]);
-        let counts = catalog.job_counts().unwrap();
-        assert_eq!(counts, [(JobType::Import, JobStatus::Canceled, 1), (JobType::Import, JobStatus::Queued, 5)]);
-        let unfinished: Vec<_> = catalog.unfinished_jobs().unwrap().into_iter().map(|job| job.id).collect();
-        assert_eq!(unfinished, [0, 1, 3, 4, 5].map(|number| job(number).id));
-    }
-
-    #[test]
-    fn old_and_surplus_jobs_are_forgotten_but_never_unfinished_ones() {
-        let (_folder, catalog) = catalog_of(6);
-        for number in 0..4 {
-            catalog.finish_job(&job(number).id, JobStatus::Succeeded, None, 100 + number as i64).unwrap();
-        }
-        let mut pruned = catalog.prune_jobs(2, 101).unwrap();
-        pruned.sort();
-        assert_eq!(pruned, [job(0).id, job(1).id]);
-        assert_eq!(catalog.prune_jobs(2, 101).unwrap(), []);
-        assert_eq!(catalog.prune_jobs(0, 0).unwrap().len(), 2);
-        assert_eq!(catalog.jobs(&JobFilter::default(), &Page { limit: 10, after: None }).unwrap().len(), 2);
-    }
 }

@@ -2,6 +2,7 @@
 
 use rusqlite::{Row, params};
 
+use super::columns::Columns;
 use super::error::Fault;
 use super::{Catalog, StoreError};
 use crate::domain::{CollectionName, Key, KeyId, Scope};
@@ -47,17 +48,22 @@ impl Catalog {
     }
 }
 
-fn names_json(names: &[CollectionName]) -> String {
+/// Names as a JSON array.
+pub(crate) fn names_json(names: &[CollectionName]) -> String {
     let names: Vec<&str> = names.iter().map(CollectionName::as_str).collect();
     serde_json::to_string(&names).unwrap_or_default()
 }
 
 fn read(row: &Row<'_>) -> Result<StoredKey, Fault> {
-    let number = row.get(0)?;
+    read_key(row)
+}
+
+/// Reads a key: number, id, name, hash, scope, collections, creation, expiry.
+pub(crate) fn read_key<C: Columns>(row: &C) -> Result<StoredKey, C::Fault> {
+    let number = row.integer(0)?;
     let corrupt = |problem| StoreError::CorruptRow { table: "api_keys", row: number, problem };
-    let id: String = row.get(1)?;
-    let scope: String = row.get(4)?;
-    let collections = match row.get::<_, Option<String>>(5)? {
+    let (id, scope) = (row.text(1)?, row.text(4)?);
+    let collections = match row.optional_text(5)? {
         None => None,
         Some(json) => {
             let names: Vec<String> = serde_json::from_str(&json).map_err(|_| corrupt("its collections are not a list"))?;
@@ -67,13 +73,14 @@ fn read(row: &Row<'_>) -> Result<StoredKey, Fault> {
     };
     let key = Key {
         id: KeyId::parse(&id).map_err(|_| corrupt("its id is not valid"))?,
-        name: row.get(2)?,
+        name: row.text(2)?,
         scope: Scope::parse(&scope).ok_or_else(|| corrupt("its scope is unknown"))?,
         collections,
-        created_at_ms: row.get(6)?,
-        expires_at_ms: row.get(7)?,
+        created_at_ms: row.integer(6)?,
+        expires_at_ms: row.optional_integer(7)?,
     };
-    Ok(StoredKey { key, secret_sha256: row.get(3)? })
+    let hash: Result<[u8; 32], _> = row.optional_bytes(3)?.unwrap_or_default().try_into();
+    Ok(StoredKey { key, secret_sha256: hash.map_err(|_| corrupt("its hash does not have 32 bytes"))? })
 }
 
 #[cfg(test)]
@@ -91,20 +98,6 @@ mod tests {
             expires_at_ms: collections.map(|_| 1_800_000_000_000),
         };
         StoredKey { key, secret_sha256: [7; 32] }
-    }
-
-    #[test]
-    fn keys_are_found_after_a_restart_as_they_were_added() {
-        let folder = tempfile::tempdir().unwrap();
-        let catalog = Catalog::open(folder.path()).unwrap();
-        let all = [stored("0", None), stored("1", Some(&["news", "blog"])), stored("2", Some(&[]))];
-        all.iter().rev().for_each(|key| catalog.add_key(key).unwrap());
-        drop(catalog);
-        let catalog = Catalog::open(folder.path()).unwrap();
-        assert_eq!(catalog.keys().unwrap(), all);
-        assert!(catalog.remove_key(&all[1].key.id).unwrap());
-        assert!(!catalog.remove_key(&all[1].key.id).unwrap());
-        assert_eq!(catalog.keys().unwrap().len(), 2);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use dragoman::embed::{Embedder, FakeControl, FakeOptions};
 use dragoman::http;
 use dragoman::http::middleware::origins::Origin;
 use dragoman::http::settings::{Rate, Settings};
-use dragoman::service::{Parts, Service};
+use dragoman::service::Parts;
 use serde_json::{Value, json};
 
 use crate::mcp::{TOOLS, documents, message, names, problem, value};
@@ -156,7 +156,7 @@ fn with_encoder(settings: Settings) -> (Server, FakeControl) {
     let folder = tempfile::tempdir().expect("a folder");
     let (embedder, control) = Embedder::fake_with(&FakeOptions::of(DIMENSION));
     let parts = Parts { data_dir: folder.path().to_owned(), embedder, limits: Limits::default(), power_safe: false };
-    let router = http::router_with(Service::open(parts).expect("an empty data directory opens"), settings);
+    let router = http::router_with(crate::server::open(parts).expect("an empty data directory opens"), settings);
     let (document, folder) = (http::document(), Arc::new(folder));
     (Server { router, document, key: None, _control: None, _folder: folder }, control)
 }

@@ -8,7 +8,7 @@ use dragoman::domain::{Code, Limits};
 use dragoman::embed::{Embedder, FakeControl, FakeOptions};
 use dragoman::http;
 use dragoman::http::settings::Settings;
-use dragoman::service::{Parts, Service};
+use dragoman::service::Parts;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -29,7 +29,7 @@ async fn server_on(folder: &Arc<TempDir>) -> (Server, Arc<FakeControl>) {
             limits: Limits { jobs_running_max: 1, ..Limits::default() },
             power_safe: false,
         };
-        let service = match Service::open(parts) {
+        let service = match crate::server::open(parts) {
             Err(error) if error.code() == Code::Unavailable => {
                 tokio::task::yield_now().await;
                 continue;

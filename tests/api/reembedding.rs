@@ -6,7 +6,7 @@ use dragoman::domain::{Code, Limits};
 use dragoman::embed::{Embedder, FakeOptions};
 use dragoman::http;
 use dragoman::http::settings::Settings;
-use dragoman::service::{Parts, Service};
+use dragoman::service::Parts;
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -20,7 +20,7 @@ async fn server(folder: &Arc<TempDir>, dimension: usize) -> Server {
     loop {
         let (embedder, control) = Embedder::fake_with(&FakeOptions { tokens_max: 128, ..FakeOptions::of(dimension) });
         let parts = Parts { data_dir: folder.path().to_owned(), embedder, limits: Limits::default(), power_safe: false };
-        let service = match Service::open(parts) {
+        let service = match crate::server::open(parts) {
             Err(error) if error.code() == Code::Unavailable => {
                 tokio::task::yield_now().await;
                 continue;

@@ -10,7 +10,7 @@ use dragoman::http;
 use dragoman::http::middleware::origins::Origin;
 use dragoman::http::middleware::traffic::ClientAddress;
 use dragoman::http::settings::{Rate, Settings};
-use dragoman::service::{Parts, Service};
+use dragoman::service::Parts;
 use serde_json::json;
 use tower::ServiceExt as _;
 
@@ -63,7 +63,7 @@ fn held(settings: Settings) -> (axum::Router, dragoman::embed::FakeControl, temp
     let folder = tempfile::tempdir().expect("a folder");
     let (embedder, control) = Embedder::fake_with(&FakeOptions::of(8));
     let parts = Parts { data_dir: folder.path().to_owned(), embedder, limits: Limits::default(), power_safe: false };
-    let service = Service::open(parts).expect("an empty data directory opens");
+    let service = crate::server::open(parts).expect("an empty data directory opens");
     (http::router_with(service, settings), control, folder)
 }
 

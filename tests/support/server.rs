@@ -3,7 +3,12 @@
 //! Every answer is checked against the OpenAPI document as it comes, so that no test can pass while an answer, a status or an
 //! error code is undocumented.
 
-use std::sync::Arc;
+#[path = "postgres.rs"]
+mod postgres_server;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use axum::Router;
 use axum::body::Body;
@@ -13,13 +18,44 @@ use dragoman::domain::Limits;
 use dragoman::embed::{Embedder, FakeControl, FakeOptions};
 use dragoman::http;
 use dragoman::http::settings::Settings;
-use dragoman::service::{Parts, Service};
+use dragoman::service::{Error, Parts, PostgresOptions, Service};
 use http_body_util::BodyExt as _;
+use postgres_server::Database;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tower::ServiceExt as _;
 
 use crate::schema;
+
+/// Opens a service: in its data directory or, if `DRAGOMAN_TEST_STORE` is set, in a database of its own.
+pub fn open(parts: Parts) -> Result<Service, Error> {
+    if std::env::var_os("DRAGOMAN_TEST_STORE").is_none() {
+        return Service::open(parts);
+    }
+    let runtime = tokio::runtime::Handle::current();
+    let opening = || {
+        let _entered = runtime.enter();
+        let options = database_of(&parts.data_dir);
+        Service::open_on(&PostgresOptions { connections_max: 8, ..options }, parts)
+    };
+    // Talking to a database server blocks.
+    std::thread::scope(|scope| scope.spawn(opening).join().expect("no panic"))
+}
+
+/// The database of the servers on a data directory: a new one, or that of a data directory that is gone.
+fn database_of(folder: &Path) -> PostgresOptions {
+    static OPENED: Mutex<BTreeMap<PathBuf, PostgresOptions>> = Mutex::new(BTreeMap::new());
+    let database = &Database::shared().0;
+    let mut opened = OPENED.lock().expect("no panic");
+    if let Some(options) = opened.get(folder) {
+        return options.clone();
+    }
+    let free = opened.iter().find(|(folder, options)| !folder.exists() && database.renew(options));
+    let free = free.map(|(folder, _)| folder.clone()).and_then(|folder| opened.remove(&folder));
+    let options = free.unwrap_or_else(|| database.own());
+    opened.insert(folder.to_owned(), options.clone());
+    options
+}
 
 /// Values per embedding of the encoder.
 pub const DIMENSION: usize = 64;
@@ -59,7 +95,7 @@ impl Server {
     pub fn with_settings(limits: Limits, settings: Settings, admin_key: Option<&str>) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let parts = Parts { data_dir: folder.path().to_owned(), embedder: Embedder::fake(DIMENSION), limits, power_safe: false };
-        let service = Service::open(parts).expect("an empty data directory opens");
+        let service = open(parts).expect("an empty data directory opens");
         admin_key.into_iter().for_each(|key| service.set_admin_key(key));
         let router = http::router_with(service, settings);
         Self { router, document: http::document(), key: None, _control: None, _folder: Arc::new(folder) }
@@ -71,7 +107,7 @@ impl Server {
         let (embedder, control) = Embedder::fake_with(&FakeOptions::of(DIMENSION));
         control.pause();
         let parts = Parts { data_dir: folder.path().to_owned(), embedder, limits: Limits::default(), power_safe: false };
-        let service = Service::open(parts).expect("an empty data directory opens");
+        let service = open(parts).expect("an empty data directory opens");
         let router = http::router_with(service, Settings::default());
         let control = Some(Arc::new(control));
         let server = Self { router, document: http::document(), key: None, _control: control, _folder: Arc::new(folder) };

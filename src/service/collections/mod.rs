@@ -25,6 +25,7 @@ use crate::index::{self, Index};
 use crate::service::folders::orphaned;
 use crate::service::open_collection::worker::Worker;
 use crate::service::open_collection::{Applied, OpenCollection};
+use crate::storage::{Postgres, PostgresServer};
 use crate::store::{DocumentStore, StoreError, StoreOptions, system_clock as now_ms};
 
 /// Connections that read one collection at once.
@@ -248,11 +249,13 @@ impl State {
             collection.store.set_metadata_indexes(metadata_indexes)?;
         }
         sync_dir(folder).and_then(|()| sync_dir(&self.collections_dir())).map_err(access)?;
-        collection.install(Index::create(&collection.index_parameters())?, Applied::default());
-        collection.catch_up()?;
+        if collection.embedded().is_ok() {
+            collection.install(Index::create(&collection.index_parameters())?, Applied::default());
+            collection.catch_up()?;
+        }
         let row = &collection.row;
         if let Err(error) = self.catalog.create_once(row, request) {
-            let _ = collection.store.close();
+            collection.discard();
             return Err(match error {
                 StoreError::CollectionExists { .. } => Error::CollectionExists { name: row.name.clone() },
                 other => other.into(),
@@ -311,12 +314,18 @@ impl State {
     /// Opens the database of an existing collection; its index is still to be recovered. A saved index that reaches further than the
     /// database shows that changes were lost; then both stay as they are.
     pub(crate) fn open_collection(&self, row: Collection, folder: &Path) -> Result<OpenCollection, Error> {
+        if let Some(server) = &self.server {
+            return self.opened_on(server, row, folder);
+        }
         let store = DocumentStore::open_existing(folder, &self.store_options(), index::saved_sequence(folder))?;
         self.opened(row, folder, store)
     }
 
     /// Creates the database of a new collection in its empty folder.
     pub(crate) fn make_collection(&self, row: Collection, folder: &Path) -> Result<OpenCollection, Error> {
+        if let Some(server) = &self.server {
+            return self.opened_on(server, row, folder);
+        }
         let store = DocumentStore::open(folder, &self.store_options())?;
         self.opened(row, folder, store)
     }
@@ -327,13 +336,20 @@ impl State {
         StoreOptions { power_safe: self.power_safe, write_queue_max, readers_max: READERS_MAX, terms_of: passage_terms, places }
     }
 
+    /// Opens a collection on the database server, or creates it there. Its folder is for maps.
+    fn opened_on(&self, server: &Arc<PostgresServer>, row: Collection, folder: &Path) -> Result<OpenCollection, Error> {
+        std::fs::create_dir_all(folder).map_err(|source| Error::Folder { path: folder.to_owned(), source })?;
+        let store = Postgres::open(server, &row, passage_terms, self.limits.write_queue_max)?;
+        OpenCollection::on_server(row, folder.to_owned(), store, &self.limits)
+    }
+
     fn opened(&self, mut row: Collection, folder: &Path, store: DocumentStore) -> Result<OpenCollection, Error> {
         let loaded = self.embedder.model();
         if row.model.as_ref().is_some_and(|own| own.fingerprint == loaded.fingerprint) {
             row.passages.get_or_insert(PassageBounds::adjacent(loaded.tokens_max));
         }
         let collection = OpenCollection::new(row, folder.to_owned(), store, &self.limits)?;
-        if let Some(lost) = collection.embedded.store.lost_log() {
+        if let Some(lost) = collection.embedded()?.store.lost_log() {
             collection.record_damage(lost);
         }
         Ok(collection)

@@ -35,6 +35,7 @@ impl Error {
             Self::ModelMismatch { .. } | Self::JobModel { .. } => Code::ModelMismatch,
             Self::ModelCurrent { .. } => Code::ModelCurrent,
             Self::AlreadyReembedding { .. } => Code::JobRunning,
+            Self::OnDatabaseServer { .. } => Code::NotSupported,
             Self::NoModel { .. } => Code::NoModel,
             Self::InvalidVector { .. } => Code::InvalidRequest,
             Self::WritesWaiting { .. } | Self::EncoderBusy { .. } => Code::Overloaded,
@@ -60,6 +61,7 @@ impl Error {
             Self::Folder { source, .. } => folder_code(source),
             Self::PassageRange { .. }
             | Self::CatalogLost { .. }
+            | Self::EmbeddedStoreThere { .. }
             | Self::EncoderAnswers { .. }
             | Self::JobState { .. }
             | Self::Id(_)
@@ -86,7 +88,7 @@ fn folder_code(source: &std::io::Error) -> Code {
 
 fn store_code(error: &StoreError) -> Code {
     match error {
-        StoreError::StorageUnavailable { .. } => Code::StorageUnavailable,
+        StoreError::StorageUnavailable { .. } | StoreError::ServerUnreachable { .. } => Code::StorageUnavailable,
         StoreError::File { source, .. } => folder_code(source),
         StoreError::CollectionExists { .. } => Code::CollectionExists,
         StoreError::AliasExists { .. } => Code::AliasExists,
@@ -107,8 +109,11 @@ fn store_code(error: &StoreError) -> Code {
         StoreError::Closed
         | StoreError::Interrupted { .. }
         | StoreError::DataDirectoryInUse { .. }
+        | StoreError::DatabaseInUse
         | StoreError::LexicalIncomplete { .. } => Code::Unavailable,
         StoreError::Sqlite { .. }
+        | StoreError::Server { .. }
+        | StoreError::UnsuitableServer { .. }
         | StoreError::NoWriteAheadLog { .. }
         | StoreError::NewerDatabase { .. }
         | StoreError::ForeignDatabase { .. }

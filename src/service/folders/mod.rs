@@ -4,6 +4,8 @@ pub(super) mod orphaned;
 
 use std::path::Path;
 
+/// The catalog in the data directory, and in an archive.
+pub(crate) const CATALOG: &str = "catalog.sqlite";
 /// The folder of the data directory that holds one folder per collection.
 pub(crate) const COLLECTIONS_DIR: &str = "collections";
 /// The folder of the data directory that holds the snapshots.

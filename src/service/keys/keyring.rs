@@ -6,7 +6,8 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::domain::{Key, KeyId};
-use crate::store::{Catalog, StoreError, StoredKey};
+use crate::storage::CatalogStorage;
+use crate::store::{StoreError, StoredKey};
 
 /// A SHA-256.
 pub(crate) type Sha = [u8; 32];
@@ -22,7 +23,7 @@ pub(crate) struct Keyring {
 
 impl Keyring {
     /// Reads the keys from the catalog.
-    pub(crate) fn load(catalog: &Catalog) -> Result<Self, StoreError> {
+    pub(crate) fn load(catalog: &dyn CatalogStorage) -> Result<Self, StoreError> {
         let keys =
             catalog.keys()?.into_iter().map(|StoredKey { key, secret_sha256 }| (key.id.clone(), (Arc::new(key), secret_sha256)));
         Ok(Self { keys: RwLock::new(keys.collect()), operator: OnceLock::new(), changing: Arc::default() })

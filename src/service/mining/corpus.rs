@@ -173,7 +173,10 @@ impl Corpus {
         let Source::Collection { collection, whole: true, unit: MiningUnit::Passage } = &self.source else { return false };
         // Its scores must be cosines, of more than a few bits.
         let row = &collection.row;
-        self.copies_max <= COPIES_MAX && row.metric == Metric::Cosine && !row.quantization.keeps_signs_only()
+        self.copies_max <= COPIES_MAX
+            && collection.embedded().is_ok()
+            && row.metric == Metric::Cosine
+            && !row.quantization.keeps_signs_only()
     }
 
     /// Values per embedding.
@@ -268,7 +271,7 @@ impl Corpus {
         loop {
             let mut found = index.search_wider(query, wanted, ef)?;
             if let Some(collection) = coarse {
-                found = collection.embedded.rescored(query, found.len(), found)?;
+                found = collection.embedded()?.rescored(query, found.len(), found)?;
             }
             let mut nearest: Vec<(u32, f32)> = Vec::with_capacity(count);
             for neighbor in &found {

@@ -248,7 +248,9 @@ impl Found {
 
     pub(crate) fn size(&self) -> Size {
         let sentences = self.ids.len() as u64;
-        let own_index = self.whole && self.unit == MiningUnit::Passage;
+        let own_index = self.whole
+            && self.unit == MiningUnit::Passage
+            && self.own_embeddings().is_none_or(|collection| collection.embedded().is_ok());
         Size { sentences, different: sentences, text_bytes: self.text_bytes(), indexed: if own_index { 0 } else { sentences } }
     }
 }

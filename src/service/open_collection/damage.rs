@@ -10,7 +10,7 @@ use super::found_damage::PLACES_MAX;
 use crate::domain::{CollectionCounts, CollectionView, Damage, DocumentId, IndexState, PassageId, chain};
 use crate::service::error::Error;
 use crate::service::state::BrokenCollection;
-use crate::store::{DocumentStore, StoreError};
+use crate::store::StoreError;
 
 /// Largest database that is verified at start-up, in bytes.
 const CHECKED_BYTES_MAX: u64 = 256 << 20;
@@ -31,7 +31,8 @@ impl OpenCollection {
     pub(crate) fn record_damage(&self, error: &StoreError) -> Damage {
         let (place, document) = match *error {
             StoreError::CorruptRow { table: "documents", row, .. } => {
-                (("documents", row), self.embedded.store.id_of_row(row).ok().flatten())
+                let id = self.embedded().ok().and_then(|embedded| embedded.store.id_of_row(row).ok().flatten());
+                (("documents", row), id)
             }
             StoreError::CorruptRow { table, row, .. } => ((table, row), None),
             _ => (("", 0), None),
@@ -48,9 +49,9 @@ impl OpenCollection {
     }
 
     /// Reads changes or embeddings for the index. If one is damaged, drops it and reads again.
-    pub(crate) fn read_mending<T>(&self, read: impl Fn(&DocumentStore) -> Result<T, StoreError>) -> Result<T, Error> {
+    pub(crate) fn read_mending<T>(&self, read: impl Fn() -> Result<T, StoreError>) -> Result<T, Error> {
         loop {
-            match read(&self.embedded.store) {
+            match read() {
                 Err(error) if error.damaged_embedding().is_some_and(|passage| self.discard_embedding(passage)) => (),
                 result => return Ok(result?),
             }
@@ -59,10 +60,8 @@ impl OpenCollection {
 
     /// Returns whether a damaged embedding was dropped. A caller's own vector stays: it cannot be computed again.
     fn discard_embedding(&self, id: PassageId) -> bool {
-        if self.row.model.is_none() {
-            return false;
-        }
-        let discarded = self.embedded.store.discard_embedding(id);
+        let Some(embedded) = self.embedded().ok().filter(|_| self.row.model.is_some()) else { return false };
+        let discarded = embedded.store.discard_embedding(id);
         let (collection, passage) = (&self.row.name, id.0);
         match discarded {
             Ok(true) => {
@@ -106,13 +105,11 @@ impl BrokenCollection {
 /// Verifies a database that was not closed in order, if it is small enough to read in a few seconds. A power failure is when a
 /// disk that does not keep its promises damages a file.
 pub(crate) fn check_after_crash(collection: &OpenCollection) {
-    if collection.should_stop()
-        || !collection.embedded.store.recovered_log()
-        || collection.embedded.store.bytes() > CHECKED_BYTES_MAX
-    {
+    let Ok(embedded) = collection.embedded() else { return };
+    if collection.should_stop() || !embedded.store.recovered_log() || embedded.store.bytes() > CHECKED_BYTES_MAX {
         return;
     }
-    match collection.embedded.store.check(PLACES_MAX) {
+    match embedded.store.check(PLACES_MAX) {
         Ok(found) => found.iter().for_each(|damage| drop(collection.record_damage(damage))),
         Err(StoreError::Closed | StoreError::Interrupted { .. }) => (),
         Err(error) => {

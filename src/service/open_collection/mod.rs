@@ -27,7 +27,7 @@ use super::search::CollectionTokens;
 use crate::domain::{Collection, Embedding, Limits, ModelInfo, PassageId, Sequence};
 use crate::index::{self, Index, IndexParameters};
 use crate::service::folders::orphaned;
-use crate::storage::{Embedded, Storage};
+use crate::storage::{Embedded, Postgres, Storage};
 use crate::store::{Change, DocumentStore, StoreError};
 use found_damage::FoundDamage;
 use reserved::ReservedPassages;
@@ -40,6 +40,14 @@ const SAVE_FRACTION: u64 = 5;
 const SAVE_RETRY_PAUSE: Duration = Duration::from_secs(60);
 /// How long a statement on a collection that was deleted or replaced may still run.
 const LAST_STATEMENTS: Duration = Duration::from_secs(10);
+/// What holds the documents of a collection.
+enum Engine {
+    /// Files of its own, and an index that follows the database.
+    Embedded(Arc<Embedded>),
+    /// A database server.
+    Server(Arc<Postgres>),
+}
+
 /// An open collection.
 pub(crate) struct OpenCollection {
     /// The catalog's row as it was opened.
@@ -50,8 +58,8 @@ pub(crate) struct OpenCollection {
     pub(crate) folder: PathBuf,
     /// Its documents.
     pub(crate) store: Arc<dyn Storage>,
-    /// The embedded engine that holds them, with files of its own and an index that follows the database.
-    pub(crate) embedded: Arc<Embedded>,
+    /// What holds them.
+    engine: Engine,
     /// The last sequence number when the database was opened.
     pub(crate) sequence_at_open: Sequence,
     /// Identifies the database; a saved index of another one is not used.
@@ -100,12 +108,30 @@ impl OpenCollection {
         // Cached, so that a list of all collections does not open them again. Damage is reported on request.
         let _ = store.counts();
         let embedded = Arc::new(Embedded::new(&row, store));
-        Ok(Self {
+        let store: Arc<dyn Storage> = Arc::clone(&embedded) as _;
+        Ok(Self::with((row, folder), (Engine::Embedded(embedded), store), (sequence_at_open, identity), limits))
+    }
+
+    /// Wraps a collection on a database server, which needs no recovery.
+    pub(crate) fn on_server(row: Collection, folder: PathBuf, store: Postgres, limits: &Limits) -> Result<Self, Error> {
+        let (store, identity) = (Arc::new(store), row.id.0.clone());
+        let sequence = store.sequence()?;
+        let shared: Arc<dyn Storage> = Arc::clone(&store) as _;
+        Ok(Self::with((row, folder), (Engine::Server(store), shared), (sequence, identity), limits))
+    }
+
+    fn with(
+        (row, folder): (Collection, PathBuf),
+        (engine, store): (Engine, Arc<dyn Storage>),
+        (sequence_at_open, identity): (Sequence, String),
+        limits: &Limits,
+    ) -> Self {
+        Self {
             current: RwLock::new(row.clone()),
             row,
             folder,
-            store: Arc::clone(&embedded) as Arc<dyn Storage>,
-            embedded,
+            store,
+            engine,
             sequence_at_open,
             identity,
             wake: Notify::new(),
@@ -122,7 +148,30 @@ impl OpenCollection {
             reserved: ReservedPassages::default(),
             deleted: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
-        })
+        }
+    }
+
+    /// The embedded engine, if the collection is not on a database server.
+    pub(crate) fn embedded(&self) -> Result<&Arc<Embedded>, Error> {
+        match &self.engine {
+            Engine::Embedded(embedded) => Ok(embedded),
+            Engine::Server(_) => Err(Error::OnDatabaseServer {
+                operation: "a collection cannot be moved to another model",
+                instead: "export it and import it into a new one",
+            }),
+        }
+    }
+
+    /// Closes a collection that the catalog did not take, and drops what a database server has of it.
+    pub(crate) fn discard(&self) {
+        let discarded = match &self.engine {
+            Engine::Embedded(_) => self.store.close(),
+            Engine::Server(server) => server.remove(),
+        };
+        if let Err(error) = discarded {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(collection = %self.row.name, error, "cannot remove an unfinished collection; the next start tries again");
+        }
     }
 
     /// The catalog's row as it is now.
@@ -157,7 +206,7 @@ impl OpenCollection {
     /// The index, once recovery is over.
     pub(crate) fn index(&self) -> Result<&Index, Error> {
         self.store.ready()?;
-        Ok(self.embedded.index()?.0)
+        Ok(self.embedded()?.index()?.0)
     }
 
     /// Parameters of the index.
@@ -196,7 +245,8 @@ impl OpenCollection {
 
     /// Applies some of the store's changes after `applied` to `index`, and advances `applied`. Returns whether there may be more.
     pub(crate) fn apply_some(&self, index: &Index, applied: &mut Applied) -> Result<bool, Error> {
-        let changes = self.read_mending(|store| store.changes(applied.sequence, CHANGES_PER_READ))?;
+        let store = &self.embedded()?.store;
+        let changes = self.read_mending(|| store.changes(applied.sequence, CHANGES_PER_READ))?;
         let taken = changes.len();
         if let Some(&(reached, _)) = changes.last() {
             take_in(index, changes)?;
@@ -209,26 +259,29 @@ impl OpenCollection {
 
     /// Installs the index. Searches work from now on, but may miss changes after `applied`.
     pub(crate) fn install(&self, index: Index, applied: Applied) {
-        *self.applied.lock() = applied;
-        self.embedded.install(index);
+        if let Ok(embedded) = self.embedded() {
+            *self.applied.lock() = applied;
+            embedded.install(index);
+        }
     }
 
     /// Applies what changed since the index was saved, and ends recovery. Returns `false` if the collection was stopped before.
     pub(crate) fn catch_up(&self) -> Result<bool, Error> {
-        let (index, _) = self.embedded.index()?;
+        let embedded = self.embedded()?;
+        let (index, _) = embedded.index()?;
         let mut applied = self.applied.lock();
         // After a rebuild: progress never goes back.
-        let (done, total) = self.embedded.progress();
-        let total = total + self.embedded.store.count_changes(applied.sequence)?;
+        let (done, total) = embedded.progress();
+        let total = total + embedded.store.count_changes(applied.sequence)?;
         let unsaved_before = applied.unsaved;
-        self.embedded.set_progress(done, total);
+        embedded.set_progress(done, total);
         while !self.should_stop() {
             let more = self.apply_some(index, &mut applied)?;
-            self.embedded.set_progress(done + applied.unsaved - unsaved_before, total);
+            embedded.set_progress(done + applied.unsaved - unsaved_before, total);
             if !more {
                 // What one of the changes hid can be found again before anybody searches for it.
                 self.check_index(index)?;
-                self.embedded.end_recovery();
+                embedded.end_recovery();
                 return Ok(true);
             }
         }
@@ -263,7 +316,7 @@ impl OpenCollection {
 
     /// Saves the index if much has changed since the last save.
     pub(crate) fn save_if_due(&self) -> Result<(), Error> {
-        let Ok((index, _)) = self.embedded.index() else { return Ok(()) };
+        let Some((index, _)) = self.embedded().ok().and_then(|embedded| embedded.index().ok()) else { return Ok(()) };
         let due = self.save_changes.max(index.len() as u64 / SAVE_FRACTION);
         if self.applied.lock().unsaved < due || self.save_after.lock().is_some_and(|time| Instant::now() < time) {
             return Ok(());
@@ -276,7 +329,8 @@ impl OpenCollection {
     /// Saves the index if anything has changed since the last save. Then the store may purge the tombstones that the saved index
     /// covers.
     pub(crate) fn save(&self) -> Result<(), Error> {
-        let Ok((index, _)) = self.embedded.index() else { return Ok(()) };
+        let Ok(embedded) = self.embedded() else { return Ok(()) };
+        let Ok((index, _)) = embedded.index() else { return Ok(()) };
         let mut applied = self.applied.lock();
         if self.is_deleted() || (applied.unsaved == 0 && !self.mended.load(Ordering::Relaxed)) {
             return Ok(());
@@ -284,10 +338,10 @@ impl OpenCollection {
         // Before the save: later repairs may be missing in it.
         self.mended.store(false, Ordering::Relaxed);
         // The database is the truth after power loss, too: a saved index never reaches further than what is on the disk.
-        self.embedded.store.sync()?;
+        embedded.store.sync()?;
         index::save(index, &self.folder, applied.sequence, &self.identity).inspect_err(|_| self.mark_unsaved())?;
         applied.unsaved = 0;
-        match self.embedded.store.purge_tombstones(applied.sequence) {
+        match embedded.store.purge_tombstones(applied.sequence) {
             // The server stops. The tombstones only take space until the next save.
             Err(StoreError::Interrupted { .. }) => Ok(()),
             forgotten => Ok(forgotten?),

@@ -12,8 +12,9 @@ const EMBEDDINGS_PER_READ: usize = 4_096;
 
 /// Brings the collection's index up to date and installs it. Returns `false` if the collection was stopped before.
 pub(crate) fn recover(collection: &OpenCollection) -> Result<bool, Error> {
+    let Ok(embedded) = collection.embedded() else { return Ok(true) };
     // An earlier attempt may have installed the index and failed after that.
-    if collection.embedded.index().is_err() {
+    if embedded.index().is_err() {
         let (index, applied) = match load(collection) {
             Ok(loaded) => loaded,
             Err(Unusable::Store(error)) => return Err(error),
@@ -67,7 +68,8 @@ fn load(collection: &OpenCollection) -> Result<(Index, Applied), Unusable> {
 /// Builds the index from all embeddings of the store. Changes meanwhile have higher sequence numbers than the one read at the
 /// beginning, and are applied afterwards.
 fn rebuild(collection: &OpenCollection) -> Result<(Index, Applied), Error> {
-    let store = &collection.embedded.store;
+    let embedded = collection.embedded()?;
+    let store = &embedded.store;
     let index = Index::create(&collection.index_parameters())?;
     let sequence = store.sequence()?;
     let counts = store.counts()?;
@@ -75,8 +77,8 @@ fn rebuild(collection: &OpenCollection) -> Result<(Index, Applied), Error> {
     let mut done = 0;
     let mut after = PassageId(0);
     while !collection.should_stop() {
-        collection.embedded.set_progress(done, total);
-        let embeddings = collection.read_mending(|store| store.embeddings(after, EMBEDDINGS_PER_READ))?;
+        embedded.set_progress(done, total);
+        let embeddings = collection.read_mending(|| store.embeddings(after, EMBEDDINGS_PER_READ))?;
         let Some(&(last, _)) = embeddings.last() else { break };
         index.add_all(&embeddings)?;
         done += embeddings.len() as u64;

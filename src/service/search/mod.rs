@@ -76,7 +76,7 @@ impl CollectionHandle {
             }
         }
         if requests.iter().any(|request| request.mode != SearchMode::Lexical) {
-            collection.store.searchable()?;
+            collection.store.is_complete()?;
         }
         let (texts, queries): (Vec<_>, Vec<_>) = words.into_iter().map(|words| (words.texts, words.query)).unzip();
         let counts: Vec<usize> = texts.iter().map(Vec::len).collect();
@@ -130,7 +130,7 @@ fn answer(
     budget: &AnswerBudget,
 ) -> Result<SearchAnswer, Error> {
     // Asked before: what is said to be complete must have been so all the time.
-    let complete = request.mode == SearchMode::Lexical || collection.store.searchable()?.1;
+    let complete = request.mode == SearchMode::Lexical || collection.store.is_complete()?;
     let started = Instant::now();
     let mut resolved = resolve::resolve(collection, request, query, embedded, embedder)?;
     resolved.preferred = preference::languages(request, embedder);

@@ -32,7 +32,9 @@ pub(super) fn with_tokens<T>(
 /// loaded one gets no tokens. Says whether it came to the end. Blocks.
 pub(in crate::service) fn fill(collection: &OpenCollection, embedder: &Embedder) -> Result<bool, Error> {
     let mut filled = false;
-    while !collection.should_stop() && collection.embedded.store.fill_lexical()? {
+    // A database server never had collections without them.
+    let Ok(embedded) = collection.embedded() else { return Ok(true) };
+    while !collection.should_stop() && embedded.store.fill_lexical()? {
         filled = true;
     }
     if filled {
@@ -42,7 +44,7 @@ pub(in crate::service) fn fill(collection: &OpenCollection, embedder: &Embedder)
     let has_tokens = own.is_some() && embedder.scorer().is_some();
     while has_tokens && !collection.should_stop() {
         let tokens_of = |passages: &[PendingPassage]| embedder.token_sets(&passages.iter().map(embed_text).collect::<Vec<_>>());
-        match collection.embedded.store.fill_tokens(tokens_of)?.map_err(Error::Embed)? {
+        match embedded.store.fill_tokens(tokens_of)?.map_err(Error::Embed)? {
             Some(passages) => collection.tokens.fill(&passages),
             None => break,
         }

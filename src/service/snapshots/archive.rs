@@ -25,7 +25,7 @@ const FORMAT_COLLECTIONS: u32 = 1;
 const FORMAT_WHOLE: u32 = 2;
 const MANIFEST: &str = "manifest.json";
 /// The catalog's rows, in an archive.
-pub(crate) const CATALOG: &str = "catalog.sqlite";
+pub(crate) use crate::service::folders::CATALOG;
 /// Most bytes of a manifest per collection: about four times what a collection and an alias take.
 const MANIFEST_BYTES_EACH: u64 = 2 << 10;
 /// Most bytes of a manifest with few collections: it may have 1,000 classifiers, too.

@@ -64,6 +64,7 @@ impl Service {
     /// As `create_snapshot`, of a snapshot with this id.
     pub(super) async fn create_snapshot_as(&self, snapshot: SnapshotId, collections: Vec<CollectionName>) -> Result<Job, Error> {
         self.check_running()?;
+        self.state.check_snapshots()?;
         for name in &collections {
             self.collection(name)?;
         }
@@ -72,7 +73,8 @@ impl Service {
         let wanted = collections.clone();
         let total = blocking(move || {
             let found = state.wanted(&wanted)?;
-            let bytes: Vec<u64> = found.iter().map(|collection| collection.embedded.store.bytes()).collect();
+            let bytes = |collection: &Arc<OpenCollection>| Ok(collection.embedded()?.store.bytes());
+            let bytes = found.iter().map(bytes).collect::<Result<Vec<u64>, Error>>()?;
             // The archive, which may not compress at all, and the copy of the largest database.
             let catalog = std::fs::metadata(state.data_dir.join(CATALOG)).map_or(0, |file| file.len());
             let largest = bytes.iter().copied().max().unwrap_or(0).max(catalog);
@@ -185,7 +187,7 @@ impl Making {
             Err(source) if source.kind() != std::io::ErrorKind::NotFound => return Err(Error::Folder { path: copy, source }),
             _ => (),
         }
-        let copied = match collection.embedded.store.copy_to(&copy, stop) {
+        let copied = match collection.embedded()?.store.copy_to(&copy, stop) {
             Err(_) if collection.is_deleted() => return Ok(false),
             copied => copied.map_err(|error| collection.report_damage(error.into()))?,
         };

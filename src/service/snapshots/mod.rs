@@ -27,6 +27,7 @@ use super::state::{Service, State};
 use super::upload_receiver::{UploadBounds, check_room, receive};
 use crate::domain::{Alias, ClassifierName, CollectionName, FileEncoding, JobId, Page, Snapshot, SnapshotId};
 use crate::service::open_collection::OpenCollection;
+use crate::store::Catalog;
 use archive::{ArchiveBounds, Manifest, Sum, invalid, unpack};
 pub use schedule_meter::ScheduleMeter;
 
@@ -123,6 +124,7 @@ impl Service {
         S: Stream<Item = Result<B, E>> + Unpin,
     {
         self.check_running()?;
+        self.state.check_snapshots()?;
         let upload = self.state.uploads.begin()?;
         let limits = self.limits();
         let bounds = UploadBounds::new(limits);
@@ -177,6 +179,19 @@ impl Service {
 }
 
 impl State {
+    /// Refuses snapshots where a database server has the documents.
+    pub(crate) fn check_snapshots(&self) -> Result<(), Error> {
+        self.embedded_catalog().map(drop)
+    }
+
+    /// The catalog in the data directory.
+    pub(crate) fn embedded_catalog(&self) -> Result<&Catalog, Error> {
+        self.catalog.embedded().ok_or(Error::OnDatabaseServer {
+            operation: "there are no snapshots",
+            instead: "back up the database with its own tools, or export collections",
+        })
+    }
+
     /// Refuses aliases and classifiers of a snapshot whose names are taken, or that exceed the limits. An alias never replaces a
     /// collection.
     pub(crate) fn check_names(&self, aliases: &[Alias], classifiers: &[ClassifierName], replace: bool) -> Result<(), Error> {

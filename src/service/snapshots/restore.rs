@@ -96,6 +96,7 @@ impl Service {
     /// Accepts a job that restores a snapshot. Checks what can be checked now; the job checks again.
     pub async fn restore_snapshot(&self, id: &SnapshotId, request: RestoreRequest) -> Result<Job, Error> {
         self.check_running()?;
+        self.state.check_snapshots()?;
         let permit = self.job_permit()?;
         let (service, id) = (self.clone(), id.clone());
         let asked = request.clone();
@@ -367,7 +368,7 @@ impl Restore {
             classifiers: names.into_iter().zip(self.plan.classifiers.iter().map(|target| target.id.clone())).collect(),
             replace: self.plan.replace,
         };
-        state.catalog.replace(&Replacement { replaced, new, metadata }).map_err(|error| match error {
+        state.embedded_catalog()?.replace(&Replacement { replaced, new, metadata }).map_err(|error| match error {
             StoreError::CollectionExists { name } => Error::CollectionExists { name },
             StoreError::ClassifierExists { name } => classifier_exists(name),
             other => other.into(),

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use super::delegate::delegate_to;
 use super::error::StorageError;
 use super::nearest::{Nearest, NearestSearch, Unit};
 use super::operations::{Answer, Storage};
@@ -99,73 +100,8 @@ impl Embedded {
     }
 }
 
-/// Operations that the database does by itself.
-macro_rules! of_the_database {
-    ($(fn $name:ident($($argument:ident: $type:ty),*) $(-> $answer:ty)?;)*) => {
-        $(fn $name(&self, $($argument: $type),*) $(-> $answer)? {
-            self.store.$name($($argument),*)
-        })*
-    };
-}
-
 impl Storage for Embedded {
-    of_the_database! {
-        fn get(id: &DocumentId) -> Result<Option<Document>, StoreError>;
-        fn list(page: &Page<DocumentId>, bytes_max: u64) -> Result<DocumentPage, StoreError>;
-        fn list_embedded(page: &Page<DocumentId>, bytes_max: u64) -> Result<(DocumentPage, Vec<Option<Embedding>>), StoreError>;
-        fn scroll(request: &ScrollRequest, bytes_max: u64) -> Result<ScrollPage, StoreError>;
-        fn count_matching(filter: &SearchFilter, limit: usize) -> Result<usize, StoreError>;
-        fn facets(filter: &SearchFilter, requests: &[FacetRequest], bytes_max: u64) -> Result<Facets, StoreError>;
-        fn counts() -> Result<CollectionCounts, StoreError>;
-        fn embedded_keys(after: Option<DocumentKey>, limit: usize) -> Result<Vec<(DocumentKey, DocumentId)>, StoreError>;
-        fn embeddings_by_document(keys: &[DocumentKey]) -> Result<Vec<DocumentEmbeddings>, StoreError>;
-        fn traits_of(ids: &[DocumentId], path: Option<&MetadataPath>) -> Result<Vec<Option<DocumentTraits>>, StoreError>;
-        fn sequence() -> Result<Sequence, StoreError>;
-        fn metadata_indexes() -> Vec<MetadataPath>;
-        fn set_metadata_indexes(paths: Vec<MetadataPath>) -> Result<(), StoreError>;
-        fn upsert_if(documents: Vec<PreparedDocument>, precondition: Precondition) -> Result<Vec<Upserted>, StoreError>;
-        fn upsert_once(documents: Vec<PreparedDocument>, request: RequestKey, answer: Answer<Upserted>)
-            -> Result<Idempotent<Vec<Upserted>>, StoreError>;
-        fn upsert_for_job(job: &JobId, documents: Vec<PreparedDocument>, checkpoint: Answer<Upserted>)
-            -> Result<Vec<Upserted>, StoreError>;
-        fn patch(id: &DocumentId, patch: DocumentPatch, recut: Option<Recut>, precondition: Precondition)
-            -> Result<PatchOutcome, StoreError>;
-        fn patch_for_job(job: &JobId, patches: Vec<TextPatch>, checkpoint: Answer<Patched>) -> Result<Vec<Patched>, StoreError>;
-        fn delete_if(id: &DocumentId, precondition: Precondition) -> Result<Option<Deleted>, StoreError>;
-        fn delete_some(filter: &SearchFilter, until: Sequence, after: i64) -> Result<DeletedSome, StoreError>;
-        fn update_some(filter: &SearchFilter, until: Sequence, after: i64, patch: DocumentPatch)
-            -> Result<UpdatedSome, StoreError>;
-        fn expiry_due() -> bool;
-        fn delete_expired() -> Result<Expired, StoreError>;
-        fn idempotency_record(request: &RequestKey) -> Result<Option<String>, StoreError>;
-        fn record_answer(request: &RequestKey, answer: String) -> Result<(), StoreError>;
-        fn job_checkpoint(job: &JobId) -> Result<Option<String>, StoreError>;
-        fn forget_job_checkpoints(kept: &[JobId]) -> Result<(), StoreError>;
-        fn pending(after: PassageId, limit: usize) -> Result<Vec<PendingPassage>, StoreError>;
-        fn pending_count_besides(others: &[PassageId]) -> Result<u64, StoreError>;
-        fn set_embeddings(embeddings: Vec<(PassageId, PassageEmbedding)>) -> Result<Vec<(PassageId, Embedding)>, StoreError>;
-        fn documents_of(ids: &[PassageId]) -> Result<Vec<PassageDocument>, StoreError>;
-        fn heads_of(ids: &[PassageId]) -> Result<Vec<(PassageId, DocumentHead)>, StoreError>;
-        fn embeddings_of(ids: &[PassageId]) -> Result<Vec<(PassageId, Embedding)>, StoreError>;
-        fn sizes_of(ids: &[PassageId]) -> Result<Vec<HitSizes>, StoreError>;
-        fn passages_while(ids: &[PassageId], spend: &mut dyn FnMut(HitSizes) -> bool)
-            -> Result<Option<Vec<PassageRow>>, StoreError>;
-        fn keep_matching(filter: &SearchFilter, ids: &[PassageId]) -> Result<Vec<PassageId>, StoreError>;
-        fn passage_embeddings(id: &DocumentId) -> Result<Option<Vec<Embedding>>, StoreError>;
-        fn embedded_documents(filter: &SearchFilter, after: Option<&DocumentId>, limit: usize)
-            -> Result<Vec<EmbeddedDocument>, StoreError>;
-        fn embedded_by_id(ids: &[DocumentId]) -> Result<Vec<Option<EmbeddedDocument>>, StoreError>;
-        fn matching_metadata(filter: &SearchFilter, limit: usize) -> Result<Vec<(DocumentId, Metadata)>, StoreError>;
-        fn passage_texts(ids: &[PassageId], unit: MiningUnit) -> Result<Vec<PassageText>, StoreError>;
-        fn first_passages(ids: &[PassageId]) -> Result<Vec<PassageId>, StoreError>;
-        fn known_passages(ids: &[DocumentId], unit: MiningUnit) -> Result<Vec<Option<PassageId>>, StoreError>;
-        fn document_embeddings_of(ids: &[PassageId]) -> Result<Vec<(PassageId, Vec<Embedding>)>, StoreError>;
-        fn lexical(terms: &QueryTerms, filter: &SearchFilter, limit: usize) -> Result<Vec<(PassageId, f32)>, StoreError>;
-        fn check_lexical() -> Result<(), StoreError>;
-        fn token_changes(after: Option<Sequence>, words: bool) -> Result<TokenChanges, StoreError>;
-        fn end_by(time: Instant);
-        fn close() -> Result<(), StoreError>;
-    }
+    delegate_to!(store);
 
     fn demanded(&self, terms: &QueryTerms) -> Result<Option<WordPassages>, StoreError> {
         Ok(WordPassages::of(self.store.demanded(terms)?))

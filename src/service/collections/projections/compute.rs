@@ -197,7 +197,7 @@ fn read(context: &JobContext, collection: &OpenCollection, plan: ProjectionReque
     let (mut ids, mut languages) = (Vec::with_capacity(keys.len()), Vec::with_capacity(keys.len()));
     for (done, part) in (1..).zip(keys.chunks(DOCUMENTS_PER_READ)) {
         go_on(context)?;
-        for document in collection.read_mending(|store| store.embeddings_by_document(part))? {
+        for document in collection.read_mending(|| store.embeddings_by_document(part))? {
             // Passages that cancel each other out have no mean direction.
             let Some(mean) = mean(&document.embeddings) else { continue };
             vectors.push(mean.as_slice());

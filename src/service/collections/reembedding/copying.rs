@@ -117,7 +117,7 @@ impl<'c> Copying<'c> {
                     gone.push(key);
                 }
             }
-            next.embedded.store.drop_documents(gone)?;
+            next.embedded()?.store.drop_documents(gone)?;
             next.apply_changes()
         })
         .await?)
@@ -199,7 +199,7 @@ impl<'c> Copying<'c> {
         }
         let next = Arc::clone(&self.next);
         self.storing = Some(tokio::task::spawn_blocking(move || {
-            next.embedded.store.take_documents(moved)?;
+            next.embedded()?.store.take_documents(moved)?;
             next.apply_changes()?;
             next.save_if_due()
         }));
@@ -225,7 +225,7 @@ async fn embed_now(state: &State, texts: &[EmbedText]) -> Result<Result<Vec<Pass
 
 /// Reads from the collection, and records damage of its database.
 fn read<T>(old: &OpenCollection, read: impl FnOnce(&DocumentStore) -> Result<T, StoreError>) -> Result<T, Error> {
-    read(&old.embedded.store).map_err(|error| old.report_damage(error.into()))
+    read(&old.embedded()?.store).map_err(|error| old.report_damage(error.into()))
 }
 
 /// Reads documents of the collection, and splits those whose text the replacement does not have. Returns how many of `keys` it has
@@ -241,7 +241,7 @@ fn prepare(
     let mut prepared = Vec::with_capacity(found.len());
     for (key, document) in keys.iter().zip(&found) {
         let Some(document) = document else { continue };
-        let there = next.embedded.store.documents_by_key(&[*key], 0)?.into_iter().flatten().next();
+        let there = next.embedded()?.store.documents_by_key(&[*key], 0)?.into_iter().flatten().next();
         let passages = match there {
             Some(there) if there.sequence == document.sequence => continue,
             Some(there) if (&there.id, &there.title, &there.text) == (&document.id, &document.title, &document.text) => None,

@@ -73,13 +73,14 @@ impl CollectionHandle {
     pub async fn reembed(&self, bounds: Option<PassageBounds>) -> Result<Job, Error> {
         let (service, collection) = (&self.service, self.open());
         service.check_running()?;
+        let embedded = Arc::clone(collection.embedded()?);
         let loaded = service.model();
         let row = &collection.row;
         let Some(own) = &row.model else {
             return Err(Error::NoModel { collection: row.name.clone(), dimension: row.dimension });
         };
         if own.fingerprint == loaded.fingerprint {
-            let older = |collection: &Arc<OpenCollection>| Ok(collection.embedded.store.is_cut_by_older_rules()?);
+            let older = |collection: &Arc<OpenCollection>| Ok(collection.embedded()?.store.is_cut_by_older_rules()?);
             if !collection.run(older).await? {
                 return Err(Error::ModelCurrent { collection: row.name.clone(), model: own.name.clone() });
             }
@@ -108,7 +109,7 @@ impl CollectionHandle {
         let memory_bytes = memory::of_index(counts.passages, plan.dimension);
         memory::check_free(memory_bytes)?;
         let embeddings = counts.passages.saturating_mul(plan.dimension as u64 * 4 + PASSAGE_BYTES);
-        let disk_bytes = collection.embedded.store.bytes().saturating_add(embeddings).saturating_add(memory_bytes);
+        let disk_bytes = embedded.store.bytes().saturating_add(embeddings).saturating_add(memory_bytes);
         check_room(&service.state.data_dir, disk_bytes, service.limits().disk_reserve_bytes)?;
         let details = ReembedDetails {
             from_model: own.name.clone(),
@@ -332,10 +333,10 @@ impl ReembedPlan {
         if next.store.metadata_indexes() != old.store.metadata_indexes() {
             next.store.set_metadata_indexes(old.store.metadata_indexes())?;
         }
-        next.embedded.store.succeed(old.store.sequence()?, old.embedded.store.idempotency_records()?)?;
+        next.embedded()?.store.succeed(old.store.sequence()?, old.embedded()?.store.idempotency_records()?)?;
         let row = self.row(old);
         orphaned::removing_on_error(std::slice::from_ref(&old.folder), || {
-            if state.catalog.succeed(&old.row.id, &row)? { Ok(()) } else { Err(not_found()) }
+            if state.embedded_catalog()?.succeed(&old.row.id, &row)? { Ok(()) } else { Err(not_found()) }
         })?;
         orphaned::unmark(&next.folder);
         next.set_current(row);

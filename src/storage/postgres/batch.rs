@@ -1,0 +1,348 @@
+//! Rows that one transaction changes, gathered column by column and stored in a few statements.
+
+use pgvector::Vector;
+use postgres::types::Type;
+
+use super::escape::{escape, fields, stored};
+use super::fault::Fault;
+use super::session::vector;
+use super::terms;
+use super::writing::Writing;
+use crate::domain::{Embedding, PassageSpan, PassageTerms};
+use crate::store::PreparedDocument;
+
+/// What to store and to remove.
+#[derive(Default)]
+pub(super) struct Batch {
+    removed: Vec<i64>,
+    /// Of the documents whose passages are removed, those that go with them.
+    gone: Vec<i64>,
+    tombstones: Tombstones,
+    documents: Documents,
+    passages: Passages,
+    renewed: Tokens,
+    added: Tokens,
+    terms: Terms,
+}
+
+#[derive(Default)]
+struct Tombstones {
+    sequences: Vec<i64>,
+    documents: Vec<i64>,
+    passages: Vec<i64>,
+}
+
+#[derive(Default)]
+struct Documents {
+    keys: Vec<i64>,
+    ids: Vec<String>,
+    languages: Vec<Option<&'static str>>,
+    confidences: Vec<Option<f32>>,
+    created: Vec<i64>,
+    updated: Vec<i64>,
+    expiries: Vec<Option<i64>>,
+    sequences: Vec<i64>,
+    titles: Vec<Option<String>>,
+    texts: Vec<String>,
+    metadata: Vec<String>,
+    fields: Vec<String>,
+}
+
+#[derive(Default)]
+struct Passages {
+    documents: Vec<i64>,
+    ordinals: Vec<i64>,
+    passages: Vec<i64>,
+    begins: Vec<i64>,
+    ends: Vec<i64>,
+    headings: Vec<Option<String>>,
+    sequences: Vec<Option<i64>>,
+    embeddings: Vec<Option<Vector>>,
+}
+
+#[derive(Default)]
+struct Tokens {
+    documents: Vec<i64>,
+    passages: Vec<i64>,
+    words: Vec<Vec<u8>>,
+    lengths: Vec<i32>,
+}
+
+#[derive(Default)]
+struct Terms {
+    documents: Vec<i64>,
+    passages: Vec<i64>,
+    terms: Vec<String>,
+    lengths: Vec<i32>,
+    words: Vec<String>,
+    folded: Vec<String>,
+}
+
+impl Batch {
+    /// A document's new row.
+    pub(super) fn document(
+        &mut self,
+        key: i64,
+        document: &PreparedDocument,
+        sequence: i64,
+        created_at_ms: i64,
+        updated_at_ms: i64,
+    ) {
+        let rows = &mut self.documents;
+        rows.keys.push(key);
+        rows.ids.push(document.id.as_str().to_owned());
+        rows.languages.push(document.language.map(|language| language.code()));
+        rows.confidences.push(document.language_confidence);
+        rows.created.push(created_at_ms);
+        rows.updated.push(updated_at_ms);
+        rows.expiries.push(document.expires_at_ms);
+        rows.sequences.push(sequence);
+        rows.titles.push(document.title.as_deref().map(|title| escape(title).into_owned()));
+        rows.texts.push(escape(&document.text).into_owned());
+        rows.metadata.push(stored(&document.metadata));
+        rows.fields.push(fields(&document.metadata));
+    }
+
+    /// A new passage: its document, its own key and its place there, with its embedding if it has one already.
+    pub(super) fn passage(
+        &mut self,
+        (document, passage, ordinal): (i64, i64, usize),
+        span: &PassageSpan,
+        embedded: Option<(&Embedding, i64)>,
+        terms: &PassageTerms,
+    ) {
+        let rows = &mut self.passages;
+        rows.documents.push(document);
+        rows.ordinals.push(ordinal as i64);
+        rows.passages.push(passage);
+        rows.begins.push(span.range.start as i64);
+        rows.ends.push(span.range.end as i64);
+        rows.headings.push(span.headings.as_deref().map(|headings| escape(headings).into_owned()));
+        rows.sequences.push(embedded.map(|(_, sequence)| sequence));
+        rows.embeddings.push(embedded.map(|(embedding, _)| vector(embedding)));
+        let length = self.terms.add(document, passage, terms);
+        self.added.add(document, passage, terms, length);
+    }
+
+    /// Other terms of a passage that stays.
+    pub(super) fn renew_terms(&mut self, document: i64, passage: i64, terms: &PassageTerms) {
+        let length = self.terms.add(document, passage, terms);
+        self.renewed.add(document, passage, terms, length);
+    }
+
+    /// Removes the passages of a document.
+    pub(super) fn remove_passages(&mut self, document: i64) {
+        self.removed.push(document);
+    }
+
+    /// Removes a document whose passages are removed.
+    pub(super) fn remove_document(&mut self, document: i64) {
+        self.gone.push(document);
+    }
+
+    /// That a passage is gone.
+    pub(super) fn tombstone(&mut self, document: i64, passage: i64, sequence: i64) {
+        self.tombstones.sequences.push(sequence);
+        self.tombstones.documents.push(document);
+        self.tombstones.passages.push(passage);
+    }
+
+    /// Stores everything.
+    pub(super) fn store(&self, writing: &mut Writing<'_>) -> Result<(), Fault> {
+        self.store_removals(writing)?;
+        self.documents.store(writing)?;
+        self.passages.store(writing)?;
+        self.renewed.renew(writing)?;
+        self.added.store(writing)?;
+        self.terms.store(writing)
+    }
+
+    fn store_removals(&self, writing: &mut Writing<'_>) -> Result<(), Fault> {
+        if self.removed.is_empty() {
+            return Ok(());
+        }
+        let removed = [(&self.removed as _, Type::INT8_ARRAY)];
+        let names = writing.names;
+        let sql = format!("delete from {} where document = any($1)", names.passages);
+        writing.passages -= writing.session.execute(&sql, &removed)? as i64;
+        let sql = format!(
+            "with gone as (delete from {} where document = any($1) returning terms) select coalesce(sum(terms), 0)::bigint from gone",
+            names.tokens
+        );
+        writing.terms -= writing.session.number(&sql, &removed)? as i64;
+        writing.session.execute(&format!("delete from {} where document = any($1)", names.terms), &removed)?;
+        if !self.gone.is_empty() {
+            let sql = format!("delete from {} where document = any($1)", names.documents);
+            writing.session.execute(&sql, &[(&self.gone as _, Type::INT8_ARRAY)])?;
+        }
+        let sql = "insert into dragoman.tombstones (collection, sequence, document, passage)
+                   select $1, * from unnest($2, $3, $4)";
+        let rows = &self.tombstones;
+        let array = || Type::INT8_ARRAY;
+        let values = [
+            (&writing.key as _, Type::INT8),
+            (&rows.sequences as _, array()),
+            (&rows.documents as _, array()),
+            (&rows.passages as _, array()),
+        ];
+        writing.session.execute(sql, &values).map(drop)
+    }
+}
+
+impl Documents {
+    fn store(&self, writing: &mut Writing<'_>) -> Result<(), Fault> {
+        if self.keys.is_empty() {
+            return Ok(());
+        }
+        self.expiries.iter().for_each(|expires_at_ms| writing.note_expiry(*expires_at_ms));
+        let sql = format!(
+            "insert into {} (collection, document, id, language, language_confidence, created_at_ms, updated_at_ms, sequence, title,
+                 text, metadata, fields, expires_at_ms)
+             select $1, n.document, n.id, n.language, n.confidence, n.created, n.updated, n.sequence, n.title, n.text, n.metadata,
+                 n.fields::jsonb, n.expires
+             from unnest($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+                 as n (document, id, language, confidence, created, updated, sequence, title, text, metadata, fields, expires)
+             on conflict (collection, document) do update set language = excluded.language,
+                 language_confidence = excluded.language_confidence, updated_at_ms = excluded.updated_at_ms,
+                 sequence = excluded.sequence, title = excluded.title, text = excluded.text, metadata = excluded.metadata,
+                 fields = excluded.fields, expires_at_ms = excluded.expires_at_ms",
+            writing.names.documents
+        );
+        let (texts, numbers) = (|| Type::TEXT_ARRAY, || Type::INT8_ARRAY);
+        let values = [
+            (&writing.key as _, Type::INT8),
+            (&self.keys as _, numbers()),
+            (&self.ids as _, texts()),
+            (&self.languages as _, texts()),
+            (&self.confidences as _, Type::FLOAT4_ARRAY),
+            (&self.created as _, numbers()),
+            (&self.updated as _, numbers()),
+            (&self.sequences as _, numbers()),
+            (&self.titles as _, texts()),
+            (&self.texts as _, texts()),
+            (&self.metadata as _, texts()),
+            (&self.fields as _, texts()),
+            (&self.expiries as _, numbers()),
+        ];
+        writing.session.execute(&sql, &values).map(drop)
+    }
+}
+
+impl Passages {
+    fn store(&self, writing: &mut Writing<'_>) -> Result<(), Fault> {
+        if self.passages.is_empty() {
+            return Ok(());
+        }
+        let sql = format!(
+            "insert into {} (collection, document, ordinal, passage, begins, ends, headings, embedded_sequence, embedding)
+             select $1, * from unnest($2, $3::integer[], $4, $5, $6, $7, $8, $9)",
+            writing.names.passages
+        );
+        let numbers = || Type::INT8_ARRAY;
+        let values = [
+            (&writing.key as _, Type::INT8),
+            (&self.documents as _, numbers()),
+            (&self.ordinals as _, numbers()),
+            (&self.passages as _, numbers()),
+            (&self.begins as _, numbers()),
+            (&self.ends as _, numbers()),
+            (&self.headings as _, Type::TEXT_ARRAY),
+            (&self.sequences as _, numbers()),
+            (&self.embeddings as _, writing.session.types.many.clone()),
+        ];
+        writing.passages += writing.session.execute(&sql, &values)? as i64;
+        Ok(())
+    }
+}
+
+impl Tokens {
+    fn add(&mut self, document: i64, passage: i64, terms: &PassageTerms, length: i32) {
+        self.documents.push(document);
+        self.passages.push(passage);
+        self.words.push(terms.plain.to_bytes());
+        self.lengths.push(length);
+    }
+
+    fn terms(&self) -> i64 {
+        self.lengths.iter().map(|length| i64::from(*length)).sum()
+    }
+
+    fn store(&self, writing: &mut Writing<'_>) -> Result<(), Fault> {
+        if self.passages.is_empty() {
+            return Ok(());
+        }
+        let sql = format!(
+            "insert into {} (collection, document, passage, words, terms) select $1, * from unnest($2, $3, $4, $5)",
+            writing.names.tokens
+        );
+        let values = [
+            (&writing.key as _, Type::INT8),
+            (&self.documents as _, Type::INT8_ARRAY),
+            (&self.passages as _, Type::INT8_ARRAY),
+            (&self.words as _, Type::BYTEA_ARRAY),
+            (&self.lengths as _, Type::INT4_ARRAY),
+        ];
+        writing.session.execute(&sql, &values)?;
+        writing.terms += self.terms();
+        Ok(())
+    }
+
+    /// Replaces the words of passages that stay, and removes their terms.
+    fn renew(&self, writing: &mut Writing<'_>) -> Result<(), Fault> {
+        if self.passages.is_empty() {
+            return Ok(());
+        }
+        let names = writing.names;
+        let passages = [(&self.documents as _, Type::INT8_ARRAY), (&self.passages as _, Type::INT8_ARRAY)];
+        let of = "(document, passage) in (select * from unnest($1, $2))";
+        let sql = format!("select coalesce(sum(terms), 0)::bigint from {} where {of}", names.tokens);
+        writing.terms += self.terms() - writing.session.number(&sql, &passages)? as i64;
+        writing.session.execute(&format!("delete from {} where {of}", names.terms), &passages)?;
+        let sql = format!(
+            "update {} t set words = n.words, terms = n.terms from unnest($1, $2, $3, $4) as n (document, passage, words, terms)
+             where t.document = n.document and t.passage = n.passage",
+            names.tokens
+        );
+        let [documents, passages] = passages;
+        let values = [documents, passages, (&self.words as _, Type::BYTEA_ARRAY), (&self.lengths as _, Type::INT4_ARRAY)];
+        writing.session.execute(&sql, &values).map(drop)
+    }
+}
+
+impl Terms {
+    /// Adds the terms of a passage and gives how many there are.
+    fn add(&mut self, document: i64, passage: i64, terms: &PassageTerms) -> i32 {
+        let (rows, length) = terms::rows(terms);
+        for row in rows {
+            self.documents.push(document);
+            self.passages.push(passage);
+            self.terms.push(row.term);
+            self.lengths.push(length);
+            self.words.push(row.words);
+            self.folded.push(row.folded);
+        }
+        length
+    }
+
+    fn store(&self, writing: &mut Writing<'_>) -> Result<(), Fault> {
+        if self.terms.is_empty() {
+            return Ok(());
+        }
+        let sql = format!(
+            "insert into {} (collection, document, passage, term, length, words, folded)
+             select $1, n.document, n.passage, n.term, n.length, n.words::integer[], n.folded::integer[]
+             from unnest($2, $3, $4, $5, $6, $7) as n (document, passage, term, length, words, folded)",
+            writing.names.terms
+        );
+        let values = [
+            (&writing.key as _, Type::INT8),
+            (&self.documents as _, Type::INT8_ARRAY),
+            (&self.passages as _, Type::INT8_ARRAY),
+            (&self.terms as _, Type::TEXT_ARRAY),
+            (&self.lengths as _, Type::INT4_ARRAY),
+            (&self.words as _, Type::TEXT_ARRAY),
+            (&self.folded as _, Type::TEXT_ARRAY),
+        ];
+        writing.session.execute(&sql, &values).map(drop)
+    }
+}

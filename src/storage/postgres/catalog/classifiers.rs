@@ -1,0 +1,213 @@
+//! The classifiers of the catalog: their definitions, the results of training, and the texts of their requests.
+
+use postgres::types::Type;
+
+use super::PostgresCatalog;
+use super::creations;
+use super::rows::{CatalogRow, json, limit, text};
+use crate::domain::{ClassifierName, Embedding, JobFailure, JobId, Language, Page, RequestKey};
+use crate::storage::postgres::fault::Fault;
+use crate::storage::postgres::session::{Parameter, SNAPSHOT, Session};
+use crate::store::{
+    ClassifierText, FinishedTraining, StoreError, StoredClassifier, WholeClassifier, read_classifier, read_classifier_text,
+};
+
+const COLUMNS: &str =
+    "key, id, name, job, state, model, model_fingerprint, dimension, definition, report, error_code, error_detail,
+    created_at_ms, trained_at_ms, version, next_job";
+
+impl PostgresCatalog {
+    /// Adds a classifier with its texts; returns whether the name was free.
+    pub(crate) fn create_classifier(
+        &self,
+        row: &StoredClassifier,
+        texts: &[ClassifierText],
+        request: Option<&RequestKey>,
+    ) -> Result<bool, StoreError> {
+        self.transaction("creating a classifier", |session| {
+            let Some(key) = insert(session, row)? else { return Ok(false) };
+            insert_texts(session, key, texts)?;
+            if let Some(request) = request {
+                creations::keep(session, request, &row.id, row.record.created_at_ms)?;
+            }
+            Ok(true)
+        })
+    }
+
+    /// Finds a classifier by its name.
+    pub(crate) fn classifier(&self, name: &ClassifierName) -> Result<Option<StoredClassifier>, StoreError> {
+        self.run("reading a classifier", |session| find(session, "name", name.as_str()))
+    }
+
+    /// Finds a classifier by its id.
+    pub(crate) fn classifier_by_id(&self, id: &str) -> Result<Option<StoredClassifier>, StoreError> {
+        self.run("reading a classifier", |session| find(session, "id", id))
+    }
+
+    /// Lists classifiers in the order of their names.
+    pub(crate) fn classifiers(&self, page: &Page<ClassifierName>) -> Result<Vec<StoredClassifier>, StoreError> {
+        let sql = format!("select {COLUMNS} from dragoman.classifiers where name > $1 order by name limit $2");
+        let after = page.after.as_ref().map_or("", ClassifierName::as_str);
+        let values: [Parameter<'_>; 2] = [(&after, Type::TEXT), (&limit(page.limit), Type::INT8)];
+        self.run("listing classifiers", |session| {
+            session.rows(&sql, &values)?.into_iter().map(|row| read_classifier(&CatalogRow(row))).collect()
+        })
+    }
+
+    /// The number of classifiers.
+    pub(crate) fn classifier_count(&self) -> Result<usize, StoreError> {
+        self.run("counting classifiers", |session| Ok(session.number("select count(*) from dragoman.classifiers", &[])? as usize))
+    }
+
+    /// Reads everything that a classifier needs for predictions.
+    pub(crate) fn whole_classifier(&self, id: &str) -> Result<Option<WholeClassifier>, StoreError> {
+        self.run("reading a classifier", |session| {
+            session.within(SNAPSHOT, |session| {
+                let Some(row) = find(session, "id", id)? else { return Ok(None) };
+                let sql = "select weights from dragoman.classifiers where id = $1";
+                let weights = session.row(sql, &[(&id, Type::TEXT)])?.map(|row| row.try_get(0)).transpose()?.flatten();
+                let texts = texts(session, id)?.into_iter().map(|(_, text)| text).collect();
+                Ok(Some(WholeClassifier { row, weights, texts }))
+            })
+        })
+    }
+
+    /// The texts of a classifier, in their order, each with its key.
+    pub(crate) fn classifier_texts(&self, id: &str) -> Result<Vec<(i64, ClassifierText)>, StoreError> {
+        self.run("reading a classifier's texts", |session| texts(session, id))
+    }
+
+    /// Stores the languages and embeddings of a classifier's texts, by their keys.
+    pub(crate) fn embed_classifier_texts(&self, embedded: &[(i64, Option<Language>, Embedding)]) -> Result<(), StoreError> {
+        self.run("storing the embeddings of a classifier", |session| store_embeddings(session, embedded))
+    }
+
+    /// Records that a job trains a classifier again; returns whether it exists and no other job does.
+    pub(crate) fn begin_retraining(&self, id: &str, job: &JobId) -> Result<bool, StoreError> {
+        let sql = "update dragoman.classifiers set next_job = $2 where id = $1 and next_job is null and state <> 'training'";
+        let values: [Parameter<'_>; 2] = [(&id, Type::TEXT), (&job.as_str(), Type::TEXT)];
+        self.run("storing a training", |session| Ok(session.execute(sql, &values)? > 0))
+    }
+
+    /// Replaces the previous training with a new one; returns whether the classifier still waits for this training.
+    pub(crate) fn finish_training(&self, done: &FinishedTraining) -> Result<bool, StoreError> {
+        let sql = "update dragoman.classifiers set state = 'ready', job = $2, next_job = null, version = version + 1, model = $3,
+                       model_fingerprint = $4, dimension = $5, report = $6, weights = $7, error_code = null,
+                       error_detail = null, trained_at_ms = $8
+                   where id = $1 and (next_job = $2 or (job = $2 and state = 'training'))";
+        let values: [Parameter<'_>; 8] = [
+            (&done.id, Type::TEXT),
+            (&done.job.as_str(), Type::TEXT),
+            (&done.model, Type::TEXT),
+            (&done.model_fingerprint, Type::TEXT),
+            (&(done.dimension as i64), Type::INT8),
+            (&json(&done.report), Type::TEXT),
+            (&done.weights, Type::BYTEA),
+            (&done.now_ms, Type::INT8),
+        ];
+        self.transaction("storing a trained classifier", |session| {
+            let found = session.execute(sql, &values)? > 0;
+            if found {
+                store_embeddings(session, &done.embedded)?;
+            }
+            Ok(found)
+        })
+    }
+
+    /// Records that a training job failed. A trained classifier stays as it was, with the error beside it.
+    pub(crate) fn fail_training(&self, job: &JobId, error: &JobFailure) -> Result<(), StoreError> {
+        let sql = "update dragoman.classifiers set error_code = $2, error_detail = $3,
+                       state = case when next_job = $1 then state else 'failed' end,
+                       next_job = case when next_job = $1 then null else next_job end
+                   where next_job = $1 or (job = $1 and state = 'training')";
+        let detail = text(&error.detail);
+        let values: [Parameter<'_>; 3] =
+            [(&job.as_str(), Type::TEXT), (&error.code.name(), Type::TEXT), (&detail.as_ref(), Type::TEXT)];
+        self.change("storing a failed training", sql, &values)
+    }
+
+    /// The jobs that train classifiers, for the first time or again.
+    pub(crate) fn trainings(&self) -> Result<Vec<JobId>, StoreError> {
+        let sql = "select job from dragoman.classifiers where state = 'training'
+                   union all select next_job from dragoman.classifiers where next_job is not null";
+        self.run("reading trainings", |session| {
+            let mut jobs = Vec::new();
+            for row in session.rows(sql, &[])? {
+                jobs.extend(JobId::parse(row.try_get(0)?).ok());
+            }
+            Ok(jobs)
+        })
+    }
+
+    /// Removes a classifier and returns it.
+    pub(crate) fn delete_classifier(&self, name: &ClassifierName) -> Result<Option<StoredClassifier>, StoreError> {
+        let sql = format!("delete from dragoman.classifiers where name = $1 returning {COLUMNS}");
+        self.run("deleting a classifier", |session| {
+            session.row(&sql, &[(&name.as_str(), Type::TEXT)])?.map(|row| read_classifier(&CatalogRow(row))).transpose()
+        })
+    }
+}
+
+/// Adds a row and gives its key; `None` if the name is taken.
+fn insert(session: &mut Session, row: &StoredClassifier) -> Result<Option<i64>, Fault> {
+    let sql =
+        "insert into dragoman.classifiers (id, name, job, state, model, model_fingerprint, dimension, definition, created_at_ms)
+               values ($1, $2, $3, $4, $5, $6, $7, $8, $9) on conflict (name) do nothing returning key";
+    let record = &row.record;
+    let values: [Parameter<'_>; 9] = [
+        (&row.id, Type::TEXT),
+        (&record.name.as_str(), Type::TEXT),
+        (&record.job.as_str(), Type::TEXT),
+        (&row.progress.name(), Type::TEXT),
+        (&record.model, Type::TEXT),
+        (&record.model_fingerprint, Type::TEXT),
+        (&(row.dimension as i64), Type::INT8),
+        (&json(&row.definition), Type::TEXT),
+        (&record.created_at_ms, Type::INT8),
+    ];
+    Ok(session.row(sql, &values)?.map(|row| row.try_get(0)).transpose()?)
+}
+
+fn insert_texts(session: &mut Session, classifier: i64, texts: &[ClassifierText]) -> Result<(), Fault> {
+    let sql = "insert into dragoman.classifier_texts (classifier, description, text, labels, language, embedding)
+               select $1, n.description, n.text, n.labels, n.language, n.embedding
+               from unnest($2, $3, $4, $5, $6) with ordinality as n (description, text, labels, language, embedding, place)
+               order by n.place";
+    let descriptions: Vec<bool> = texts.iter().map(|one| one.description).collect();
+    let bodies: Vec<_> = texts.iter().map(|one| text(&one.text).into_owned()).collect();
+    let labels: Vec<_> = texts.iter().map(|one| json(&one.labels)).collect();
+    let languages: Vec<_> = texts.iter().map(|one| one.language.map(Language::code)).collect();
+    let embeddings: Vec<_> = texts.iter().map(|one| one.embedding.as_ref().map(Embedding::to_bytes)).collect();
+    let values: [Parameter<'_>; 6] = [
+        (&classifier, Type::INT8),
+        (&descriptions, Type::BOOL_ARRAY),
+        (&bodies, Type::TEXT_ARRAY),
+        (&labels, Type::TEXT_ARRAY),
+        (&languages, Type::TEXT_ARRAY),
+        (&embeddings, Type::BYTEA_ARRAY),
+    ];
+    session.execute(sql, &values).map(drop)
+}
+
+/// `column` is one of this file's own words.
+fn find(session: &mut Session, column: &'static str, value: &str) -> Result<Option<StoredClassifier>, Fault> {
+    let sql = format!("select {COLUMNS} from dragoman.classifiers where {column} = $1");
+    session.row(&sql, &[(&value, Type::TEXT)])?.map(|row| read_classifier(&CatalogRow(row))).transpose()
+}
+
+fn texts(session: &mut Session, id: &str) -> Result<Vec<(i64, ClassifierText)>, Fault> {
+    let sql = "select t.key, t.description, t.text, t.labels, t.language, t.embedding from dragoman.classifiers c
+               join dragoman.classifier_texts t on t.classifier = c.key where c.id = $1 order by t.key";
+    session.rows(sql, &[(&id, Type::TEXT)])?.into_iter().map(|row| read_classifier_text(&CatalogRow(row))).collect()
+}
+
+fn store_embeddings(session: &mut Session, embedded: &[(i64, Option<Language>, Embedding)]) -> Result<(), Fault> {
+    let sql = "update dragoman.classifier_texts t set language = n.language, embedding = n.embedding
+               from unnest($1, $2, $3) as n (key, language, embedding) where t.key = n.key";
+    let keys: Vec<i64> = embedded.iter().map(|(key, ..)| *key).collect();
+    let languages: Vec<_> = embedded.iter().map(|(_, language, _)| language.map(Language::code)).collect();
+    let embeddings: Vec<_> = embedded.iter().map(|(.., embedding)| embedding.to_bytes()).collect();
+    let values: [Parameter<'_>; 3] =
+        [(&keys, Type::INT8_ARRAY), (&languages, Type::TEXT_ARRAY), (&embeddings, Type::BYTEA_ARRAY)];
+    session.execute(sql, &values).map(drop)
+}

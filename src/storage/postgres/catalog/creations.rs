@@ -1,0 +1,51 @@
+//! Which request created what of the catalog. A record is written in the transaction that does the work.
+
+use postgres::types::Type;
+
+use crate::domain::RequestKey;
+use crate::storage::postgres::fault::Fault;
+use crate::storage::postgres::session::{Parameter, Session};
+use crate::store::StoreError;
+
+/// How long a record is kept: 24 hours.
+const KEPT_MS: i64 = 24 * 60 * 60 * 1_000;
+/// Maximum records.
+const RECORDS_MAX: i64 = 10_000;
+
+/// From here to the end of the transaction no other request with this key goes on.
+pub(super) fn wait_for_others(session: &mut Session, request: &RequestKey) -> Result<(), Fault> {
+    let sql = "select pg_advisory_xact_lock(hashtextextended($1, 0)) is null";
+    session.row(sql, &[(&request.record_key(), Type::TEXT)]).map(drop)
+}
+
+/// The record of this request. If the same key was used for another request: `StoreError::KeyReused`.
+pub(super) fn find(session: &mut Session, request: &RequestKey, now_ms: i64) -> Result<Option<String>, Fault> {
+    let sql = "select fingerprint, answer from dragoman.creations where key = $1 and created_at_ms > $2 and created_at_ms <= $3";
+    let (since, until) = (now_ms - KEPT_MS, now_ms + KEPT_MS);
+    let values: [Parameter<'_>; 3] = [(&request.record_key(), Type::TEXT), (&since, Type::INT8), (&until, Type::INT8)];
+    let Some(row) = session.row(sql, &values)? else { return Ok(None) };
+    if row.try_get::<_, &str>(0)? != request.fingerprint() {
+        return Err(StoreError::KeyReused { key: request.key().to_owned() }.into());
+    }
+    Ok(Some(row.try_get(1)?))
+}
+
+/// Records the id of what a request created. `StoreError::KeyReused` if the key has a record already.
+pub(super) fn keep(session: &mut Session, request: &RequestKey, id: &str, now_ms: i64) -> Result<(), Fault> {
+    // Records from more than a day ahead were written by a wrong clock.
+    let stale = "delete from dragoman.creations where created_at_ms <= $1 or created_at_ms > $2";
+    session.execute(stale, &[(&(now_ms - KEPT_MS), Type::INT8), (&(now_ms + KEPT_MS), Type::INT8)])?;
+    let sql = "insert into dragoman.creations (key, fingerprint, answer, created_at_ms) values ($1, $2, $3, $4)
+               on conflict (key) do nothing";
+    let values: [Parameter<'_>; 4] =
+        [(&request.record_key(), Type::TEXT), (&request.fingerprint(), Type::TEXT), (&id, Type::TEXT), (&now_ms, Type::INT8)];
+    if session.execute(sql, &values)? == 0 {
+        return Err(StoreError::KeyReused { key: request.key().to_owned() }.into());
+    }
+    // In the order of arrival: a clock that jumped back makes the newest look like the oldest.
+    let oldest = format!(
+        "delete from dragoman.creations
+         where number <= (select number from dragoman.creations order by number desc limit 1 offset {RECORDS_MAX})"
+    );
+    session.execute(&oldest, &[]).map(drop)
+}

@@ -1,0 +1,176 @@
+//! Jobs in the catalog: accepted ones, their progress, and their results.
+
+use postgres::types::Type;
+
+use super::PostgresCatalog;
+use super::creations;
+use super::rows::{CatalogRow, json, limit, text};
+use crate::domain::{
+    CollectionName, Job, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, Metadata, Page, RequestKey,
+};
+use crate::storage::postgres::fault::Fault;
+use crate::storage::postgres::session::{Parameter, Session};
+use crate::store::{StoreError, created_job, read_job};
+
+const COLUMNS: &str = "id, type, status, collection, request, details, done, total, unit, error_code, error_detail,
+    cancel_requested, created_at_ms, started_at_ms, finished_at_ms, key";
+
+impl PostgresCatalog {
+    /// Adds a job.
+    pub(crate) fn create_job(&self, job: &Job) -> Result<(), StoreError> {
+        self.run("creating a job", |session| insert(session, job))
+    }
+
+    /// Adds a job, unless this request was accepted before: then it returns that job's id.
+    pub(crate) fn create_job_once(&self, new: &Job, request: &RequestKey) -> Result<Option<JobId>, StoreError> {
+        self.transaction("creating a job", |session| {
+            creations::wait_for_others(session, request)?;
+            if let Some(before) = created_job(creations::find(session, request, new.created_at_ms)?)? {
+                return Ok(Some(before));
+            }
+            insert(session, new)?;
+            creations::keep(session, request, new.id.as_str(), new.created_at_ms)?;
+            Ok(None)
+        })
+    }
+
+    /// The job that this request created earlier.
+    pub(crate) fn job_created_before(&self, request: &RequestKey, now_ms: i64) -> Result<Option<JobId>, StoreError> {
+        self.run("reading an idempotency record", |session| Ok(created_job(creations::find(session, request, now_ms)?)?))
+    }
+
+    /// Finds a job.
+    pub(crate) fn job(&self, id: &JobId) -> Result<Option<Job>, StoreError> {
+        let sql = format!("select {COLUMNS} from dragoman.jobs where id = $1");
+        self.run("reading a job", |session| {
+            session.row(&sql, &[(&id.as_str(), Type::TEXT)])?.map(|row| read_job(&CatalogRow(row))).transpose()
+        })
+    }
+
+    /// Lists jobs, newest first.
+    pub(crate) fn jobs(&self, filter: &JobFilter, page: &Page<JobId>) -> Result<Vec<Job>, StoreError> {
+        let sql = format!(
+            "select {COLUMNS} from dragoman.jobs where ($1 is null or id < $1) and ($2 is null or type = $2)
+             and ($3 is null or status = $3) and ($4 is null or collection = any($4)) order by id desc limit $5"
+        );
+        let after = page.after.as_ref().map(JobId::as_str);
+        let (kind, status) = (filter.kind.map(JobType::name), filter.status.map(JobStatus::name));
+        let collections: Option<Vec<&str>> =
+            filter.collections.as_ref().map(|names| names.iter().map(CollectionName::as_str).collect());
+        let values: [Parameter<'_>; 5] = [
+            (&after, Type::TEXT),
+            (&kind, Type::TEXT),
+            (&status, Type::TEXT),
+            (&collections, Type::TEXT_ARRAY),
+            (&limit(page.limit), Type::INT8),
+        ];
+        self.run("listing jobs", |session| read_all(session, &sql, &values))
+    }
+
+    /// The number of jobs of each type and status, without zeros.
+    pub(crate) fn job_counts(&self) -> Result<Vec<(JobType, JobStatus, u64)>, StoreError> {
+        self.run("counting jobs", |session| {
+            let mut counts = Vec::new();
+            let sql = "select type, status, count(*) from dragoman.jobs group by type, status order by type, status";
+            for row in session.rows(sql, &[])? {
+                let named = JobType::parse(row.try_get(0)?).zip(JobStatus::parse(row.try_get(1)?));
+                let count = u64::try_from(row.try_get::<_, i64>(2)?).unwrap_or_default();
+                counts.extend(named.map(|(kind, status)| (kind, status, count)));
+            }
+            Ok(counts)
+        })
+    }
+
+    /// The unfinished jobs, in the order of arrival.
+    pub(crate) fn unfinished_jobs(&self) -> Result<Vec<Job>, StoreError> {
+        let sql = format!("select {COLUMNS} from dragoman.jobs where finished_at_ms is null order by id");
+        self.run("reading unfinished jobs", |session| read_all(session, &sql, &[]))
+    }
+
+    /// Records that a job runs; keeps the first time that it did.
+    pub(crate) fn start_job(&self, id: &JobId, now_ms: i64) -> Result<(), StoreError> {
+        let sql = "update dragoman.jobs set status = 'running', started_at_ms = coalesce(started_at_ms, $2) where id = $1";
+        self.change("starting a job", sql, &[(&id.as_str(), Type::TEXT), (&now_ms, Type::INT8)])
+    }
+
+    /// Records a job's progress.
+    pub(crate) fn record_progress(&self, id: &JobId, progress: &JobProgress, details: &Metadata) -> Result<(), StoreError> {
+        let sql = "update dragoman.jobs set done = $2, total = $3, details = $4 where id = $1";
+        let values: [Parameter<'_>; 4] = [
+            (&id.as_str(), Type::TEXT),
+            (&(progress.done as i64), Type::INT8),
+            (&(progress.total as i64), Type::INT8),
+            (&json(details), Type::TEXT),
+        ];
+        self.change("recording a job's progress", sql, &values)
+    }
+
+    /// Records that a job should stop. Does nothing to a finished one.
+    pub(crate) fn request_cancel(&self, id: &JobId) -> Result<(), StoreError> {
+        let sql = "update dragoman.jobs set cancel_requested = true where id = $1 and finished_at_ms is null";
+        self.change("canceling a job", sql, &[(&id.as_str(), Type::TEXT)])
+    }
+
+    /// Records how a job ended.
+    pub(crate) fn finish_job(
+        &self,
+        id: &JobId,
+        status: JobStatus,
+        error: Option<&JobFailure>,
+        now_ms: i64,
+    ) -> Result<(), StoreError> {
+        debug_assert!(status.is_finished());
+        let sql = "update dragoman.jobs set status = $2, error_code = $3, error_detail = $4, finished_at_ms = $5 where id = $1";
+        let (code, detail) = (error.map(|error| error.code.name()), error.map(|error| text(&error.detail)));
+        let values: [Parameter<'_>; 5] = [
+            (&id.as_str(), Type::TEXT),
+            (&status.name(), Type::TEXT),
+            (&code, Type::TEXT),
+            (&detail.as_deref(), Type::TEXT),
+            (&now_ms, Type::INT8),
+        ];
+        self.change("finishing a job", sql, &values)
+    }
+
+    /// Deletes finished jobs beyond the `kept_max` that finished last, and those that finished before `before_ms`.
+    pub(crate) fn prune_jobs(&self, kept_max: usize, before_ms: i64) -> Result<Vec<JobId>, StoreError> {
+        let sql = "delete from dragoman.jobs where finished_at_ms < $1 or id in
+                   (select id from dragoman.jobs where finished_at_ms is not null order by finished_at_ms desc, id desc offset $2)
+                   returning id";
+        let values: [Parameter<'_>; 2] = [(&before_ms, Type::INT8), (&limit(kept_max), Type::INT8)];
+        self.run("forgetting jobs", |session| {
+            let mut pruned = Vec::new();
+            for row in session.rows(sql, &values)? {
+                pruned.extend(JobId::parse(row.try_get(0)?).ok());
+            }
+            Ok(pruned)
+        })
+    }
+
+    /// Runs a statement without an answer.
+    pub(super) fn change(&self, doing: &'static str, sql: &str, values: &[Parameter<'_>]) -> Result<(), StoreError> {
+        self.run(doing, |session| session.execute(sql, values).map(drop))
+    }
+}
+
+fn read_all(session: &mut Session, sql: &str, values: &[Parameter<'_>]) -> Result<Vec<Job>, Fault> {
+    session.rows(sql, values)?.into_iter().map(|row| read_job(&CatalogRow(row))).collect()
+}
+
+fn insert(session: &mut Session, job: &Job) -> Result<(), Fault> {
+    let sql = "insert into dragoman.jobs (id, type, status, collection, request, details, done, total, unit, created_at_ms)
+               values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+    let values: [Parameter<'_>; 10] = [
+        (&job.id.as_str(), Type::TEXT),
+        (&job.kind.name(), Type::TEXT),
+        (&job.status.name(), Type::TEXT),
+        (&job.collection.as_ref().map(CollectionName::as_str), Type::TEXT),
+        (&json(&job.request), Type::TEXT),
+        (&json(&job.details), Type::TEXT),
+        (&(job.progress.done as i64), Type::INT8),
+        (&(job.progress.total as i64), Type::INT8),
+        (&job.progress.unit.name(), Type::TEXT),
+        (&job.created_at_ms, Type::INT8),
+    ];
+    session.execute(sql, &values).map(drop)
+}

@@ -1,0 +1,222 @@
+//! The catalog on a database server: collections and their aliases, keys; `jobs` and `classifiers` have theirs.
+//!
+//! One server at a time works with it, because a server keeps what it has read in memory: `lease` sees to that.
+
+mod classifiers;
+mod creations;
+mod jobs;
+mod lease;
+mod rows;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use postgres::types::Type;
+
+use super::fault::Fault;
+use super::partition::drop_collection;
+use super::server::{PostgresServer, waiting};
+use super::session::{Parameter, Session};
+use crate::domain::{Alias, Collection, CollectionId, CollectionName, KeyId, Page, RequestKey};
+use crate::store::{StoreError, StoredKey, codes, names_json, read_collection, read_key};
+use lease::Lease;
+use rows::{CatalogRow, limit, text};
+
+const COLUMNS: &str = "key, id, name, description, model, model_fingerprint, dimension, metric, created_at_ms,
+    quantization, m, ef_construction, ef_search, default_languages, passage_tokens_max, passage_overlap_tokens";
+
+/// The catalog on a database server, of which no other server may use the database meanwhile.
+pub struct PostgresCatalog {
+    server: Arc<PostgresServer>,
+    _lease: Lease,
+}
+
+impl PostgresCatalog {
+    /// Opens the catalog. `StoreError::DatabaseInUse` if another server works with it. Removes what a creation that was interrupted
+    /// left: a collection without a name and without documents.
+    pub fn open(server: &Arc<PostgresServer>) -> Result<Self, StoreError> {
+        let lease = Lease::take(server)?;
+        let catalog = Self { server: Arc::clone(server), _lease: lease };
+        catalog.run("removing interrupted creations", sweep)?;
+        Ok(catalog)
+    }
+
+    /// Statements of the catalog are short, and wait for nobody for long: there is nothing to end.
+    pub(crate) fn end_by(&self, _: Instant) {}
+
+    /// Adds a collection, and with a request records that this request created it.
+    pub(crate) fn create_once(&self, collection: &Collection, request: Option<&RequestKey>) -> Result<(), StoreError> {
+        let inserted = self.transaction("creating a collection", |session| {
+            let inserted = insert(session, collection)?;
+            if let Some(request) = request.filter(|_| inserted > 0) {
+                creations::keep(session, request, &collection.id.0, collection.created_at_ms)?;
+            }
+            Ok(inserted)
+        })?;
+        if inserted == 0 {
+            return Err(StoreError::CollectionExists { name: collection.name.clone() });
+        }
+        Ok(())
+    }
+
+    /// The id of what this request created earlier.
+    pub(crate) fn created_before(&self, request: &RequestKey, now_ms: i64) -> Result<Option<String>, StoreError> {
+        self.run("reading an idempotency record", |session| creations::find(session, request, now_ms))
+    }
+
+    /// Stores changes to a collection; returns whether it existed.
+    pub(crate) fn update(&self, collection: &Collection) -> Result<bool, StoreError> {
+        let sql = "update dragoman.catalog set description = $2, ef_search = $3, default_languages = $4 where id = $1";
+        let description = collection.description.as_deref().map(text);
+        let description = description.as_deref();
+        let (ef_search, languages) = (collection.hnsw.ef_search as i64, codes(&collection.default_languages));
+        let values: [Parameter<'_>; 4] =
+            [(&collection.id.0, Type::TEXT), (&description, Type::TEXT), (&ef_search, Type::INT8), (&languages, Type::TEXT)];
+        self.run("changing a collection", |session| Ok(session.execute(sql, &values)? > 0))
+    }
+
+    /// Lists collections in the order of their names.
+    pub(crate) fn list(&self, page: &Page<CollectionName>) -> Result<Vec<Collection>, StoreError> {
+        let sql = format!("select {COLUMNS} from dragoman.catalog where name > $1 order by name limit $2");
+        let after = page.after.as_ref().map_or("", CollectionName::as_str);
+        let values: [Parameter<'_>; 2] = [(&after, Type::TEXT), (&limit(page.limit), Type::INT8)];
+        self.run("listing collections", |session| {
+            session.rows(&sql, &values)?.into_iter().map(|row| read_collection(&CatalogRow(row))).collect()
+        })
+    }
+
+    /// Removes a collection with its documents and aliases, and returns it.
+    pub(crate) fn delete(&self, name: &CollectionName) -> Result<Option<Collection>, StoreError> {
+        self.transaction("deleting a collection", |session| {
+            let sql = format!("delete from dragoman.catalog where name = $1 returning {COLUMNS}");
+            let Some(row) = session.row(&sql, &[(&name.as_str(), Type::TEXT)])? else { return Ok(None) };
+            let found = read_collection(&CatalogRow(row))?;
+            drop_collection(session, &found.id)?;
+            Ok(Some(found))
+        })
+    }
+
+    /// All aliases, in the order of their names.
+    pub(crate) fn aliases(&self) -> Result<Vec<Alias>, StoreError> {
+        let sql =
+            "select a.name, c.name, c.key from dragoman.aliases a join dragoman.catalog c on c.id = a.collection order by a.name";
+        let read = |row: postgres::Row| {
+            let key = row.try_get(2)?;
+            let corrupt = |_| StoreError::CorruptRow { table: "aliases", row: key, problem: "its name is not valid" };
+            let name = CollectionName::parse(row.try_get(0)?).map_err(corrupt)?;
+            Ok(Alias { name, collection: CollectionName::parse(row.try_get(1)?).map_err(corrupt)? })
+        };
+        self.run("reading the aliases", |session| session.rows(sql, &[])?.into_iter().map(read).collect())
+    }
+
+    /// Points `name` to a collection, instead of any previous one.
+    pub(crate) fn set_alias(&self, name: &CollectionName, collection: &CollectionId) -> Result<(), StoreError> {
+        let sql = "insert into dragoman.aliases (name, collection)
+                   select $1, $2 where not exists (select 1 from dragoman.catalog where name = $1)
+                   on conflict (name) do update set collection = excluded.collection";
+        let values: [Parameter<'_>; 2] = [(&name.as_str(), Type::TEXT), (&collection.0, Type::TEXT)];
+        match self.run("setting an alias", |session| session.execute(sql, &values))? {
+            0 => Err(StoreError::CollectionExists { name: name.clone() }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes an alias; returns whether it existed.
+    pub(crate) fn delete_alias(&self, name: &CollectionName) -> Result<bool, StoreError> {
+        let sql = "delete from dragoman.aliases where name = $1";
+        self.run("deleting an alias", |session| Ok(session.execute(sql, &[(&name.as_str(), Type::TEXT)])? > 0))
+    }
+
+    /// Adds a key.
+    pub(crate) fn add_key(&self, stored: &StoredKey) -> Result<(), StoreError> {
+        let sql = "insert into dragoman.api_keys (id, name, secret_sha256, scope, collections, created_at_ms, expires_at_ms)
+                   values ($1, $2, $3, $4, $5, $6, $7)";
+        let key = &stored.key;
+        let (name, hash) = (text(&key.name), stored.secret_sha256.as_slice());
+        let collections = key.collections.as_deref().map(names_json);
+        let values: [Parameter<'_>; 7] = [
+            (&key.id.as_str(), Type::TEXT),
+            (&name.as_ref(), Type::TEXT),
+            (&hash, Type::BYTEA),
+            (&key.scope.name(), Type::TEXT),
+            (&collections, Type::TEXT),
+            (&key.created_at_ms, Type::INT8),
+            (&key.expires_at_ms, Type::INT8),
+        ];
+        self.run("adding a key", |session| session.execute(sql, &values).map(drop))
+    }
+
+    /// All keys, in the order of their ids.
+    pub(crate) fn keys(&self) -> Result<Vec<StoredKey>, StoreError> {
+        let sql = "select key, id, name, secret_sha256, scope, collections, created_at_ms, expires_at_ms from dragoman.api_keys
+                   order by id";
+        self.run("reading keys", |session| session.rows(sql, &[])?.into_iter().map(|row| read_key(&CatalogRow(row))).collect())
+    }
+
+    /// Removes a key; returns whether it existed.
+    pub(crate) fn remove_key(&self, id: &KeyId) -> Result<bool, StoreError> {
+        let sql = "delete from dragoman.api_keys where id = $1";
+        self.run("removing a key", |session| Ok(session.execute(sql, &[(&id.as_str(), Type::TEXT)])? > 0))
+    }
+
+    /// Runs one statement; errors say what was being done.
+    fn run<T>(&self, doing: &'static str, work: impl FnOnce(&mut Session) -> Result<T, Fault>) -> Result<T, StoreError> {
+        waiting(|| self.server.session().and_then(|mut session| work(&mut session))).map_err(|fault| fault.while_doing(doing))
+    }
+
+    /// Runs several statements in one transaction.
+    fn transaction<T>(&self, doing: &'static str, work: impl FnOnce(&mut Session) -> Result<T, Fault>) -> Result<T, StoreError> {
+        self.run(doing, |session| session.within("begin", work))
+    }
+}
+
+/// Adds a row; returns 0 if the name is taken.
+fn insert(session: &mut Session, collection: &Collection) -> Result<u64, Fault> {
+    let sql = "insert into dragoman.catalog (id, name, description, model, model_fingerprint, dimension, metric, created_at_ms,
+                   quantization, m, ef_construction, ef_search, default_languages, passage_tokens_max, passage_overlap_tokens)
+               values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) on conflict (name) do nothing";
+    let (model, fingerprint) =
+        collection.model.as_ref().map_or(("", ""), |model| (model.name.as_str(), model.fingerprint.as_str()));
+    let description = collection.description.as_deref().map(text);
+    let description = description.as_deref();
+    let [dimension, m, ef_construction, ef_search] =
+        [collection.dimension, collection.hnsw.m, collection.hnsw.ef_construction, collection.hnsw.ef_search]
+            .map(|number| number as i64);
+    let languages = codes(&collection.default_languages);
+    let tokens_max = collection.passages.map(|bounds| bounds.tokens_max as i64);
+    let overlap = collection.passages.map_or(0, |bounds| bounds.overlap_tokens as i64);
+    let values: [Parameter<'_>; 15] = [
+        (&collection.id.0, Type::TEXT),
+        (&collection.name.as_str(), Type::TEXT),
+        (&description, Type::TEXT),
+        (&model, Type::TEXT),
+        (&fingerprint, Type::TEXT),
+        (&dimension, Type::INT8),
+        (&collection.metric.name(), Type::TEXT),
+        (&collection.created_at_ms, Type::INT8),
+        (&collection.quantization.name(), Type::TEXT),
+        (&m, Type::INT8),
+        (&ef_construction, Type::INT8),
+        (&ef_search, Type::INT8),
+        (&languages, Type::TEXT),
+        (&tokens_max, Type::INT8),
+        (&overlap, Type::INT8),
+    ];
+    session.execute(sql, &values)
+}
+
+/// Drops collections that no name leads to, if they have no documents. Others stay, in case somebody misses them.
+fn sweep(session: &mut Session) -> Result<(), Fault> {
+    let sql = "select id, documents_drawn from dragoman.collections
+               where not exists (select 1 from dragoman.catalog where catalog.id = collections.id)";
+    for row in session.rows(sql, &[])? {
+        let id = CollectionId(row.try_get(0)?);
+        if row.try_get::<_, i64>(1)? > 0 {
+            tracing::warn!(%id, problem = "the catalog does not name it, but it has documents", "a collection is not served");
+            continue;
+        }
+        tracing::info!(%id, "removing a collection that an interrupted creation left behind");
+        session.within("begin", |session| drop_collection(session, &id))?;
+    }
+    Ok(())
+}

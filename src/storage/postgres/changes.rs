@@ -1,0 +1,376 @@
+//! What the service writes: documents with a precondition, a record or a checkpoint in the same transaction, patches, deletions and
+//! embeddings.
+
+use std::collections::{HashMap, HashSet};
+
+use pgvector::Vector;
+use postgres::Row;
+use postgres::types::Type;
+
+use super::batch::Batch;
+use super::fault::Fault;
+use super::filter::Condition;
+use super::names::at_ms;
+use super::partition::Partition;
+use super::patch::{change, replace_passages};
+use super::reading::{self, Found};
+use super::rows::{self, document_columns, keys, passage_id, sequence, to_sql};
+use super::session::{Session, vector};
+use super::upsert::{remove, upsert};
+use super::writing::Writing;
+use crate::domain::{
+    Document, DocumentId, DocumentPatch, Embedding, JobId, PassageEmbedding, PassageId, Precondition, RequestKey, Sequence,
+};
+use crate::storage::operations::Answer;
+use crate::store::{
+    Deleted, DeletedSome, Idempotent, PatchOutcome, Patched, PreparedDocument, Recut, SearchFilter, StoreError, TextPatch,
+    UpdatedSome, Upserted,
+};
+
+/// Documents deleted or changed in one transaction: bounds how long other writes wait.
+pub(super) const CHANGED_PER_TRANSACTION: usize = 500;
+/// How long a record of a request is kept: 24 hours.
+const KEPT_MS: i64 = 24 * 60 * 60 * 1_000;
+/// Maximum records of one collection.
+const RECORDS_MAX: i64 = 1_000;
+
+impl Partition {
+    pub(super) fn upsert_if(
+        &self,
+        documents: Vec<PreparedDocument>,
+        precondition: Precondition,
+    ) -> Result<Vec<Upserted>, StoreError> {
+        self.write("storing documents", |writing| {
+            if precondition != Precondition::None {
+                let ids: Vec<&str> = documents.iter().map(|document| document.id.as_str()).collect();
+                let versions = versions(writing, &ids)?;
+                for (document, current) in documents.iter().zip(versions) {
+                    check(&document.id, current, &precondition)?;
+                }
+            }
+            upsert(writing, &documents)
+        })
+    }
+
+    pub(super) fn upsert_once(
+        &self,
+        documents: Vec<PreparedDocument>,
+        request: RequestKey,
+        answer: Answer<Upserted>,
+    ) -> Result<Idempotent<Vec<Upserted>>, StoreError> {
+        self.write("storing documents", |writing| {
+            let now = at_ms(writing.now_ms);
+            if let Some(before) = find_record(writing.session, writing.key, &request, &now)? {
+                return Ok(Idempotent::Before(before));
+            }
+            let outcomes = upsert(writing, &documents)?;
+            keep_record(writing, &request, &answer(&outcomes))?;
+            Ok(Idempotent::Now(outcomes))
+        })
+    }
+
+    pub(super) fn upsert_for_job(
+        &self,
+        job: &JobId,
+        documents: Vec<PreparedDocument>,
+        checkpoint: Answer<Upserted>,
+    ) -> Result<Vec<Upserted>, StoreError> {
+        self.write_patiently("storing documents of a job", |writing| {
+            let outcomes = upsert(writing, &documents)?;
+            keep_checkpoint(writing, job, &checkpoint(&outcomes))?;
+            Ok(outcomes)
+        })
+    }
+
+    pub(super) fn patch(
+        &self,
+        id: &DocumentId,
+        patch: DocumentPatch,
+        recut: Option<Recut>,
+        precondition: Precondition,
+    ) -> Result<PatchOutcome, StoreError> {
+        self.write("changing a document", |writing| {
+            let Some(found) = reading::find(writing.session, writing.names, &writing.live, id)? else {
+                return Ok(PatchOutcome::Absent);
+            };
+            check(id, Some(found.document.sequence), &precondition)?;
+            let title = patch.title.clone().applied(found.document.title.clone());
+            let mut replacing = None;
+            if title != found.document.title {
+                replacing = recut.as_ref().filter(|recut| recut.title == title && recut.text == found.document.text);
+                if replacing.is_none() {
+                    return Ok(PatchOutcome::Overtaken);
+                }
+            }
+            change(writing, &found, &patch)?;
+            let pending = match replacing {
+                Some(recut) => {
+                    let language = patch.language.or(found.document.language);
+                    replace_passages(writing, found.key, &Document { language, ..found.document }, recut)?
+                }
+                None => Vec::new(),
+            };
+            let changed = reading::find(writing.session, writing.names, &writing.live, id)?;
+            Ok(changed.map_or(PatchOutcome::Absent, |found| PatchOutcome::Done(Box::new(found.document), pending)))
+        })
+    }
+
+    pub(super) fn patch_for_job(
+        &self,
+        job: &JobId,
+        patches: Vec<TextPatch>,
+        checkpoint: Answer<Patched>,
+    ) -> Result<Vec<Patched>, StoreError> {
+        self.write_patiently("changing documents of a job", |writing| {
+            let mut outcomes = Vec::with_capacity(patches.len());
+            for TextPatch { id, title, text, patch } in &patches {
+                let is_same = |found: &Found| (&found.document.title, &found.document.text) == (title, text);
+                outcomes.push(match reading::find(writing.session, writing.names, &writing.live, id)?.filter(is_same) {
+                    None => Patched::Overtaken,
+                    Some(found) => match change(writing, &found, patch) {
+                        Ok(_) => Patched::Done,
+                        // Nothing of it was written.
+                        Err(Fault::Store(StoreError::MetadataTooLarge { .. })) => Patched::TooLarge,
+                        Err(fault) => return Err(fault),
+                    },
+                });
+            }
+            keep_checkpoint(writing, job, &checkpoint(&outcomes))?;
+            Ok(outcomes)
+        })
+    }
+
+    pub(super) fn delete_if(&self, id: &DocumentId, precondition: Precondition) -> Result<Option<Deleted>, StoreError> {
+        self.write("deleting a document", |writing| {
+            let sql = format!("select d.document, d.sequence from {} d where d.id = $1", writing.live);
+            let Some(row) = writing.session.row(&sql, &[(&id.as_str(), Type::TEXT)])? else { return Ok(None) };
+            check(id, Some(sequence(row.try_get(1)?)), &precondition)?;
+            let deleted = delete_keys(writing, &[row.try_get(0)?])?;
+            Ok(Some(Deleted { sequence: writing.sequence(), removed: deleted }))
+        })
+    }
+
+    pub(super) fn delete_some(&self, filter: &SearchFilter, until: Sequence, after: i64) -> Result<DeletedSome, StoreError> {
+        const DOING: &str = "deleting documents";
+        let condition = self.compile(filter);
+        let until = to_sql(until.0);
+        let keys = self.read(DOING, |session| candidates(session, &self.live(), &condition, until, after))?;
+        let Some(&last) = keys.last() else { return Ok(DeletedSome { rows: Vec::new(), next: None }) };
+        let next = (keys.len() == CHANGED_PER_TRANSACTION).then_some(last);
+        let rows = self.write_patiently(DOING, |writing| {
+            let found = still_matching(writing, "d.document", &condition, (&keys, until))?;
+            let still = found.iter().map(|row| Ok(row.try_get(0)?)).collect::<Result<Vec<i64>, Fault>>()?;
+            delete_keys(writing, &still)?;
+            Ok(still)
+        })?;
+        Ok(DeletedSome { rows, next })
+    }
+
+    pub(super) fn update_some(
+        &self,
+        filter: &SearchFilter,
+        until: Sequence,
+        after: i64,
+        patch: DocumentPatch,
+    ) -> Result<UpdatedSome, StoreError> {
+        const DOING: &str = "changing documents";
+        let condition = self.compile(filter);
+        let until = to_sql(until.0);
+        let keys = self.read(DOING, |session| candidates(session, &self.live(), &condition, until, after))?;
+        let Some(&last) = keys.last() else { return Ok(UpdatedSome { matched: 0, rows: Vec::new(), next: None }) };
+        let next = (keys.len() == CHANGED_PER_TRANSACTION).then_some(last);
+        self.write_patiently(DOING, |writing| {
+            let columns = document_columns(writing.names);
+            let found = still_matching(writing, &columns, &condition, (&keys, until))?;
+            let mut changed = Vec::new();
+            for row in &found {
+                let found = Found { key: row.try_get(0)?, document: rows::document(row)? };
+                if change(writing, &found, &patch)? {
+                    changed.push(found.key);
+                }
+            }
+            Ok(UpdatedSome { matched: found.len(), rows: changed, next })
+        })
+    }
+
+    pub(super) fn idempotency_record(&self, request: &RequestKey) -> Result<Option<String>, StoreError> {
+        self.read("reading an idempotency record", |session| find_record(session, self.key, request, &self.now()))
+    }
+
+    pub(super) fn record_answer(&self, request: &RequestKey, answer: String) -> Result<(), StoreError> {
+        self.write_patiently("storing an answer", |writing| keep_record(writing, request, &answer))
+    }
+
+    pub(super) fn job_checkpoint(&self, job: &JobId) -> Result<Option<String>, StoreError> {
+        self.read("reading a job's checkpoint", |session| {
+            let sql = "select checkpoint from dragoman.job_checkpoints where collection = $1 and job = $2";
+            let row = session.row(sql, &[(&self.key, Type::INT8), (&job.as_str(), Type::TEXT)])?;
+            Ok(row.map(|row| row.try_get(0)).transpose()?)
+        })
+    }
+
+    pub(super) fn forget_job_checkpoints(&self, kept: &[JobId]) -> Result<(), StoreError> {
+        let kept: Vec<&str> = kept.iter().map(JobId::as_str).collect();
+        self.read("deleting checkpoints", |session| {
+            let sql = "delete from dragoman.job_checkpoints where collection = $1 and job <> all($2)";
+            session.execute(sql, &[(&self.key, Type::INT8), (&kept, Type::TEXT_ARRAY)]).map(drop)
+        })
+    }
+
+    pub(super) fn set_embeddings(
+        &self,
+        embeddings: Vec<(PassageId, PassageEmbedding)>,
+    ) -> Result<Vec<(PassageId, Embedding)>, StoreError> {
+        self.write_patiently("storing embeddings", |writing| set_embeddings(writing, embeddings))
+    }
+}
+
+/// The versions of documents, in the order of `ids`; `None` for one that is not there.
+fn versions(writing: &mut Writing<'_>, ids: &[&str]) -> Result<Vec<Option<Sequence>>, Fault> {
+    let sql = format!(
+        "select d.sequence from unnest($1) with ordinality as n (id, place) left join {} d on d.id = n.id order by n.place",
+        writing.live
+    );
+    let rows = writing.session.rows(&sql, &[(&ids, Type::TEXT_ARRAY)])?;
+    rows.iter().map(|row| Ok(row.try_get::<_, Option<i64>>(0)?.map(sequence))).collect()
+}
+
+fn check(id: &DocumentId, current: Option<Sequence>, precondition: &Precondition) -> Result<(), Fault> {
+    if precondition.holds(current) {
+        return Ok(());
+    }
+    Err(StoreError::PreconditionFailed { id: id.clone(), current }.into())
+}
+
+fn candidates(session: &mut Session, documents: &str, condition: &Condition, until: i64, after: i64) -> Result<Vec<i64>, Fault> {
+    let number = condition.next();
+    let sql = format!(
+        "select d.document from {documents} d where {} and d.sequence <= ${number} and d.document > ${} order by d.document
+         limit {CHANGED_PER_TRANSACTION}",
+        condition.sql,
+        number + 1
+    );
+    let mut values = condition.parameters();
+    values.extend([(&until as _, Type::INT8), (&after as _, Type::INT8)]);
+    session.rows(&sql, &values)?.iter().map(|row| Ok(row.try_get(0)?)).collect()
+}
+
+/// Those of the documents with these keys that match by now and were not changed after `until`, in the order of their keys.
+fn still_matching(
+    writing: &mut Writing<'_>,
+    columns: &str,
+    condition: &Condition,
+    (keys, until): (&[i64], i64),
+) -> Result<Vec<Row>, Fault> {
+    let number = condition.next();
+    let sql = format!(
+        "select {columns} from {} d where {} and d.document = any(${number}) and d.sequence <= ${} order by d.document",
+        writing.live,
+        condition.sql,
+        number + 1
+    );
+    let mut values = condition.parameters();
+    values.extend([(&keys as _, Type::INT8_ARRAY), (&until as _, Type::INT8)]);
+    writing.session.rows(&sql, &values)
+}
+
+/// Deletes documents and gives their passages.
+pub(super) fn delete_keys(writing: &mut Writing<'_>, documents: &[i64]) -> Result<Vec<PassageId>, Fault> {
+    let values = [(&documents as _, Type::INT8_ARRAY)];
+    let sql =
+        format!("select document, passage from {} where document = any($1) order by document, ordinal", writing.names.passages);
+    let mut passages: HashMap<i64, Vec<i64>> = HashMap::new();
+    for row in writing.session.rows(&sql, &values)? {
+        passages.entry(row.try_get(0)?).or_default().push(row.try_get(1)?);
+    }
+    let mut batch = Batch::default();
+    let mut removed = Vec::new();
+    for document in documents {
+        let own = passages.remove(document).unwrap_or_default();
+        removed.extend(remove(writing, &mut batch, *document, &own));
+    }
+    batch.store(writing)?;
+    Ok(removed)
+}
+
+/// Stores embeddings; gives those whose passage is still there.
+fn set_embeddings(
+    writing: &mut Writing<'_>,
+    embeddings: Vec<(PassageId, PassageEmbedding)>,
+) -> Result<Vec<(PassageId, Embedding)>, Fault> {
+    let ids: Vec<PassageId> = embeddings.iter().map(|(id, _)| *id).collect();
+    let sequences: Vec<i64> = embeddings.iter().map(|_| writing.next_sequence()).collect();
+    let vectors: Vec<Vector> = embeddings.iter().map(|(_, of)| vector(&of.embedding)).collect();
+    let tokens: Vec<Option<Vec<u8>>> =
+        embeddings.iter().map(|(_, of)| (!of.tokens.is_empty()).then(|| of.tokens.to_bytes())).collect();
+    let passages = keys(&ids);
+    let array = || Type::INT8_ARRAY;
+    // A passage that comes twice keeps what came last.
+    let sql = format!(
+        "update {} p set embedding = n.embedding, embedded_sequence = n.sequence
+         from (select distinct on (passage) * from unnest($1, $2, $3) as n (passage, sequence, embedding)
+               order by passage, sequence desc) n
+         where p.passage = n.passage returning p.passage",
+        writing.names.passages
+    );
+    let values = [(&passages as _, array()), (&sequences as _, array()), (&vectors as _, writing.session.types.many.clone())];
+    let rows = writing.session.rows(&sql, &values)?;
+    let there = rows.iter().map(|row| Ok(passage_id(row.try_get(0)?))).collect::<Result<HashSet<_>, Fault>>()?;
+    let sql = format!(
+        "update {} t set tokens = n.tokens
+         from (select distinct on (passage) * from unnest($1, $2, $3) as n (passage, sequence, tokens)
+               where tokens is not null order by passage, sequence desc) n
+         where t.passage = n.passage",
+        writing.names.tokens
+    );
+    let values = [(&passages as _, array()), (&sequences as _, array()), (&tokens as _, Type::BYTEA_ARRAY)];
+    writing.session.execute(&sql, &values)?;
+    let stored = embeddings.into_iter().map(|(id, of)| (id, of.embedding));
+    Ok(stored.filter(|(id, _)| there.contains(id)).collect())
+}
+
+/// The record of a request at the time `now`, an expression. If the same key was used for another one: `StoreError::KeyReused`.
+fn find_record(session: &mut Session, collection: i64, request: &RequestKey, now: &str) -> Result<Option<String>, Fault> {
+    let sql = format!(
+        "select fingerprint, answer from dragoman.idempotency_records, (select {now} as ms) moment
+         where collection = $1 and key = $2 and created_at_ms > moment.ms - {KEPT_MS} and created_at_ms <= moment.ms + {KEPT_MS}"
+    );
+    let values = [(&collection as _, Type::INT8), (&request.record_key() as _, Type::TEXT)];
+    let Some(row) = session.row(&sql, &values)? else { return Ok(None) };
+    if row.try_get::<_, &str>(0)? != request.fingerprint() {
+        return Err(StoreError::KeyReused { key: request.key().to_owned() }.into());
+    }
+    Ok(Some(row.try_get(1)?))
+}
+
+/// Records the answer of a request: an earlier record stays. Beyond `RECORDS_MAX`, the oldest are deleted.
+fn keep_record(writing: &mut Writing<'_>, request: &RequestKey, answer: &str) -> Result<(), Fault> {
+    let (now, since, until) = (writing.now_ms, writing.now_ms - KEPT_MS, writing.now_ms + KEPT_MS);
+    let (collection, key) = ((&writing.key as _, Type::INT8), request.record_key());
+    // Records from more than a day ahead were written by a wrong clock.
+    let stale = "delete from dragoman.idempotency_records
+                 where collection = $1 and (created_at_ms <= $2 or created_at_ms > $3)";
+    writing.session.execute(stale, &[collection.clone(), (&since, Type::INT8), (&until, Type::INT8)])?;
+    let sql = "insert into dragoman.idempotency_records (collection, key, fingerprint, answer, created_at_ms)
+               values ($1, $2, $3, $4, $5) on conflict (collection, key) do nothing";
+    let values = [
+        collection.clone(),
+        (&key as _, Type::TEXT),
+        (&request.fingerprint() as _, Type::TEXT),
+        (&answer as _, Type::TEXT),
+        (&now as _, Type::INT8),
+    ];
+    writing.session.execute(sql, &values)?;
+    let oldest = format!(
+        "delete from dragoman.idempotency_records where collection = $1 and number <=
+         (select number from dragoman.idempotency_records where collection = $1 order by number desc limit 1 offset {RECORDS_MAX})"
+    );
+    writing.session.execute(&oldest, &[collection]).map(drop)
+}
+
+fn keep_checkpoint(writing: &mut Writing<'_>, job: &JobId, checkpoint: &str) -> Result<(), Fault> {
+    let sql = "insert into dragoman.job_checkpoints (collection, job, checkpoint) values ($1, $2, $3)
+               on conflict (collection, job) do update set checkpoint = excluded.checkpoint";
+    let values = [(&writing.key as _, Type::INT8), (&job.as_str() as _, Type::TEXT), (&checkpoint as _, Type::TEXT)];
+    writing.session.execute(sql, &values).map(drop)
+}

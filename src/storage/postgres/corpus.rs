@@ -1,0 +1,267 @@
+//! Documents and passages as jobs read them: mining, classifiers, maps, and what late interaction keeps in memory.
+
+use std::collections::HashMap;
+
+use postgres::Row;
+use postgres::types::Type;
+
+use super::fault::Fault;
+use super::filter::Condition;
+use super::hits::WANTED;
+use super::partition::Partition;
+use super::reading::embedded;
+use super::rows::{self, document_columns, document_id, keys, language, limit, metadata, passage_id, sequence, texts, to_sql};
+use super::session::Session;
+use crate::domain::{
+    Document, DocumentId, Embedding, Metadata, MetadataPath, MiningUnit, PassageId, Sequence, TokenSet, WordCounts,
+};
+use crate::store::{
+    DocumentEmbeddings, DocumentKey, DocumentTraits, EmbeddedDocument, PassageText, SearchFilter, StoreError, TokenChanges,
+};
+
+impl Partition {
+    pub(super) fn embedded_documents(
+        &self,
+        filter: &SearchFilter,
+        after: Option<&DocumentId>,
+        most: usize,
+    ) -> Result<Vec<EmbeddedDocument>, StoreError> {
+        let condition = self.compile(filter);
+        self.snapshot("reading documents with embeddings", |session| {
+            let number = condition.next();
+            let sql = format!(
+                "select {} from {} d where {} and d.id > ${number} order by d.id limit ${}",
+                document_columns(&self.names),
+                self.live(),
+                condition.sql,
+                number + 1
+            );
+            let (after, most) = (after.map_or("", DocumentId::as_str), limit(most));
+            let mut values = condition.parameters();
+            values.extend([(&after as _, Type::TEXT), (&most as _, Type::INT8)]);
+            let found = session.rows(&sql, &values)?;
+            self.with_means(session, &found)
+        })
+    }
+
+    pub(super) fn embedded_by_id(&self, ids: &[DocumentId]) -> Result<Vec<Option<EmbeddedDocument>>, StoreError> {
+        self.snapshot("reading documents with embeddings", |session| {
+            let sql = format!("select {} from {} d where d.id = any($1)", document_columns(&self.names), self.live());
+            let found = session.rows(&sql, &[(&texts(ids), Type::TEXT_ARRAY)])?;
+            let read = self.with_means(session, &found)?;
+            let by_id: HashMap<DocumentId, EmbeddedDocument> =
+                read.into_iter().map(|found| (found.document.id.clone(), found)).collect();
+            Ok(ids.iter().map(|id| by_id.get(id).cloned()).collect())
+        })
+    }
+
+    /// Documents with the means of their embeddings.
+    fn with_means(&self, session: &mut Session, found: &[Row]) -> Result<Vec<EmbeddedDocument>, Fault> {
+        let keys = found.iter().map(|row| Ok(row.try_get(0)?)).collect::<Result<Vec<i64>, Fault>>()?;
+        let mut embeddings = self.embeddings_by_key(session, &keys)?;
+        let documents = found.iter().map(rows::document).collect::<Result<Vec<Document>, Fault>>()?;
+        let with_mean = |(document, key): (Document, i64)| {
+            let own = embeddings.remove(&key).unwrap_or_default();
+            EmbeddedDocument { embedding: if document.indexed { Embedding::mean(&own) } else { None }, document }
+        };
+        Ok(documents.into_iter().zip(keys).map(with_mean).collect())
+    }
+
+    /// The embeddings of documents' passages that have one, in order.
+    fn embeddings_by_key(&self, session: &mut Session, keys: &[i64]) -> Result<HashMap<i64, Vec<Embedding>>, Fault> {
+        let sql = format!(
+            "select document, passage, embedding from {} where document = any($1) and embedded_sequence is not null
+             order by document, ordinal",
+            self.names.passages
+        );
+        let mut found: HashMap<i64, Vec<Embedding>> = HashMap::new();
+        for row in session.rows(&sql, &[(&keys, Type::INT8_ARRAY)])? {
+            found.entry(row.try_get(0)?).or_default().push(embedded(&row, 1)?.1);
+        }
+        Ok(found)
+    }
+
+    pub(super) fn matching_metadata(
+        &self,
+        filter: &SearchFilter,
+        most: usize,
+    ) -> Result<Vec<(DocumentId, Metadata)>, StoreError> {
+        let condition = self.compile(filter);
+        self.read("reading metadata", |session| {
+            let Condition { sql, .. } = &condition;
+            let documents = self.live();
+            let sql =
+                format!("select d.document, d.id, d.metadata from {documents} d where {sql} order by d.id limit {}", limit(most));
+            let read = |row: &Row| {
+                let key = row.try_get(0)?;
+                Ok((document_id(key, row.try_get(1)?)?, metadata(key, row.try_get(2)?)?))
+            };
+            session.rows(&sql, &condition.parameters())?.iter().map(read).collect()
+        })
+    }
+
+    pub(super) fn passage_texts(&self, ids: &[PassageId], unit: MiningUnit) -> Result<Vec<PassageText>, StoreError> {
+        let columns = "p.passage, p.document, d.language, p.begins, p.ends, d.text, p.embedded_sequence is not null";
+        let read = |row: &Row| {
+            let (passage, document): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
+            let text = super::escape::unescape(row.try_get(5)?);
+            let range = rows::range(passage, row.try_get(3)?, row.try_get(4)?, &text)?;
+            let text = if unit == MiningUnit::Document { text } else { text[range].to_owned() };
+            let language = language(document, row.try_get(2)?)?;
+            let passage = PassageText { id: passage_id(passage), document, language, text };
+            Ok(row.try_get::<_, bool>(6)?.then_some(passage))
+        };
+        let found = self.read("reading passages", |session| self.of_passages(session, columns, ids, read))?;
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    pub(super) fn first_passages(&self, ids: &[PassageId]) -> Result<Vec<PassageId>, StoreError> {
+        self.read("reading passages", |session| {
+            let sql = format!(
+                "select p.passage from {WANTED} {} p on p.passage = n.passage where p.ordinal = 0 order by n.place",
+                self.names.passages
+            );
+            session.rows(&sql, &[(&keys(ids), Type::INT8_ARRAY)])?.iter().map(|row| Ok(passage_id(row.try_get(0)?))).collect()
+        })
+    }
+
+    pub(super) fn known_passages(&self, ids: &[DocumentId], unit: MiningUnit) -> Result<Vec<Option<PassageId>>, StoreError> {
+        self.read("reading passages", |session| {
+            let (documents, passages) = (self.live(), &self.names.passages);
+            let alone = match unit {
+                MiningUnit::Passage | MiningUnit::Sentence => format!(
+                    "and not exists (select 1 from {passages} other where other.document = d.document and other.ordinal > 0)"
+                ),
+                MiningUnit::Document => String::new(),
+            };
+            let sql = format!(
+                "select p.passage from unnest($1) with ordinality as n (id, place) left join {documents} d on d.id = n.id
+                 left join {passages} p on p.document = d.document and p.ordinal = 0 {alone} order by n.place"
+            );
+            let read = |row: &Row| Ok(row.try_get::<_, Option<i64>>(0)?.map(passage_id));
+            session.rows(&sql, &[(&texts(ids), Type::TEXT_ARRAY)])?.iter().map(read).collect()
+        })
+    }
+
+    pub(super) fn document_embeddings_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, Vec<Embedding>)>, StoreError> {
+        self.read("reading embeddings", |session| {
+            let passages = &self.names.passages;
+            let sql = format!(
+                "select n.place, p.passage, p.embedding from {WANTED} {passages} wanted on wanted.passage = n.passage
+                 join {passages} p on p.document = wanted.document where p.embedded_sequence is not null
+                 order by n.place, p.ordinal"
+            );
+            let mut found: Vec<(i64, Vec<Embedding>)> = Vec::new();
+            for row in session.rows(&sql, &[(&keys(ids), Type::INT8_ARRAY)])? {
+                let (place, embedding) = (row.try_get(0)?, embedded(&row, 1)?.1);
+                match found.last_mut().filter(|(last, _)| *last == place) {
+                    Some((_, embeddings)) => embeddings.push(embedding),
+                    None => found.push((place, vec![embedding])),
+                }
+            }
+            let named = |(place, embeddings): (i64, Vec<Embedding>)| {
+                let wanted = usize::try_from(place - 1).ok().and_then(|place| ids.get(place));
+                wanted.map(|wanted| (*wanted, embeddings))
+            };
+            Ok(found.into_iter().filter_map(named).collect())
+        })
+    }
+
+    pub(super) fn embedded_keys(
+        &self,
+        after: Option<DocumentKey>,
+        most: usize,
+    ) -> Result<Vec<(DocumentKey, DocumentId)>, StoreError> {
+        self.read("reading ids", |session| {
+            let (documents, passages) = (self.live(), &self.names.passages);
+            let sql = format!(
+                "select d.document, d.id from {documents} d where d.document > $1
+                 and exists (select 1 from {passages} p where p.document = d.document and p.embedded_sequence is not null)
+                 order by d.document limit $2"
+            );
+            let after = after.map_or(i64::MIN, |key| key.0);
+            let read = |row: &Row| {
+                let key = row.try_get(0)?;
+                Ok((DocumentKey(key), document_id(key, row.try_get(1)?)?))
+            };
+            session.rows(&sql, &[(&after, Type::INT8), (&limit(most), Type::INT8)])?.iter().map(read).collect()
+        })
+    }
+
+    pub(super) fn embeddings_by_document(&self, keys: &[DocumentKey]) -> Result<Vec<DocumentEmbeddings>, StoreError> {
+        let keys: Vec<i64> = keys.iter().map(|key| key.0).collect();
+        self.snapshot("reading embeddings", |session| {
+            let sql = format!(
+                "select d.document, d.id, d.language from unnest($1) with ordinality as n (document, place)
+                 join {} d on d.document = n.document order by n.place",
+                self.live()
+            );
+            let documents = session.rows(&sql, &[(&keys, Type::INT8_ARRAY)])?;
+            let mut embeddings = self.embeddings_by_key(session, &keys)?;
+            let read = |row: &Row| {
+                let key: i64 = row.try_get(0)?;
+                let (id, language) = (document_id(key, row.try_get(1)?)?, language(key, row.try_get(2)?)?);
+                Ok(DocumentEmbeddings { id, language, embeddings: embeddings.remove(&key).unwrap_or_default() })
+            };
+            documents.iter().map(read).collect()
+        })
+    }
+
+    pub(super) fn traits_of(
+        &self,
+        ids: &[DocumentId],
+        path: Option<&MetadataPath>,
+    ) -> Result<Vec<Option<DocumentTraits>>, StoreError> {
+        self.read("reading languages", |session| {
+            let sql = format!(
+                "select d.document, d.language, case when $2 then d.metadata end
+                 from unnest($1) with ordinality as n (id, place) left join {} d on d.id = n.id order by n.place",
+                self.live()
+            );
+            let read = |row: &Row| {
+                let Some(key) = row.try_get::<_, Option<i64>>(0)? else { return Ok(None) };
+                let language = language(key, row.try_get(1)?)?;
+                let value = match (path, row.try_get::<_, Option<&str>>(2)?) {
+                    (Some(path), Some(json)) => path.find(&metadata(key, json)?).cloned(),
+                    _ => None,
+                };
+                Ok(Some(DocumentTraits { language, value }))
+            };
+            session.rows(&sql, &[(&texts(ids), Type::TEXT_ARRAY), (&path.is_some(), Type::BOOL)])?.iter().map(read).collect()
+        })
+    }
+
+    pub(super) fn token_changes(&self, after: Option<Sequence>, words: bool) -> Result<TokenChanges, StoreError> {
+        self.snapshot("reading tokens", |session| {
+            let sql = "select sequence, tombstones_purged from dragoman.collections where key = $1";
+            let Some(row) = session.row(sql, &[(&self.key, Type::INT8)])? else { return Err(StoreError::Closed.into()) };
+            let (now, purged) = (sequence(row.try_get(0)?), sequence(row.try_get(1)?));
+            let after = after.filter(|after| *after >= purged);
+            let (removed, passages) = (Vec::new(), Vec::new());
+            let mut changes = TokenChanges { sequence: now, complete: after.is_none(), removed, passages, words: Vec::new() };
+            if after.is_some_and(|after| after >= now) {
+                return Ok(changes);
+            }
+            if let Some(after) = after {
+                let sql = "select passage from dragoman.tombstones where collection = $1 and sequence > $2 order by sequence";
+                let values = [(&self.key as _, Type::INT8), (&to_sql(after.0) as _, Type::INT8)];
+                let removed = session.rows(sql, &values)?;
+                changes.removed = removed.iter().map(|row| Ok(passage_id(row.try_get(0)?))).collect::<Result<_, Fault>>()?;
+            }
+            let sql = format!(
+                "select t.passage, t.tokens, case when $2 then t.words end from {} p
+                 join {} t on t.document = p.document and t.passage = p.passage where p.embedded_sequence > $1",
+                self.names.passages, self.names.tokens
+            );
+            let after = to_sql(after.unwrap_or_default().0);
+            for row in session.rows(&sql, &[(&after, Type::INT8), (&words, Type::BOOL)])? {
+                let passage = passage_id(row.try_get(0)?);
+                let tokens = row.try_get::<_, Option<&[u8]>>(1)?.and_then(TokenSet::from_bytes);
+                changes.passages.extend(tokens.map(|tokens| (passage, tokens)));
+                let words = row.try_get::<_, Option<&[u8]>>(2)?.and_then(WordCounts::from_bytes);
+                changes.words.extend(words.map(|words| (passage, words)));
+            }
+            Ok(changes)
+        })
+    }
+}

@@ -1,0 +1,201 @@
+//! Texts and metadata in a form that PostgreSQL can keep: it has no character U+0000, and its numbers are decimals.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use serde_json::{Number, Value};
+
+use crate::domain::{Metadata, Scalar};
+
+/// Stands for U+0000 and for itself, with one of the next two after it.
+const ESCAPE: char = '\u{1}';
+/// After the escape: U+0000.
+const ZERO: char = '\u{1}';
+/// After the escape: U+0001.
+const ONE: char = '\u{2}';
+
+/// From here on not every integer is a float, so the shortest digits of a float are not its exact value.
+const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+
+/// A text without U+0000. The order by code points and what a text begins with stay as they are.
+pub(super) fn escape(text: &str) -> Cow<'_, str> {
+    if !text.contains(['\0', ESCAPE]) {
+        return Cow::Borrowed(text);
+    }
+    let mut escaped = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match c {
+            '\0' => escaped.extend([ESCAPE, ZERO]),
+            ESCAPE => escaped.extend([ESCAPE, ONE]),
+            other => escaped.push(other),
+        }
+    }
+    Cow::Owned(escaped)
+}
+
+/// The text that was escaped.
+pub(super) fn unescape(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            ESCAPE => plain.push(if chars.next() == Some(ZERO) { '\0' } else { ESCAPE }),
+            other => plain.push(other),
+        }
+    }
+    plain
+}
+
+/// Metadata as JSON for filters.
+pub(super) fn fields(metadata: &Metadata) -> String {
+    let mut json = String::new();
+    object(metadata, decimal, &mut json);
+    json
+}
+
+/// Metadata as JSON to keep: as it was sent, its texts escaped.
+pub(super) fn stored(metadata: &Metadata) -> String {
+    let mut json = String::new();
+    object(metadata, shortest, &mut json);
+    json
+}
+
+/// A value as it stands in what `stored` writes.
+pub(super) fn stored_value(value: &Value) -> String {
+    let mut json = String::new();
+    self::value(value, shortest, &mut json);
+    json
+}
+
+/// The metadata of which `stored` wrote this.
+pub(super) fn sent(json: &str) -> Result<Metadata, serde_json::Error> {
+    let metadata = serde_json::from_str(json)?;
+    // The form of the escape in JSON.
+    Ok(if json.contains("\\u0001") { plain_members(metadata) } else { metadata })
+}
+
+fn plain_members(members: Metadata) -> Metadata {
+    members.into_iter().map(|(key, member)| (unescape(&key), plain(member))).collect()
+}
+
+fn plain(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(unescape(&text)),
+        Value::Array(elements) => Value::Array(elements.into_iter().map(plain).collect()),
+        Value::Object(members) => Value::Object(plain_members(members)),
+        other => other,
+    }
+}
+
+/// A scalar as JSON, as `fields` would write it; `None` for a number that JSON does not have.
+pub(super) fn scalar(scalar: &Scalar) -> Option<String> {
+    let mut json = String::new();
+    match scalar {
+        Scalar::Text(text) => string(text, &mut json),
+        Scalar::Integer(integer) => json.push_str(&integer.to_string()),
+        Scalar::Real(real) if real.is_finite() => json.push_str(&decimal_of(*real)),
+        Scalar::Real(_) => return None,
+        Scalar::Bool(truth) => json.push_str(if *truth { "true" } else { "false" }),
+    }
+    Some(json)
+}
+
+/// How a number is written that is no integer of 64 bits.
+type Form = fn(&Number) -> String;
+
+fn value(value: &Value, form: Form, json: &mut String) {
+    match value {
+        Value::String(text) => string(text, json),
+        Value::Number(number) => match number.as_i64() {
+            Some(integer) => json.push_str(&integer.to_string()),
+            None => json.push_str(&form(number)),
+        },
+        Value::Array(elements) => {
+            json.push('[');
+            for (place, element) in elements.iter().enumerate() {
+                json.push_str(if place > 0 { "," } else { "" });
+                self::value(element, form, json);
+            }
+            json.push(']');
+        }
+        Value::Object(members) => object(members, form, json),
+        Value::Null | Value::Bool(_) => {
+            let _ = write!(json, "{value}");
+        }
+    }
+}
+
+fn object(members: &Metadata, form: Form, json: &mut String) {
+    json.push('{');
+    for (place, (key, member)) in members.iter().enumerate() {
+        json.push_str(if place > 0 { "," } else { "" });
+        string(key, json);
+        json.push(':');
+        value(member, form, json);
+    }
+    json.push('}');
+}
+
+fn string(text: &str, json: &mut String) {
+    let _ = write!(json, "{}", Value::String(escape(text).into_owned()));
+}
+
+/// As it was sent.
+fn shortest(number: &Number) -> String {
+    number.to_string()
+}
+
+/// As a float, as which filters compare it.
+fn decimal(number: &Number) -> String {
+    number.as_f64().map_or_else(|| "null".to_owned(), decimal_of)
+}
+
+/// A float as a decimal that compares with every other one, and with integers, as the float does.
+fn decimal_of(real: f64) -> String {
+    if real.abs() < EXACT_MAX { Value::from(real).to_string() } else { format!("{real:.0}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn texts_come_back_and_keep_their_order(a in "[\0\u{1}\u{2}ab]{0,5}|.*", b in "[\0\u{1}\u{2}ab]{0,5}|.*") {
+            let (escaped, other) = (escape(&a), escape(&b));
+            prop_assert!(!escaped.contains('\0'));
+            prop_assert_eq!(unescape(&escaped), a.as_str());
+            prop_assert_eq!(escaped.cmp(&other), a.cmp(&b));
+            prop_assert_eq!(escaped.starts_with(other.as_ref()), a.starts_with(&b));
+        }
+    }
+
+    #[test]
+    fn numbers_are_written_with_their_exact_value() {
+        for (real, expect) in [
+            (0.1, "0.1"),
+            (1_152_921_504_606_846_976.0, "1152921504606846976"),
+            (-9_223_372_036_854_775_808.0, "-9223372036854775808"),
+            (18_446_744_073_709_551_615.0, "18446744073709551616"),
+        ] {
+            assert_eq!(scalar(&Scalar::Real(real)).as_deref(), Some(expect));
+        }
+        assert_eq!(scalar(&Scalar::Real(f64::NAN)), None);
+        let metadata = serde_json::json!({"a": [u64::MAX, {"b\u{1}": "\0", "c": null, "d": true}], "e": 5});
+        let expect = "{\"a\":[18446744073709551616,{\"b\\u0001\\u0002\":\"\\u0001\\u0001\",\"c\":null,\"d\":true}],\"e\":5}";
+        assert_eq!(metadata.as_object().map(fields).as_deref(), Some(expect));
+    }
+
+    #[test]
+    fn metadata_come_back_as_they_were_sent() {
+        let sent = serde_json::json!({"z": u64::MAX, "b\u{1}": ["\0", {"\0": "\u{1}\u{2}", "n": 1.0}], "a": 1e-300, "c": null});
+        let sent = sent.as_object().cloned().unwrap_or_default();
+        let kept = stored(&sent);
+        assert!(!kept.contains("\\u0000"), "{kept}");
+        assert_eq!(super::sent(&kept).ok(), Some(sent));
+        let plain = serde_json::json!({"z": [1, 2.5], "a": {"b": "é\n"}});
+        assert_eq!(plain.as_object().map(stored), Some(plain.to_string()));
+    }
+}

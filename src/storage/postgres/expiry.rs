@@ -1,0 +1,55 @@
+//! Removes documents that have expired. Reads find none of them before: they look at the table that `Partition::live` names.
+
+use postgres::types::Type;
+
+use super::changes::{CHANGED_PER_TRANSACTION, delete_keys};
+use super::fault::Fault;
+use super::partition::Partition;
+use crate::store::{Expired, StoreError};
+
+impl Partition {
+    pub(super) fn expiry_due(&self) -> bool {
+        self.next_expiry.is_due(self.own_now_ms())
+    }
+
+    pub(super) fn delete_expired(&self) -> Result<Expired, StoreError> {
+        const DOING: &str = "removing expired documents";
+        let documents = &self.names.documents;
+        let due = format!(
+            "select document from {documents} where expires_at_ms <= {} order by expires_at_ms, document
+             limit {CHANGED_PER_TRANSACTION}",
+            self.now()
+        );
+        let keys = self.read(DOING, |session| {
+            session.rows(&due, &[])?.iter().map(|row| Ok(row.try_get(0)?)).collect::<Result<Vec<i64>, Fault>>()
+        })?;
+        let more = keys.len() == CHANGED_PER_TRANSACTION;
+        let rows = match keys.is_empty() {
+            true => Vec::new(),
+            false => self.write_patiently(DOING, |writing| {
+                // Those that have still expired.
+                let sql = format!(
+                    "select document from {documents} where document = any($1) and expires_at_ms <= $2
+                     order by expires_at_ms, document"
+                );
+                let values = [(&keys as _, Type::INT8_ARRAY), (&writing.now_ms as _, Type::INT8)];
+                let found = writing.session.rows(&sql, &values)?;
+                let expired = found.iter().map(|row| Ok(row.try_get(0)?)).collect::<Result<Vec<i64>, Fault>>()?;
+                delete_keys(writing, &expired)?;
+                Ok(expired)
+            })?,
+        };
+        if !more {
+            // Before reading: what is written meanwhile is noted after that.
+            self.next_expiry.forget();
+            let sql = format!("select min(expires_at_ms) from {documents} where expires_at_ms is not null");
+            let first = self.read(DOING, |session| {
+                let row = session.row(&sql, &[])?;
+                Ok(row.map(|row| row.try_get::<_, Option<i64>>(0)).transpose()?.flatten())
+            });
+            let first = first.inspect_err(|_| self.next_expiry.note(i64::MIN))?;
+            self.next_expiry.note(first.unwrap_or(i64::MAX));
+        }
+        Ok(Expired { rows, more, damage: Vec::new() })
+    }
+}

@@ -1,0 +1,196 @@
+//! Counts the documents with each value of a field; adds up numbers and dates on the way, without keeping them.
+
+use super::escape::unescape;
+use super::fault::Fault;
+use super::filter::Condition;
+use super::partition::Partition;
+use super::rows::limit;
+use super::session::Session;
+use crate::domain::{
+    Facet, FacetRequest, FacetValue, Facets, Field, HistogramInterval, Measured, MetadataPath, Scalar, ValueSummary, timestamps,
+};
+use crate::store::{SearchFilter, StoreError};
+
+impl Partition {
+    pub(super) fn facets(&self, filter: &SearchFilter, requests: &[FacetRequest], bytes_max: u64) -> Result<Facets, StoreError> {
+        let condition = self.compile(filter);
+        self.snapshot("counting values", |session| {
+            let sql = format!("select count(*) from {} d where {}", self.live(), condition.sql);
+            let documents = session.number(&sql, &condition.parameters())?;
+            let mut facets = Facets { documents, counts: Vec::with_capacity(requests.len()), bytes: 0 };
+            for request in requests {
+                let left = bytes_max.saturating_sub(facets.bytes);
+                let counts = self.facet(session, &condition, request, left)?;
+                facets.bytes += counts.values.iter().map(|one| text_bytes(&one.value)).sum::<u64>();
+                facets.counts.push(counts);
+                if facets.bytes > bytes_max {
+                    break;
+                }
+            }
+            Ok(facets)
+        })
+    }
+
+    fn facet(&self, session: &mut Session, condition: &Condition, facet: &FacetRequest, bytes_max: u64) -> Result<Facet, Fault> {
+        let (values, missing) = match &facet.field {
+            Field::Language => self.languages(session, condition, facet.limit)?,
+            Field::Metadata(path) => {
+                let value = At::of(path, condition);
+                let values = if facet.limit > 0 { self.values_at(session, &value, facet.limit, bytes_max)? } else { Vec::new() };
+                (values, self.missing(session, &value)?)
+            }
+            Field::Id | Field::CreatedAt | Field::UpdatedAt => (Vec::new(), 0),
+        };
+        let mut counted = Facet { field: facet.field.clone(), values, missing, stats: None, histogram: None };
+        if facet.stats || facet.histogram.is_some() {
+            let summary = self.summary(session, condition, facet)?;
+            counted.stats = facet.stats.then(|| summary.stats());
+            counted.histogram = summary.histogram();
+        }
+        Ok(counted)
+    }
+
+    fn languages(&self, session: &mut Session, condition: &Condition, limit: usize) -> Result<(Vec<FacetValue>, u64), Fault> {
+        let sql = format!(
+            "select d.language, count(*) from {} d where {} group by d.language order by count(*) desc, d.language",
+            self.live(),
+            condition.sql
+        );
+        let (mut values, mut missing) = (Vec::new(), 0);
+        for row in session.rows(&sql, &condition.parameters())? {
+            let documents = unsigned(row.try_get(1)?);
+            match row.try_get::<_, Option<String>>(0)? {
+                Some(language) => values.push(FacetValue { value: Scalar::Text(language), documents }),
+                None => missing = documents,
+            }
+        }
+        values.truncate(limit);
+        Ok((values, missing))
+    }
+
+    /// The documents that match, as `d`, with each of their values at a path, as `e.value`.
+    fn elements(&self, at: &At) -> String {
+        let (live, matches, value) = (self.live(), &at.condition.sql, &at.value);
+        format!(
+            "(select * from {live} d where {matches}) d cross join lateral jsonb_array_elements(
+                 case when jsonb_typeof{value} = 'array' then {value} else jsonb_build_array{value} end
+             ) e (value)"
+        )
+    }
+
+    /// Counts the values at a path: at most this many, and no more once their texts exceed this many bytes.
+    fn values_at(&self, session: &mut Session, at: &At, most: usize, bytes_max: u64) -> Result<Vec<FacetValue>, Fault> {
+        // A value that a document's array has twice is one row of `found`.
+        let sql = format!(
+            "with found as materialized (
+                 select distinct d.document, e.value from {} where {} is not null
+             ), kinds as (
+                 select value, case jsonb_typeof(value) when 'string' then 'text' when 'boolean' then value::text
+                     else jsonb_typeof(value) end collate \"C\" as kind, count(*) as documents,
+                     min((value #>> '{{}}') collate \"C\") as shown
+                 from found where jsonb_typeof(value) in ('string', 'number', 'boolean') group by value
+             )
+             select kind, shown, documents from kinds
+             order by documents desc, kind, case when kind = 'number' then shown::numeric end, shown limit {}",
+            self.elements(at),
+            at.value,
+            limit(most)
+        );
+        let (mut counted, mut bytes) = (Vec::new(), 0);
+        for row in session.rows(&sql, &at.condition.parameters())? {
+            let text: &str = row.try_get(1)?;
+            let value = match row.try_get::<_, &str>(0)? {
+                "true" => Scalar::Bool(true),
+                "false" => Scalar::Bool(false),
+                "number" => number(text),
+                _ => Scalar::Text(unescape(text)),
+            };
+            bytes += text_bytes(&value);
+            counted.push(FacetValue { value, documents: unsigned(row.try_get(2)?) });
+            if bytes > bytes_max {
+                break;
+            }
+        }
+        Ok(counted)
+    }
+
+    /// The documents that match and have no value at a path, or null.
+    fn missing(&self, session: &mut Session, at: &At) -> Result<u64, Fault> {
+        let (live, matches, value) = (self.live(), &at.condition.sql, &at.value);
+        let sql = format!("select count(*) from {live} d where {matches} and coalesce(jsonb_typeof{value}, 'null') = 'null'");
+        session.number(&sql, &at.condition.parameters())
+    }
+
+    /// Adds up the numbers and dates of a field.
+    fn summary(&self, session: &mut Session, condition: &Condition, facet: &FacetRequest) -> Result<ValueSummary, Fault> {
+        let mut summary = ValueSummary::new(facet.histogram);
+        let mut add = |document: i64, value: Measured| match summary.add(document, value) {
+            true => Ok(()),
+            false => {
+                let (field, max) = (facet.field.to_string(), HistogramInterval::BUCKETS_MAX);
+                Err(Fault::from(StoreError::TooManyBuckets { field, max }))
+            }
+        };
+        match &facet.field {
+            Field::CreatedAt | Field::UpdatedAt => {
+                let column = if facet.field == Field::CreatedAt { "created_at_ms" } else { "updated_at_ms" };
+                let sql = format!("select d.document, d.{column} from {} d where {}", self.live(), condition.sql);
+                session.each(&sql, &condition.parameters(), |row| add(row.try_get(0)?, Measured::Time(row.try_get(1)?)))?;
+            }
+            Field::Metadata(path) => {
+                let at = At::of(path, condition);
+                // One document after the other. A date begins with a digit.
+                let sql = format!(
+                    "select d.document, jsonb_typeof(e.value) = 'number', e.value #>> '{{}}' from {} where {} is not null
+                     and (jsonb_typeof(e.value) = 'number' or jsonb_typeof(e.value) = 'string' and e.value #>> '{{}}' ~ '^[0-9]')
+                     order by d.document",
+                    self.elements(&at),
+                    at.value
+                );
+                session.each(&sql, &at.condition.parameters(), |row| {
+                    let (is_number, text): (bool, &str) = (row.try_get(1)?, row.try_get(2)?);
+                    let measured = match is_number {
+                        true => text.parse::<f64>().ok().map(Measured::Number),
+                        false => timestamps::parse(&unescape(text)).map(Measured::Time),
+                    };
+                    match measured {
+                        Some(measured) => add(row.try_get(0)?, measured),
+                        None => Ok(()),
+                    }
+                })?;
+            }
+            Field::Id | Field::Language => (),
+        }
+        Ok(summary)
+    }
+}
+
+/// The value at a path, as an expression, and the condition on documents with the path's keys among its values.
+struct At {
+    value: String,
+    condition: Condition,
+}
+
+impl At {
+    fn of(path: &MetadataPath, condition: &Condition) -> Self {
+        let mut condition = condition.clone();
+        let keys: String = path.keys().iter().map(|key| format!(" -> {}", condition.text(key))).collect();
+        Self { value: format!("(d.fields{keys})"), condition }
+    }
+}
+
+/// A number as the server writes it.
+fn number(text: &str) -> Scalar {
+    match text.parse() {
+        Ok(integer) => Scalar::Integer(integer),
+        Err(_) => Scalar::Real(text.parse().unwrap_or_default()),
+    }
+}
+
+fn text_bytes(value: &Scalar) -> u64 {
+    if let Scalar::Text(text) = value { text.len() as u64 } else { 0 }
+}
+
+fn unsigned(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or_default()
+}

@@ -1,0 +1,75 @@
+//! What goes wrong with a database server, as the errors of the store.
+
+use std::sync::Arc;
+
+use postgres::error::SqlState;
+
+use crate::store::StoreError;
+
+/// An error before what was being done is added.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// Of the server, or of the connection to it.
+    Server(postgres::Error),
+    /// No connection was free in time, or none could be made.
+    Pool(r2d2::Error),
+    /// Told already.
+    Store(StoreError),
+}
+
+impl Fault {
+    /// Adds what was being done.
+    pub(super) fn while_doing(self, doing: &'static str) -> StoreError {
+        let source = match self {
+            Self::Store(error) => return error,
+            Self::Pool(source) => return StoreError::ServerUnreachable { doing, source: Arc::new(source) },
+            Self::Server(source) => source,
+        };
+        let Some(state) = source.code() else {
+            // A broken connection has no state, nor has an answer that cannot be read.
+            return match source.is_closed() || is_io(&source) {
+                true => StoreError::ServerUnreachable { doing, source: Arc::new(source) },
+                false => StoreError::Server { doing, source: Arc::new(source) },
+            };
+        };
+        match *state {
+            SqlState::DISK_FULL | SqlState::READ_ONLY_SQL_TRANSACTION | SqlState::IO_ERROR => {
+                StoreError::StorageUnavailable { doing, source: Arc::new(source) }
+            }
+            // In a deadlock one statement gives way; repeated, it passes.
+            SqlState::QUERY_CANCELED | SqlState::T_R_DEADLOCK_DETECTED | SqlState::LOCK_NOT_AVAILABLE => {
+                StoreError::Interrupted { doing }
+            }
+            // The collection was deleted a moment ago.
+            SqlState::UNDEFINED_TABLE => StoreError::Closed,
+            SqlState::DATA_CORRUPTED | SqlState::INDEX_CORRUPTED => StoreError::Damaged { doing, source: Arc::new(source) },
+            _ => match &state.code()[..2] {
+                // The connection, too many of them, and a server that stops or starts.
+                "08" | "53" | "57" => StoreError::ServerUnreachable { doing, source: Arc::new(source) },
+                _ => StoreError::Server { doing, source: Arc::new(source) },
+            },
+        }
+    }
+}
+
+fn is_io(error: &postgres::Error) -> bool {
+    std::error::Error::source(error).is_some_and(|source| source.is::<std::io::Error>())
+}
+
+impl From<postgres::Error> for Fault {
+    fn from(error: postgres::Error) -> Self {
+        Self::Server(error)
+    }
+}
+
+impl From<r2d2::Error> for Fault {
+    fn from(error: r2d2::Error) -> Self {
+        Self::Pool(error)
+    }
+}
+
+impl From<StoreError> for Fault {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}

@@ -1,0 +1,277 @@
+//! A `SearchFilter` as a condition on `documents d` in the SQL of PostgreSQL. Of a caller's own words, only the paths of declared
+//! metadata indexes become text of a statement, quoted.
+//!
+//! A condition may be null where it is false, because that lets an index answer it, but never below a `not`.
+
+use postgres::types::Type;
+
+use super::escape::{escape, scalar};
+use super::session::Parameter;
+use crate::domain::{Field, Filter, MetadataPath, Relation, Scalar, Test};
+use crate::store::SearchFilter;
+
+/// A condition with the values of its parameters.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Condition {
+    pub(super) sql: String,
+    values: Vec<Operand>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Operand {
+    Text(String),
+    Texts(Vec<String>),
+    Integer(i64),
+    Integers(Vec<i64>),
+}
+
+impl Operand {
+    fn parameter(&self) -> Parameter<'_> {
+        match self {
+            Self::Text(text) => (text as _, Type::TEXT),
+            Self::Texts(texts) => (texts as _, Type::TEXT_ARRAY),
+            Self::Integer(integer) => (integer as _, Type::INT8),
+            Self::Integers(integers) => (integers as _, Type::INT8_ARRAY),
+        }
+    }
+}
+
+impl Condition {
+    /// The values, which come first among those of a statement.
+    pub(super) fn parameters(&self) -> Vec<Parameter<'_>> {
+        self.values.iter().map(Operand::parameter).collect()
+    }
+
+    /// The number of the first parameter after its own.
+    pub(super) fn next(&self) -> usize {
+        self.values.len() + 1
+    }
+
+    /// Whether it holds for every passage.
+    pub(super) fn is_everything(&self) -> bool {
+        self.sql == "true"
+    }
+
+    /// Adds a text of a statement; gives its place.
+    pub(super) fn text(&mut self, text: &str) -> String {
+        self.value(Operand::Text(escape(text).into_owned()))
+    }
+
+    /// Adds a number of a statement; gives its place.
+    pub(super) fn integer(&mut self, integer: i64) -> String {
+        self.value(Operand::Integer(integer))
+    }
+
+    fn value(&mut self, value: Operand) -> String {
+        self.values.push(value);
+        format!("${}", self.values.len())
+    }
+
+    /// Adds a condition on passages, which stands for `{}` in `sql`.
+    pub(super) fn and_passages(mut self, sql: &str, passages: Vec<i64>) -> Self {
+        let number = self.next();
+        self.sql.push_str(&format!(" and {}", sql.replace("{}", &format!("${number}"))));
+        self.values.push(Operand::Integers(passages));
+        self
+    }
+}
+
+/// Compiles a filter. An empty one is true of every document: that none has expired is the table's part. For the paths in `indexes`
+/// there may be indexes.
+pub(super) fn compile(filter: &SearchFilter, indexes: &[MetadataPath]) -> Condition {
+    let condition = Condition { sql: "true".to_owned(), values: Vec::new() };
+    let mut compiler = Compiler { condition, indexes, is_denied: false };
+    if !filter.languages.is_empty() {
+        let codes = filter.languages.iter().map(|language| language.code().to_owned()).collect();
+        let codes = compiler.value(Operand::Texts(codes));
+        compiler.sql(&format!(" and d.language = any({codes})"));
+    }
+    if filter.filter != Filter::default() {
+        compiler.sql(" and ");
+        compiler.filter(&filter.filter);
+    }
+    compiler.condition
+}
+
+/// The value at an indexed path, and that value where it is a number: what its two indexes are over. `None` for a path that cannot
+/// have any.
+pub(super) fn indexed(path: &MetadataPath, column: &str) -> Option<[String; 2]> {
+    if !path.is_indexable() {
+        return None;
+    }
+    let keys: String = path.keys().iter().map(|key| format!(" -> '{}'", escape(key).replace('\'', "''"))).collect();
+    let value = format!("({column}{keys})");
+    let number = number_of(&value);
+    Some([value, number])
+}
+
+fn number_of(value: &str) -> String {
+    format!("(case when jsonb_typeof{value} = 'number' then {value} end)")
+}
+
+struct Compiler<'i> {
+    condition: Condition,
+    indexes: &'i [MetadataPath],
+    /// Whether it is below a `not`.
+    is_denied: bool,
+}
+
+impl Compiler<'_> {
+    fn sql(&mut self, sql: &str) {
+        self.condition.sql.push_str(sql);
+    }
+
+    /// The place of a value.
+    fn value(&mut self, value: Operand) -> String {
+        self.condition.value(value)
+    }
+
+    fn text(&mut self, text: &str) -> String {
+        self.condition.text(text)
+    }
+
+    fn filter(&mut self, filter: &Filter) {
+        match filter {
+            Filter::And(filters) => self.joined(filters, " and ", "true"),
+            Filter::Or(filters) => self.joined(filters, " or ", "false"),
+            Filter::Not(filter) => self.denied(|compiler| compiler.filter(filter)),
+            Filter::Field(field, Test::Ne(scalar)) => {
+                let test = Test::Eq(scalar.clone());
+                self.denied(|compiler| compiler.field(field, &test));
+            }
+            Filter::Field(field, Test::Exists(false)) => self.denied(|compiler| compiler.field(field, &Test::Exists(true))),
+            Filter::Field(field, test) => self.field(field, test),
+        }
+    }
+
+    fn denied(&mut self, inner: impl FnOnce(&mut Self)) {
+        let outer = std::mem::replace(&mut self.is_denied, true);
+        self.sql("not (");
+        inner(self);
+        self.sql(")");
+        self.is_denied = outer;
+    }
+
+    fn joined(&mut self, filters: &[Filter], word: &str, empty: &str) {
+        self.sql("(");
+        if filters.is_empty() {
+            self.sql(empty);
+        }
+        for (place, filter) in filters.iter().enumerate() {
+            if place > 0 {
+                self.sql(word);
+            }
+            self.filter(filter);
+        }
+        self.sql(")");
+    }
+
+    /// A test that may be null where it is false.
+    fn field(&mut self, field: &Field, test: &Test) {
+        let sql = match field {
+            Field::Metadata(path) => self.metadata(path, test),
+            Field::Id => self.own_text("d.id", test),
+            Field::Language => self.own_text("d.language", test),
+            Field::CreatedAt => self.own_time("d.created_at_ms", test),
+            Field::UpdatedAt => self.own_time("d.updated_at_ms", test),
+        };
+        self.sql(&if self.is_denied { format!("coalesce({sql}, false)") } else { format!("({sql})") });
+    }
+
+    fn own_text(&mut self, column: &str, test: &Test) -> String {
+        match test {
+            Test::Eq(Scalar::Text(text)) => format!("{column} = {}", self.text(text)),
+            Test::In(scalars) => {
+                let texts = scalars.iter().filter_map(|scalar| match scalar {
+                    Scalar::Text(text) => Some(escape(text).into_owned()),
+                    _ => None,
+                });
+                let texts = self.value(Operand::Texts(texts.collect()));
+                format!("{column} = any({texts})")
+            }
+            Test::Compare(relation, Scalar::Text(text)) => format!("{column} {} {}", sign(*relation), self.text(text)),
+            Test::Exists(_) => format!("{column} is not null"),
+            Test::Prefix(prefix) => format!("starts_with({column}, {})", self.text(prefix)),
+            Test::Eq(_) | Test::Ne(_) | Test::Compare(..) | Test::Any(_) => "false".to_owned(),
+        }
+    }
+
+    fn own_time(&mut self, column: &str, test: &Test) -> String {
+        match test {
+            Test::Eq(scalar) => self.time(column, "=", scalar),
+            Test::Compare(relation, scalar) => self.time(column, sign(*relation), scalar),
+            Test::In(scalars) => {
+                let each: Vec<String> = scalars.iter().map(|scalar| self.time(column, "=", scalar)).collect();
+                if each.is_empty() { "false".to_owned() } else { format!("({})", each.join(" or ")) }
+            }
+            Test::Exists(_) => "true".to_owned(),
+            Test::Ne(_) | Test::Any(_) | Test::Prefix(_) => "false".to_owned(),
+        }
+    }
+
+    fn time(&mut self, column: &str, sign: &str, to: &Scalar) -> String {
+        match to {
+            Scalar::Integer(integer) => format!("{column} {sign} {}", self.value(Operand::Integer(*integer))),
+            Scalar::Real(_) => match scalar(to) {
+                Some(decimal) => format!("{column}::numeric {sign} {}::numeric", self.value(Operand::Text(decimal))),
+                None => "false".to_owned(),
+            },
+            Scalar::Text(_) | Scalar::Bool(_) => "false".to_owned(),
+        }
+    }
+
+    fn metadata(&mut self, path: &MetadataPath, test: &Test) -> String {
+        let known = indexed(path, "d.fields").filter(|_| self.indexes.contains(path));
+        let [value, number] = known.unwrap_or_else(|| {
+            let keys: Vec<String> = path.keys().iter().map(|key| self.text(key)).collect();
+            let value = format!("(d.fields -> {})", keys.join(" -> "));
+            let number = number_of(&value);
+            [value, number]
+        });
+        match test {
+            Test::Eq(to) => match scalar(to) {
+                Some(json) => format!("{value} = {}::jsonb", self.value(Operand::Text(json))),
+                None => "false".to_owned(),
+            },
+            Test::In(scalars) => {
+                let scalars = self.value(Operand::Texts(scalars.iter().filter_map(scalar).collect()));
+                format!("{value} = any({scalars}::jsonb[])")
+            }
+            Test::Any(scalars) => {
+                // Arrays contain an array of one element where they have that element; what is no array contains none.
+                let arrays = scalars.iter().filter_map(scalar).map(|scalar| format!("[{scalar}]")).collect();
+                let arrays = self.value(Operand::Texts(arrays));
+                format!("{value} @> any({arrays}::jsonb[])")
+            }
+            Test::Compare(relation, Scalar::Text(text)) => {
+                format!("jsonb_typeof{value} = 'string' and {} {} {}", text_of(&value), sign(*relation), self.text(text))
+            }
+            Test::Compare(relation, to) => match (scalar(to), to) {
+                (None, _) => "false".to_owned(),
+                (Some(json), Scalar::Bool(_)) => {
+                    let to = self.value(Operand::Text(json));
+                    format!("jsonb_typeof{value} = 'boolean' and {value} {} {to}::jsonb", sign(*relation))
+                }
+                (Some(json), _) => format!("{number} {} {}::jsonb", sign(*relation), self.value(Operand::Text(json))),
+            },
+            Test::Prefix(prefix) => {
+                format!("jsonb_typeof{value} = 'string' and starts_with({}, {})", text_of(&value), self.text(prefix))
+            }
+            Test::Ne(_) | Test::Exists(_) => format!("jsonb_typeof{value} <> 'null'"),
+        }
+    }
+}
+
+/// The text of a value that is a string, by code points.
+fn text_of(value: &str) -> String {
+    format!("({value} #>> '{{}}') collate \"C\"")
+}
+
+fn sign(relation: Relation) -> &'static str {
+    match relation {
+        Relation::Gt => ">",
+        Relation::Gte => ">=",
+        Relation::Lt => "<",
+        Relation::Lte => "<=",
+    }
+}

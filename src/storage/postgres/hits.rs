@@ -1,0 +1,146 @@
+//! What a search reads about the passages it found: first their documents, then, for those that become hits, the rest.
+
+use postgres::Row;
+use postgres::types::Type;
+
+use super::fault::Fault;
+use super::partition::Partition;
+use super::reading::{embedded, embeddings_of_document};
+use super::rows::{self, DOCUMENT_COLUMNS, document_columns, document_id, keys, language, metadata, passage_id};
+use super::session::Session;
+use crate::domain::{DocumentHead, DocumentId, Embedding, Passage, PassageId};
+use crate::store::{DocumentKey, HitSizes, PassageDocument, PassageRow, SearchFilter, StoreError};
+
+/// The passages that are asked for, in their order: `n`, joined with `passages p`.
+pub(super) const WANTED: &str = "unnest($1) with ordinality as n (passage, place) join";
+
+impl Partition {
+    /// Runs a statement over passages of documents that have not expired, in the order of `ids`: `{columns}` of `passages p` and
+    /// `documents d`.
+    pub(super) fn of_passages<T>(
+        &self,
+        session: &mut Session,
+        columns: &str,
+        ids: &[PassageId],
+        read: impl Fn(&Row) -> Result<T, Fault>,
+    ) -> Result<Vec<T>, Fault> {
+        let sql = format!(
+            "select {columns} from {WANTED} {} p on p.passage = n.passage join {} d on d.document = p.document order by n.place",
+            self.names.passages,
+            self.live()
+        );
+        session.rows(&sql, &[(&keys(ids), Type::INT8_ARRAY)])?.iter().map(read).collect()
+    }
+
+    pub(super) fn documents_of(&self, ids: &[PassageId]) -> Result<Vec<PassageDocument>, StoreError> {
+        let columns = "p.passage, d.document, d.id, d.language";
+        self.read("reading the documents of passages", |session| {
+            self.of_passages(session, columns, ids, |row| passage_document(row, 0))
+        })
+    }
+
+    pub(super) fn heads_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, DocumentHead)>, StoreError> {
+        let columns = "p.passage, d.document, d.id, d.language, d.metadata, d.created_at_ms, d.updated_at_ms";
+        let head = |row: &Row| {
+            let key: i64 = row.try_get(1)?;
+            let head = DocumentHead {
+                id: document_id(key, row.try_get(2)?)?,
+                language: language(key, row.try_get(3)?)?,
+                metadata: metadata(key, row.try_get(4)?)?,
+                created_at_ms: row.try_get(5)?,
+                updated_at_ms: row.try_get(6)?,
+            };
+            Ok((passage_id(row.try_get(0)?), head))
+        };
+        self.read("reading the documents of passages", |session| self.of_passages(session, columns, ids, head))
+    }
+
+    pub(super) fn embeddings_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, Embedding)>, StoreError> {
+        self.read("reading embeddings", |session| self.embeddings_in(session, ids))
+    }
+
+    pub(super) fn embeddings_in(&self, session: &mut Session, ids: &[PassageId]) -> Result<Vec<(PassageId, Embedding)>, Fault> {
+        let sql = format!(
+            "select p.passage, p.embedding from {WANTED} {} p on p.passage = n.passage
+             where p.embedded_sequence is not null order by n.place",
+            self.names.passages
+        );
+        session.rows(&sql, &[(&keys(ids), Type::INT8_ARRAY)])?.iter().map(|row| embedded(row, 0)).collect()
+    }
+
+    pub(super) fn sizes_of(&self, ids: &[PassageId]) -> Result<Vec<HitSizes>, StoreError> {
+        let sizes = self.read("reading sizes", |session| self.sizes_in(session, ids))?;
+        Ok(sizes.into_iter().map(|(_, sizes)| sizes).collect())
+    }
+
+    fn sizes_in(&self, session: &mut Session, ids: &[PassageId]) -> Result<Vec<(PassageId, HitSizes)>, Fault> {
+        let columns = "p.passage, coalesce(octet_length(d.title), 0)::bigint, octet_length(d.text)::bigint,
+                       octet_length(d.metadata)::bigint, p.ends - p.begins";
+        self.of_passages(session, columns, ids, |row| {
+            let bytes = |column| -> Result<u64, Fault> { Ok(u64::try_from(row.try_get::<_, i64>(column)?).unwrap_or_default()) };
+            let sizes = HitSizes { title: bytes(1)?, text: bytes(2)?, metadata: bytes(3)?, passage: bytes(4)? };
+            Ok((passage_id(row.try_get(0)?), sizes))
+        })
+    }
+
+    pub(super) fn passages_while(
+        &self,
+        ids: &[PassageId],
+        spend: &mut dyn FnMut(HitSizes) -> bool,
+    ) -> Result<Option<Vec<PassageRow>>, StoreError> {
+        self.snapshot("reading passages", |session| {
+            let mut there = Vec::new();
+            for (passage, sizes) in self.sizes_in(session, ids)? {
+                if !spend(sizes) {
+                    return Ok(None);
+                }
+                there.push(passage);
+            }
+            let columns = format!("{}, p.passage, p.begins, p.ends", document_columns(&self.names));
+            let rows = self.of_passages(session, &columns, &there, |row| {
+                let document = rows::document(row)?;
+                let at = |place| row.try_get::<_, i64>(DOCUMENT_COLUMNS + place);
+                let range = rows::range(at(0)?, at(1)?, at(2)?, &document.text)?;
+                let passage = Passage { id: passage_id(at(0)?), start: range.start, end: range.end };
+                Ok(PassageRow { passage, document })
+            })?;
+            Ok(Some(rows))
+        })
+    }
+
+    pub(super) fn keep_matching(&self, filter: &SearchFilter, ids: &[PassageId]) -> Result<Vec<PassageId>, StoreError> {
+        let condition = self.compile(filter);
+        self.read("filtering passages", |session| {
+            let (number, keys) = (condition.next(), keys(ids));
+            let sql = format!(
+                "select p.passage from unnest(${number}) with ordinality as n (passage, place)
+                 join {} p on p.passage = n.passage join {} d on d.document = p.document where {} order by n.place",
+                self.names.passages,
+                self.live(),
+                condition.sql
+            );
+            let mut values = condition.parameters();
+            values.push((&keys, Type::INT8_ARRAY));
+            session.rows(&sql, &values)?.iter().map(|row| Ok(passage_id(row.try_get(0)?))).collect()
+        })
+    }
+
+    pub(super) fn passage_embeddings(&self, id: &DocumentId) -> Result<Option<Vec<Embedding>>, StoreError> {
+        self.snapshot("reading a document's embeddings", |session| {
+            let sql = format!("select d.document from {} d where d.id = $1", self.live());
+            let Some(row) = session.row(&sql, &[(&id.as_str(), Type::TEXT)])? else { return Ok(None) };
+            embeddings_of_document(session, &self.names, row.try_get(0)?).map(Some)
+        })
+    }
+}
+
+/// Reads a passage's key, and its document's key, id and language, from `column` on.
+pub(super) fn passage_document(row: &Row, column: usize) -> Result<PassageDocument, Fault> {
+    let key = row.try_get(column + 1)?;
+    Ok(PassageDocument {
+        passage: passage_id(row.try_get(column)?),
+        key: DocumentKey(key),
+        document: document_id(key, row.try_get(column + 2)?)?,
+        language: language(key, row.try_get(column + 3)?)?,
+    })
+}

@@ -1,0 +1,193 @@
+//! Searching by words: BM25 over the table of terms, scored on the server as FTS5 does it for the embedded engine.
+
+use postgres::Row;
+use postgres::types::Type;
+
+use super::fault::Fault;
+use super::partition::Partition;
+use super::rows::{limit, passage_id};
+use super::session::Parameter;
+use super::terms::{after_all_with, split, stored};
+use crate::domain::{PassageId, QueryTerms, TermPhrase};
+use crate::store::{Demanded, SearchFilter, StoreError};
+
+/// BM25's parameters, those of FTS5.
+const K1: f64 = 1.2;
+const B: f64 = 0.75;
+/// What a word counts that is found without its accents: a little less than one as spelled.
+const FOLDED: f64 = 0.8;
+/// The weight of a word that more than half of the passages have.
+const IDF_MIN: f64 = 1e-6;
+
+/// What is looked for: phrases, and how they decide.
+struct Words {
+    /// Selects phrase, document, passage, length and frequency.
+    hits: String,
+    values: Vec<String>,
+    /// What a passage must meet of the phrases that it has, in `h`.
+    having: String,
+}
+
+impl Words {
+    fn parameters(&self) -> Vec<Parameter<'_>> {
+        self.values.iter().map(|value| (value as _, Type::TEXT)).collect()
+    }
+}
+
+/// Makes the statement that finds phrases.
+struct Builder<'t> {
+    table: &'t str,
+    first: usize,
+    phrases: usize,
+    selects: Vec<String>,
+    values: Vec<String>,
+}
+
+impl Builder<'_> {
+    fn value(&mut self, value: String) -> String {
+        self.values.push(value);
+        format!("${}", self.first + self.values.len() - 1)
+    }
+
+    /// Adds a phrase and gives its number.
+    fn phrase(&mut self, texts: &str, prefix: bool, folded: bool) -> usize {
+        let number = self.phrases;
+        self.phrases += 1;
+        let terms: Vec<String> = split(texts).collect();
+        let Some(last) = terms.len().checked_sub(1) else { return number };
+        let conditions: Vec<String> = (0..=last).map(|place| self.term(place, &terms[place], prefix && place == last)).collect();
+        let table = self.table;
+        let others: String = (1..=last)
+            .map(|place| format!(" join {table} t{place} on t{place}.document = t0.document and t{place}.passage = t0.passage"))
+            .collect();
+        let [words, without] = ["words", "folded"].map(|column| frequency(column, last));
+        let frequency = if folded { format!("{words} + {FOLDED} * {without}") } else { words };
+        self.selects.push(format!(
+            "select {number} as phrase, t0.document, t0.passage, max(t0.length) as length, sum({frequency})::double precision as frequency
+             from {table} t0{others} where {} group by t0.document, t0.passage having sum({frequency}) > 0",
+            conditions.join(" and ")
+        ));
+        number
+    }
+
+    fn term(&mut self, place: usize, term: &str, prefix: bool) -> String {
+        let end = if prefix { after_all_with(term) } else { None };
+        let term = self.value(stored(term));
+        match end {
+            None => format!("t{place}.term = {term}"),
+            Some(end) => format!("t{place}.term >= {term} and t{place}.term < {}", self.value(end)),
+        }
+    }
+
+    fn forms(&mut self, forms: &[TermPhrase]) -> Vec<usize> {
+        forms.iter().map(|form| self.phrase(&form.terms.join(" "), form.prefix, form.folded)).collect()
+    }
+}
+
+/// How often the terms follow each other in a column.
+fn frequency(column: &str, last: usize) -> String {
+    if last == 0 {
+        return format!("cardinality(t0.{column})");
+    }
+    let follows: Vec<String> = (1..=last).map(|place| format!("at.place + {place} = any(t{place}.{column})")).collect();
+    format!("(select count(*) from unnest(t0.{column}) as at (place) where {})", follows.join(" and "))
+}
+
+/// Whether a passage has one of these phrases.
+fn has_any(phrases: &[usize]) -> String {
+    let numbers: Vec<String> = phrases.iter().map(usize::to_string).collect();
+    if numbers.is_empty() {
+        "false".to_owned()
+    } else {
+        format!("coalesce(bool_or(h.phrase in ({})), false)", numbers.join(", "))
+    }
+}
+
+/// `with_terms`: also the query's terms, of which a passage must have one.
+fn words(table: &str, terms: &QueryTerms, first: usize, with_terms: bool) -> Words {
+    let mut builder = Builder { table, first, phrases: 0, selects: Vec::new(), values: Vec::new() };
+    let mut having = Vec::new();
+    if with_terms {
+        let own: Vec<usize> = terms.terms.iter().map(|term| builder.phrase(&term.text, term.prefix, true)).collect();
+        having.push(has_any(&own));
+    }
+    for forms in &terms.required {
+        having.push(has_any(&builder.forms(forms)));
+    }
+    if !terms.excluded.is_empty() && (with_terms || !terms.required.is_empty()) {
+        having.push(format!("not {}", has_any(&builder.forms(&terms.excluded))));
+    } else if !terms.excluded.is_empty() {
+        having.push(has_any(&builder.forms(&terms.excluded)));
+    }
+    let none = "select 0 as phrase, 0::bigint as document, 0::bigint as passage, 0 as length, 0::double precision as frequency where false";
+    let hits = if builder.selects.is_empty() { none.to_owned() } else { builder.selects.join(" union all ") };
+    let having = if having.is_empty() { "true".to_owned() } else { having.join(" and ") };
+    Words { hits, values: builder.values, having }
+}
+
+impl Partition {
+    pub(super) fn lexical(
+        &self,
+        terms: &QueryTerms,
+        filter: &SearchFilter,
+        most: usize,
+    ) -> Result<Vec<(PassageId, f32)>, StoreError> {
+        if terms.terms.is_empty() {
+            return Ok(Vec::new());
+        }
+        let condition = self.compile(filter);
+        let words = words(&self.names.terms, terms, condition.next(), true);
+        let documents = match *filter == SearchFilter::default() {
+            true => format!(
+                "where h.document not in (select document from {} where expires_at_ms <= {})",
+                self.names.documents,
+                self.now()
+            ),
+            false => format!("join {} d on d.document = h.document and {}", self.live(), condition.sql),
+        };
+        let sql = format!(
+            "with hits as materialized ({}),
+             counted as (select passages::double precision as passages, terms::double precision / greatest(passages, 1) as average
+                         from dragoman.collections where key = {}),
+             weights as (
+                 select phrase, case when idf <= 0 then {IDF_MIN} else idf end as idf from (
+                     select phrase, ln((max(passages) - count(*) + 0.5) / (count(*) + 0.5)) as idf from hits, counted group by phrase
+                 ) each
+             )
+             select h.passage, sum(w.idf * h.frequency * ({K1} + 1)
+                 / (h.frequency + {K1} * (1 - {B} + {B} * h.length / c.average))) as score
+             from hits h join weights w on w.phrase = h.phrase cross join counted c {documents}
+             group by h.document, h.passage having {} order by score desc, h.passage limit {}",
+            words.hits,
+            self.key,
+            words.having,
+            limit(most)
+        );
+        let mut values = condition.parameters();
+        values.extend(words.parameters());
+        let read = |row: &Row| Ok((passage_id(row.try_get(0)?), row.try_get::<_, f64>(1)? as f32));
+        self.read("searching by words", |session| session.rows(&sql, &values)?.iter().map(read).collect())
+    }
+
+    /// Every passage has its terms from the beginning.
+    pub(super) fn check_lexical(&self) -> Result<(), StoreError> {
+        self.sequence().map(drop)
+    }
+
+    /// The passages that have what terms demand; `None` when they demand nothing.
+    pub(super) fn demanded(&self, terms: &QueryTerms) -> Result<Option<Demanded>, StoreError> {
+        if !terms.demands() {
+            return Ok(None);
+        }
+        let words = words(&self.names.terms, terms, 1, false);
+        let sql = format!(
+            "with hits as materialized ({}) select h.passage from hits h group by h.document, h.passage having {}",
+            words.hits, words.having
+        );
+        let found = self.read("searching by words", |session| {
+            let rows = session.rows(&sql, &words.parameters())?;
+            rows.iter().map(|row| Ok(passage_id(row.try_get(0)?))).collect::<Result<Vec<_>, Fault>>()
+        })?;
+        Ok(Some(if terms.required.is_empty() { Demanded::AllBut(found) } else { Demanded::Only(found) }))
+    }
+}

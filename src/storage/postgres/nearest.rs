@@ -1,0 +1,237 @@
+//! The nearest passages or documents: by comparing with all of them when they are few, or through the index of the database server,
+//! which goes on searching while a filter leaves too little.
+//!
+//! The server finds candidates; their scores are computed here from their values in full, as everywhere else.
+
+use postgres::Row;
+use postgres::types::Type;
+
+use super::fault::Fault;
+use super::filter::Condition;
+use super::hits::passage_document;
+use super::partition::{Partition, indexed_value};
+use super::rows::{limit, passage_id};
+use super::session::{Parameter, Session, embedding, vector};
+use crate::domain::{DenseMethod, Embedding, Metric, PassageId};
+use crate::index::{Neighbor, search_exact};
+use crate::storage::error::StorageError;
+use crate::storage::nearest::{Nearest, NearestSearch, Unit};
+use crate::storage::passage_set::PassageSet;
+use crate::storage::scope::{Scope, WordPassages};
+use crate::store::{PassageDocument, StoreError};
+
+/// So many passages are compared one by one.
+const COMPARED_MAX: usize = 4_000;
+/// Candidates of the index at first, at least, and per document wanted: several passages of one may be near.
+const CANDIDATES_MIN: usize = 32;
+const PER_DOCUMENT: usize = 4;
+/// How many more candidates there are when those were of too few documents, and at most: then comparing with all is no more work.
+const GROWTH: usize = 4;
+const CANDIDATES_MAX: usize = 20_000;
+/// pgvector's limit.
+const EF_MAX: usize = 1_000;
+/// How far the index searches while a filter leaves too little.
+const SCANNED_MAX: usize = 50_000;
+/// Embeddings read together.
+const EMBEDDINGS_PER_READ: usize = 1_024;
+
+/// A search as statements need it.
+struct Asked<'s> {
+    search: &'s NearestSearch<'s>,
+    condition: Condition,
+    query: pgvector::Vector,
+    /// How far `p.embedding` is from the query.
+    distance: String,
+}
+
+impl Asked<'_> {
+    /// The condition's values, then the query.
+    fn parameters(&self, session: &Session) -> Vec<Parameter<'_>> {
+        let mut values = self.condition.parameters();
+        values.push((&self.query, session.types.one.clone()));
+        values
+    }
+}
+
+type FoundRow = (Neighbor, PassageDocument);
+
+impl Partition {
+    pub(super) fn nearest(&self, search: &NearestSearch<'_>) -> Result<Nearest, StorageError> {
+        let condition = self.scoped(search.scope);
+        let operator = if self.metric == Metric::L2 { "<->" } else { "<#>" };
+        let distance = format!("(p.embedding {operator} ${})", condition.next());
+        let asked = Asked { search, condition, query: vector(search.query), distance };
+        let through_index = !search.exact && self.goes_through_index(&asked)?;
+        let found = if through_index { self.by_index(&asked, operator)? } else { None };
+        let method = if found.is_some() { DenseMethod::Index } else { DenseMethod::Scan };
+        let found = match found {
+            Some(found) => found,
+            None => self.by_comparing(&asked)?,
+        };
+        let (neighbors, mut documents): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+        if search.unit == Unit::Passage {
+            documents.clear();
+        }
+        Ok(Nearest { neighbors, documents, method })
+    }
+
+    /// The scope as a condition on `documents d` and `passages p`.
+    fn scoped(&self, scope: Scope<'_>) -> Condition {
+        let condition = self.compile(scope.filter);
+        let set = |passages: &PassageSet| passages.iter().map(|passage| passage.0 as i64).collect();
+        match scope.words {
+            None => condition,
+            Some(WordPassages::Only(passages)) => condition.and_passages("p.passage = any({})", set(passages)),
+            Some(WordPassages::AllBut(passages)) => condition.and_passages("p.passage <> all({})", set(passages)),
+        }
+    }
+
+    fn tables(&self) -> String {
+        format!("{} p join {} d on d.document = p.document", self.names.passages, self.live())
+    }
+
+    /// Whether there are too many passages to compare with all.
+    fn goes_through_index(&self, asked: &Asked<'_>) -> Result<bool, StoreError> {
+        if indexed_value(self.indexed, self.dimension).is_none() {
+            return Ok(false);
+        }
+        // Without a condition the documents need not be looked at: those that have expired count, and are few.
+        let tables = if asked.condition.is_everything() { format!("{} p", self.names.passages) } else { self.tables() };
+        let sql = format!(
+            "select count(*) from (select 1 from {tables} where p.embedded_sequence is not null and {} limit {} + 1) found",
+            asked.condition.sql, COMPARED_MAX
+        );
+        let count = self.read("counting passages", |session| session.number(&sql, &asked.condition.parameters()))?;
+        Ok(count > COMPARED_MAX as u64)
+    }
+
+    /// By the index; `None` if it found too few, though there may be more.
+    fn by_index(&self, asked: &Asked<'_>, operator: &str) -> Result<Option<Vec<FoundRow>>, StorageError> {
+        let search = asked.search;
+        let per_unit = if search.unit == Unit::Document { PER_DOCUMENT } else { 1 };
+        let oversampling = search.parameters.oversampling.unwrap_or(1.0).max(1.0);
+        let mut wanted = ((search.limit.saturating_mul(per_unit) as f32 * oversampling).ceil() as usize).max(CANDIDATES_MIN);
+        while wanted <= CANDIDATES_MAX {
+            let candidates = self.read("searching an index", |session| self.candidates(session, asked, operator, wanted))?;
+            let exhausted = candidates.len() < wanted;
+            let found = self.nearest_first(search, candidates);
+            if found.len() >= search.limit {
+                return Ok(Some(found));
+            }
+            // It ends early at its bounds, too: only comparing tells whether there are no more.
+            if exhausted {
+                return Ok(None);
+            }
+            wanted = wanted.saturating_mul(GROWTH);
+        }
+        Ok(None)
+    }
+
+    fn candidates(
+        &self,
+        session: &mut Session,
+        asked: &Asked<'_>,
+        operator: &str,
+        wanted: usize,
+    ) -> Result<Vec<FoundRow>, Fault> {
+        let Some(value) = indexed_value(self.indexed, self.dimension) else { return Ok(Vec::new()) };
+        let cast = value.trim_start_matches("embedding");
+        let ef = asked.search.parameters.ef_search.unwrap_or(asked.search.ef_search).max(wanted).clamp(1, EF_MAX);
+        let sql = format!(
+            "select p.passage, d.document, d.id, d.language, p.embedding from {} where p.embedding is not null and {}
+             order by (p.{value}) {operator} (${}{cast}) limit {wanted}",
+            self.tables(),
+            asked.condition.sql,
+            asked.condition.next()
+        );
+        session.within("begin read only", |session| {
+            // So much matches that the index is the better way, then the key of each document, whatever the server estimates.
+            session.batch(&format!(
+                "set local hnsw.ef_search = {ef}; set local hnsw.iterative_scan = relaxed_order;
+                 set local hnsw.max_scan_tuples = {SCANNED_MAX}; set local enable_sort = off;
+                 set local enable_seqscan = off; set local enable_bitmapscan = off; set local enable_hashjoin = off;
+                 set local enable_material = off"
+            ))?;
+            let values = asked.parameters(session);
+            let rows = session.rows(&sql, &values)?;
+            rows.iter().map(|row| self.found(row, asked.search.query)).collect()
+        })
+    }
+
+    /// By comparing with all passages in the scope.
+    fn by_comparing(&self, asked: &Asked<'_>) -> Result<Vec<FoundRow>, StorageError> {
+        let best = match asked.search.unit {
+            Unit::Passage => "compared",
+            Unit::Document => "(select distinct on (document) * from compared order by document, distance, passage)",
+        };
+        let sql = format!(
+            "with compared as materialized (
+                 select p.passage, p.document, p.ordinal, {} as distance from {} where p.embedding is not null and {}
+             ), best as (select * from {best} each order by distance, passage limit {})
+             select best.passage, d.document, d.id, d.language, p.embedding from best
+             join {} p on p.document = best.document and p.ordinal = best.ordinal join {} d on d.document = best.document",
+            asked.distance,
+            self.tables(),
+            asked.condition.sql,
+            limit(asked.search.limit),
+            self.names.passages,
+            self.names.documents
+        );
+        let found = self.read("comparing embeddings", |session| {
+            let values = asked.parameters(session);
+            let rows = session.rows(&sql, &values)?;
+            rows.iter().map(|row| self.found(row, asked.search.query)).collect::<Result<Vec<_>, Fault>>()
+        })?;
+        Ok(self.nearest_first(asked.search, found))
+    }
+
+    fn found(&self, row: &Row, query: &Embedding) -> Result<FoundRow, Fault> {
+        let document = passage_document(row, 0)?;
+        let stored = embedding(document.passage.0 as i64, row.try_get(4)?)?;
+        Ok((Neighbor { passage: document.passage, score: self.metric.score(query, &stored) }, document))
+    }
+
+    /// As many as are wanted, nearest first, where documents count each by its nearest passage.
+    fn nearest_first(&self, search: &NearestSearch<'_>, mut found: Vec<FoundRow>) -> Vec<FoundRow> {
+        found.sort_by(|(a, _), (b, _)| b.score.total_cmp(&a.score).then(a.passage.cmp(&b.passage)));
+        if search.unit == Unit::Document {
+            let mut seen = std::collections::HashSet::new();
+            found.retain(|(_, document)| seen.insert(document.key));
+        }
+        found.truncate(search.limit);
+        found
+    }
+
+    /// Compares a query with passages one by one, nearest first.
+    pub(super) fn compare(&self, query: &Embedding, passages: &PassageSet) -> Result<Vec<Neighbor>, StoreError> {
+        let passages: Vec<PassageId> = passages.iter().collect();
+        let mut neighbors = Vec::with_capacity(passages.len());
+        for part in passages.chunks(EMBEDDINGS_PER_READ) {
+            let stored = self.embeddings_of(part)?;
+            let items = stored.iter().map(|(passage, embedding)| (*passage, embedding));
+            neighbors.extend(search_exact(self.metric, items, query, part.len()));
+        }
+        neighbors.sort_unstable_by(|a, b| b.score.total_cmp(&a.score).then(a.passage.cmp(&b.passage)));
+        Ok(neighbors)
+    }
+
+    /// The passages in a scope, embedded or not.
+    pub(super) fn passages_in(&self, scope: Scope<'_>) -> Result<PassageSet, StoreError> {
+        let condition = self.scoped(scope);
+        let sql = format!("select p.passage from {} where {}", self.tables(), condition.sql);
+        self.read("filtering documents", |session| {
+            let rows = session.rows(&sql, &condition.parameters())?;
+            rows.iter().map(|row| Ok(passage_id(row.try_get(0)?))).collect()
+        })
+    }
+
+    /// How many passages have an embedding.
+    pub(super) fn embedded_count(&self) -> Result<usize, StoreError> {
+        let sql = format!(
+            "select passages - (select count(*) from {} where embedded_sequence is null) from dragoman.collections where key = $1",
+            self.names.passages
+        );
+        let count = self.read("counting passages", |session| session.number(&sql, &[(&self.key, Type::INT8)]))?;
+        Ok(usize::try_from(count).unwrap_or(usize::MAX))
+    }
+}

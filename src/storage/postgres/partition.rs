@@ -1,0 +1,346 @@
+//! The rows of one collection on a database server: creating and dropping them, and how they are read and written.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex, RwLock};
+use postgres::CancelToken;
+use postgres::types::Type;
+use r2d2::PooledConnection;
+
+use super::fault::Fault;
+use super::filter::{Condition, compile};
+use super::names::{Names, PARTITIONED, at_ms};
+use super::server::{Manager, PostgresServer, waiting};
+use super::session::{SNAPSHOT, Session};
+use super::writing::{BEGUN_MS, NOW_MS, Writing};
+use crate::domain::{Collection, CollectionCounts, CollectionId, HnswSettings, MetadataPath, Metric, Quantization, Sequence};
+use crate::store::{Clock, NextExpiry, SearchFilter, StoreError, TermsOf, system_clock};
+
+/// pgvector's limits for an index.
+const HALFVEC_DIMENSION_MAX: usize = 4_000;
+const VECTOR_DIMENSION_MAX: usize = 2_000;
+const M_MAX: usize = 100;
+const EF_CONSTRUCTION_MAX: usize = 1_000;
+/// The largest value of two bytes.
+const HALF_MAX: f32 = 65_504.0;
+/// How often statements are ended that run too long.
+const CANCEL_EVERY: Duration = Duration::from_millis(100);
+/// How long dropping a collection waits for what still reads it.
+const DROP_PATIENCE_S: u32 = 15;
+
+/// How the index sees embeddings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Indexed {
+    /// Rounded to two bytes per value.
+    Half,
+    /// As they are.
+    Full,
+    /// Not at all: pgvector's index takes fewer values.
+    Not,
+}
+
+/// The rows of one collection.
+pub(super) struct Partition {
+    pub(super) server: Arc<PostgresServer>,
+    id: CollectionId,
+    pub(super) key: i64,
+    pub(super) names: Names,
+    pub(super) dimension: usize,
+    pub(super) metric: Metric,
+    pub(super) indexed: Indexed,
+    pub(super) terms_of: TermsOf,
+    /// The declared metadata indexes, as this server last saw them: they make a filter quick, and change nothing of its meaning.
+    pub(super) indexes: RwLock<Vec<MetadataPath>>,
+    /// The last counts.
+    pub(super) counted: Mutex<Option<Counted>>,
+    /// Instead of the database server's, in tests.
+    clock: Option<Clock>,
+    /// When the next document expires of those that were there at the start or that this server wrote since: it removes them.
+    pub(super) next_expiry: NextExpiry,
+    /// Held by who writes: others of this server wait here, without a connection.
+    writing: Mutex<()>,
+    writes_waiting: AtomicUsize,
+    writes_max: usize,
+    running: Arc<Running>,
+}
+
+/// Counts of a collection.
+#[derive(Clone)]
+pub(super) struct Counted {
+    /// The last change when they were made.
+    pub(super) then: Sequence,
+    /// They hold until a document expires then.
+    pub(super) until_ms: Option<i64>,
+    pub(super) counts: CollectionCounts,
+}
+
+/// The statements that run.
+#[derive(Default)]
+struct Running {
+    tokens: Mutex<HashMap<u64, CancelToken>>,
+    next: AtomicU64,
+    is_closed: AtomicBool,
+}
+
+impl Partition {
+    /// Creates the rows of a new collection, none so far; or opens them, if they are there.
+    pub(super) fn open(
+        server: &Arc<PostgresServer>,
+        row: &Collection,
+        terms_of: TermsOf,
+        writes_max: usize,
+        clock: Option<Clock>,
+    ) -> Result<Self, StoreError> {
+        let indexed = indexed(row.metric, row.quantization, row.dimension);
+        let opened = server.session().and_then(|mut session| {
+            let key = session.within("begin", |session| key_of(session, row, indexed))?;
+            let sql = "select path from dragoman.metadata_indexes where collection = $1 order by path";
+            let paths = session.rows(sql, &[(&key, Type::INT8)])?;
+            let paths = paths.iter().map(|row| path(row.try_get(0)?)).collect::<Result<Vec<_>, Fault>>()?;
+            let first = format!("select min(expires_at_ms) from {} where expires_at_ms is not null", Names::of(key).documents);
+            let first = session.row(&first, &[])?.map(|row| row.try_get::<_, Option<i64>>(0)).transpose()?.flatten();
+            Ok((key, paths, first))
+        });
+        let (key, indexes, first_expiry_ms) = opened.map_err(|fault| fault.while_doing("opening a collection"))?;
+        let next_expiry = NextExpiry::default();
+        next_expiry.note(first_expiry_ms.unwrap_or(i64::MAX));
+        Ok(Self {
+            server: Arc::clone(server),
+            id: row.id.clone(),
+            key,
+            names: Names::of(key),
+            dimension: row.dimension,
+            metric: row.metric,
+            indexed,
+            terms_of,
+            indexes: RwLock::new(indexes),
+            counted: Mutex::default(),
+            clock,
+            next_expiry,
+            writing: Mutex::new(()),
+            writes_waiting: AtomicUsize::new(0),
+            writes_max: writes_max.max(1),
+            running: Arc::default(),
+        })
+    }
+
+    /// Drops all rows of the collection. Nothing answers afterwards.
+    pub(super) fn drop_rows(&self) -> Result<(), StoreError> {
+        self.close()?;
+        let drop_all =
+            |mut session: PooledConnection<Manager>| session.within("begin", |session| drop_collection(session, &self.id));
+        self.server.session().and_then(drop_all).map_err(|fault| fault.while_doing("dropping a collection"))
+    }
+
+    /// The filter as SQL.
+    pub(super) fn compile(&self, filter: &SearchFilter) -> Condition {
+        compile(filter, &self.indexes.read())
+    }
+
+    /// The time in milliseconds since the Unix epoch, as an expression of a statement that reads.
+    pub(super) fn now(&self) -> String {
+        self.clock.map_or_else(|| BEGUN_MS.to_owned(), |clock| at_ms(clock()))
+    }
+
+    /// The same by a clock of this server, without asking the database server.
+    pub(super) fn own_now_ms(&self) -> i64 {
+        self.clock.unwrap_or(system_clock)()
+    }
+
+    /// The documents that have not expired, as a table: what reads look at.
+    pub(super) fn live(&self) -> String {
+        self.names.live(&self.now())
+    }
+
+    /// Runs a read of one statement.
+    pub(super) fn read<T>(
+        &self,
+        doing: &'static str,
+        work: impl FnOnce(&mut Session) -> Result<T, Fault>,
+    ) -> Result<T, StoreError> {
+        self.run(doing, work)
+    }
+
+    /// Runs a read of several statements, which see one state.
+    pub(super) fn snapshot<T>(
+        &self,
+        doing: &'static str,
+        work: impl FnOnce(&mut Session) -> Result<T, Fault>,
+    ) -> Result<T, StoreError> {
+        self.run(doing, |session| session.within(SNAPSHOT, work))
+    }
+
+    /// Runs a caller's write in a transaction; when too many wait, that is an error at once.
+    pub(super) fn write<T>(
+        &self,
+        doing: &'static str,
+        work: impl FnOnce(&mut Writing<'_>) -> Result<T, Fault>,
+    ) -> Result<T, StoreError> {
+        let waiting = Waiting(&self.writes_waiting);
+        if self.writes_waiting.fetch_add(1, Ordering::SeqCst) >= self.writes_max {
+            return Err(StoreError::WriteQueueFull { limit: self.writes_max });
+        }
+        let written = self.write_patiently(doing, work);
+        drop(waiting);
+        written
+    }
+
+    /// Runs a write of the server's own in a transaction, when it is its turn.
+    pub(super) fn write_patiently<T>(
+        &self,
+        doing: &'static str,
+        work: impl FnOnce(&mut Writing<'_>) -> Result<T, Fault>,
+    ) -> Result<T, StoreError> {
+        let _turn = self.writing.lock();
+        let (key, names, terms_of) = (self.key, &self.names, self.terms_of);
+        let now = self.clock.map_or_else(|| NOW_MS.to_owned(), |clock| at_ms(clock()));
+        let mut first_expiry_ms = i64::MAX;
+        let written = self.run(doing, |session| {
+            session.within("begin", |session| {
+                let mut writing = Writing::begin(session, names, key, terms_of, &now)?;
+                let done = work(&mut writing)?;
+                first_expiry_ms = writing.first_expiry_ms;
+                writing.finish()?;
+                Ok(done)
+            })
+        });
+        // After the commit, even where its answer did not arrive: whoever reads before this sees the documents there.
+        self.next_expiry.note(first_expiry_ms);
+        written
+    }
+
+    fn run<T>(&self, doing: &'static str, work: impl FnOnce(&mut Session) -> Result<T, Fault>) -> Result<T, StoreError> {
+        if self.running.is_closed.load(Ordering::SeqCst) {
+            return Err(StoreError::Closed);
+        }
+        let work = |mut session: PooledConnection<Manager>| {
+            let number = self.running.next.fetch_add(1, Ordering::Relaxed);
+            self.running.tokens.lock().insert(number, session.cancel_token());
+            let worked = work(&mut session);
+            // Before the connection is another's: from here on nobody ends its statements.
+            self.running.tokens.lock().remove(&number);
+            worked
+        };
+        waiting(|| self.server.session().and_then(work)).map_err(|fault| fault.while_doing(doing))
+    }
+
+    /// From `time` on, ends statements that run for more than a moment.
+    pub(super) fn end_by(&self, time: Instant) {
+        let (running, server) = (Arc::downgrade(&self.running), Arc::clone(&self.server));
+        let end = move || {
+            std::thread::sleep(time.saturating_duration_since(Instant::now()));
+            while let Some(running) = running.upgrade().filter(|running| !running.is_closed.load(Ordering::SeqCst)) {
+                std::thread::sleep(CANCEL_EVERY);
+                // While they are ended none of them comes to its end, so that no other statement is ended instead.
+                for token in running.tokens.lock().values() {
+                    server.cancel(token);
+                }
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().name("postgres-deadline".to_owned()).spawn(end) {
+            tracing::error!(error = &error as &dyn std::error::Error, "cannot end statements in time");
+        }
+    }
+
+    /// From now on nothing is read or written.
+    pub(super) fn close(&self) -> Result<(), StoreError> {
+        self.running.is_closed.store(true, Ordering::SeqCst);
+        // Who writes may finish.
+        drop(self.writing.lock());
+        Ok(())
+    }
+}
+
+/// Counts a caller's write until it is dropped.
+struct Waiting<'w>(&'w AtomicUsize);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// How embeddings are indexed.
+fn indexed(metric: Metric, quantization: Quantization, dimension: usize) -> Indexed {
+    let fits_half = metric == Metric::Cosine || quantization.value_max() <= HALF_MAX;
+    match (fits_half, dimension) {
+        (true, ..=HALFVEC_DIMENSION_MAX) => Indexed::Half,
+        (false, ..=VECTOR_DIMENSION_MAX) => Indexed::Full,
+        _ => Indexed::Not,
+    }
+}
+
+/// The key of a collection, whose partitions are created if it has none.
+fn key_of(session: &mut Session, row: &Collection, indexed: Indexed) -> Result<i64, Fault> {
+    let id = (&row.id.0 as _, Type::TEXT);
+    let sql = "insert into dragoman.collections (id) values ($1) on conflict (id) do nothing returning key";
+    if let Some(made) = session.row(sql, std::slice::from_ref(&id))? {
+        let key = made.try_get(0)?;
+        create(session, key, row, indexed)?;
+        return Ok(key);
+    }
+    match session.row("select key from dragoman.collections where id = $1", &[id])? {
+        Some(found) => Ok(found.try_get(0)?),
+        // Dropped in this moment.
+        None => Err(StoreError::Closed.into()),
+    }
+}
+
+/// Drops all rows of a collection, in the caller's transaction.
+pub(super) fn drop_collection(session: &mut Session, id: &CollectionId) -> Result<(), Fault> {
+    // A write holds the row before it uses the tables, so this order waits for it. Nobody waits for long reads.
+    session.batch(&format!("set local lock_timeout = '{DROP_PATIENCE_S}s'"))?;
+    let found = session.row("select key from dragoman.collections where id = $1 for update", &[(&id.0, Type::TEXT)])?;
+    let Some(found) = found else { return Ok(()) };
+    let key: i64 = found.try_get(0)?;
+    for table in PARTITIONED {
+        session.batch(&format!("drop table if exists dragoman.{table}_{key}"))?;
+    }
+    for table in ["tombstones", "idempotency_records", "job_checkpoints", "metadata_indexes"] {
+        session.execute(&format!("delete from dragoman.{table} where collection = $1"), &[(&key, Type::INT8)])?;
+    }
+    session.execute("delete from dragoman.collections where key = $1", &[(&key, Type::INT8)]).map(drop)
+}
+
+/// Creates the partitions of a collection. They are attached when they are complete: creating them in place would make every other
+/// collection wait.
+fn create(session: &mut Session, key: i64, row: &Collection, indexed: Indexed) -> Result<(), Fault> {
+    for table in PARTITIONED {
+        session.batch(&format!(
+            "create table dragoman.{table}_{key} (like dragoman.{table} including all);
+             alter table dragoman.{table} attach partition dragoman.{table}_{key} for values in ({key});"
+        ))?;
+    }
+    let Some(value) = indexed_value(indexed, row.dimension) else { return Ok(()) };
+    let HnswSettings { m, ef_construction, .. } = row.hnsw;
+    let m = m.min(M_MAX);
+    let ef_construction = ef_construction.clamp(2 * m, EF_CONSTRUCTION_MAX);
+    let class = match (indexed, row.metric) {
+        (Indexed::Half, Metric::L2) => "halfvec_l2_ops",
+        (Indexed::Half, _) => "halfvec_ip_ops",
+        (_, Metric::L2) => "vector_l2_ops",
+        _ => "vector_ip_ops",
+    };
+    session.batch(&format!(
+        "create index on dragoman.passages_{key} using hnsw (({value}) {class}) with (m = {m}, ef_construction = {ef_construction})"
+    ))
+}
+
+/// What the index is over; `None` where there is none.
+pub(super) fn indexed_value(indexed: Indexed, dimension: usize) -> Option<String> {
+    match indexed {
+        Indexed::Half => Some(format!("embedding::halfvec({dimension})")),
+        Indexed::Full => Some(format!("embedding::vector({dimension})")),
+        Indexed::Not => None,
+    }
+}
+
+/// A declared path.
+pub(super) fn path(text: &str) -> Result<MetadataPath, Fault> {
+    let problem = "its path is not valid";
+    MetadataPath::parse(&super::escape::unescape(text))
+        .map_err(|_| StoreError::CorruptRow { table: "metadata_indexes", row: 0, problem }.into())
+}

@@ -1,0 +1,276 @@
+//! Reads of documents: one, pages, counts, and what of a document a write looks at.
+
+use pgvector::Vector;
+use postgres::Row;
+use postgres::types::Type;
+
+use super::fault::Fault;
+use super::filter::{Condition, indexed};
+use super::names::{Names, PARTITIONED};
+use super::partition::{Counted, Partition, path};
+use super::rows::{self, BYTES, DOCUMENT_COLUMNS, document_columns, keys, limit, sequence, to_sql};
+use super::session::{Parameter, Session, embedding};
+use crate::domain::{
+    CollectionCounts, Document, DocumentId, DocumentPage, Embedding, Language, MetadataPath, Page, PassageId, Sequence,
+};
+use crate::store::{PendingPassage, SearchFilter, StoreError};
+
+/// A document with its key.
+pub(super) struct Found {
+    pub(super) key: i64,
+    pub(super) document: Document,
+}
+
+/// Reads a document out of those that are `live`, a table.
+pub(super) fn find(session: &mut Session, names: &Names, live: &str, id: &DocumentId) -> Result<Option<Found>, Fault> {
+    let sql = format!("select {} from {live} d where d.id = $1", document_columns(names));
+    let Some(row) = session.row(&sql, &[(&id.as_str(), Type::TEXT)])? else { return Ok(None) };
+    Ok(Some(Found { key: row.try_get(0)?, document: rows::document(&row)? }))
+}
+
+/// The passages of a document with their texts, in order.
+pub(super) fn passages_of(session: &mut Session, names: &Names, document: i64) -> Result<Vec<PendingPassage>, Fault> {
+    let sql = format!(
+        "select p.passage, p.document, p.begins, p.ends, p.headings, case when p.ordinal = 0 then d.text end,
+             case when p.ordinal = 0 then d.title end
+         from {} p join {} d on d.document = p.document where p.document = $1 order by p.ordinal",
+        names.passages, names.documents
+    );
+    rows::pending(&session.rows(&sql, &[(&document, Type::INT8)])?)
+}
+
+/// The embeddings of a document's passages that have one, in order.
+pub(super) fn embeddings_of_document(session: &mut Session, names: &Names, document: i64) -> Result<Vec<Embedding>, Fault> {
+    let sql = format!(
+        "select passage, embedding from {} where document = $1 and embedded_sequence is not null order by ordinal",
+        names.passages
+    );
+    session.rows(&sql, &[(&document, Type::INT8)])?.iter().map(|row| Ok(embedded(row, 0)?.1)).collect()
+}
+
+/// Reads a passage's key and its embedding, which are columns `column` and the next.
+pub(super) fn embedded(row: &Row, column: usize) -> Result<(PassageId, Embedding), Fault> {
+    let passage = row.try_get(column)?;
+    Ok((rows::passage_id(passage), embedding(passage, row.try_get::<_, Vector>(column + 1)?)?))
+}
+
+/// The documents of a page, and whether there are more: those of `live d`, a table, for which `which` holds, in this order, at most
+/// `limit`.
+pub(super) fn page(
+    session: &mut Session,
+    names: &Names,
+    (live, which, order, limit): (&str, &str, &str, usize),
+    bytes_max: u64,
+    parameters: &[Parameter<'_>],
+) -> Result<(Vec<Document>, bool), Fault> {
+    let (documents, most) = (&names.documents, rows::limit(limit));
+    // Only the sizes are read of documents that do not fit: the server knows the length of a text without reading it.
+    let sql = format!(
+        "with page as materialized (
+             select document, row_number() over () as place, sum(bytes) over (rows unbounded preceding) as bytes
+             from (select d.document, {BYTES} as bytes from {live} d where {which} order by {order} limit {most} + 1) first
+         )
+         select {}, (select count(*) from page) from page join {documents} d on d.document = page.document
+         where page.place = 1 or (page.place <= {most} and page.bytes <= {}) order by page.place",
+        document_columns(names),
+        to_sql(bytes_max)
+    );
+    let found = session.rows(&sql, parameters)?;
+    let there: i64 = found.first().map_or(Ok(0), |row| row.try_get(DOCUMENT_COLUMNS))?;
+    let mut documents = found.iter().map(rows::document).collect::<Result<Vec<_>, Fault>>()?;
+    documents.truncate(limit);
+    let more = there > to_sql(documents.len() as u64);
+    Ok((documents, more))
+}
+
+impl Partition {
+    pub(super) fn get(&self, id: &DocumentId) -> Result<Option<Document>, StoreError> {
+        self.read("reading a document", |session| Ok(find(session, &self.names, &self.live(), id)?.map(|found| found.document)))
+    }
+
+    pub(super) fn list(&self, page: &Page<DocumentId>, bytes_max: u64) -> Result<DocumentPage, StoreError> {
+        self.read("listing documents", |session| self.list_in(session, page, bytes_max))
+    }
+
+    pub(super) fn list_embedded(
+        &self,
+        page: &Page<DocumentId>,
+        bytes_max: u64,
+    ) -> Result<(DocumentPage, Vec<Option<Embedding>>), StoreError> {
+        self.snapshot("listing documents", |session| {
+            let page = self.list_in(session, page, bytes_max)?;
+            let ids: Vec<&str> = page.documents.iter().map(|document| document.id.as_str()).collect();
+            let (documents, passages) = (&self.names.documents, &self.names.passages);
+            let sql = format!(
+                "select p.passage, p.embedding from unnest($1) with ordinality as n (id, place) join {documents} d on d.id = n.id
+                 left join {passages} p on p.document = d.document and p.ordinal = 0 and p.embedded_sequence is not null
+                     and not exists (select 1 from {passages} other where other.document = d.document and other.ordinal > 0)
+                 order by n.place"
+            );
+            let found = session.rows(&sql, &[(&ids, Type::TEXT_ARRAY)])?;
+            let embedding = |row: &Row| match row.try_get::<_, Option<i64>>(0)? {
+                Some(_) => Ok(Some(embedded(row, 0)?.1)),
+                None => Ok(None),
+            };
+            let embeddings = found.iter().map(embedding).collect::<Result<_, Fault>>()?;
+            Ok((page, embeddings))
+        })
+    }
+
+    fn list_in(&self, session: &mut Session, page: &Page<DocumentId>, bytes_max: u64) -> Result<DocumentPage, Fault> {
+        let after = page.after.as_ref().map_or("", DocumentId::as_str);
+        let live = self.live();
+        let which = (live.as_str(), "d.id > $1", "d.id", page.limit);
+        let (documents, more) = self::page(session, &self.names, which, bytes_max, &[(&after, Type::TEXT)])?;
+        let next = documents.last().filter(|_| more).map(|document| document.id.clone());
+        Ok(DocumentPage { documents, next })
+    }
+
+    pub(super) fn count_matching(&self, filter: &SearchFilter, most: usize) -> Result<usize, StoreError> {
+        let condition = self.compile(filter);
+        let count = self.read("counting documents", |session| {
+            let Condition { sql, .. } = &condition;
+            let most = limit(most);
+            let sql = format!("select count(*) from (select 1 from {} d where {sql} limit {most}) found", self.live());
+            session.number(&sql, &condition.parameters())
+        })?;
+        Ok(usize::try_from(count).unwrap_or(usize::MAX))
+    }
+
+    pub(super) fn counts(&self) -> Result<CollectionCounts, StoreError> {
+        let (now, now_ms) = self.read("counting", |session| {
+            let sql = format!("select sequence, {} from dragoman.collections where key = $1", self.now());
+            let Some(row) = session.row(&sql, &[(&self.key, Type::INT8)])? else { return Err(StoreError::Closed.into()) };
+            Ok((sequence(row.try_get(0)?), row.try_get::<_, i64>(1)?))
+        })?;
+        let counted = self.counted.lock().clone();
+        let holds = |counted: &Counted| counted.then == now && counted.until_ms.is_none_or(|until_ms| now_ms < until_ms);
+        if let Some(counted) = counted.filter(holds) {
+            return Ok(counted.counts);
+        }
+        let counted = self.snapshot("counting", |session| self.count(session))?;
+        *self.counted.lock() = Some(counted.clone());
+        Ok(counted.counts)
+    }
+
+    /// Counts without what has expired and is still there.
+    fn count(&self, session: &mut Session) -> Result<Counted, Fault> {
+        let (documents, passages, now) = (&self.names.documents, &self.names.passages, self.now());
+        let sizes = PARTITIONED.map(|table| format!("pg_total_relation_size('dragoman.{table}_{}')", self.key)).join(" + ");
+        let sql = format!(
+            "with expired as materialized (select document from {documents} where expires_at_ms <= {now})
+             select c.sequence, c.passages - (select count(*) from {passages} p join expired e on e.document = p.document),
+                 (select count(*) from {passages} where embedded_sequence is null
+                  and document not in (select document from expired)),
+                 {sizes}, (select min(expires_at_ms) from {documents} where expires_at_ms > {now})
+             from dragoman.collections c where c.key = $1"
+        );
+        let Some(row) = session.row(&sql, &[(&self.key, Type::INT8)])? else { return Err(StoreError::Closed.into()) };
+        let number = |column| -> Result<u64, Fault> { Ok(u64::try_from(row.try_get::<_, i64>(column)?).unwrap_or_default()) };
+        let sql = format!(
+            "select d.language, count(*) from {} d group by d.language order by count(*) desc, coalesce(d.language, '')",
+            self.live()
+        );
+        let language = |row: &Row| -> Result<(Option<Language>, u64), Fault> {
+            let code: Option<&str> = row.try_get(0)?;
+            Ok((code.and_then(Language::parse), u64::try_from(row.try_get::<_, i64>(1)?).unwrap_or_default()))
+        };
+        let languages = session.rows(&sql, &[])?.iter().map(language).collect::<Result<Vec<_>, Fault>>()?;
+        let counts = CollectionCounts {
+            documents: languages.iter().map(|(_, documents)| documents).sum(),
+            passages: number(1)?,
+            passages_pending: number(2)?,
+            languages,
+            disk_bytes: number(3)?,
+            cut_by_older_rules: false,
+        };
+        Ok(Counted { then: Sequence(number(0)?), until_ms: row.try_get(4)?, counts })
+    }
+
+    pub(super) fn sequence(&self) -> Result<Sequence, StoreError> {
+        self.read("reading the sequence", |session| {
+            let sql = "select sequence from dragoman.collections where key = $1";
+            let Some(row) = session.row(sql, &[(&self.key, Type::INT8)])? else { return Err(StoreError::Closed.into()) };
+            Ok(sequence(row.try_get(0)?))
+        })
+    }
+
+    pub(super) fn metadata_indexes(&self) -> Vec<MetadataPath> {
+        self.indexes.read().clone()
+    }
+
+    pub(super) fn set_metadata_indexes(&self, paths: Vec<MetadataPath>) -> Result<(), StoreError> {
+        let mut set = paths;
+        set.sort_by_key(ToString::to_string);
+        set.dedup();
+        self.write("declaring metadata indexes", |writing| {
+            let (session, key) = (&mut *writing.session, writing.key);
+            let collection = (&key as _, Type::INT8);
+            let sql = "select path, number from dragoman.metadata_indexes where collection = $1 order by path";
+            let declared = session.rows(sql, std::slice::from_ref(&collection))?;
+            let declared = declared
+                .iter()
+                .map(|row| Ok((path(row.try_get(0)?)?, row.try_get(1)?)))
+                .collect::<Result<Vec<(_, i64)>, Fault>>()?;
+            for (gone, number) in declared.iter().filter(|(path, _)| !set.contains(path)) {
+                session.batch(&format!("drop index dragoman.{0}, dragoman.{0}_number", index_name(key, *number)))?;
+                let sql = "delete from dragoman.metadata_indexes where collection = $1 and number = $2";
+                session.execute(sql, &[collection.clone(), (number as _, Type::INT8)])?;
+                tracing::debug!(path = %gone, "an index was dropped");
+            }
+            let mut number = declared.iter().map(|(_, number)| *number).max().unwrap_or_default();
+            for path in set.iter().filter(|path| declared.iter().all(|(known, _)| known != *path)) {
+                number += 1;
+                declare(session, &self.names, key, path, number)?;
+            }
+            Ok(())
+        })?;
+        *self.indexes.write() = set;
+        Ok(())
+    }
+
+    pub(super) fn pending(&self, after: PassageId, most: usize) -> Result<Vec<PendingPassage>, StoreError> {
+        self.read("reading passages without embedding", |session| {
+            let (documents, passages) = (&self.names.documents, &self.names.passages);
+            let sql = format!(
+                "with p as materialized (
+                     select passage, document, begins, ends, headings from {passages}
+                     where embedded_sequence is null and passage > $1 order by passage limit $2
+                 ), first as (select *, lag(document) over (order by passage) is distinct from document as is_first from p)
+                 select first.passage, first.document, first.begins, first.ends, first.headings, case when is_first then d.text end,
+                     case when is_first then d.title end
+                 from first join {documents} d on d.document = first.document order by first.passage"
+            );
+            rows::pending(&session.rows(&sql, &[(&to_sql(after.0), Type::INT8), (&limit(most), Type::INT8)])?)
+        })
+    }
+
+    pub(super) fn pending_count_besides(&self, others: &[PassageId]) -> Result<u64, StoreError> {
+        self.read("counting passages without embedding", |session| {
+            let sql =
+                format!("select count(*) from {} where embedded_sequence is null and passage <> all($1)", self.names.passages);
+            session.number(&sql, &[(&keys(others), Type::INT8_ARRAY)])
+        })
+    }
+}
+
+/// The name of a path's index over values of any type; that over numbers has an ending.
+fn index_name(collection: i64, number: i64) -> String {
+    format!("documents_{collection}_metadata_{number}")
+}
+
+/// Creates the indexes of a path: one answers what is equal, whatever its size, the other numbers in their order.
+fn declare(session: &mut Session, names: &Names, collection: i64, path: &MetadataPath, number: i64) -> Result<(), Fault> {
+    let text = path.to_string();
+    let Some([value, number_of]) = indexed(path, "fields") else {
+        return Err(StoreError::PathNotIndexable { path: text }.into());
+    };
+    let sql = "insert into dragoman.metadata_indexes (collection, path, number) values ($1, $2, $3)";
+    let escaped = super::escape::escape(&text);
+    let values = [(&collection as _, Type::INT8), (&escaped.as_ref() as _, Type::TEXT), (&number as _, Type::INT8)];
+    session.execute(sql, &values)?;
+    let (name, documents) = (index_name(collection, number), &names.documents);
+    session.batch(&format!(
+        "create index {name} on {documents} using hash ({value}); create index {name}_number on {documents} ({number_of})"
+    ))
+}

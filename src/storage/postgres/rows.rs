@@ -1,0 +1,126 @@
+//! Rows of the database server as values of the domain.
+
+use std::ops::Range;
+
+use postgres::Row;
+
+use super::escape::{sent, unescape};
+use super::fault::Fault;
+use super::names::Names;
+use crate::domain::{Document, DocumentId, Language, Metadata, PassageContext, PassageId, Sequence};
+use crate::store::{PendingPassage, StoreError};
+
+/// The columns that `document` reads, from `documents d`.
+pub(super) fn document_columns(names: &Names) -> String {
+    let passages = &names.passages;
+    format!(
+        "d.document, d.id, d.title, d.text, d.language, d.language_confidence, d.metadata, d.created_at_ms, d.updated_at_ms, d.sequence,
+         d.expires_at_ms,
+         (select count(*) from {passages} own where own.document = d.document),
+         not exists (select 1 from {passages} own where own.document = d.document and own.embedded_sequence is null)"
+    )
+}
+
+/// How many `document_columns` there are.
+pub(super) const DOCUMENT_COLUMNS: usize = 13;
+
+/// Bytes of what a page shows of `documents d`. Of escaped texts they are a few more than were sent.
+pub(super) const BYTES: &str = "octet_length(d.text) + octet_length(d.metadata) + coalesce(octet_length(d.title), 0)";
+
+/// Reads `document_columns`, which come first in the row.
+pub(super) fn document(row: &Row) -> Result<Document, Fault> {
+    let key: i64 = row.try_get(0)?;
+    let passages: i64 = row.try_get(11)?;
+    Ok(Document {
+        id: document_id(key, row.try_get(1)?)?,
+        title: row.try_get::<_, Option<&str>>(2)?.map(unescape),
+        text: unescape(row.try_get(3)?),
+        language: language(key, row.try_get(4)?)?,
+        language_confidence: row.try_get(5)?,
+        metadata: metadata(key, row.try_get(6)?)?,
+        passages: usize::try_from(passages).unwrap_or_default(),
+        indexed: row.try_get(12)?,
+        created_at_ms: row.try_get(7)?,
+        updated_at_ms: row.try_get(8)?,
+        expires_at_ms: row.try_get(10)?,
+        sequence: sequence(row.try_get(9)?),
+    })
+}
+
+/// A document's id.
+pub(super) fn document_id(key: i64, text: &str) -> Result<DocumentId, Fault> {
+    DocumentId::parse(text).map_err(|_| corrupt(key, "its id is not valid"))
+}
+
+/// A document's language.
+pub(super) fn language(key: i64, code: Option<&str>) -> Result<Option<Language>, Fault> {
+    code.map(|code| Language::parse(code).ok_or_else(|| corrupt(key, "its language is unknown"))).transpose()
+}
+
+/// A document's metadata.
+pub(super) fn metadata(key: i64, json: &str) -> Result<Metadata, Fault> {
+    sent(json).map_err(|_| corrupt(key, "its metadata is not a JSON object"))
+}
+
+fn corrupt(row: i64, problem: &'static str) -> Fault {
+    StoreError::CorruptRow { table: "documents", row, problem }.into()
+}
+
+/// A number of the sequence.
+pub(super) fn sequence(number: i64) -> Sequence {
+    Sequence(u64::try_from(number).unwrap_or_default())
+}
+
+/// A passage's key.
+pub(super) fn passage_id(key: i64) -> PassageId {
+    PassageId(u64::try_from(key).unwrap_or_default())
+}
+
+/// Keys of passages as values of a statement. One beyond the type's range is no passage's.
+pub(super) fn keys(ids: &[PassageId]) -> Vec<i64> {
+    ids.iter().map(|id| to_sql(id.0)).collect()
+}
+
+/// Ids of documents as values of a statement.
+pub(super) fn texts(ids: &[DocumentId]) -> Vec<&str> {
+    ids.iter().map(DocumentId::as_str).collect()
+}
+
+/// A number in the server's type. A number beyond its range is beyond every row.
+pub(super) fn to_sql(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// A limit of a statement; there is room for one more.
+pub(super) fn limit(limit: usize) -> i64 {
+    to_sql(limit as u64).min(i64::MAX - 1)
+}
+
+/// A passage's byte range, which lies in the text and splits no character.
+pub(super) fn range(passage: i64, begins: i64, ends: i64, text: &str) -> Result<Range<usize>, Fault> {
+    let range = usize::try_from(begins).unwrap_or(usize::MAX)..usize::try_from(ends).unwrap_or(usize::MAX);
+    let problem = "its range is not a part of the document's text";
+    match text.get(range.clone()) {
+        Some(_) => Ok(range),
+        None => Err(StoreError::CorruptRow { table: "passages", row: passage, problem }.into()),
+    }
+}
+
+/// Reads passage, document, begins, ends, headings, and for the first passage of a document in a row its text and title. Consecutive
+/// passages of one document share them, so that a long text is sent once.
+pub(super) fn pending(rows: &[Row]) -> Result<Vec<PendingPassage>, Fault> {
+    let mut passages = Vec::with_capacity(rows.len());
+    let (mut document, mut text, mut title) = (0, String::new(), None);
+    for row in rows {
+        let passage: i64 = row.try_get(0)?;
+        if document != row.try_get::<_, i64>(1)? || passages.is_empty() {
+            document = row.try_get(1)?;
+            text = unescape(row.try_get::<_, Option<&str>>(5)?.unwrap_or_default());
+            title = row.try_get::<_, Option<&str>>(6)?.map(unescape);
+        }
+        let range = range(passage, row.try_get(2)?, row.try_get(3)?, &text)?;
+        let context = PassageContext { title: title.clone(), headings: row.try_get::<_, Option<&str>>(4)?.map(unescape) };
+        passages.push(PendingPassage { id: passage_id(passage), context, text: text[range].to_owned() });
+    }
+    Ok(passages)
+}

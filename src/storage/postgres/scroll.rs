@@ -1,0 +1,122 @@
+//! Pages of what matches, in the order that is asked for.
+
+use serde_json::Value;
+
+use super::escape::{scalar, stored_value};
+use super::filter::Condition;
+use super::partition::Partition;
+use super::reading::page;
+use crate::domain::{Document, DocumentOrder, MetadataPath, Scalar, ScrollPage, ScrollPosition, ScrollRequest};
+use crate::store::{SearchFilter, StoreError};
+
+/// What a list is ordered by before the id.
+struct OrderKey {
+    /// Whether a document has a value: those that have none come last. `None` where all have one.
+    has_value: Option<String>,
+    /// Expressions that are compared one after the other.
+    columns: Vec<String>,
+}
+
+impl OrderKey {
+    /// Its values join those of `condition`.
+    fn of(order: &DocumentOrder, condition: &mut Condition) -> Self {
+        let own = |columns: &[&str]| Self { has_value: None, columns: columns.iter().map(|&column| column.to_owned()).collect() };
+        match order {
+            DocumentOrder::Id => own(&[]),
+            DocumentOrder::CreatedAt => own(&["d.created_at_ms"]),
+            DocumentOrder::UpdatedAt => own(&["d.updated_at_ms"]),
+            DocumentOrder::Metadata(path) => Self::at(path, condition),
+        }
+    }
+
+    /// Numbers and truths, then texts, among them arrays and objects as they were sent.
+    fn at(path: &MetadataPath, condition: &mut Condition) -> Self {
+        let keys: String = path.keys().iter().map(|key| format!(" -> {}", condition.text(key))).collect();
+        let value = format!("(d.fields{keys})");
+        let kind = format!("jsonb_typeof{value}");
+        let rank = format!("(case when {kind} in ('number', 'boolean') then 0 else 1 end)");
+        let number = format!(
+            "(case {kind} when 'number' then ({value} #>> '{{}}')::numeric when 'boolean' then {value}::boolean::integer::numeric
+                 else 0::numeric end)"
+        );
+        let text = format!(
+            "(case {kind} when 'string' then {value} #>> '{{}}' when 'array' then (d.metadata::json{keys})::text
+                 when 'object' then (d.metadata::json{keys})::text else '' end) collate \"C\""
+        );
+        Self { has_value: Some(format!("(coalesce({kind}, 'null') <> 'null')")), columns: vec![rank, number, text] }
+    }
+
+    /// The condition that a document comes after this position.
+    fn after(&self, position: &ScrollPosition, sign: &str, condition: &mut Condition) -> String {
+        let id = condition.text(position.id.as_str());
+        let none = match (&self.has_value, &position.value) {
+            (Some(has_value), None) => return format!("(not {has_value} and d.id {sign} {id})"),
+            (Some(has_value), Some(_)) => format!("not {has_value} or "),
+            (None, _) => String::new(),
+        };
+        let places = match (self.columns.len(), &position.value) {
+            (0, _) => Some(Vec::new()),
+            (1, Some(Scalar::Integer(ms))) => Some(vec![condition.integer(*ms)]),
+            (3, Some(value)) => places(value, condition),
+            _ => None,
+        };
+        let Some(mut places) = places else { return "false".to_owned() };
+        places.push(id);
+        let columns: Vec<&str> = self.columns.iter().map(String::as_str).chain(["d.id"]).collect();
+        format!("({none}({}) {sign} ({}))", columns.join(", "), places.join(", "))
+    }
+
+    fn order(&self, direction: &str) -> String {
+        let first = self.has_value.iter().map(|has_value| format!("{has_value} desc, "));
+        let columns = self.columns.iter().map(|column| format!("{column} {direction}, "));
+        first.chain(columns).chain([format!("d.id {direction}")]).collect()
+    }
+}
+
+/// Where a value stands in the three columns of values at a path; `None` for a number that no document has.
+fn places(value: &Scalar, condition: &mut Condition) -> Option<Vec<String>> {
+    let (rank, number, text) = match value {
+        Scalar::Text(text) => ("1", "0".to_owned(), text.as_str()),
+        Scalar::Bool(truth) => ("0", i64::from(*truth).to_string(), ""),
+        Scalar::Integer(_) | Scalar::Real(_) => ("0", scalar(value)?, ""),
+    };
+    let (number, text) = (condition.text(&number), condition.text(text));
+    Some(vec![rank.to_owned(), format!("{number}::numeric"), text])
+}
+
+/// The value of a document that a list in this order continues after.
+fn value_of(order: &DocumentOrder, document: &Document) -> Option<Scalar> {
+    let path = match order {
+        DocumentOrder::Id => return None,
+        DocumentOrder::CreatedAt => return Some(Scalar::Integer(document.created_at_ms)),
+        DocumentOrder::UpdatedAt => return Some(Scalar::Integer(document.updated_at_ms)),
+        DocumentOrder::Metadata(path) => path,
+    };
+    match path.find(&document.metadata)? {
+        Value::Null => None,
+        Value::Bool(truth) => Some(Scalar::Integer(i64::from(*truth))),
+        Value::Number(number) => number.as_i64().map(Scalar::Integer).or_else(|| number.as_f64().map(Scalar::Real)),
+        Value::String(text) => Some(Scalar::Text(text.clone())),
+        value @ (Value::Array(_) | Value::Object(_)) => Some(Scalar::Text(stored_value(value))),
+    }
+}
+
+impl Partition {
+    pub(super) fn scroll(&self, request: &ScrollRequest, bytes_max: u64) -> Result<ScrollPage, StoreError> {
+        let mut condition = self.compile(&SearchFilter { languages: Vec::new(), filter: request.filter.clone() });
+        let key = OrderKey::of(&request.order, &mut condition);
+        let (sign, direction) = if request.descending { ("<", "desc") } else { (">", "asc") };
+        if let Some(position) = &request.after {
+            let after = key.after(position, sign, &mut condition);
+            condition.sql.push_str(&format!(" and {after}"));
+        }
+        let (live, order) = (self.live(), key.order(direction));
+        let (documents, more) = self.read("listing documents", |session| {
+            let which = (live.as_str(), condition.sql.as_str(), order.as_str(), request.limit);
+            page(session, &self.names, which, bytes_max, &condition.parameters())
+        })?;
+        let last = documents.last().filter(|_| more);
+        let next = last.map(|last| ScrollPosition { value: value_of(&request.order, last), id: last.id.clone() });
+        Ok(ScrollPage { documents, next })
+    }
+}

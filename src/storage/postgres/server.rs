@@ -1,0 +1,279 @@
+//! A database server: what it must be able to do, its tables, and a bounded pool of connections to it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use postgres::config::{Host, SslMode};
+use postgres::types::{Kind, Type};
+use postgres::{Config, NoTls};
+use r2d2::{ManageConnection, Pool, PooledConnection};
+
+use super::fault::Fault;
+use super::session::{Session, VectorTypes};
+use super::tls::Tls;
+use crate::store::StoreError;
+
+/// The oldest server that is good enough, as it numbers itself: 16.
+const SERVER_MIN: i32 = 160_000;
+/// The oldest pgvector: its index goes on searching when a filter leaves too little.
+const PGVECTOR_MIN: (u32, u32) = (0, 8);
+/// Any number that no other program locks.
+const MIGRATION_LOCK: i64 = 0x6472_6167_6f6d_616e;
+/// How long a caller waits for a free connection.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a server may take to accept a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// In order; released ones never change.
+const MIGRATIONS: &[&str] = &[
+    include_str!("../../../migrations/postgres/0001_collections.sql"),
+    include_str!("../../../migrations/postgres/0002_catalog.sql"),
+];
+
+/// How to reach a database server.
+#[derive(Debug, Clone)]
+pub struct PostgresOptions {
+    /// A URL, `postgres://user:password@host/database`, or pairs as libpq reads them.
+    pub url: String,
+    /// A PEM file with the authorities that the server's certificate may come from, instead of those that browsers trust.
+    pub authorities: Option<PathBuf>,
+    /// Connections at once, at most.
+    pub connections_max: u32,
+}
+
+/// A database server with the tables of Dragoman.
+pub struct PostgresServer {
+    /// Until it is dropped.
+    pool: Option<Pool<Manager>>,
+    /// Of connections besides the pool.
+    manager: Manager,
+    tls: Tls,
+    /// Whether nobody may reach it any more.
+    is_shut: AtomicBool,
+    /// Whether it did not answer when it was last asked.
+    is_away: AtomicBool,
+}
+
+impl PostgresServer {
+    /// Connects, checks what the server can do, and creates the tables that are missing.
+    pub fn connect(options: &PostgresOptions) -> Result<Arc<Self>, StoreError> {
+        const DOING: &str = "connecting";
+        let mut config: Config =
+            options.url.parse().map_err(|source| unsuitable(&format!("its address cannot be read: {source}")))?;
+        config.application_name("dragoman").connect_timeout(CONNECT_TIMEOUT);
+        if config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_))) {
+            config.ssl_mode(SslMode::Disable);
+        }
+        let tls = Tls::trusting(options.authorities.as_deref()).map_err(|source| StoreError::File {
+            path: options.authorities.clone().unwrap_or_default(),
+            source: Arc::new(source),
+        })?;
+        let mut manager = Manager { config, tls: tls.clone(), types: placeholder_types() };
+        let mut session = manager.connect().map_err(|error| Fault::from(error).while_doing(DOING))?;
+        manager.types = prepare(&mut session)?;
+        drop(session);
+        let pool = Pool::builder()
+            .max_size(options.connections_max.max(1))
+            .min_idle(Some(0))
+            .connection_timeout(CONNECTION_TIMEOUT)
+            .build(manager.clone())
+            .map_err(|error| Fault::from(error).while_doing(DOING))?;
+        Ok(Arc::new(Self { pool: Some(pool), manager, tls, is_shut: AtomicBool::new(false), is_away: AtomicBool::new(false) }))
+    }
+
+    /// A free connection; waits for one.
+    pub(super) fn session(&self) -> Result<PooledConnection<Manager>, Fault> {
+        match &self.pool {
+            Some(pool) if !self.is_shut.load(Ordering::Acquire) => Ok(pool.get()?),
+            _ => Err(StoreError::DatabaseInUse.into()),
+        }
+    }
+
+    /// A connection besides the pool.
+    pub(super) fn connect_alone(&self) -> Result<Session, Fault> {
+        Ok(self.manager.connect()?)
+    }
+
+    /// Whether it answered a moment ago.
+    pub fn is_reachable(&self) -> bool {
+        !self.is_shut.load(Ordering::Acquire) && !self.is_away.load(Ordering::Acquire)
+    }
+
+    /// Whether it answers.
+    pub(super) fn note(&self, answers: bool) {
+        self.is_away.store(!answers, Ordering::Release);
+    }
+
+    /// From now on nobody reaches it: it belongs to another server.
+    pub(super) fn shut(&self) {
+        self.is_shut.store(true, Ordering::Release);
+    }
+
+    /// Ends the statement of a connection.
+    pub(super) fn cancel(&self, token: &postgres::CancelToken) {
+        if let Err(error) = token.cancel_query(self.tls.clone()).or_else(|_| token.cancel_query(NoTls)) {
+            tracing::warn!(error = &error as &dyn std::error::Error, "cannot end a statement");
+        }
+    }
+}
+
+impl Drop for PostgresServer {
+    /// Closing connections blocks, which an asynchronous thread must not.
+    fn drop(&mut self) {
+        let pool = self.pool.take();
+        let closing = std::thread::Builder::new().name("postgres-close".to_owned()).spawn(move || drop(pool));
+        let _ = closing.map(std::thread::JoinHandle::join);
+    }
+}
+
+/// Makes and checks connections.
+#[derive(Clone)]
+pub(super) struct Manager {
+    config: Config,
+    tls: Tls,
+    types: VectorTypes,
+}
+
+impl ManageConnection for Manager {
+    type Connection = Session;
+    type Error = postgres::Error;
+
+    fn connect(&self) -> Result<Session, postgres::Error> {
+        let mut client = self.config.connect(self.tls.clone())?;
+        // An acknowledged write must survive a crash, whatever the server's default is.
+        client.batch_execute(
+            "select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'",
+        )?;
+        if self.types.one != Type::UNKNOWN {
+            // The client asks what this type is when a column first has it, and would wait for that behind the rows of a large answer.
+            client.query_typed("select null::vector where false", &[])?;
+        }
+        Ok(Session::new(client, self.types.clone()))
+    }
+
+    fn is_valid(&self, session: &mut Session) -> Result<(), postgres::Error> {
+        session.check()
+    }
+
+    fn has_broken(&self, session: &mut Session) -> bool {
+        session.is_broken()
+    }
+}
+
+/// Waits for a database server. Where that is on an asynchronous thread, its other tasks go on elsewhere meanwhile.
+pub(super) fn waiting<T>(work: impl FnOnce() -> T) -> T {
+    use tokio::runtime::{Handle, RuntimeFlavor};
+    match Handle::try_current().map(|handle| handle.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        _ => work(),
+    }
+}
+
+fn unsuitable(problem: &str) -> StoreError {
+    StoreError::UnsuitableServer { problem: problem.to_owned() }
+}
+
+fn placeholder_types() -> VectorTypes {
+    VectorTypes { one: Type::UNKNOWN, many: Type::UNKNOWN }
+}
+
+/// Checks a server and brings its tables up to date; gives the numbers of its types.
+fn prepare(session: &mut Session) -> Result<VectorTypes, StoreError> {
+    const DOING: &str = "checking a database server";
+    check_server(session).map_err(|fault| fault.while_doing(DOING))?;
+    check_pgvector(session).map_err(|fault| fault.while_doing(DOING))?;
+    migrate(session).map_err(|fault| fault.while_doing("creating tables"))?;
+    vector_types(session).map_err(|fault| fault.while_doing(DOING))
+}
+
+fn check_server(session: &mut Session) -> Result<(), Fault> {
+    let sql = "select current_setting('server_version_num')::integer, current_setting('server_version'),
+               current_setting('server_encoding'), pg_is_in_recovery()";
+    let Some(row) = session.row(sql, &[])? else { return Err(unsuitable("it does not say its version").into()) };
+    let (number, version, encoding): (i32, String, String) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+    if number < SERVER_MIN {
+        let problem = format!("it must have version {} or newer, got {version}", SERVER_MIN / 10_000);
+        return Err(unsuitable(&problem).into());
+    }
+    if encoding != "UTF8" {
+        return Err(unsuitable(&format!("its database must have the encoding UTF8, got {encoding}")).into());
+    }
+    match row.try_get(3)? {
+        true => Err(unsuitable("it is a replica, which takes no writes").into()),
+        false => Ok(()),
+    }
+}
+
+fn check_pgvector(session: &mut Session) -> Result<(), Fault> {
+    let version = "select extversion from pg_extension where extname = 'vector'";
+    if session.row(version, &[])?.is_none() {
+        session.batch("create extension vector").map_err(|fault| match fault {
+            Fault::Server(error) if error.code().is_some() => {
+                let cause = error.as_db_error().map_or_else(|| error.to_string(), |error| error.message().to_owned());
+                unsuitable(&format!("the extension pgvector is missing and cannot be created: {cause}")).into()
+            }
+            other => other,
+        })?;
+    }
+    let found: String = match session.row(version, &[])? {
+        Some(row) => row.try_get(0)?,
+        None => return Err(unsuitable("the extension pgvector is missing").into()),
+    };
+    let mut numbers = found.split('.').map(|part| part.parse::<u32>().unwrap_or_default());
+    if (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default()) < PGVECTOR_MIN {
+        let (major, minor) = PGVECTOR_MIN;
+        return Err(unsuitable(&format!("pgvector must have version {major}.{minor} or newer, got {found}")).into());
+    }
+    // Reading a value loads the library, which declares the setting.
+    let sql = "select '[1]'::vector is not null, to_regtype('halfvec') is not null,
+               (select current_setting('hnsw.iterative_scan', true) is not null)";
+    session.row("select '[1]'::vector is not null", &[])?;
+    let Some(row) = session.row(sql, &[])? else { return Ok(()) };
+    for (column, missing) in [(1, "the type halfvec"), (2, "the setting hnsw.iterative_scan")] {
+        if !row.try_get::<_, bool>(column)? {
+            return Err(unsuitable(&format!("its pgvector lacks {missing}")).into());
+        }
+    }
+    Ok(())
+}
+
+fn vector_types(session: &mut Session) -> Result<VectorTypes, Fault> {
+    let sql = "select t.oid, t.typarray, n.nspname from pg_type t join pg_namespace n on n.oid = t.typnamespace
+               where t.oid = 'vector'::regtype";
+    let Some(row) = session.row(sql, &[])? else { return Err(unsuitable("its pgvector lacks the type vector").into()) };
+    let schema: String = row.try_get(2)?;
+    let one = Type::new("vector".to_owned(), row.try_get(0)?, Kind::Simple, schema.clone());
+    let many = Type::new("_vector".to_owned(), row.try_get(1)?, Kind::Array(one.clone()), schema);
+    Ok(VectorTypes { one, many })
+}
+
+/// Applies the migrations that the database lacks, one server at a time. Who lacks none needs no right to create anything.
+fn migrate(session: &mut Session) -> Result<(), Fault> {
+    if session.number("select count(*) from pg_tables where schemaname = 'dragoman' and tablename = 'migrations'", &[])? == 1
+        && applied(session)? == MIGRATIONS.len()
+    {
+        return Ok(());
+    }
+    session.within("begin", |session| {
+        session.batch(&format!("select pg_advisory_xact_lock({MIGRATION_LOCK})"))?;
+        session.batch(
+            "create schema if not exists dragoman;
+             create table if not exists dragoman.migrations (version bigint primary key)",
+        )?;
+        let done = applied(session)?;
+        for (version, migration) in (1..).zip(MIGRATIONS).skip(done) {
+            session.batch(migration)?;
+            session.batch(&format!("insert into dragoman.migrations values ({version})"))?;
+        }
+        Ok(())
+    })
+}
+
+/// How many migrations the database has; an error if it has some that are not known here.
+fn applied(session: &mut Session) -> Result<usize, Fault> {
+    let applied = session.number("select coalesce(max(version), 0) from dragoman.migrations", &[])?;
+    let (found, known) = (i64::try_from(applied).unwrap_or(i64::MAX), MIGRATIONS.len() as i64);
+    if found > known { Err(StoreError::NewerDatabase { found, known }.into()) } else { Ok(applied as usize) }
+}

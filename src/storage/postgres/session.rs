@@ -1,0 +1,122 @@
+//! One connection to a database server, as a statement or a transaction uses it.
+//!
+//! Statements are not prepared ahead: each is parsed, bound and run in one exchange. So a plan knows the values, and a pooler of
+//! transactions may stand in between.
+
+use pgvector::Vector;
+use postgres::fallible_iterator::FallibleIterator as _;
+use postgres::types::{ToSql, Type};
+use postgres::{CancelToken, Client, Row};
+
+use super::fault::Fault;
+use crate::domain::Embedding;
+use crate::store::StoreError;
+
+/// A value of a statement.
+pub(super) type Parameter<'p> = (&'p (dyn ToSql + Sync), Type);
+
+/// The types of pgvector, which have other numbers on every server.
+#[derive(Debug, Clone)]
+pub(super) struct VectorTypes {
+    /// `vector`.
+    pub(super) one: Type,
+    /// `vector[]`.
+    pub(super) many: Type,
+}
+
+/// A connection.
+pub(super) struct Session {
+    client: Client,
+    pub(super) types: VectorTypes,
+    /// Whether a transaction was begun and not ended, as after a panic.
+    is_open: bool,
+}
+
+impl Session {
+    pub(super) fn new(client: Client, types: VectorTypes) -> Self {
+        Self { client, types, is_open: false }
+    }
+
+    /// Whether nobody can use it any more.
+    pub(super) fn is_broken(&self) -> bool {
+        self.is_open || self.client.is_closed()
+    }
+
+    /// Asks the server for a sign of life.
+    pub(super) fn check(&mut self) -> Result<(), postgres::Error> {
+        self.client.batch_execute("")
+    }
+
+    /// Ends the statement that it runs.
+    pub(super) fn cancel_token(&self) -> CancelToken {
+        self.client.cancel_token()
+    }
+
+    /// Runs a statement and gives its rows.
+    pub(super) fn rows(&mut self, sql: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
+        Ok(self.client.query_typed(sql, parameters)?)
+    }
+
+    /// Runs a statement and hands its rows over one by one, without keeping them.
+    pub(super) fn each(
+        &mut self,
+        sql: &str,
+        parameters: &[Parameter<'_>],
+        mut take: impl FnMut(&Row) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        let parameters = parameters.iter().map(|(value, of)| (*value, of.clone()));
+        let mut rows = self.client.query_typed_raw(sql, parameters)?;
+        while let Some(row) = rows.next()? {
+            take(&row)?;
+        }
+        Ok(())
+    }
+
+    /// Runs a statement that gives at most one row.
+    pub(super) fn row(&mut self, sql: &str, parameters: &[Parameter<'_>]) -> Result<Option<Row>, Fault> {
+        Ok(self.client.query_typed_opt(sql, parameters)?)
+    }
+
+    /// Runs a statement that counts.
+    pub(super) fn number(&mut self, sql: &str, parameters: &[Parameter<'_>]) -> Result<u64, Fault> {
+        let number: i64 = self.client.query_typed_one(sql, parameters)?.try_get(0)?;
+        Ok(u64::try_from(number).unwrap_or_default())
+    }
+
+    /// Runs a statement without an answer, and gives how many rows it concerned.
+    pub(super) fn execute(&mut self, sql: &str, parameters: &[Parameter<'_>]) -> Result<u64, Fault> {
+        Ok(self.client.execute_typed(sql, parameters)?)
+    }
+
+    /// Runs statements without parameters.
+    pub(super) fn batch(&mut self, sql: &str) -> Result<(), Fault> {
+        Ok(self.client.batch_execute(sql)?)
+    }
+
+    /// Runs `work` in one transaction, which `begin` begins. Commits it, unless `work` fails.
+    pub(super) fn within<T>(&mut self, begin: &str, work: impl FnOnce(&mut Self) -> Result<T, Fault>) -> Result<T, Fault> {
+        self.is_open = true;
+        self.batch(begin)?;
+        let worked = work(self);
+        let ended = self.batch(if worked.is_ok() { "commit" } else { "rollback" });
+        self.is_open = ended.is_err();
+        match (worked, ended) {
+            (Err(fault), _) | (Ok(_), Err(fault)) => Err(fault),
+            (Ok(done), Ok(())) => Ok(done),
+        }
+    }
+}
+
+/// Begins a transaction that reads one state.
+pub(super) const SNAPSHOT: &str = "begin isolation level repeatable read, read only";
+
+/// An embedding as a value.
+pub(super) fn vector(embedding: &Embedding) -> Vector {
+    Vector::from(embedding.as_slice().to_vec())
+}
+
+/// The embedding of a passage.
+pub(super) fn embedding(passage: i64, vector: Vector) -> Result<Embedding, Fault> {
+    let problem = "its embedding holds no finite numbers";
+    Embedding::unscaled(vector.into()).ok_or_else(|| StoreError::CorruptRow { table: "passages", row: passage, problem }.into())
+}

@@ -1,0 +1,100 @@
+//! The terms of passages as rows.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::domain::PassageTerms;
+
+/// Longest term that is stored as it is, in bytes: an index has no room for every length.
+const BYTES_MAX: usize = 255;
+/// What is kept of a longer one, beside its digest.
+const BYTES_KEPT: usize = 180;
+
+/// A term of a passage.
+pub(super) struct TermRow {
+    pub(super) term: String,
+    /// Its places among the words as spelled, as PostgreSQL writes arrays.
+    pub(super) words: String,
+    /// Its places among the folded ones.
+    pub(super) folded: String,
+}
+
+/// The terms of a passage, and how many there are with repetitions.
+pub(super) fn rows(terms: &PassageTerms) -> (Vec<TermRow>, i32) {
+    let mut places: BTreeMap<String, [Vec<usize>; 2]> = BTreeMap::new();
+    let mut length = 0;
+    for (column, text) in [&terms.words, &terms.folded].into_iter().enumerate() {
+        for (place, term) in split(text).enumerate() {
+            places.entry(stored(&term)).or_default()[column].push(place);
+            length += 1;
+        }
+    }
+    let row = |(term, [words, folded]): (String, [Vec<usize>; 2])| TermRow { term, words: array(&words), folded: array(&folded) };
+    (places.into_iter().map(row).collect(), length)
+}
+
+fn array(places: &[usize]) -> String {
+    let mut text = String::from("{");
+    for (at, place) in places.iter().enumerate() {
+        let _ = write!(text, "{}{place}", if at > 0 { "," } else { "" });
+    }
+    text.push('}');
+    text
+}
+
+/// The terms of a text: what ASCII's separators leave.
+pub(super) fn split(text: &str) -> impl Iterator<Item = String> + '_ {
+    let separates = |c: char| c.is_ascii() && !c.is_ascii_alphanumeric();
+    text.split(separates).filter(|term| !term.is_empty()).map(str::to_ascii_lowercase)
+}
+
+/// A term as it is stored.
+pub(super) fn stored(term: &str) -> String {
+    if term.len() <= BYTES_MAX {
+        return term.to_owned();
+    }
+    let kept = (0..=BYTES_KEPT).rev().find(|end| term.is_char_boundary(*end)).unwrap_or_default();
+    let digest = Sha256::digest(term.as_bytes());
+    digest.iter().fold(format!("{}\u{1}", &term[..kept]), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// The end of the terms with this prefix in the order of code points; `None` if there is none, or if the term is too long to have
+/// longer ones.
+pub(super) fn after_all_with(prefix: &str) -> Option<String> {
+    if prefix.len() > BYTES_KEPT {
+        return None;
+    }
+    let mut chars: Vec<char> = prefix.chars().collect();
+    while let Some(last) = chars.pop() {
+        if let Some(next) = (last..=char::MAX).nth(1) {
+            chars.push(next);
+            return Some(chars.into_iter().collect());
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_term_has_its_places_in_both_columns() {
+        let terms = PassageTerms { words: "old sea old".to_owned(), folded: "sea".to_owned(), ..PassageTerms::default() };
+        let (rows, length) = rows(&terms);
+        let rows: Vec<_> = rows.iter().map(|row| (row.term.as_str(), row.words.as_str(), row.folded.as_str())).collect();
+        assert_eq!((rows, length), (vec![("old", "{0,2}", "{}"), ("sea", "{1}", "{0}")], 4));
+    }
+
+    #[test]
+    fn long_terms_stay_different_and_short() {
+        let [a, b] = ["a", "b"].map(|end| stored(&("é".repeat(1_000) + end)));
+        assert!(a != b && a.len() <= BYTES_MAX && a.starts_with("éé"));
+        assert_eq!(stored("sea"), "sea");
+    }
+}

@@ -1,0 +1,252 @@
+//! Storing documents: what of the stored ones stays, and the rows of the new ones, all in a few statements.
+//!
+//! Numbers are drawn as in the embedded engine: one for each passage that is removed or comes with its embedding, and one for the
+//! document itself.
+
+use std::collections::{HashMap, HashSet};
+
+use pgvector::Vector;
+use postgres::types::Type;
+
+use super::batch::Batch;
+use super::escape::{escape, unescape};
+use super::fault::Fault;
+use super::rows::{self, passage_id};
+use super::session::embedding;
+use super::writing::Writing;
+use crate::domain::{DocumentId, Embedding, PassageContext, PassageId, PassageSpan};
+use crate::store::{PendingPassage, PreparedDocument, StoreError, Upserted};
+
+/// Stores documents. An id that comes twice is stored twice, and the last one stays; only that one names passages to embed.
+pub(super) fn upsert(writing: &mut Writing<'_>, documents: &[PreparedDocument]) -> Result<Vec<Upserted>, Fault> {
+    for document in documents {
+        document.passages.iter().try_for_each(|span| passage_text(document, span).map(drop))?;
+    }
+    let mut outcomes: Vec<Upserted> = Vec::with_capacity(documents.len());
+    let mut last: HashMap<&DocumentId, usize> = HashMap::with_capacity(documents.len());
+    let mut rest = documents;
+    while !rest.is_empty() {
+        let mut seen = HashSet::new();
+        let distinct = rest.iter().take_while(|document| seen.insert(&document.id)).count();
+        let (run, others) = rest.split_at(distinct);
+        for outcome in upsert_distinct(writing, run)? {
+            if let Some(earlier) = last.insert(&documents[outcomes.len()].id, outcomes.len()) {
+                outcomes[earlier].pending.clear();
+            }
+            outcomes.push(outcome);
+        }
+        rest = others;
+    }
+    Ok(outcomes)
+}
+
+/// A document's row before it is rewritten.
+struct Stored {
+    key: i64,
+    /// Whether text and title are unchanged.
+    same_text: bool,
+    created_at_ms: i64,
+    updated_at_ms: i64,
+    language: Option<String>,
+    /// Then it is gone, and what comes is another document.
+    has_expired: bool,
+    passages: Vec<StoredPassage>,
+}
+
+impl Stored {
+    fn keys(&self) -> Vec<i64> {
+        self.passages.iter().map(|passage| passage.passage).collect()
+    }
+}
+
+struct StoredPassage {
+    passage: i64,
+    begins: i64,
+    ends: i64,
+    headings: Option<String>,
+    is_pending: bool,
+    /// Read only if there is one to compare it with.
+    embedding: Option<Embedding>,
+}
+
+fn upsert_distinct(writing: &mut Writing<'_>, documents: &[PreparedDocument]) -> Result<Vec<Upserted>, Fault> {
+    let mut stored = stored(writing, documents)?;
+    let mut batch = Batch::default();
+    let mut outcomes = Vec::with_capacity(documents.len());
+    for document in documents {
+        let (expired, stored) = match stored.remove(document.id.as_str()) {
+            Some(stored) if stored.has_expired => (Some(stored), None),
+            stored => (None, stored),
+        };
+        outcomes.push(match stored {
+            None => {
+                let removed = expired.map(|expired| remove(writing, &mut batch, expired.key, &expired.keys()));
+                let (sequence, key) = (writing.next_sequence(), writing.next_document());
+                batch.document(key, document, sequence, writing.now_ms, writing.now_ms);
+                let pending = add_passages(writing, &mut batch, key, document)?;
+                Upserted { created: true, sequence: rows::sequence(sequence), pending, removed: removed.unwrap_or_default() }
+            }
+            Some(stored) => replace(writing, &mut batch, &stored, document)?,
+        });
+    }
+    batch.store(writing)?;
+    Ok(outcomes)
+}
+
+fn replace(
+    writing: &mut Writing<'_>,
+    batch: &mut Batch,
+    stored: &Stored,
+    document: &PreparedDocument,
+) -> Result<Upserted, Fault> {
+    let kept = if stored.same_text { kept_passages(&stored.passages, document)? } else { None };
+    let (pending, removed) = match kept {
+        Some(pending) => (pending, Vec::new()),
+        None => {
+            let removed = remove_passages(writing, batch, stored.key, &stored.keys());
+            (add_passages(writing, batch, stored.key, document)?, removed)
+        }
+    };
+    if removed.is_empty() && stored.language.as_deref() != document.language.map(|language| language.code()) {
+        let spans = stored.passages.iter().map(|passage| passage.passage).zip(&document.passages);
+        for (passage, span) in spans {
+            let text = context(document, span).with(passage_text(document, span)?).into_owned();
+            batch.renew_terms(stored.key, passage, &(writing.terms_of)(&text, document.language));
+        }
+    }
+    let sequence = writing.next_sequence();
+    // A clock that jumps back must not make a document older than it was.
+    let updated_at_ms = writing.now_ms.max(stored.updated_at_ms);
+    batch.document(stored.key, document, sequence, stored.created_at_ms, updated_at_ms);
+    Ok(Upserted { created: false, sequence: writing.sequence(), pending, removed })
+}
+
+/// The stored documents of these ids, with their passages.
+fn stored(writing: &mut Writing<'_>, documents: &[PreparedDocument]) -> Result<HashMap<String, Stored>, Fault> {
+    let ids: Vec<&str> = documents.iter().map(|document| document.id.as_str()).collect();
+    let texts: Vec<_> = documents.iter().map(|document| escape(&document.text)).collect();
+    let texts: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
+    let titles: Vec<_> = documents.iter().map(|document| document.title.as_deref().map(escape)).collect();
+    let titles: Vec<Option<&str>> = titles.iter().map(|title| title.as_deref()).collect();
+    let sql = format!(
+        "select d.id, d.document, d.text = n.text and d.title is not distinct from n.title, d.created_at_ms, d.updated_at_ms, d.language,
+             d.expires_at_ms
+         from unnest($1, $2, $3) as n (id, text, title) join {} d on d.id = n.id",
+        writing.names.documents
+    );
+    let array = || Type::TEXT_ARRAY;
+    let mut found = HashMap::new();
+    for row in writing.session.rows(&sql, &[(&ids, array()), (&texts, array()), (&titles, array())])? {
+        let stored = Stored {
+            key: row.try_get(1)?,
+            same_text: row.try_get(2)?,
+            created_at_ms: row.try_get(3)?,
+            updated_at_ms: row.try_get(4)?,
+            language: row.try_get(5)?,
+            has_expired: row.try_get::<_, Option<i64>>(6)?.is_some_and(|at| at <= writing.now_ms),
+            passages: Vec::new(),
+        };
+        found.insert(row.try_get::<_, String>(0)?, stored);
+    }
+    let with_embeddings = documents.iter().any(|document| document.embedding.is_some());
+    read_passages(writing, &mut found, with_embeddings)?;
+    Ok(found)
+}
+
+fn read_passages(writing: &mut Writing<'_>, stored: &mut HashMap<String, Stored>, with_embeddings: bool) -> Result<(), Fault> {
+    let mut by_key: HashMap<i64, &mut Stored> = stored.values_mut().map(|stored| (stored.key, stored)).collect();
+    if by_key.is_empty() {
+        return Ok(());
+    }
+    let keys: Vec<i64> = by_key.keys().copied().collect();
+    let sql = format!(
+        "select document, passage, begins, ends, headings, embedded_sequence is null, case when $2 then embedding end
+         from {} where document = any($1) order by document, ordinal",
+        writing.names.passages
+    );
+    for row in writing.session.rows(&sql, &[(&keys, Type::INT8_ARRAY), (&with_embeddings, Type::BOOL)])? {
+        let Some(stored) = by_key.get_mut(&row.try_get::<_, i64>(0)?) else { continue };
+        let passage: i64 = row.try_get(1)?;
+        stored.passages.push(StoredPassage {
+            passage,
+            begins: row.try_get(2)?,
+            ends: row.try_get(3)?,
+            headings: row.try_get::<_, Option<&str>>(4)?.map(unescape),
+            is_pending: row.try_get(5)?,
+            embedding: row.try_get::<_, Option<Vector>>(6)?.map(|vector| embedding(passage, vector)).transpose()?,
+        });
+    }
+    Ok(())
+}
+
+/// The passages without embedding, if the document is cut as before and its own embedding, if it has one, is the same; else `None`.
+fn kept_passages(stored: &[StoredPassage], document: &PreparedDocument) -> Result<Option<Vec<PendingPassage>>, Fault> {
+    if stored.len() != document.passages.len() {
+        return Ok(None);
+    }
+    let mut pending = Vec::new();
+    for (passage, span) in stored.iter().zip(&document.passages) {
+        let same_place = (span.range.start as i64, span.range.end as i64) == (passage.begins, passage.ends);
+        let same_embedding = document.embedding.as_ref().is_none_or(|own| passage.embedding.as_ref() == Some(own));
+        if !same_place || span.headings != passage.headings || !same_embedding {
+            return Ok(None);
+        }
+        if passage.is_pending {
+            pending.push(pending_passage(passage.passage, document, span)?);
+        }
+    }
+    Ok(Some(pending))
+}
+
+/// Adds the passages of a document; gives those that wait for their embedding.
+pub(super) fn add_passages(
+    writing: &mut Writing<'_>,
+    batch: &mut Batch,
+    key: i64,
+    document: &PreparedDocument,
+) -> Result<Vec<PendingPassage>, Fault> {
+    let mut pending = Vec::new();
+    for (ordinal, span) in document.passages.iter().enumerate() {
+        let passage = writing.next_passage();
+        let embedded = document.embedding.as_ref().map(|embedding| (embedding, writing.next_sequence()));
+        let text = context(document, span).with(passage_text(document, span)?).into_owned();
+        let terms = (writing.terms_of)(&text, document.language);
+        batch.passage((key, passage, ordinal), span, embedded, &terms);
+        if document.embedding.is_none() {
+            pending.push(pending_passage(passage, document, span)?);
+        }
+    }
+    Ok(pending)
+}
+
+/// Removes the passages of a document, given in their order.
+pub(super) fn remove_passages(writing: &mut Writing<'_>, batch: &mut Batch, key: i64, passages: &[i64]) -> Vec<PassageId> {
+    for passage in passages {
+        let sequence = writing.next_sequence();
+        batch.tombstone(key, *passage, sequence);
+    }
+    batch.remove_passages(key);
+    passages.iter().map(|passage| passage_id(*passage)).collect()
+}
+
+/// Removes a document with its passages, given in their order.
+pub(super) fn remove(writing: &mut Writing<'_>, batch: &mut Batch, key: i64, passages: &[i64]) -> Vec<PassageId> {
+    let removed = remove_passages(writing, batch, key, passages);
+    writing.next_sequence();
+    batch.remove_document(key);
+    removed
+}
+
+fn context(document: &PreparedDocument, span: &PassageSpan) -> PassageContext {
+    PassageContext { title: document.title.clone(), headings: span.headings.clone() }
+}
+
+fn pending_passage(passage: i64, document: &PreparedDocument, span: &PassageSpan) -> Result<PendingPassage, Fault> {
+    let text = passage_text(document, span)?.to_owned();
+    Ok(PendingPassage { id: passage_id(passage), context: context(document, span), text })
+}
+
+fn passage_text<'d>(document: &'d PreparedDocument, span: &PassageSpan) -> Result<&'d str, StoreError> {
+    let (start, end) = (span.range.start, span.range.end);
+    document.text.get(span.range.clone()).ok_or_else(|| StoreError::InvalidPassage { id: document.id.clone(), start, end })
+}

@@ -1,0 +1,121 @@
+//! A transaction that writes into one collection: it holds the collection's row, so its numbers are drawn, and become visible, in
+//! their order, whichever server draws them.
+
+use postgres::types::Type;
+
+use super::fault::Fault;
+use super::names::{Names, at_ms};
+use super::session::Session;
+use crate::domain::Sequence;
+use crate::store::{StoreError, TermsOf};
+
+/// How many changes the passages that are gone are remembered for. A server that reads changes since an older one reads everything.
+const TOMBSTONES_KEPT: i64 = 1_000_000;
+/// After how many changes the older ones are deleted.
+const TOMBSTONES_PER_PURGE: i64 = 10_000;
+
+/// The time by the clock of the database server, in milliseconds since the Unix epoch.
+pub(super) const NOW_MS: &str = "(extract(epoch from clock_timestamp()) * 1000)::bigint";
+/// The same when a statement began: one time for all of its rows, which an index can be searched by.
+pub(super) const BEGUN_MS: &str = "(extract(epoch from statement_timestamp()) * 1000)::bigint";
+
+/// A transaction.
+pub(super) struct Writing<'s> {
+    pub(super) session: &'s mut Session,
+    pub(super) names: &'s Names,
+    pub(super) key: i64,
+    pub(super) terms_of: TermsOf,
+    /// When it began, by the clock of the database server, in milliseconds since the Unix epoch.
+    pub(super) now_ms: i64,
+    /// The documents that have not expired by then, as a table.
+    pub(super) live: String,
+    /// When the first of the documents that it wrote expires; `i64::MAX` for never.
+    pub(super) first_expiry_ms: i64,
+    pub(super) passages: i64,
+    pub(super) terms: i64,
+    sequence: i64,
+    begun_at: i64,
+    documents_drawn: i64,
+    passages_drawn: i64,
+}
+
+impl<'s> Writing<'s> {
+    /// Takes the collection's row. The time is `now`, an expression.
+    pub(super) fn begin(
+        session: &'s mut Session,
+        names: &'s Names,
+        key: i64,
+        terms_of: TermsOf,
+        now: &str,
+    ) -> Result<Self, Fault> {
+        let sql = format!(
+            "select sequence, documents_drawn, passages_drawn, passages, terms, {now} from dragoman.collections
+             where key = $1 for update"
+        );
+        // Another server dropped it.
+        let Some(row) = session.row(&sql, &[(&key, Type::INT8)])? else { return Err(StoreError::Closed.into()) };
+        let (sequence, now_ms): (i64, i64) = (row.try_get(0)?, row.try_get(5)?);
+        Ok(Self {
+            session,
+            names,
+            key,
+            terms_of,
+            now_ms,
+            live: names.live(&at_ms(now_ms)),
+            first_expiry_ms: i64::MAX,
+            passages: row.try_get(3)?,
+            terms: row.try_get(4)?,
+            sequence,
+            begun_at: sequence,
+            documents_drawn: row.try_get(1)?,
+            passages_drawn: row.try_get(2)?,
+        })
+    }
+
+    /// Takes in when a written document expires.
+    pub(super) fn note_expiry(&mut self, expires_at_ms: Option<i64>) {
+        self.first_expiry_ms = self.first_expiry_ms.min(expires_at_ms.unwrap_or(i64::MAX));
+    }
+
+    /// Draws the next number of the sequence.
+    pub(super) fn next_sequence(&mut self) -> i64 {
+        self.sequence += 1;
+        self.sequence
+    }
+
+    /// The last number drawn.
+    pub(super) fn sequence(&self) -> Sequence {
+        Sequence(u64::try_from(self.sequence).unwrap_or_default())
+    }
+
+    /// Draws the key of a document.
+    pub(super) fn next_document(&mut self) -> i64 {
+        self.documents_drawn += 1;
+        self.documents_drawn
+    }
+
+    /// Draws the key of a passage.
+    pub(super) fn next_passage(&mut self) -> i64 {
+        self.passages_drawn += 1;
+        self.passages_drawn
+    }
+
+    /// Stores what was drawn.
+    pub(super) fn finish(self) -> Result<(), Fault> {
+        if self.sequence == self.begun_at {
+            return Ok(());
+        }
+        let numbers = [self.key, self.sequence, self.documents_drawn, self.passages_drawn, self.passages, self.terms];
+        let forgotten = self.sequence - TOMBSTONES_KEPT;
+        let sql =
+            "update dragoman.collections set sequence = $2, documents_drawn = $3, passages_drawn = $4, passages = $5, terms = $6
+                   where key = $1";
+        self.session.execute(sql, &numbers.each_ref().map(|number| (number as _, Type::INT8)))?;
+        if forgotten > 0 && self.sequence / TOMBSTONES_PER_PURGE > self.begun_at / TOMBSTONES_PER_PURGE {
+            let values = [(&self.key as _, Type::INT8), (&forgotten as _, Type::INT8)];
+            self.session.execute("delete from dragoman.tombstones where collection = $1 and sequence <= $2", &values)?;
+            self.session.execute("update dragoman.collections set tombstones_purged = $2 where key = $1", &values)?;
+        }
+        Ok(())
+    }
+}

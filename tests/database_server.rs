@@ -1,0 +1,188 @@
+//! The real program with its store on a database server: what it keeps there, who may use it, and what is left when either is killed.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+#[path = "support/postgres.rs"]
+mod postgres_server;
+#[path = "support/program.rs"]
+mod program;
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use postgres_server::Database;
+use program::{Client, PATIENCE, Program, command};
+use serde_json::{Value, json};
+
+const MODEL: &str = "fake:64";
+const DOCUMENTS: &str = "/v1/collections/news/documents";
+
+fn on(database: &Database, data: &Path) -> Command {
+    let mut command = command(data, MODEL);
+    command.env("DRAGOMAN_STORE", database.url("postgres"));
+    command
+}
+
+fn create_news(client: &Client) {
+    assert_eq!(client.post("/v1/collections", &json!({"name": "news"})).0, 201);
+}
+
+/// The log of a server that does not start.
+fn refused(command: Command) -> String {
+    Program::try_spawn(command).err().unwrap()
+}
+
+#[test]
+fn another_server_goes_on_with_what_a_killed_one_has_stored() {
+    let database = Database::start();
+    let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut server = Program::run(on(&database, first.path()));
+    let client = server.client();
+    create_news(&client);
+    let documents = json!({"documents": [
+        {"id": "a", "text": "Der Zug hat Verspätung.", "metadata": {"line": 4}},
+        {"id": "b", "text": "Le train est en retard."},
+    ]});
+    assert_eq!(client.post(DOCUMENTS, &documents).0, 200);
+    assert_eq!(client.post("/v1/keys", &json!({"name": "all", "scope": "admin"})).0, 201);
+    let key = json!({"name": "more", "scope": "admin"});
+    assert_eq!(client.post("/v1/keys", &key).0, 401, "from now on it is guarded");
+    server.kill();
+    let another = Program::run(on(&database, second.path()));
+    assert_eq!(another.client().get("/v1/collections/news").0, 401, "it knows the key");
+}
+
+#[test]
+fn everything_is_there_again_in_another_data_directory() {
+    let database = Database::start();
+    let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let server = Program::run(on(&database, first.path()));
+    let client = server.client();
+    create_news(&client);
+    let documents =
+        json!({"documents": [{"id": "a", "text": "Der Zug hat Verspätung."}, {"id": "b", "text": "Le train est en retard."}]});
+    assert_eq!(client.post(DOCUMENTS, &documents).0, 200);
+    let asked = json!({"query": "Der Zug hat Verspätung.", "limit": 2});
+    let found = client.hits("news", &asked);
+    assert_eq!(found[0]["id"], "a");
+    assert!(server.terminate().success());
+    let another = Program::run(on(&database, second.path()));
+    assert_eq!(another.client().hits("news", &asked), found);
+    assert_eq!(another.client().get("/v1/collections/news").1["documents"], 2);
+}
+
+#[test]
+fn a_second_server_is_refused_until_the_first_is_gone() {
+    let database = Database::start();
+    let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut server = Program::run(on(&database, first.path()));
+    let log = refused(on(&database, second.path()));
+    assert!(log.contains("another server uses the database"), "{log}");
+    server.kill();
+    Program::run(on(&database, second.path()));
+}
+
+#[test]
+fn a_data_directory_and_a_database_are_not_mixed_up() {
+    let database = Database::start();
+    let data = tempfile::tempdir().unwrap();
+    assert!(Program::run(command(data.path(), MODEL)).terminate().success());
+    let log = refused(on(&database, data.path()));
+    assert!(log.contains("belongs to a server without the setting store"), "{log}");
+    let mut unreachable = command(&data.path().join("new"), MODEL);
+    unreachable.env("DRAGOMAN_STORE", "postgres://postgres:geheim@%2Fnowhere/postgres");
+    let log = refused(unreachable);
+    assert!(log.contains("cannot use the store on the database server") && !log.contains("geheim"), "{log}");
+    let mut other = command(&data.path().join("new"), MODEL);
+    other.env("DRAGOMAN_STORE", "mysql://root:geheim@host/x");
+    let log = refused(other);
+    assert!(log.contains("store must begin with postgres://") && !log.contains("geheim"), "{log}");
+}
+
+#[test]
+fn what_a_database_server_does_not_offer_is_refused_by_name() {
+    let database = Database::start();
+    let data = tempfile::tempdir().unwrap();
+    let server = Program::run(on(&database, data.path()));
+    let client = server.client();
+    create_news(&client);
+    for (path, body) in [("/v1/snapshots", json!({})), ("/v1/collections/news/reembed", json!({}))] {
+        let (status, answer) = client.post(path, &body);
+        assert_eq!((status, &answer["code"]), (409, &json!("not_supported")), "{answer}");
+    }
+    let mut scheduled = on(&database, &data.path().join("new"));
+    scheduled.env("DRAGOMAN_SNAPSHOT_TARGET", data.path());
+    let log = refused(scheduled);
+    assert!(log.contains("snapshot_target cannot be set together with store"), "{log}");
+}
+
+/// Writes documents until told to stop; gives the numbers of those that were acknowledged.
+fn write(client: &Client, writer: usize, stop: &AtomicBool) -> Vec<usize> {
+    let mut acknowledged = Vec::new();
+    for number in 0.. {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let text = format!("Satz {number} von {writer}");
+        let document = json!({"documents": [{"id": format!("{writer}-{number}"), "text": text}]});
+        match client.try_post(DOCUMENTS, &document) {
+            Ok((200, _)) => acknowledged.push(number),
+            Ok((500 | 503, _)) | Err(_) => std::thread::sleep(Duration::from_millis(20)),
+            Ok(other) => panic!("{other:?}"),
+        }
+    }
+    acknowledged
+}
+
+/// Waits until the server has stored again what it is sent.
+fn wait_for_writes(client: &Client, id: &str) {
+    let begun = Instant::now();
+    let document = json!({"documents": [{"id": id, "text": "wieder da"}]});
+    while !matches!(client.try_post(DOCUMENTS, &document), Ok((200, _))) {
+        assert!(begun.elapsed() < PATIENCE, "the database does not come back");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn no_acknowledged_write_is_lost_when_the_database_is_killed() {
+    let database = Database::start();
+    let data = tempfile::tempdir().unwrap();
+    let server = Program::run(on(&database, data.path()));
+    let client = server.client();
+    create_news(&client);
+    let stop = AtomicBool::new(false);
+    let acknowledged: Vec<Vec<usize>> = std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..4)
+            .map(|writer| {
+                scope.spawn({
+                    let (client, stop) = (client.clone(), &stop);
+                    move || write(&client, writer, stop)
+                })
+            })
+            .collect();
+        for kill in 0..3 {
+            wait_for_writes(&client, &format!("before-{kill}"));
+            database.kill_and_start();
+            wait_for_writes(&client, &format!("after-{kill}"));
+        }
+        stop.store(true, Ordering::Relaxed);
+        writers.into_iter().map(|writer| writer.join().unwrap()).collect()
+    });
+    client.wait_until("the server is ready again", |client| client.get("/readyz").0 == 200);
+    for (writer, numbers) in acknowledged.iter().enumerate() {
+        assert!(!numbers.is_empty());
+        for number in numbers {
+            let (status, document) = client.get(&format!("{DOCUMENTS}/{writer}-{number}"));
+            assert_eq!((status, &document["text"]), (200, &json!(format!("Satz {number} von {writer}"))));
+            if number % 10 != 0 {
+                continue;
+            }
+            let asked = json!({"query": document["text"], "limit": 1, "mode": "dense"});
+            let hits: Vec<Value> = client.hits("news", &asked);
+            assert_eq!(hits[0]["id"], document["id"], "it is found by its own text");
+        }
+    }
+}

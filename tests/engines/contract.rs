@@ -1,0 +1,237 @@
+//! Runs a test over both engines, and makes what tests store.
+
+use std::ops::{Deref, Range};
+
+use dragoman::domain::{
+    Collection, CollectionId, CollectionName, DocumentId, DocumentPatch, Embedding, Field, Filter, HnswSettings, Language,
+    Metadata, Metric, PassageEmbedding, PassageId, PassageTerms, Precondition, Quantization, Scalar, Sequence, Test, TitleChange,
+    TokenSet, WordCounts,
+};
+use dragoman::index::{Index, IndexParameters};
+use dragoman::storage::{Embedded, Postgres, Storage};
+use dragoman::store::{
+    Change, Clock, DocumentStore, PendingPassage, PreparedDocument, SearchFilter, StoreOptions, Upserted, system_clock,
+};
+use parking_lot::Mutex;
+use tempfile::TempDir;
+
+use crate::postgres_server::Database;
+
+/// Values per embedding, unless a test says otherwise.
+pub const DIMENSION: usize = 3;
+/// Writes that may wait.
+pub const WRITES_MAX: usize = 8;
+
+/// Makes of each function a test over each engine.
+macro_rules! over_both_engines {
+    ($($(#[doc = $about:literal])* fn $name:ident($engine:ident) $body:block)*) => {
+        $($(#[doc = $about])* fn $name($engine: &crate::contract::Engine) $body)*
+
+        mod embedded {
+            $(#[test] fn $name() { super::$name(&crate::contract::Engine::embedded()) })*
+        }
+
+        mod postgres {
+            $(#[test] fn $name() { super::$name(&crate::contract::Engine::postgres()) })*
+        }
+    };
+}
+pub(crate) use over_both_engines;
+
+/// An engine with an empty collection.
+pub enum Engine {
+    /// The embedded one, and how far its index is, with its folder.
+    Embedded(Box<Embedded>, Mutex<(Sequence, TempDir)>),
+    /// The one on a database server.
+    Postgres(Box<Postgres>),
+}
+
+impl Engine {
+    /// The embedded engine.
+    pub fn embedded() -> Self {
+        Self::embedded_of(&collection(DIMENSION, Metric::Cosine))
+    }
+
+    /// Both engines, with this clock.
+    pub fn both_at(clock: Clock) -> [Self; 2] {
+        let row = collection(DIMENSION, Metric::Cosine);
+        let postgres = Postgres::open_with_clock(&Database::shared().1, &row, terms, WRITES_MAX, clock).unwrap();
+        [Self::embedded_at(&row, clock), Self::Postgres(Box::new(postgres))]
+    }
+
+    /// The embedded engine of such a collection.
+    pub fn embedded_of(row: &Collection) -> Self {
+        Self::embedded_at(row, system_clock)
+    }
+
+    fn embedded_at(row: &Collection, clock: Clock) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let options =
+            StoreOptions { power_safe: false, write_queue_max: WRITES_MAX, readers_max: 4, terms_of: terms, places: None };
+        let store = DocumentStore::open_with_clock(folder.path(), &options, clock).unwrap();
+        let engine = Embedded::new(row, store);
+        let parameters = IndexParameters::of(row.dimension, row.metric, row.quantization, row.hnsw);
+        engine.install(Index::create(&parameters).unwrap());
+        engine.end_recovery();
+        Self::Embedded(Box::new(engine), Mutex::new((Sequence(0), folder)))
+    }
+
+    /// The engine on a database server.
+    pub fn postgres() -> Self {
+        Self::postgres_of(&collection(DIMENSION, Metric::Cosine))
+    }
+
+    /// The engine of such a collection on a database server.
+    pub fn postgres_of(row: &Collection) -> Self {
+        Self::Postgres(Box::new(Postgres::open(&Database::shared().1, row, terms, WRITES_MAX).unwrap()))
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Embedded(..) => "embedded",
+            Self::Postgres(_) => "postgres",
+        }
+    }
+
+    /// Waits for nothing, but takes what changed into an index that follows behind.
+    pub fn settle(&self) {
+        let Self::Embedded(engine, applied) = self else { return };
+        let mut applied = applied.lock();
+        let (index, _) = engine.index().unwrap();
+        for (sequence, change) in engine.store.changes(applied.0, usize::MAX).unwrap() {
+            match change {
+                Change::Embedded(passage, embedding) => index.add(passage, &embedding).unwrap(),
+                Change::Removed(passage) => drop(index.remove(passage).unwrap()),
+            }
+            applied.0 = sequence;
+        }
+    }
+
+    /// Stores one document.
+    pub fn put(&self, document: PreparedDocument) -> Upserted {
+        self.upsert_if(vec![document], Precondition::None).unwrap().remove(0)
+    }
+
+    /// Gives passages that wait an embedding of their own.
+    pub fn embed(&self, pending: &[PendingPassage]) -> Vec<(PassageId, Embedding)> {
+        let embeddings = pending.iter().map(|passage| (passage.id, embedded(passage.id))).collect();
+        self.set_embeddings(embeddings).unwrap()
+    }
+}
+
+impl Deref for Engine {
+    type Target = dyn Storage;
+
+    fn deref(&self) -> &(dyn Storage + 'static) {
+        match self {
+            Self::Embedded(engine, ..) => &**engine,
+            Self::Postgres(engine) => &**engine,
+        }
+    }
+}
+
+/// A collection of callers' vectors.
+pub fn collection(dimension: usize, metric: Metric) -> Collection {
+    Collection {
+        id: CollectionId(uuid::Uuid::now_v7().to_string()),
+        name: CollectionName::parse("texts").unwrap(),
+        description: None,
+        model: None,
+        dimension,
+        metric,
+        quantization: Quantization::usual(metric),
+        hnsw: HnswSettings::default(),
+        passages: None,
+        default_languages: Vec::new(),
+        created_at_ms: 0,
+    }
+}
+
+/// The words of a text as they are, without accents where they have some, and how many there are.
+pub fn terms(text: &str, language: Option<Language>) -> PassageTerms {
+    let folded = text.replace(['é', 'è'], "e");
+    let stem = language.map(|language| format!(" in{}", language.code())).unwrap_or_default();
+    let folded = if folded == text { stem } else { folded + &stem };
+    let plain = WordCounts::of(text.split(' ').map(|word| word.len() as u32).collect());
+    PassageTerms { words: text.to_owned(), folded, plain }
+}
+
+/// An embedding that belongs to a number.
+pub fn embedding(number: f32) -> Embedding {
+    Embedding::normalized(vec![1.0, number, -2.0]).unwrap()
+}
+
+/// The embedding of a passage, with tokens.
+pub fn embedded(passage: PassageId) -> PassageEmbedding {
+    PassageEmbedding { embedding: embedding(passage.0 as f32), tokens: TokenSet::of(&[passage.0 as u32, 7]) }
+}
+
+/// An id.
+pub fn id(text: &str) -> DocumentId {
+    DocumentId::parse(text).unwrap()
+}
+
+/// A language.
+pub fn language(code: &str) -> Option<Language> {
+    Some(Language::parse(code).unwrap())
+}
+
+/// A document of one passage.
+pub fn document(name: &str, text: &str) -> PreparedDocument {
+    let whole = 0..text.len();
+    cut(name, text, vec![whole])
+}
+
+/// A document cut into these passages.
+pub fn cut(name: &str, text: &str, passages: Vec<Range<usize>>) -> PreparedDocument {
+    PreparedDocument {
+        id: id(name),
+        title: None,
+        text: text.to_owned(),
+        language: None,
+        language_confidence: None,
+        metadata: Metadata::new(),
+        expires_at_ms: None,
+        passages: passages.into_iter().map(Into::into).collect(),
+        embedding: None,
+    }
+}
+
+/// A change of metadata.
+pub fn patch(metadata: serde_json::Value) -> DocumentPatch {
+    DocumentPatch {
+        title: TitleChange::Keep,
+        metadata: metadata.as_object().unwrap().clone(),
+        language: None,
+        expires_at_ms: None,
+        metadata_bytes_max: 1_000,
+        metadata_depth_max: 3,
+    }
+}
+
+/// A clock that stands at `$now`, milliseconds since the Unix epoch.
+macro_rules! clock {
+    ($now:ident, $clock:ident) => {
+        static $now: std::sync::atomic::AtomicI64 = std::sync::atomic::AtomicI64::new(0);
+        fn $clock() -> i64 {
+            $now.load(std::sync::atomic::Ordering::SeqCst)
+        }
+    };
+}
+pub(crate) use clock;
+
+/// With metadata.
+pub fn with(document: PreparedDocument, metadata: serde_json::Value) -> PreparedDocument {
+    PreparedDocument { metadata: metadata.as_object().unwrap().clone(), ..document }
+}
+
+/// A filter that demands a value.
+pub fn equals(field: &str, value: Scalar) -> SearchFilter {
+    SearchFilter { languages: Vec::new(), filter: Filter::Field(Field::parse(field).unwrap(), Test::Eq(value)) }
+}
+
+/// The keys of passages.
+pub fn keys(pending: &[PendingPassage]) -> Vec<PassageId> {
+    pending.iter().map(|passage| passage.id).collect()
+}

@@ -1,0 +1,168 @@
+//! What a database server that is killed leaves, several servers over one collection, and servers that are not suitable.
+
+use std::time::{Duration, Instant};
+
+use dragoman::domain::{Embedding, JobId, Metric, Precondition};
+use dragoman::storage::{NearestSearch, Postgres, PostgresOptions, PostgresServer, Scope, Storage};
+use dragoman::store::{PreparedDocument, SearchFilter, StoreError};
+
+use crate::contract::{DIMENSION, WRITES_MAX, collection, document, embedding, id, terms};
+use crate::postgres_server::Database;
+
+fn put(engine: &Postgres, document: PreparedDocument) -> Result<dragoman::store::Upserted, StoreError> {
+    engine.upsert_if(vec![document], Precondition::None).map(|mut outcomes| outcomes.remove(0))
+}
+
+#[test]
+fn an_acknowledged_write_survives_a_killed_database() {
+    let database = Database::start();
+    let server = database.connect();
+    let row = collection(DIMENSION, Metric::Cosine);
+    let engine = Postgres::open(&server, &row, terms, WRITES_MAX).unwrap();
+    let job = JobId::parse("00000000-0000-0000-0000-000000000001").unwrap();
+    for round in 0..3 {
+        let name = format!("d{round}");
+        let document = PreparedDocument { embedding: Some(embedding(1.0)), ..document(&name, "text") };
+        let checkpoint = name.clone();
+        let outcome = engine.upsert_for_job(&job, vec![document], Box::new(move |_| checkpoint)).unwrap().remove(0);
+        database.kill_and_start();
+        let begun = Instant::now();
+        // The connections are broken, and none can be made until it is there again.
+        let found = loop {
+            match engine.get(&id(&name)) {
+                Ok(found) => break found,
+                Err(StoreError::ServerUnreachable { .. } | StoreError::Server { .. })
+                    if begun.elapsed() < Duration::from_secs(60) =>
+                {
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+                Err(error) => unreachable!("{error:?}"),
+            }
+        };
+        assert_eq!(found.unwrap().sequence, outcome.sequence);
+        assert_eq!(engine.job_checkpoint(&job).unwrap(), Some(name));
+        assert_eq!(engine.passage_embeddings(&id(&format!("d{round}"))).unwrap().unwrap(), [embedding(1.0)]);
+    }
+    assert!(put(&engine, document("after", "text")).unwrap().created);
+}
+
+#[test]
+fn several_servers_write_one_collection_in_one_order() {
+    let row = collection(DIMENSION, Metric::Cosine);
+    let engines: Vec<Postgres> =
+        (0..2).map(|_| Postgres::open(&Database::shared().1, &row, terms, WRITES_MAX).unwrap()).collect();
+    let sequences: Vec<_> = std::thread::scope(|scope| {
+        let write = |engine, name| {
+            move || -> Vec<_> {
+                (0..20).map(|_| put(engine, document(name, "text")).unwrap()).map(|done| (done.sequence, done.created)).collect()
+            }
+        };
+        let threads: Vec<_> = engines.iter().map(|engine| scope.spawn(write(engine, "same"))).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(sequences.iter().collect::<std::collections::HashSet<_>>().len(), 40);
+    assert_eq!(sequences.iter().filter(|(_, created)| *created).count(), 1);
+    assert_eq!(engines[0].counts().unwrap().documents, 1);
+    assert_eq!(engines[0].sequence().unwrap(), engines[1].sequence().unwrap());
+}
+
+#[test]
+fn the_first_answer_of_a_connection_may_be_large() {
+    const MANY: usize = 3_000;
+    let row = collection(64, Metric::Cosine);
+    let options = Database::shared().0.own();
+    let open = || Postgres::open(&PostgresServer::connect(&options).unwrap(), &row, terms, WRITES_MAX).unwrap();
+    let vector = |number: usize| {
+        Embedding::normalized((0..64).map(|at| if at == number % 64 { 2.0 } else { number as f32 / MANY as f32 }).collect())
+    };
+    let one = |number| PreparedDocument { embedding: vector(number), ..document(&number.to_string(), "text") };
+    open().upsert_if((0..MANY).map(one).collect(), Precondition::None).unwrap();
+    let filter = SearchFilter::default();
+    let query = vector(7).unwrap();
+    let search = NearestSearch::passages(&query, MANY, Scope { filter: &filter, words: None }, 64);
+    // None of its connections has read an embedding.
+    assert_eq!(open().nearest(&search).unwrap().neighbors.len(), MANY);
+}
+
+#[test]
+fn a_collection_is_there_again_and_gone_when_it_is_dropped() {
+    let row = collection(DIMENSION, Metric::Cosine);
+    let open = || Postgres::open(&Database::shared().1, &row, terms, WRITES_MAX).unwrap();
+    let first = open();
+    put(&first, document("a", "text")).unwrap();
+    drop(first);
+    let second = open();
+    assert!(second.get(&id("a")).unwrap().is_some());
+    second.remove().unwrap();
+    assert!(matches!(second.get(&id("a")), Err(StoreError::Closed)));
+    assert_eq!(open().counts().unwrap().documents, 0);
+}
+
+#[test]
+fn a_write_of_a_dropped_collection_is_refused() {
+    let row = collection(DIMENSION, Metric::Cosine);
+    let open = || Postgres::open(&Database::shared().1, &row, terms, WRITES_MAX).unwrap();
+    let (one, other) = (open(), open());
+    other.remove().unwrap();
+    assert!(matches!(put(&one, document("a", "text")), Err(StoreError::Closed)));
+}
+
+#[test]
+fn a_statement_that_runs_too_long_is_ended() {
+    let (database, server) = Database::shared();
+    let row = collection(DIMENSION, Metric::Cosine);
+    let engine = Postgres::open(server, &row, terms, WRITES_MAX).unwrap();
+    let mut other = postgres::Client::connect(&database.options().url, postgres::NoTls).unwrap();
+    let mut holding = other.transaction().unwrap();
+    holding.query("select key from dragoman.collections where id = $1 for update", &[&row.id.0]).unwrap();
+    engine.end_by(Instant::now());
+    let stored = put(&engine, document("a", "text"));
+    assert!(matches!(stored, Err(StoreError::Interrupted { .. })), "{stored:?}");
+    holding.rollback().unwrap();
+    assert_eq!(engine.get(&id("a")).unwrap(), None);
+}
+
+#[test]
+fn writes_beyond_those_that_may_wait_are_refused_at_once() {
+    let (database, server) = Database::shared();
+    let row = collection(DIMENSION, Metric::Cosine);
+    let engine = Postgres::open(server, &row, terms, 1).unwrap();
+    let mut other = postgres::Client::connect(&database.options().url, postgres::NoTls).unwrap();
+    let mut holding = other.transaction().unwrap();
+    holding.query("select key from dragoman.collections where id = $1 for update", &[&row.id.0]).unwrap();
+    std::thread::scope(|scope| {
+        let [one, two] = ["a", "b"].map(|name| {
+            scope.spawn({
+                let engine = &engine;
+                move || put(engine, document(name, "text"))
+            })
+        });
+        // One of them waits for the row, the other is refused: only then is the row free.
+        while !one.is_finished() && !two.is_finished() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        holding.rollback().unwrap();
+        let mut answers = [one.join().unwrap(), two.join().unwrap()];
+        answers.sort_by_key(Result::is_ok);
+        assert!(matches!(answers, [Err(StoreError::WriteQueueFull { limit: 1 }), Ok(_)]), "{answers:?}");
+    });
+}
+
+#[test]
+fn a_server_that_is_not_there_or_not_suitable_is_named() {
+    let options = |url: &str| PostgresOptions { url: url.to_owned(), authorities: None, connections_max: 2 };
+    let connect = |url: &str| PostgresServer::connect(&options(url)).map(drop).unwrap_err();
+    assert!(matches!(connect("host=/nowhere user=postgres"), StoreError::ServerUnreachable { .. }));
+    let database = Database::start();
+    drop(database.connect());
+    let mut client = postgres::Client::connect(&database.options().url, postgres::NoTls).unwrap();
+    client.batch_execute("insert into dragoman.migrations values (99)").unwrap();
+    let newer = connect(&database.options().url);
+    assert!(matches!(newer, StoreError::NewerDatabase { found: 99, .. }), "{newer:?}");
+    client.batch_execute("drop schema dragoman cascade").unwrap();
+    client.batch_execute("create database latin encoding 'LATIN1' locale 'C' template template0").unwrap();
+    let latin = connect(&database.options().url.replace("dbname=postgres", "dbname=latin"));
+    assert!(matches!(&latin, StoreError::UnsuitableServer { problem } if problem.contains("got LATIN1")), "{latin:?}");
+    let unreadable = connect("postgres://host:port");
+    assert!(matches!(&unreadable, StoreError::UnsuitableServer { problem } if problem.contains("address")), "{unreadable:?}");
+}

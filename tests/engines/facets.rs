@@ -1,0 +1,59 @@
+//! The range and the histogram of a field's numbers and dates.
+
+use dragoman::domain::{FacetBucket, FacetRequest, FacetStats, Field, HistogramInterval, Scalar};
+use dragoman::store::{SearchFilter, StoreError};
+use serde_json::json;
+
+use crate::contract::{Engine, document, over_both_engines, with};
+
+fn request(field: &str, histogram: Option<HistogramInterval>) -> FacetRequest {
+    FacetRequest { field: Field::parse(field).unwrap(), limit: 0, stats: true, histogram }
+}
+
+fn facet(engine: &Engine, field: &str, histogram: Option<HistogramInterval>) -> (u64, FacetStats, Vec<FacetBucket>) {
+    let facets = engine.facets(&SearchFilter::default(), &[request(field, histogram)], 1_000).unwrap();
+    let facet = facets.counts[0].clone();
+    assert!(facet.values.is_empty(), "with a limit of zero none are counted");
+    (facet.missing, facet.stats.unwrap(), facet.histogram.unwrap_or_default())
+}
+
+fn bucket(from: Scalar, documents: u64) -> FacetBucket {
+    FacetBucket { from, documents }
+}
+
+over_both_engines! {
+    fn numbers_are_added_up_and_fall_into_intervals(engine) {
+        let values = [json!(1), json!([2, 2.5, 12, "no", true, null]), json!(-0.5), json!("7"), json!(null), json!(true), json!({"n": 9})];
+        for (place, value) in values.into_iter().enumerate() {
+            engine.put(with(document(&place.to_string(), "text"), json!({"n": value})));
+        }
+        engine.put(document("none", "text"));
+        let (missing, stats, histogram) = facet(engine, "n", Some(HistogramInterval::Width(10.0)));
+        assert_eq!(missing, 2);
+        let (min, max) = (Some(Scalar::Real(-0.5)), Some(Scalar::Integer(12)));
+        assert_eq!(stats, FacetStats { count: 5, min, max, sum: Some(17.0), mean: Some(3.4) });
+        assert_eq!(histogram, [bucket(Scalar::Integer(-10), 1), bucket(Scalar::Integer(0), 2), bucket(Scalar::Integer(10), 1)]);
+    }
+
+    fn dates_are_those_of_the_calendar(engine) {
+        for (name, at) in [("a", json!("2024-02-29")), ("b", json!(["2024-02-01T23:00:00-02:00", "2024-03-31", "soon"])), ("c", json!("x"))] {
+            engine.put(with(document(name, "text"), json!({"at": at})));
+        }
+        let (missing, stats, histogram) = facet(engine, "at", Some(HistogramInterval::Month));
+        let text = |text: &str| Scalar::Text(text.to_owned());
+        let (min, max) = (Some(text("2024-02-02T01:00:00.000Z")), Some(text("2024-03-31T00:00:00.000Z")));
+        assert_eq!((missing, stats), (0, FacetStats { count: 3, min, max, sum: None, mean: None }));
+        assert_eq!(histogram, [bucket(text("2024-02-01T00:00:00.000Z"), 2), bucket(text("2024-03-01T00:00:00.000Z"), 1)]);
+        let (_, stats, histogram) = facet(engine, "created_at", Some(HistogramInterval::Year));
+        assert_eq!((stats.count, histogram.iter().map(|bucket| bucket.documents).sum::<u64>()), (3, 3));
+        assert_eq!(facet(engine, "language", None).1.count, 0);
+    }
+
+    fn a_histogram_of_too_many_intervals_is_refused(engine) {
+        let numbers: Vec<usize> = (0..=HistogramInterval::BUCKETS_MAX).collect();
+        engine.put(with(document("a", "text"), json!({"n": numbers})));
+        let refused = engine.facets(&SearchFilter::default(), &[request("n", Some(HistogramInterval::Width(1.0)))], 1_000);
+        assert!(matches!(&refused, Err(StoreError::TooManyBuckets { field, .. }) if field == "n"), "{refused:?}");
+        assert_eq!(facet(engine, "n", Some(HistogramInterval::Width(2.0))).2.len(), 501);
+    }
+}

