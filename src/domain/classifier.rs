@@ -145,23 +145,22 @@ pub struct TrainingReport {
     /// The training language, for the transfer gap of evaluations: that of at least nine in ten examples; omitted if there is
     /// none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, nullable = false)]
+    #[schema(value_type = Option<String>)]
     pub trained_in: Option<Language>,
     /// Examples used for validation: for `mlp` the held-out ones; for `knn` known ones, each without itself; for `prototype` all.
     pub validation_examples: usize,
     /// The quality on those, 0 to 1: accuracy, or for an `mlp` with `multi_label` the micro-F1. Omitted without validation
     /// examples.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, minimum = 0, maximum = 1)]
+    #[schema(minimum = 0, maximum = 1)]
     pub validation_quality: Option<f64>,
     /// The expected calibration error on those; omitted without validation examples, and with
     /// `multi_label`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, minimum = 0, maximum = 1)]
+    #[schema(minimum = 0, maximum = 1)]
     pub calibration_error: Option<f64>,
     /// The temperature that calibrates scores into probabilities; omitted if none was fitted.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub temperature: Option<f32>,
     /// The quality of each run of an `mlp`, in the order of the seeds; shows how much the results vary by chance.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -182,7 +181,7 @@ pub struct LabelExamples {
 pub struct LanguageExamples {
     /// ISO 639-1 code; omitted for examples whose language was not recognized.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, nullable = false)]
+    #[schema(value_type = Option<String>)]
     pub language: Option<Language>,
     /// How many examples are in this language.
     pub examples: usize,

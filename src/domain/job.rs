@@ -123,11 +123,11 @@ pub struct JobProgress {
     pub unit: JobUnit,
     /// Units per second since the job started; omitted until known.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, minimum = 0)]
+    #[schema(minimum = 0)]
     pub rate: Option<f64>,
     /// Estimated seconds until it finishes; omitted until known.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, minimum = 0)]
+    #[schema(minimum = 0)]
     pub eta_s: Option<f64>,
 }
 

@@ -40,12 +40,10 @@ pub struct SnapshotCollection {
     pub name: CollectionName,
     /// The model that embeds its texts; omitted if the caller sends vectors.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub model: Option<String>,
     /// SHA-256 over everything that determines the model's embeddings. On a server with another model, the restored collection
     /// can be read, and `POST /v1/collections/{collection}/reembed` moves it to that model. Omitted without a model.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub model_fingerprint: Option<String>,
     /// Documents.
     pub documents: u64,
@@ -102,12 +100,10 @@ pub struct Snapshot {
 #[schema(as = RestoreSnapshotRequest)]
 pub struct RestoreRequest {
     /// The name of one collection of the snapshot. By default everything is restored, including aliases and classifiers.
-    #[serde(default)]
-    #[schema(value_type = Option<String>, nullable = false)]
+    #[schema(value_type = Option<String>)]
     pub collection: Option<CollectionName>,
     /// A new name for this collection. Only together with `collection`.
-    #[serde(default)]
-    #[schema(value_type = Option<String>, nullable = false)]
+    #[schema(value_type = Option<String>)]
     pub rename_to: Option<CollectionName>,
     /// Whether to replace existing collections, aliases and classifiers with these names, including all their data. Without
     /// it they are an error. An alias never replaces a collection, nor a collection an alias.

@@ -82,11 +82,9 @@ pub struct Problem {
 pub struct Violation {
     /// JSON pointer (RFC 6901) into the request body; empty for the whole body, omitted if the place is not in the body.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub pointer: Option<String>,
     /// Name of the path parameter, query parameter or header; omitted if the place is in the body.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub parameter: Option<String>,
     /// What was expected and what was given.
     pub detail: String,

@@ -41,12 +41,10 @@ pub struct CreateKeyRequest {
     pub scope: KeyScope,
     /// The collections that it may access, by the names that its requests will use; they need not exist yet. Without this, all,
     /// and the server as a whole.
-    #[serde(default)]
-    #[schema(nullable = false, min_items = 1, max_items = 1000)]
+    #[schema(min_items = 1, max_items = 1000)]
     pub collections: Option<Vec<String>>,
     /// When the key expires. Without this, never.
-    #[serde(default)]
-    #[schema(nullable = false, format = DateTime)]
+    #[schema(format = DateTime)]
     pub expires_at: Option<String>,
 }
 
@@ -74,14 +72,13 @@ pub struct KeyInfo {
     pub scope: KeyScope,
     /// The collections that it may access; omitted if all.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub collections: Option<Vec<String>>,
     /// When it was created.
     #[schema(format = DateTime)]
     pub created_at: String,
     /// When it expires; omitted if never.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, format = DateTime)]
+    #[schema(format = DateTime)]
     pub expires_at: Option<String>,
 }
 
@@ -101,7 +98,6 @@ pub struct KeyList {
     pub keys: Vec<KeyInfo>,
     /// Where the next page begins; omitted on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub next_cursor: Option<String>,
 }
 

@@ -82,7 +82,6 @@ pub struct SnapshotList {
     pub snapshots: Vec<Snapshot>,
     /// Where the next page begins; omitted on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub next_cursor: Option<String>,
 }
 

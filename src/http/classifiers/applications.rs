@@ -34,16 +34,13 @@ pub struct ApplyClassifierRequest {
     #[schema(examples("predicted.topic"))]
     pub field: String,
     /// Metadata path for the probability of the most likely label; not written by default.
-    #[serde(default)]
-    #[schema(nullable = false, examples("predicted.probability"))]
+    #[schema(examples("predicted.probability"))]
     pub probability_field: Option<String>,
     /// Only documents that match.
-    #[serde(default)]
-    #[schema(value_type = Option<FilterNode>, nullable = false)]
+    #[schema(value_type = Option<FilterNode>)]
     pub filter: Option<Value>,
     /// Replaces the classifier's own threshold, 0 to 1.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 0, maximum = 1)]
+    #[schema(minimum = 0, maximum = 1)]
     pub threshold: Option<f32>,
 }
 

@@ -48,16 +48,14 @@ pub const EXAMPLES: &[Example] = examples![
 pub struct EvaluateRequest {
     /// Labeled documents, at most 20000, of which at most 1000 may wait for their embedding. Use `/evaluations` for more.
     #[serde(default, deserialize_with = "some_object")]
-    #[schema(value_type = Option<LabeledDocumentsInput>, nullable = false)]
     pub documents: Option<LabeledDocumentsInput>,
     /// Labeled texts, at most 10000. They must be embedded first, and thousands take longer than a request may; store them as
     /// documents instead.
     #[serde(default, deserialize_with = "some_objects")]
-    #[schema(nullable = false, max_items = 10000)]
+    #[schema(max_items = 10000)]
     pub examples: Option<Vec<LabeledTextInput>>,
     /// Replaces the classifier's own threshold, 0 to 1.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 0, maximum = 1)]
+    #[schema(minimum = 0, maximum = 1)]
     pub threshold: Option<f32>,
 }
 
@@ -70,8 +68,7 @@ pub struct StartEvaluationRequest {
     #[schema(value_type = LabeledDocumentsInput)]
     pub documents: Option<LabeledDocumentsInput>,
     /// Replaces the classifier's own threshold, 0 to 1.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 0, maximum = 1)]
+    #[schema(minimum = 0, maximum = 1)]
     pub threshold: Option<f32>,
 }
 

@@ -33,7 +33,7 @@ pub struct LabeledDocumentsInput {
     pub field: String,
     /// Only documents that match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<FilterNode>, nullable = false)]
+    #[schema(value_type = Option<FilterNode>)]
     pub filter: Option<Value>,
 }
 
@@ -48,8 +48,6 @@ pub struct LabeledTextInput {
     #[schema(max_items = 1000)]
     pub labels: Vec<String>,
     /// The language, as a BCP 47 tag; detected if left out, or if `und`.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub language: Option<String>,
 }
 
@@ -61,8 +59,7 @@ pub struct LabelInput {
     #[schema(min_length = 1, max_length = 256)]
     pub name: String,
     /// What it means, in any language: words, sentences, typical texts. Without descriptions, the name itself is used.
-    #[serde(default)]
-    #[schema(nullable = false, max_items = 100)]
+    #[schema(max_items = 100)]
     pub descriptions: Option<Vec<String>>,
 }
 

@@ -39,24 +39,18 @@ pub const EXAMPLES: &[Example] = examples!["predict_labels.request", "predict_la
 pub struct PredictRequest {
     /// Texts in any languages, at most the server's limit (2048 unless configured otherwise). If a text is longer than the model
     /// reads, all of its passages count.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub texts: Option<Vec<String>>,
     /// Stored documents.
     #[serde(default, deserialize_with = "some_object")]
-    #[schema(value_type = Option<DocumentsByIdInput>, nullable = false)]
     pub documents: Option<DocumentsByIdInput>,
     /// Replaces the classifier's own threshold, 0 to 1.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 0, maximum = 1)]
+    #[schema(minimum = 0, maximum = 1)]
     pub threshold: Option<f32>,
     /// How many of the most likely labels to return with their probabilities, 0 to 1000.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 0, maximum = 1000, default = 5)]
+    #[schema(minimum = 0, maximum = 1000, default = 5)]
     pub scores: Option<usize>,
     /// How many labeled passages near each text to return, 0 to 100.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 0, maximum = 100, default = 0)]
+    #[schema(minimum = 0, maximum = 100, default = 0)]
     pub explain: Option<usize>,
 }
 
@@ -88,11 +82,9 @@ pub struct PredictResult {
 pub struct PredictionInfo {
     /// The document's id; omitted for a text.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub id: Option<String>,
     /// ISO 639-1 code of the language; omitted if none was recognized.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub language: Option<String>,
     /// The labels: one, or with `multi_label` any number; none if it abstained.
     pub labels: Vec<String>,
@@ -120,7 +112,6 @@ pub struct LabelProbability {
 pub struct LabeledNeighborInfo {
     /// Id of its document; omitted for a text that came with the classifier.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub id: Option<String>,
     /// The passage.
     pub text: String,
@@ -128,7 +119,6 @@ pub struct LabeledNeighborInfo {
     pub labels: Vec<String>,
     /// ISO 639-1 code of its language; omitted if none was recognized.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub language: Option<String>,
     /// Cosine similarity with the text, -1 to 1.
     #[schema(minimum = -1, maximum = 1)]

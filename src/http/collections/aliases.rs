@@ -39,7 +39,6 @@ pub struct AliasList {
     pub aliases: Vec<Alias>,
     /// Where the next page begins; omitted on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub next_cursor: Option<String>,
 }
 

@@ -65,46 +65,30 @@ pub const EXAMPLES: &[Example] = examples![
 pub struct CreateCollectionRequest {
     /// The name, which every path of the collection contains: 1 to 64 ASCII letters, digits, `-`, `_` and `.`, beginning with a
     /// letter or digit.
-    #[serde(default)]
     #[schema(value_type = String, required = true, min_length = 1, max_length = 64, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]*$")]
     pub name: Option<String>,
     /// What the collection is for, in your words; at most 4096 bytes.
-    #[serde(default)]
-    #[schema(nullable = false, max_length = 4096)]
+    #[schema(max_length = 4096)]
     pub description: Option<String>,
     /// The model that embeds its texts, by a name that `GET /v1/models` lists. Without this and without `dimension`, the loaded
     /// model.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub model: Option<String>,
     /// The dimension of your own vectors, for a collection without a model. Every document must then bring its `vector`, and
     /// may do without text.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 1, maximum = 8192)]
+    #[schema(minimum = 1, maximum = 8192)]
     pub dimension: Option<usize>,
     /// How vectors are compared; `cosine` by default, and always with a model.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub metric: Option<Metric>,
     /// How the index stores values; by default `i8` under `cosine` and `f16` under the other metrics.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub quantization: Option<Quantization>,
     /// Parameters of the index.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub hnsw: Option<HnswOptions>,
     /// How its texts are split into passages; not allowed with `dimension`, where each vector stands for a whole document.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub passage_bounds: Option<PassageOptions>,
     /// The languages of a search that names none, as BCP 47 tags; all by default.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub default_languages: Option<Vec<String>>,
     /// Metadata paths to index, written as in a filter, for fields that many filters use. At most 16.
-    #[serde(default)]
-    #[schema(nullable = false, max_items = 16)]
+    #[schema(max_items = 16)]
     pub metadata_indexes: Option<Vec<String>>,
 }
 
@@ -114,21 +98,15 @@ pub struct CreateCollectionRequest {
 #[serde(deny_unknown_fields)]
 pub struct ChangeCollectionRequest {
     /// What the collection is for, at most 4096 bytes; an empty text removes it.
-    #[serde(default)]
-    #[schema(nullable = false, max_length = 4096)]
+    #[schema(max_length = 4096)]
     pub description: Option<String>,
     /// Parameters of the index.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub hnsw: Option<HnswChange>,
     /// The languages of a search that names none, as BCP 47 tags; an empty list means all.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub default_languages: Option<Vec<String>>,
     /// All metadata paths to index from now on. A new index is built before the response, while other
     /// writes to the collection wait; an index that is not named here is dropped. At most 16.
-    #[serde(default)]
-    #[schema(nullable = false, max_items = 16)]
+    #[schema(max_items = 16)]
     pub metadata_indexes: Option<Vec<String>>,
 }
 
@@ -139,15 +117,12 @@ pub struct CollectionInfo {
     pub name: String,
     /// What the collection is for; omitted if not given.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub description: Option<String>,
     /// The model that embeds its texts; omitted if the caller sends vectors.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub model: Option<String>,
     /// SHA-256 over everything that determines the model's embeddings; a collection never mixes two. Omitted without a model.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub model_fingerprint: Option<String>,
     /// Values per embedding.
     #[schema(minimum = 1)]
@@ -160,7 +135,6 @@ pub struct CollectionInfo {
     pub hnsw: HnswSettings,
     /// How its texts are split into passages; omitted without a model.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub passage_bounds: Option<PassageBounds>,
     /// ISO 639-1 codes of the languages of a search that names none; empty means all.
     pub default_languages: Vec<String>,
@@ -182,14 +156,12 @@ pub struct CollectionInfo {
     /// True if an older version of the server split its texts into passages; `POST
     /// /v1/collections/{collection}/reembed` splits and embeds them by the current rules. Omitted otherwise.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    #[schema(required = false)]
     pub cut_by_older_rules: bool,
     /// Whether searches find everything that is stored.
     pub index_state: IndexStateName,
     /// Damage in the collection's database found since the server started; omitted if there is none. Damaged data is
     /// never returned; requests that touch it get `collection_damaged`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schema(required = false)]
     pub damage: Vec<DamagedPlace>,
 }
 
@@ -199,7 +171,6 @@ pub struct DamagedPlace {
     /// The damaged document: replace or delete it to repair the damage. Omitted if the damage is not in one document, or if its
     /// id cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub document: Option<String>,
     /// What is wrong, and where.
     pub problem: String,
@@ -210,7 +181,6 @@ pub struct DamagedPlace {
 pub struct LanguageCount {
     /// ISO 639-1 code; omitted for documents without a recognized language.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub language: Option<String>,
     /// Documents in this language.
     pub documents: u64,
@@ -236,7 +206,6 @@ pub struct CollectionList {
     pub collections: Vec<CollectionInfo>,
     /// Where the next page begins; omitted on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub next_cursor: Option<String>,
 }
 

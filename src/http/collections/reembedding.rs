@@ -26,8 +26,6 @@ pub const EXAMPLES: &[Example] = examples!["reembed_collection.request", "reembe
 pub struct ReembedCollectionRequest {
     /// How to split its texts into passages from now on, within what the server's model reads. By default, as
     /// before, or into shorter passages if the model reads fewer tokens.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub passage_bounds: Option<PassageOptions>,
 }
 

@@ -13,16 +13,13 @@ use crate::http::request::languages::languages;
 #[serde(deny_unknown_fields)]
 pub struct HnswOptions {
     /// Neighbors per node: more neighbors find more, but take more memory and longer to build. Default 16.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 4, maximum = 128)]
+    #[schema(minimum = 4, maximum = 128)]
     pub m: Option<usize>,
     /// Candidates while building: more candidates find more, but take longer to build. Default 128.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 8, maximum = 4096)]
+    #[schema(minimum = 8, maximum = 4096)]
     pub ef_construction: Option<usize>,
     /// Candidates while searching: more candidates find more, but take longer. Default 96.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 8, maximum = 4096)]
+    #[schema(minimum = 8, maximum = 4096)]
     pub ef_search: Option<usize>,
 }
 
@@ -31,8 +28,7 @@ pub struct HnswOptions {
 #[serde(deny_unknown_fields)]
 pub struct HnswChange {
     /// Candidates while searching: more candidates find more, but take longer.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 8, maximum = 4096)]
+    #[schema(minimum = 8, maximum = 4096)]
     pub ef_search: Option<usize>,
 }
 
@@ -41,12 +37,10 @@ pub struct HnswChange {
 #[serde(deny_unknown_fields)]
 pub struct PassageOptions {
     /// Maximum tokens per passage, from 8 to what the model reads in full, which is the default.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 8)]
+    #[schema(minimum = 8)]
     pub tokens_max: Option<usize>,
     /// Maximum tokens at the end of a passage that the next one repeats: at most half of `tokens_max`; none by default.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 0)]
+    #[schema(minimum = 0)]
     pub overlap_tokens: Option<usize>,
 }
 

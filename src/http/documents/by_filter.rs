@@ -51,29 +51,21 @@ pub const EXAMPLES: &[Example] = examples![
 #[serde(deny_unknown_fields)]
 pub struct ScrollDocumentsRequest {
     /// Only documents that match; all by default.
-    #[serde(default)]
-    #[schema(value_type = Option<FilterNode>, nullable = false)]
+    #[schema(value_type = Option<FilterNode>)]
     pub filter: Option<Value>,
     /// The order of the documents. Defaults to `id`.
-    #[serde(default)]
-    #[schema(value_type = ScrollOrder, required = false)]
     pub order: Option<ScrollOrder>,
     /// Whether to reverse the order.
-    #[serde(default)]
-    #[schema(nullable = false, default = false)]
+    #[schema(default = false)]
     pub descending: Option<bool>,
     /// The order by any field, in place of `order` and `descending`.
     #[serde(default, deserialize_with = "some_object")]
-    #[schema(nullable = false)]
     pub order_by: Option<OrderBy>,
     /// Maximum documents, from 1 to the server's limit (1000 unless configured otherwise).
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 1, default = 20)]
+    #[schema(minimum = 1, default = 20)]
     pub limit: Option<usize>,
     /// Where the page begins: `next_cursor` of the previous page, with the same filter and order. Leave it out for the first
     /// page.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub cursor: Option<String>,
 }
 
@@ -99,8 +91,6 @@ pub struct OrderBy {
     #[schema(min_length = 1, examples("year"))]
     pub field: String,
     /// The direction. Defaults to `asc`.
-    #[serde(default)]
-    #[schema(value_type = SortDirection, required = false)]
     pub direction: Option<SortDirection>,
 }
 
@@ -119,8 +109,7 @@ pub enum SortDirection {
 #[serde(deny_unknown_fields)]
 pub struct CountDocumentsRequest {
     /// Only documents that match; all by default.
-    #[serde(default)]
-    #[schema(value_type = Option<FilterNode>, nullable = false)]
+    #[schema(value_type = Option<FilterNode>)]
     pub filter: Option<Value>,
 }
 
@@ -136,12 +125,10 @@ pub struct DocumentCount {
 #[serde(deny_unknown_fields)]
 pub struct DeleteDocumentsRequest {
     /// Deletes the documents that match. To delete all, say so: `{"and": []}`.
-    #[serde(default)]
-    #[schema(value_type = Option<FilterNode>, nullable = false)]
+    #[schema(value_type = Option<FilterNode>)]
     pub filter: Option<Value>,
     /// Documents with these ids, at most 10000. One that is not there is passed over.
-    #[serde(default)]
-    #[schema(nullable = false, min_items = 1, max_items = 10000)]
+    #[schema(min_items = 1, max_items = 10000)]
     pub ids: Option<Vec<String>>,
 }
 
@@ -157,24 +144,19 @@ pub struct DeletedDocuments {
 #[serde(deny_unknown_fields)]
 pub struct UpdateDocumentsRequest {
     /// The documents that match. For all: `{"and": []}`.
-    #[serde(default)]
-    #[schema(value_type = Option<FilterNode>, nullable = false)]
+    #[schema(value_type = Option<FilterNode>)]
     pub filter: Option<Value>,
     /// The documents with these ids.
-    #[serde(default)]
-    #[schema(nullable = false, min_items = 1, max_items = 10000)]
+    #[schema(min_items = 1, max_items = 10000)]
     pub ids: Option<Vec<String>>,
     /// A merge patch of the metadata, as in `PATCH`.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub metadata: Option<MetadataObject>,
     /// From when on they are not found and get removed; null for never.
     #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub expires_at: Option<Option<String>>,
     /// The same, in seconds from now.
-    #[serde(default)]
-    #[schema(nullable = false, maximum = 3155760000u64)]
+    #[schema(maximum = 3155760000u64)]
     pub ttl_seconds: Option<u64>,
 }
 
@@ -192,8 +174,7 @@ pub struct UpdatedDocuments {
 #[serde(deny_unknown_fields)]
 pub struct CountFacetsRequest {
     /// Only documents that match; all by default.
-    #[serde(default)]
-    #[schema(value_type = Option<FilterNode>, nullable = false)]
+    #[schema(value_type = Option<FilterNode>)]
     pub filter: Option<Value>,
     /// The fields whose values to count, 1 to 20.
     #[serde(deserialize_with = "objects")]

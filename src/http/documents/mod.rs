@@ -74,17 +74,14 @@ pub struct UpsertResult {
 pub struct DocumentResult {
     /// The id, given or generated; omitted if the document was rejected before it had a valid one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub id: Option<String>,
     /// Whether it was created, updated, or not stored at all.
     pub status: DocumentStatus,
     /// The document's new version, which `etag` shows in quotes; omitted if it was not stored.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub version: Option<u64>,
     /// Why it was not stored; omitted if it was.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub error: Option<DocumentFailure>,
 }
 
@@ -119,17 +116,15 @@ pub struct StoredDocument {
     pub id: String,
     /// The title as it was sent; omitted if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub title: Option<String>,
     /// The text as it was sent.
     pub text: String,
     /// ISO 639-1 code of the language, given or detected; omitted if none was recognized.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub language: Option<String>,
     /// Confidence of the language detection, 0 to 1; omitted if the caller gave the language.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, minimum = 0, maximum = 1)]
+    #[schema(minimum = 0, maximum = 1)]
     pub language_confidence: Option<f32>,
     /// The caller's metadata; may be empty.
     pub metadata: MetadataObject,
@@ -146,7 +141,7 @@ pub struct StoredDocument {
     pub updated_at: String,
     /// From when on it is not found; omitted if it stays.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, format = DateTime)]
+    #[schema(format = DateTime)]
     pub expires_at: Option<String>,
     /// The document's version; it grows with every change in the collection.
     pub version: u64,
@@ -159,7 +154,6 @@ pub struct DocumentList {
     pub documents: Vec<StoredDocument>,
     /// Where the next page begins; omitted on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub next_cursor: Option<String>,
 }
 

@@ -56,20 +56,15 @@ pub struct PatchDocumentRequest {
     pub title: Option<Option<String>>,
     /// A merge patch of the metadata (RFC 7396): null removes a member, an object is merged with the existing one, everything
     /// else replaces it.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub metadata: Option<MetadataObject>,
     /// The correct language of the text, as a BCP 47 tag.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub language: Option<String>,
     /// From when on it is not found and gets removed; null for never.
     #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub expires_at: Option<Option<String>>,
     /// The same, in seconds from now.
-    #[serde(default)]
-    #[schema(nullable = false, maximum = 3155760000u64)]
+    #[schema(maximum = 3155760000u64)]
     pub ttl_seconds: Option<u64>,
 }
 

@@ -46,7 +46,6 @@ pub struct JobInfo {
     pub status: JobStatus,
     /// The collection that it concerns; omitted if there is none or several.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub collection: Option<String>,
     /// Its progress.
     pub progress: JobProgress,
@@ -56,18 +55,17 @@ pub struct JobInfo {
     pub cancel_requested: bool,
     /// Why it failed; omitted if it did not.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub error: Option<JobProblem>,
     /// When it was accepted.
     #[schema(format = DateTime)]
     pub created_at: String,
     /// When it first ran; omitted while it waits.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, format = DateTime)]
+    #[schema(format = DateTime)]
     pub started_at: Option<String>,
     /// When it ended; omitted until then.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, format = DateTime)]
+    #[schema(format = DateTime)]
     pub finished_at: Option<String>,
 }
 
@@ -88,7 +86,6 @@ pub struct JobList {
     pub jobs: Vec<JobInfo>,
     /// Where the next page begins; omitted on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub next_cursor: Option<String>,
 }
 

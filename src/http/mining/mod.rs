@@ -73,21 +73,17 @@ pub struct MinePairsRequest {
     pub unit: MiningUnit,
     /// `true`: compares every sentence with every one of the other side. `false`: searches for neighbors through indexes, which
     /// miss some. By default, whatever takes less time and misses next to nothing.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub exact: Option<bool>,
     /// Whether equal texts of a side count as one sentence.
     #[serde(default = "yes")]
     #[schema(default = true)]
     pub deduplicate: bool,
     /// Only pairs with at least this score. Excludes `known_pairs`.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub threshold: Option<f64>,
     /// Known translations, 1 to 10000. The job chooses the threshold that best separates them from the other pairs of their
     /// sentences (highest F1). Their sentences should have no other translation on the other side.
     #[serde(default, deserialize_with = "known_pairs")]
-    #[schema(nullable = false, min_items = 1, max_items = 10000)]
+    #[schema(min_items = 1, max_items = 10000)]
     pub known_pairs: Option<Vec<KnownPair>>,
 }
 
@@ -96,20 +92,14 @@ pub struct MinePairsRequest {
 #[serde(deny_unknown_fields)]
 pub struct MiningSide {
     /// Name of the collection whose passages are the sentences. Excludes `texts`.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub collection: Option<String>,
     /// Only documents in these languages, as BCP 47 tags; empty or left out for all. With `collection`.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub languages: Option<Vec<String>>,
     /// Only documents that match. With `collection`.
-    #[serde(default)]
-    #[schema(value_type = Option<FilterNode>, nullable = false)]
+    #[schema(value_type = Option<FilterNode>)]
     pub filter: Option<Value>,
     /// The sentences themselves, none blank. Excludes `collection`.
-    #[serde(default)]
-    #[schema(nullable = false, min_items = 1)]
+    #[schema(min_items = 1)]
     pub texts: Option<Vec<String>>,
 }
 
@@ -160,12 +150,9 @@ pub struct KnownPair {
 #[serde(deny_unknown_fields)]
 pub struct FindDuplicatesRequest {
     /// Only documents in these languages, as BCP 47 tags; empty or left out for all.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub languages: Option<Vec<String>>,
     /// Only documents that match.
-    #[serde(default)]
-    #[schema(value_type = Option<FilterNode>, nullable = false)]
+    #[schema(value_type = Option<FilterNode>)]
     pub filter: Option<Value>,
     /// What is compared.
     #[serde(default)]

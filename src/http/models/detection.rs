@@ -42,11 +42,10 @@ pub struct LanguageDetections {
 pub struct LanguageDetection {
     /// ISO 639-1 code of the most likely language.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub language: Option<&'static str>,
     /// Confidence, 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, minimum = 0, maximum = 1)]
+    #[schema(minimum = 0, maximum = 1)]
     pub confidence: Option<f32>,
 }
 

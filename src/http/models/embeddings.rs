@@ -40,25 +40,18 @@ pub struct CreateEmbeddingsRequest {
     /// One text or several.
     pub input: EmbeddingInput,
     /// Name of the model; the loaded one by default.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub model: Option<String>,
     /// Encoding of embeddings: `float` by default.
-    #[serde(default)]
-    #[schema(nullable = false, default = "float")]
+    #[schema(default = "float")]
     pub encoding_format: Option<EncodingFormat>,
     /// Values per embedding: the model's `dimension`, as it cannot be shortened. Any other is refused.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 1)]
+    #[schema(minimum = 1)]
     pub dimensions: Option<usize>,
     /// What the texts are: `document` by default. Searches embed their text as `query`, so use that for query vectors
     /// that you make yourself.
-    #[serde(default)]
-    #[schema(nullable = false, default = "document")]
+    #[schema(default = "document")]
     pub input_type: Option<EmbeddingInputType>,
     /// Accepted for OpenAI's clients, and ignored.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub user: Option<String>,
 }
 
@@ -121,7 +114,6 @@ pub struct EmbeddingItem {
     pub embedding: EmbeddingValues,
     /// True if the text was longer than the model reads, so that its end was ignored; omitted otherwise.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    #[schema(required = false)]
     pub truncated: bool,
 }
 

@@ -62,8 +62,7 @@ pub struct CompareSetsRequest {
     #[schema(min_items = 1)]
     pub first: Vec<String>,
     /// The texts of the columns; defaults to those of the rows.
-    #[serde(default)]
-    #[schema(nullable = false, min_items = 1)]
+    #[schema(min_items = 1)]
     pub second: Option<Vec<String>>,
 }
 

@@ -31,6 +31,14 @@ const SCHEME: &str = "key";
 /// The id of jobs, snapshots and requests in examples.
 const EXAMPLE_ID: &str = "0198c0de-7a11-7000-8000-2f1de5c0ffee";
 
+/// Members for which null means something, by their schemas: OpenAI's errors have it, and a patch removes by it.
+const MAY_BE_NULL: [(&str, &str); 4] = [
+    ("OpenAiProblemDetail", "param"),
+    ("PatchDocumentRequest", "title"),
+    ("PatchDocumentRequest", "expires_at"),
+    ("UpdateDocumentsRequest", "expires_at"),
+];
+
 /// What the document says besides its operations.
 #[derive(OpenApi)]
 #[openapi(
@@ -114,6 +122,7 @@ pub fn complete(document: utoipa::openapi::OpenApi, declared: &Operations) -> Va
     let schemas = document.pointer_mut("/components/schemas").and_then(Value::as_object_mut);
     if let Some(schemas) = schemas {
         schemas.values_mut().for_each(say_defaults_in_words);
+        schemas.iter_mut().for_each(|(name, schema)| leave_out_null(name, schema));
         patterns::of_schemas(schemas);
     }
     errors.add_to(&mut document["components"], EXAMPLE_ID);
@@ -122,12 +131,27 @@ pub fn complete(document: utoipa::openapi::OpenApi, declared: &Operations) -> Va
     document
 }
 
-/// A header or a query parameter can be left out, but not be null.
+/// An optional member can be left out, but not be null, except where null means something.
+fn leave_out_null(name: &str, schema: &mut Value) {
+    let members = schema.get_mut("properties").and_then(Value::as_object_mut);
+    for (member, schema) in members.into_iter().flatten() {
+        if !MAY_BE_NULL.contains(&(name, member)) {
+            never_null(schema);
+        }
+    }
+}
+
+/// A header or a parameter can be left out, but not be null.
 fn never_null(schema: &mut Value) {
-    let Some(types) = schema.get_mut("type").and_then(Value::as_array_mut) else { return };
-    types.retain(|one| one != "null");
-    if let [one] = types.as_slice() {
-        schema["type"] = one.clone();
+    if let Some(types) = schema.get_mut("type").and_then(Value::as_array_mut) {
+        types.retain(|one| one != "null");
+        if let [one] = types.as_slice() {
+            schema["type"] = one.clone();
+        }
+    } else if let Some([null, other]) = schema["oneOf"].as_array().map(Vec::as_slice)
+        && null["type"] == "null"
+    {
+        *schema = other.clone();
     }
 }
 

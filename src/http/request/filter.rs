@@ -25,21 +25,18 @@ pub const VALUES_MAX: usize = 10_000;
 pub struct FilterNode {
     /// All of these must hold; an empty list always holds. Excludes the other members.
     #[serde(default, deserialize_with = "nodes")]
-    #[schema(nullable = false)]
     pub and: Option<Vec<FilterNode>>,
     /// At least one of these must hold; an empty list never holds. Excludes the other members.
     #[serde(default, deserialize_with = "nodes")]
-    #[schema(nullable = false)]
     pub or: Option<Vec<FilterNode>>,
     /// This must not hold. Excludes the other members.
     #[serde(default, deserialize_with = "node")]
-    #[schema(value_type = Option<FilterNode>, nullable = false)]
+    #[schema(value_type = Option<FilterNode>)]
     pub not: Option<Box<FilterNode>>,
     /// What the operator tests: `id`, `language`, `created_at` or `updated_at`, which are the document's own, or a metadata
     /// value, as keys from the outermost to the innermost, joined by dots. Escape a dot or a backslash within a key with a
     /// backslash. The prefix `metadata.` is optional unless the path is one of the four names.
-    #[serde(default)]
-    #[schema(nullable = false, examples("year", "author.name", "language", "metadata.language"))]
+    #[schema(examples("year", "author.name", "language", "metadata.language"))]
     pub field: Option<String>,
     /// The value equals this string, number or boolean. Numbers are compared by value; values of different types are never
     /// equal. Times are RFC 3339 and compared to the millisecond.
@@ -52,11 +49,11 @@ pub struct FilterNode {
     pub ne: Option<Value>,
     /// The value equals one of these; an empty list never holds.
     #[serde(default, rename = "in", deserialize_with = "present")]
-    #[schema(value_type = Option<Vec<Value>>, nullable = false)]
+    #[schema(value_type = Option<Vec<Value>>)]
     pub one_of: Option<Value>,
     /// The value is an array with an element that equals one of these. For metadata only.
     #[serde(default, deserialize_with = "present")]
-    #[schema(value_type = Option<Vec<Value>>, nullable = false)]
+    #[schema(value_type = Option<Vec<Value>>)]
     pub any: Option<Value>,
     /// The value is greater than this number or string. Strings are ordered by code points.
     #[serde(default, deserialize_with = "present")]
@@ -76,11 +73,11 @@ pub struct FilterNode {
     pub lte: Option<Value>,
     /// Whether the value exists; null counts as missing. For metadata and `language`.
     #[serde(default, deserialize_with = "present")]
-    #[schema(value_type = Option<bool>, nullable = false)]
+    #[schema(value_type = Option<bool>)]
     pub exists: Option<Value>,
     /// The value is a string that begins with this. For metadata and `id`.
     #[serde(default, deserialize_with = "present")]
-    #[schema(value_type = Option<String>, nullable = false)]
+    #[schema(value_type = Option<String>)]
     pub prefix: Option<Value>,
 }
 

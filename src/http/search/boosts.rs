@@ -14,21 +14,17 @@ use crate::service::json::some_object;
 #[serde(deny_unknown_fields)]
 pub struct BoostInput {
     /// The documents that get the whole weight. Excludes `field` and `decay`.
-    #[serde(default)]
-    #[schema(value_type = Option<FilterNode>, nullable = false)]
+    #[schema(value_type = Option<FilterNode>)]
     pub filter: Option<Value>,
     /// A metadata path as in filters, `created_at` or `updated_at`. Documents without such a number or date are not moved.
-    #[serde(default)]
-    #[schema(nullable = false, examples("published"))]
+    #[schema(examples("published"))]
     pub field: Option<String>,
     /// How the weight fades with the distance from the origin.
     #[serde(default, deserialize_with = "some_object")]
-    #[schema(nullable = false)]
     pub decay: Option<DecayInput>,
     /// The factor of the odds in mode `full`, otherwise of the score; below 1 it lowers it. All boosts together are a factor of 0.001
     /// to 1000.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 0.01, maximum = 100, default = 2)]
+    #[schema(minimum = 0.01, maximum = 100, default = 2)]
     pub weight: Option<f64>,
 }
 
@@ -37,16 +33,11 @@ pub struct BoostInput {
 #[serde(deny_unknown_fields)]
 pub struct DecayInput {
     /// A number, an RFC 3339 time or date, or `now`, the default.
-    #[serde(default)]
     #[schema(value_type = Value, required = false, examples("now", 100))]
     pub origin: Option<Value>,
     /// Exponential: the distance at which nearness is 1/2, above 0.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub half_life: Option<f64>,
     /// Gaussian: the standard deviation, above 0.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub scale: Option<f64>,
 }
 

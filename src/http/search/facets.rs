@@ -24,16 +24,13 @@ pub struct FacetInput {
     pub field: String,
     /// Maximum values, the most frequent ones, from 1 to the server's limit (1000 unless configured otherwise). Defaults to 10, and
     /// to none with `stats` or `histogram`.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 1)]
+    #[schema(minimum = 1)]
     pub limit: Option<usize>,
     /// Whether to give the count, range, sum and mean of its numbers or, if it has none, the count and range of its RFC 3339 dates.
-    #[serde(default)]
-    #[schema(nullable = false, default = false)]
+    #[schema(default = false)]
     pub stats: Option<bool>,
     /// Counts the documents in each interval of its numbers or dates.
     #[serde(default, deserialize_with = "some_object")]
-    #[schema(nullable = false)]
     pub histogram: Option<HistogramInput>,
 }
 

@@ -21,67 +21,49 @@ pub struct RecommendDocumentsRequest {
     pub positive: ExampleInputs,
     /// What hits should not be like.
     #[serde(default, deserialize_with = "some_object")]
-    #[schema(nullable = false)]
     pub negative: Option<ExampleInputs>,
     /// Maximum number of hits, from 1 to the server's limit (1000 unless configured otherwise).
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 1, default = 10)]
+    #[schema(minimum = 1, default = 10)]
     pub limit: Option<usize>,
     /// Number of hits to skip. With `limit` at most the server's limit.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 0, default = 0)]
+    #[schema(minimum = 0, default = 0)]
     pub offset: Option<usize>,
     /// Only hits in these languages, as BCP 47 tags; empty for all. Defaults to the collection's `default_languages`.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub languages: Option<Vec<String>>,
     /// Only hits that match.
-    #[serde(default)]
-    #[schema(value_type = Option<FilterNode>, nullable = false)]
+    #[schema(value_type = Option<FilterNode>)]
     pub filter: Option<Value>,
     /// Only hits with at least this score.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub score_min: Option<f32>,
     /// Whether to compare with all embeddings instead of searching the index.
-    #[serde(default)]
-    #[schema(nullable = false, default = false)]
+    #[schema(default = false)]
     pub exact: Option<bool>,
     /// Candidates while searching the index, as in a search.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 8, maximum = 4096)]
+    #[schema(minimum = 8, maximum = 4096)]
     pub ef_search: Option<usize>,
     /// How many passages per requested one to compare again by their stored values, as in a search.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 1, maximum = 64)]
+    #[schema(minimum = 1, maximum = 64)]
     pub oversampling: Option<f32>,
     /// Limits the hits of each group.
     #[serde(default, deserialize_with = "some_object")]
-    #[schema(nullable = false)]
     pub group_by: Option<GroupBy>,
     /// Whether languages take turns, as in a search.
-    #[serde(default)]
-    #[schema(nullable = false, default = false)]
+    #[schema(default = false)]
     pub balance_languages: Option<bool>,
     /// Languages to prefer, 1 to 62, most preferred first, as in a search except for `auto`.
-    #[serde(default)]
-    #[schema(nullable = false, min_items = 1, max_items = 62)]
+    #[schema(min_items = 1, max_items = 62)]
     pub prefer_language: Option<Vec<String>>,
     /// What moves the scores of hits, as in a search.
     #[serde(default, deserialize_with = "some_objects")]
-    #[schema(nullable = false, min_items = 1, max_items = 10)]
+    #[schema(min_items = 1, max_items = 10)]
     pub boosts: Option<Vec<BoostInput>>,
     /// How much hits should differ from each other, as in a search.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 0, maximum = 1, default = 0)]
+    #[schema(minimum = 0, maximum = 1, default = 0)]
     pub diversity: Option<f32>,
     /// What hits include besides id, score and language; by default title, metadata and passage.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub include: Option<Vec<HitPart>>,
     /// Whether to report how hits were found and how long each step took.
-    #[serde(default)]
-    #[schema(nullable = false, default = false)]
+    #[schema(default = false)]
     pub explain: Option<bool>,
 }
 
@@ -90,16 +72,10 @@ pub struct RecommendDocumentsRequest {
 #[serde(deny_unknown_fields)]
 pub struct ExampleInputs {
     /// Ids of documents of the collection. They are never hits themselves.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub ids: Option<Vec<String>>,
     /// Embeddings with as many values as the collection's.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub vectors: Option<Vec<Vec<f32>>>,
     /// Texts, in any language.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub texts: Option<Vec<String>>,
 }
 

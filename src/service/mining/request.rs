@@ -85,7 +85,6 @@ pub(crate) struct MinePlan {
     pub(crate) margin: String,
     pub(crate) strategy: String,
     pub(crate) one_to_one: bool,
-    #[serde(default)]
     pub(crate) exact: Option<bool>,
     pub(crate) deduplicate: bool,
     pub(crate) threshold: Option<f64>,
