@@ -17,6 +17,7 @@ pub mod import_export;
 pub mod job;
 pub mod key;
 pub mod language;
+#[cfg(feature = "server")]
 pub mod limits;
 pub mod metadata;
 pub mod mining;
@@ -65,6 +66,7 @@ pub use import_export::{CellType, ColumnTypes, FileEncoding, FileFormat, Refused
 pub use job::{Job, JobDetails, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, JobUnit};
 pub use key::{Caller, Key, KeyId, NewKey, Scope};
 pub use language::{DetectedLanguage, Language, LanguageTagError};
+#[cfg(feature = "server")]
 pub use limits::Limits;
 pub use metadata::MetadataObject;
 pub use mining::{DuplicateCluster, MinedSentence, ScoredPair};
