@@ -1,31 +1,19 @@
 //! `dragoman collections`: lists, shows, creates, changes and deletes collections.
 
 use clap::{Args, Subcommand};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::EXIT_CODES;
 use super::client::{Call, Client};
 use super::confirm::ConfirmArgs;
 use super::error::{CliError, Outcome};
 use super::output::{Column, Output, bytes, count, described, shown};
-use super::server::ServerArgs;
+use super::server::Group;
 use super::{jobs, listing};
 use crate::domain::CollectionName;
 
 /// Languages shown per row of the list.
 const LANGUAGES_SHOWN: usize = 3;
-
-/// The command's arguments.
-#[derive(Debug, Args)]
-#[command(after_long_help = EXIT_CODES)]
-pub struct CollectionsArgs {
-    /// What to do.
-    #[command(subcommand)]
-    pub action: Action,
-    /// The options that every command has.
-    #[command(flatten)]
-    pub server: ServerArgs,
-}
 
 /// What to do with collections.
 #[derive(Debug, Subcommand)]
@@ -109,7 +97,7 @@ pub struct DeleteArgs {
 }
 
 /// A JSON object given on the command line.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct JsonObject(pub Map<String, Value>);
 
 /// Reads a JSON object.
@@ -121,8 +109,17 @@ pub fn json_object(text: &str) -> Result<JsonObject, String> {
     }
 }
 
+/// The members of a request that were given as arguments: not those that are null, false or an empty list.
+pub fn given(args: &impl Serialize) -> Map<String, Value> {
+    let is_given = |value: &Value| !matches!(value, Value::Null | Value::Bool(false)) && value.as_array() != Some(&Vec::new());
+    match serde_json::to_value(args) {
+        Ok(Value::Object(members)) => members.into_iter().filter(|(_, value)| is_given(value)).collect(),
+        _ => Map::new(),
+    }
+}
+
 /// Runs the command.
-pub fn run(args: CollectionsArgs) -> Result<Outcome, CliError> {
+pub fn run(args: Group<Action>) -> Result<Outcome, CliError> {
     let output = Output::new(&args.server);
     let client = Client::new(&args.server, &output)?;
     match args.action {

@@ -5,19 +5,19 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use clap::{ArgGroup, Args, Subcommand, ValueEnum};
-use serde_json::{Map, Value, json};
+use clap::{ArgGroup, Args, Subcommand};
+use serde::Serialize;
+use serde_json::{Value, json};
 
-use super::EXIT_CODES;
 use super::client::{Answer, Call, Client};
-use super::collections::{JsonObject, json_object};
+use super::collections::{JsonObject, given, json_object};
 use super::display::cut;
 use super::error::{CliError, Outcome};
 use super::files::Input;
 use super::lines::{Line, Lines};
 use super::output::{Column, Output, Unit, described, shown, time, titled};
-use super::server::ServerArgs;
-use crate::domain::{CollectionName, Limits};
+use super::server::Group;
+use crate::domain::{CollectionName, Limits, Wait};
 
 /// Columns of a text in a list.
 const TEXT_COLUMNS_MAX: usize = 60;
@@ -27,18 +27,6 @@ const BATCH_DOCUMENTS_MAX: usize = 200;
 const BATCH_BYTES_MAX: usize = 4 << 20;
 /// Failed documents that are reported one by one.
 const FAILURES_TOLD_MAX: u64 = 20;
-
-/// The command's arguments.
-#[derive(Debug, Args)]
-#[command(after_long_help = EXIT_CODES)]
-pub struct DocumentsArgs {
-    /// What to do.
-    #[command(subcommand)]
-    pub action: Action,
-    /// The options that every command has.
-    #[command(flatten)]
-    pub server: ServerArgs,
-}
 
 /// What to do with documents.
 #[derive(Debug, Subcommand)]
@@ -56,13 +44,14 @@ pub enum Action {
 }
 
 /// Changes to documents.
-#[derive(Debug, Args)]
+#[derive(Debug, Args, Serialize)]
 #[command(group(ArgGroup::new("which").args(["filter", "ids"]).required(true)))]
 #[command(group(ArgGroup::new("what").args(["metadata", "expires_at", "ttl_seconds", "no_expiry"]).required(true).multiple(true)))]
 #[command(group(ArgGroup::new("expiry").args(["expires_at", "ttl_seconds", "no_expiry"])))]
 pub struct UpdateArgs {
     /// Name of the collection.
     #[arg(value_parser = CollectionName::parse)]
+    #[serde(skip)]
     pub collection: CollectionName,
     /// Ids of the documents.
     #[arg(value_name = "ID")]
@@ -81,6 +70,7 @@ pub struct UpdateArgs {
     pub ttl_seconds: Option<u64>,
     /// Lets them stay.
     #[arg(long)]
+    #[serde(skip)]
     pub no_expiry: bool,
 }
 
@@ -95,15 +85,6 @@ pub struct UpsertArgs {
     /// When the server answers a request.
     #[arg(long, value_enum, default_value_t = Wait::Indexed)]
     pub wait: Wait,
-}
-
-/// When the server answers a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Wait {
-    /// When the documents are durable.
-    Stored,
-    /// When they can also be found.
-    Indexed,
 }
 
 /// Some of a collection's documents.
@@ -135,7 +116,7 @@ pub struct IdsArgs {
 }
 
 /// Runs the command.
-pub fn run(args: DocumentsArgs) -> Result<Outcome, CliError> {
+pub fn run(args: Group<Action>) -> Result<Outcome, CliError> {
     let output = Output::new(&args.server);
     let client = Client::new(&args.server, &output)?;
     match args.action {
@@ -146,22 +127,13 @@ pub fn run(args: DocumentsArgs) -> Result<Outcome, CliError> {
             if output.json { output.object(&document) } else { output.members(described(&document)) }
         }),
         Action::Delete(args) => each_id(&output, &args, |call| client.send(&call(Call::delete)).map(drop)),
-        Action::Update(args) => update(&client, &output, args),
+        Action::Update(args) => update(&client, &output, &args),
     }
 }
 
-fn update(client: &Client, output: &Output, args: UpdateArgs) -> Result<Outcome, CliError> {
-    let mut body = Map::new();
-    let object = |JsonObject(object)| Value::Object(object);
-    let expires_at = if args.no_expiry { Some(Value::Null) } else { args.expires_at.map(Value::from) };
-    let members = [
-        ("filter", args.filter.map(object)),
-        ("ids", (!args.ids.is_empty()).then(|| json!(args.ids))),
-        ("metadata", args.metadata.map(object)),
-        ("expires_at", expires_at),
-        ("ttl_seconds", args.ttl_seconds.map(Value::from)),
-    ];
-    body.extend(members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+fn update(client: &Client, output: &Output, args: &UpdateArgs) -> Result<Outcome, CliError> {
+    let mut body = given(args);
+    body.extend(args.no_expiry.then(|| ("expires_at".to_owned(), Value::Null)));
     let call = Call::post(&["v1", "collections", args.collection.as_str(), "documents", "update"]);
     let answer = client.send(&call.json(&Value::Object(body)))?.body;
     if output.json {
@@ -302,8 +274,7 @@ fn upsert(client: &Client, output: &Output, args: &UpsertArgs) -> Result<Outcome
 
 /// Sends one request. If none of its documents was stored, the server answers with an error that lists their places.
 fn send(client: &Client, output: &Output, args: &UpsertArgs, batch: Batch, tally: &mut Tally) -> Result<(), CliError> {
-    let wait = if args.wait == Wait::Stored { "stored" } else { "indexed" };
-    let call = Call::post(&["v1", "collections", args.collection.as_str(), "documents"]).with("wait", wait);
+    let call = Call::post(&["v1", "collections", args.collection.as_str(), "documents"]).with("wait", args.wait.name());
     // Without an id the server creates one, so sending it again would store a second document.
     let named = batch.documents.iter().all(|document| document["id"].is_string());
     let call = call.json(&json!({ "documents": batch.documents }));

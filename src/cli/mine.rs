@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use indicatif::HumanCount;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::EXIT_CODES;
 use super::client::{Call, Client};
-use super::collections::{JsonObject, json_object};
+use super::collections::{JsonObject, given, json_object};
 use super::error::{CliError, Outcome};
 use super::files::{Input, Target};
 use super::jobs;
@@ -78,11 +79,12 @@ pub struct MineArgs {
 }
 
 /// The arguments of `duplicates`.
-#[derive(Debug, Args)]
+#[derive(Debug, Args, Serialize)]
 #[command(after_long_help = EXIT_CODES)]
 pub struct DuplicatesArgs {
     /// Name of the collection.
     #[arg(value_parser = CollectionName::parse)]
+    #[serde(skip)]
     pub collection: CollectionName,
     /// Only documents in these languages.
     #[arg(long, short, value_name = "CODE,…", value_delimiter = ',')]
@@ -107,9 +109,11 @@ pub struct DuplicatesArgs {
     pub pairs: Option<String>,
     /// The output.
     #[command(flatten)]
+    #[serde(skip)]
     pub results: ResultsArgs,
     /// The options that every command has.
     #[command(flatten)]
+    #[serde(skip)]
     pub server: ServerArgs,
 }
 
@@ -165,20 +169,7 @@ pub fn mine(args: MineArgs) -> Result<Outcome, CliError> {
 pub fn duplicates(args: DuplicatesArgs) -> Result<Outcome, CliError> {
     let output = Output::new(&args.server);
     let client = Client::new(&args.server, &output)?;
-    let mut body = Map::new();
-    add(
-        &mut body,
-        [
-            ("languages", (!args.languages.is_empty()).then(|| json!(args.languages))),
-            ("filter", args.filter.map(|JsonObject(filter)| Value::Object(filter))),
-            ("unit", args.unit.map(|name| json!(name))),
-            ("score_min", args.score_min.map(|score| json!(score))),
-            ("neighbors", args.neighbors.map(|count| json!(count))),
-            ("size_max", args.size_max.map(|count| json!(count))),
-            ("pairs", args.pairs.map(|name| json!(name))),
-        ],
-    );
-    let call = Call::post(&["v1", "collections", args.collection.as_str(), "duplicates"]).json(&Value::Object(body));
+    let call = Call::post(&["v1", "collections", args.collection.as_str(), "duplicates"]).json(&given(&args).into());
     follow(&client, &output, &call, &args.results, "clusters")
 }
 

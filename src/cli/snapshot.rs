@@ -8,7 +8,6 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-use super::EXIT_CODES;
 use super::client::{Call, Client, Upload};
 use super::confirm::ConfirmArgs;
 use super::error::{CliError, Outcome};
@@ -16,7 +15,7 @@ use super::files::{Input, Target};
 use super::jobs;
 use super::listing;
 use super::output::{Column, Output, Unit, bytes, count, described, shown, time};
-use super::server::ServerArgs;
+use super::server::Group;
 use super::snapshot_target::TargetArgs;
 use crate::domain::CollectionName;
 
@@ -24,18 +23,6 @@ use crate::domain::CollectionName;
 const ARCHIVE_END: &str = ".tar.zst";
 /// Bytes that are copied at once.
 const PIECE_BYTES: usize = 1 << 16;
-
-/// The command's arguments.
-#[derive(Debug, Args)]
-#[command(after_long_help = EXIT_CODES)]
-pub struct SnapshotArgs {
-    /// What to do.
-    #[command(subcommand)]
-    pub action: Action,
-    /// The options that every command has.
-    #[command(flatten)]
-    pub server: ServerArgs,
-}
 
 /// What to do with snapshots.
 #[derive(Debug, Subcommand)]
@@ -133,7 +120,7 @@ pub struct DeleteArgs {
 }
 
 /// Runs the command.
-pub fn run(args: SnapshotArgs) -> Result<Outcome, CliError> {
+pub fn run(args: Group<Action>) -> Result<Outcome, CliError> {
     let output = Output::new(&args.server);
     let client = Client::new(&args.server, &output)?;
     match args.action {

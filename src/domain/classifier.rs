@@ -40,6 +40,7 @@ impl std::fmt::Display for ClassifierName {
 /// best with dozens of examples per label or more. `prototype`: the label whose name or descriptions are nearest; needs no
 /// examples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[cfg_attr(feature = "server", derive(clap::ValueEnum))]
 #[serde(rename_all = "snake_case")]
 #[schema(as = ClassifierKindName)]
 pub enum ClassifierKind {
@@ -256,34 +257,58 @@ pub enum PredictItems {
     },
 }
 
+/// The prediction for one text.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[schema(as = PredictionInfo)]
+pub struct Prediction {
+    /// The document's id; omitted for a text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub id: Option<DocumentId>,
+    /// ISO 639-1 code of the language; omitted if none was recognized.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub language: Option<Language>,
+    /// The labels: one, or with `multi_label` any number; none if it abstained.
+    pub labels: Vec<String>,
+    /// Whether it abstained: no label is likely enough, or no neighbor voted.
+    pub abstained: bool,
+    /// The most likely labels, most likely first.
+    pub scores: Vec<LabelProbability>,
+    /// The nearest labeled passages, with `explain`; for a `prototype` also the descriptions of its labels.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub neighbors: Vec<LabeledNeighborText>,
+}
+
+/// A label and its probability.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct LabelProbability {
+    /// The label.
+    pub label: String,
+    /// 0 to 1; the probabilities of all labels sum to 1, unless a text may have several labels.
+    #[schema(minimum = 0, maximum = 1)]
+    pub probability: f32,
+}
+
 /// A labeled passage near a text.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[schema(as = LabeledNeighborInfo)]
 pub struct LabeledNeighborText {
-    /// Its document, if it has one.
-    pub document: Option<DocumentId>,
+    /// Id of its document; omitted for a text that came with the classifier.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub id: Option<DocumentId>,
     /// The passage.
     pub text: String,
     /// Its labels.
     pub labels: Vec<String>,
-    /// Its language.
+    /// ISO 639-1 code of its language; omitted if none was recognized.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     pub language: Option<Language>,
-    /// Its cosine with the text.
+    /// Cosine similarity with the text, -1 to 1.
+    #[schema(minimum = -1, maximum = 1)]
     pub score: f32,
-}
-
-/// A prediction for one text.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Prediction {
-    /// The document, if the prediction is for one.
-    pub document: Option<DocumentId>,
-    /// The language of the text.
-    pub language: Option<Language>,
-    /// The labels; `None` if it abstains.
-    pub labels: Option<Vec<String>>,
-    /// The most likely labels with their probabilities, the most likely first.
-    pub scores: Vec<(String, f32)>,
-    /// Labeled passages near the text, nearest first.
-    pub neighbors: Vec<LabeledNeighborText>,
 }
 
 /// What a classifier is evaluated with.

@@ -87,7 +87,7 @@ pub struct CollectionId(pub String);
 pub struct PassageId(pub u64);
 
 /// A position in a collection's sequence of changes. Every committed change has a higher number than those before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
 pub struct Sequence(pub u64);
 
 /// Reads a name or an id out of text by its own `parse`.

@@ -16,8 +16,8 @@ use utoipa::ToSchema;
 
 use super::api::Api;
 use super::error::ApiError;
-use super::jobs::{Accepted, JobInfo, accepted};
-use crate::domain::{Code, CollectionName, RestoreRequest, Snapshot, SnapshotId};
+use super::jobs::{Accepted, accepted};
+use crate::domain::{Code, CollectionName, Job, RestoreRequest, Snapshot, SnapshotId};
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::cursor::{self, List};
@@ -102,7 +102,7 @@ pub struct SnapshotPath(pub SnapshotId);
     post, path = "/v1/snapshots", tag = "snapshots",
     request_body(content = CreateSnapshotRequest, description = "What the snapshot should hold."),
     responses((
-        status = 202, description = "The job that creates the snapshot.", body = JobInfo,
+        status = 202, description = "The job that creates the snapshot.", body = Job,
         headers(("location" = String, description = "Path of the job.")),
     )),
 )]
@@ -181,7 +181,7 @@ pub async fn delete_snapshot(
     params(("snapshot" = String, Path, description = "Id of the snapshot.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
     request_body(content = RestoreRequest, description = "What to restore, and under which name."),
     responses((
-        status = 202, description = "The job that restores.", body = JobInfo,
+        status = 202, description = "The job that restores.", body = Job,
         headers(("location" = String, description = "Path of the job.")),
     )),
 )]

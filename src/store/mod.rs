@@ -47,6 +47,7 @@ mod term_rows;
 mod token_rows;
 mod writer;
 
+pub use crate::domain::SearchFilter;
 pub use adoption::Adoption;
 pub use catalog::Catalog;
 pub use classifiers::{ClassifierText, FinishedTraining, StoredClassifier, TrainingProgress, WholeClassifier};
@@ -56,7 +57,6 @@ pub use copies::Copied;
 pub use documents::DocumentStore;
 pub use error::StoreError;
 pub use expired::Expired;
-pub use filter::SearchFilter;
 pub use foreign::{DatabaseKind, check_foreign, check_head, holds_documents};
 pub use idempotency::Idempotent;
 pub use keys::StoredKey;

@@ -7,10 +7,10 @@ use utoipa::ToSchema;
 
 use super::labels::written_path;
 use super::{ASKING, ClassifierPath, probability, visible};
-use crate::domain::{ApplyRequest, Caller, Code, CollectionName, MetadataPath};
+use crate::domain::{ApplyRequest, Caller, Code, CollectionName, Job, MetadataPath};
 use crate::http::api::Api;
 use crate::http::error::ApiError;
-use crate::http::jobs::{Accepted, JobInfo, accepted};
+use crate::http::jobs::{Accepted, accepted};
 use crate::http::middleware::auth::check_reach;
 use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
@@ -55,7 +55,7 @@ pub struct ApplyClassifierRequest {
     params(("classifier" = String, Path, description = "Name of the classifier.", example = "topics")),
     request_body(content = ApplyClassifierRequest, description = "Which documents get labels, and where."),
     responses((
-        status = 202, description = "The job was accepted.", body = JobInfo,
+        status = 202, description = "The job was accepted.", body = Job,
         headers(("location" = String, description = "Path of the job.")),
     )),
 )]

@@ -8,10 +8,10 @@ use utoipa::ToSchema;
 
 use super::labels::{self, LabeledDocumentsInput, LabeledTextInput};
 use super::{ASKING, ClassifierPath, probability, visible};
-use crate::domain::{Caller, Code, Evaluation, EvaluationSet};
+use crate::domain::{Caller, Code, Evaluation, EvaluationSet, Job};
 use crate::http::api::Api;
 use crate::http::error::ApiError;
-use crate::http::jobs::{self, Accepted, JobInfo, JobPath, accepted};
+use crate::http::jobs::{self, Accepted, JobPath, accepted};
 use crate::http::middleware::auth::check_reach;
 use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
@@ -117,7 +117,7 @@ pub async fn evaluate_classifier(
     params(("classifier" = String, Path, description = "Name of the classifier.", example = "topics")),
     request_body(content = StartEvaluationRequest, description = "The labeled documents."),
     responses((
-        status = 202, description = "The job was accepted.", body = JobInfo,
+        status = 202, description = "The job was accepted.", body = Job,
         headers(("location" = String, description = "Path of the job.")),
     )),
 )]

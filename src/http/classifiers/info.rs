@@ -5,8 +5,7 @@ use utoipa::ToSchema;
 
 use super::labels::{LabeledDocumentsInput, written};
 use crate::domain::timestamps::rfc3339;
-use crate::domain::{Classifier, ClassifierKind, ClassifierState, KnnSettings, Language, MlpSettings, TrainingReport};
-use crate::http::jobs::JobProblem;
+use crate::domain::{Classifier, ClassifierKind, ClassifierState, JobFailure, KnnSettings, MlpSettings, TrainingReport};
 
 /// A classifier.
 #[derive(Debug, Serialize, ToSchema)]
@@ -50,7 +49,7 @@ pub struct ClassifierInfo {
     pub training: Option<TrainingReport>,
     /// Why its last training failed; omitted if it did not. A classifier that is still `ready` answers as trained before.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<JobProblem>,
+    pub error: Option<JobFailure>,
     /// When it was created.
     #[schema(format = DateTime)]
     pub created_at: String,
@@ -68,11 +67,6 @@ pub struct ClassifierList {
     /// Where the next page begins; omitted on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
-}
-
-/// The code of a language.
-pub fn code(language: Option<Language>) -> Option<String> {
-    language.map(|language| language.code().to_owned())
 }
 
 impl From<Classifier> for ClassifierInfo {
@@ -95,7 +89,7 @@ impl From<Classifier> for ClassifierInfo {
             model: record.model,
             model_fingerprint: record.model_fingerprint,
             training: report,
-            error: record.error.map(|error| JobProblem { code: error.code.name().to_owned(), detail: error.detail }),
+            error: record.error,
             created_at: rfc3339(record.created_at_ms),
             trained_at: record.trained_at_ms.map(rfc3339),
         }

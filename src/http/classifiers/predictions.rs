@@ -7,11 +7,8 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::info::code;
 use super::{ASKING, ClassifierPath, labels, probability, visible};
-use crate::domain::{
-    Caller, Code, CollectionName, DocumentId, LabeledNeighborText, Limits, PredictItems, PredictOptions, Prediction,
-};
+use crate::domain::{Caller, Code, CollectionName, DocumentId, Limits, PredictItems, PredictOptions, Prediction};
 use crate::http::api::Api;
 use crate::http::error::{ApiError, Checks};
 use crate::http::middleware::auth::check_reach;
@@ -69,60 +66,12 @@ pub struct DocumentsByIdInput {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct PredictResult {
     /// One per text or document, in the order of the request.
-    pub predictions: Vec<PredictionInfo>,
+    pub predictions: Vec<Prediction>,
     /// How many of them it abstained on.
     pub abstained: usize,
     /// Milliseconds from the parsed request to the response.
     #[schema(minimum = 0)]
     pub took_ms: f64,
-}
-
-/// The prediction for one text.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct PredictionInfo {
-    /// The document's id; omitted for a text.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-    /// ISO 639-1 code of the language; omitted if none was recognized.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub language: Option<String>,
-    /// The labels: one, or with `multi_label` any number; none if it abstained.
-    pub labels: Vec<String>,
-    /// Whether it abstained: no label is likely enough, or no neighbor voted.
-    pub abstained: bool,
-    /// The most likely labels, most likely first.
-    pub scores: Vec<LabelProbability>,
-    /// The nearest labeled passages, with `explain`; for a `prototype` also the descriptions of its labels.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub neighbors: Vec<LabeledNeighborInfo>,
-}
-
-/// A label and its probability.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct LabelProbability {
-    /// The label.
-    pub label: String,
-    /// 0 to 1; the probabilities of all labels sum to 1, unless a text may have several labels.
-    #[schema(minimum = 0, maximum = 1)]
-    pub probability: f32,
-}
-
-/// A labeled passage near a text.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct LabeledNeighborInfo {
-    /// Id of its document; omitted for a text that came with the classifier.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-    /// The passage.
-    pub text: String,
-    /// Its labels.
-    pub labels: Vec<String>,
-    /// ISO 639-1 code of its language; omitted if none was recognized.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub language: Option<String>,
-    /// Cosine similarity with the text, -1 to 1.
-    #[schema(minimum = -1, maximum = 1)]
-    pub score: f32,
 }
 
 /// Predict labels
@@ -149,8 +98,8 @@ pub async fn predict_labels(
     visible(&api, &caller, &name).await?;
     let found = api.service.predict(&name, items, options).await?;
     Ok(Json(PredictResult {
-        abstained: found.iter().filter(|prediction| prediction.labels.is_none()).count(),
-        predictions: found.into_iter().map(PredictionInfo::from).collect(),
+        abstained: found.iter().filter(|prediction| prediction.abstained).count(),
+        predictions: found,
         took_ms: (started.elapsed().as_secs_f64() * 1e6).round() / 1e3,
     }))
 }
@@ -193,30 +142,4 @@ fn check(body: PredictRequest, limits: &Limits) -> Result<(PredictItems, Predict
         explain: bounded("/explain", body.explain, 0, EXPLAIN_MAX)?,
     };
     Ok((items, options))
-}
-
-impl From<Prediction> for PredictionInfo {
-    fn from(prediction: Prediction) -> Self {
-        let score = |(label, share): (String, f32)| LabelProbability { label, probability: share.clamp(0.0, 1.0) };
-        Self {
-            id: prediction.document.map(|id| id.as_str().to_owned()),
-            language: code(prediction.language),
-            abstained: prediction.labels.is_none(),
-            labels: prediction.labels.unwrap_or_default(),
-            scores: prediction.scores.into_iter().map(score).collect(),
-            neighbors: prediction.neighbors.into_iter().map(LabeledNeighborInfo::from).collect(),
-        }
-    }
-}
-
-impl From<LabeledNeighborText> for LabeledNeighborInfo {
-    fn from(neighbor: LabeledNeighborText) -> Self {
-        Self {
-            id: neighbor.document.map(|id| id.as_str().to_owned()),
-            text: neighbor.text,
-            labels: neighbor.labels,
-            language: code(neighbor.language),
-            score: neighbor.score.clamp(-1.0, 1.0),
-        }
-    }
 }

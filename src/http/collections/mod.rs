@@ -158,22 +158,11 @@ pub struct CollectionInfo {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub cut_by_older_rules: bool,
     /// Whether searches find everything that is stored.
-    pub index_state: IndexStateName,
+    pub index_state: IndexState,
     /// Damage in the collection's database found since the server started; omitted if there is none. Damaged data is
     /// never returned; requests that touch it get `collection_damaged`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub damage: Vec<DamagedPlace>,
-}
-
-/// A place where a collection's database is damaged.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct DamagedPlace {
-    /// The damaged document: replace or delete it to repair the damage. Omitted if the damage is not in one document, or if its
-    /// id cannot be read.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub document: Option<String>,
-    /// What is wrong, and where.
-    pub problem: String,
+    pub damage: Vec<Damage>,
 }
 
 /// A language and its number of documents.
@@ -184,19 +173,6 @@ pub struct LanguageCount {
     pub language: Option<String>,
     /// Documents in this language.
     pub documents: u64,
-}
-
-/// `ready`: searches find everything that is stored. `recovering`: the server is still loading the collection after a start.
-/// `damaged`: the database cannot be opened, so nothing can be read, and the counts are 0.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum IndexStateName {
-    /// Searches find everything that is stored.
-    Ready,
-    /// The server is still loading the collection after a start.
-    Recovering,
-    /// The database cannot be opened.
-    Damaged,
 }
 
 /// One page of collections.
@@ -408,18 +384,8 @@ impl From<CollectionView> for CollectionInfo {
             languages: counts.languages.into_iter().map(count).collect(),
             disk_bytes: counts.disk_bytes,
             cut_by_older_rules,
-            index_state: match index_state {
-                IndexState::Ready => IndexStateName::Ready,
-                IndexState::Recovering => IndexStateName::Recovering,
-                IndexState::Damaged => IndexStateName::Damaged,
-            },
-            damage: damage.into_iter().map(DamagedPlace::from).collect(),
+            index_state,
+            damage,
         }
-    }
-}
-
-impl From<Damage> for DamagedPlace {
-    fn from(damage: Damage) -> Self {
-        Self { document: damage.document.map(|id| id.as_str().to_owned()), problem: damage.problem }
     }
 }

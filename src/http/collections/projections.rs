@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::domain::{
-    Code, CollectionName, Field, MetadataPath, Projection, ProjectionCenter, ProjectionRequest, ProjectionSummary,
+    Code, CollectionName, Field, Job, MetadataPath, Projection, ProjectionCenter, ProjectionRequest, ProjectionSummary,
 };
 use crate::http::api::Api;
 use crate::http::error::{ApiError, Checks};
-use crate::http::jobs::{Accepted, JobInfo, accepted};
+use crate::http::jobs::{Accepted, accepted};
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::{CollectionPath, KeyedBody, NoParameters, Parameters, path_param, path_params};
@@ -92,7 +92,7 @@ pub type PointsJson = ([(HeaderName, &'static str); 1], Vec<u8>);
     ),
     request_body(content = CreateProjectionRequest, description = "What to compute; `{}` for the defaults."),
     responses((
-        status = 202, description = "The job was accepted.", body = JobInfo,
+        status = 202, description = "The job was accepted.", body = Job,
         headers(("location" = String, description = "Path of the job.")),
     )),
 )]

@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
+use super::DocumentList;
 use super::changes::{expiry_change, given, merge_patch};
-use super::{DocumentList, StoredDocument};
 use crate::domain::{
-    Code, DocumentId, DocumentOrder, DocumentPatch, Facet, Field, Filter, Limits, MetadataObject, Scalar, ScrollPosition,
-    ScrollRequest, Test, TitleChange,
+    Code, Document, DocumentId, DocumentOrder, DocumentPatch, Facet, Field, Filter, Limits, MetadataObject, Scalar,
+    ScrollPosition, ScrollRequest, Test, TitleChange,
 };
 use crate::http::api::Api;
 use crate::http::error::{ApiError, Checks, invalid};
@@ -206,7 +206,7 @@ pub async fn scroll_documents(
     State(api): State<Api>,
     CollectionPath(collection): CollectionPath,
     JsonBody(body): JsonBody<ScrollDocumentsRequest>,
-) -> Result<Streamed<StoredDocument>, ApiError> {
+) -> Result<Streamed<Document>, ApiError> {
     let (limits, mut checks) = (api.service.limits(), Checks::default());
     let filter = checks.add(filter::parse(body.filter, limits));
     let limit = checks.add(check_limit(body.limit.unwrap_or(PAGE_DEFAULT.min(limits.page_max)), "/limit", limits));
@@ -218,8 +218,7 @@ pub async fn scroll_documents(
     let request = ScrollRequest { filter, order, descending, limit, after };
     let page = api.service.collection(&collection)?.scroll(request).await?;
     let next = |after: ScrollPosition| cursor::encode(&list, &json!([shown(after.value), after.id.as_str()]).to_string());
-    let documents = page.documents.into_iter().map(StoredDocument::from);
-    Ok(Streamed::within(&DocumentList { documents: Vec::new(), next_cursor: page.next.map(next) }, documents))
+    Ok(Streamed::within(&DocumentList { documents: Vec::new(), next_cursor: page.next.map(next) }, page.documents))
 }
 
 /// Count documents

@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::domain::timestamps::rfc3339;
-use crate::domain::{Code, ColumnTypes, Document, Embedding, FileEncoding, FileFormat, MetadataObject};
+use crate::domain::{Code, ColumnTypes, Document, Embedding, FileEncoding, FileFormat, Job, MetadataObject};
 use crate::http::api::Api;
 use crate::http::error::ApiError;
-use crate::http::jobs::{Accepted, JobInfo, accepted};
+use crate::http::jobs::{Accepted, accepted};
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::{CollectionPath, Parameters};
@@ -122,7 +122,7 @@ struct ExportLine {
         ),
     ),
     responses((
-        status = 202, description = "The file was received; the job stores it.", body = JobInfo,
+        status = 202, description = "The file was received; the job stores it.", body = Job,
         headers(("location" = String, description = "Path of the job.")),
     )),
 )]

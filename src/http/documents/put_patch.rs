@@ -8,9 +8,9 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::changes::{expiry_change, given, merge_patch};
-use super::{DocumentResult, DocumentStatus, StoredDocument, UpsertParameters};
+use super::{DocumentResult, DocumentStatus, UpsertParameters};
 use crate::domain::{
-    Code, DocumentId, DocumentPatch, InvalidId, Language, MetadataObject, TitleChange, UpsertStatus, check_title,
+    Code, Document, DocumentId, DocumentPatch, InvalidId, Language, MetadataObject, TitleChange, UpsertStatus, check_title,
 };
 use crate::http::api::Api;
 use crate::http::error::ApiError;
@@ -106,15 +106,13 @@ pub async fn put_document(
     let input = DocumentInput { id: Some(id.as_str().to_owned()), ..body };
     let collection = api.service.collection(&collection)?;
     let document = check(input, &collection.row(), api.service.limits())?;
-    let outcome = collection.put(document, wait, precondition).await?;
-    let (status, done) = match outcome.status {
-        UpsertStatus::Created => (StatusCode::CREATED, DocumentStatus::Created),
-        UpsertStatus::Updated => (StatusCode::OK, DocumentStatus::Updated),
+    let (code, status, version) = match collection.put(document, wait, precondition).await?.status {
+        UpsertStatus::Created(version) => (StatusCode::CREATED, DocumentStatus::Created, version),
+        UpsertStatus::Updated(version) => (StatusCode::OK, DocumentStatus::Updated, version),
         UpsertStatus::Failed { code, detail } => return Err(ApiError::new(code, detail)),
     };
-    let version = outcome.version.ok_or_else(|| ApiError::internal("a stored document has no version"))?;
-    let result = DocumentResult { id: Some(id.as_str().to_owned()), status: done, version: Some(version.0), error: None };
-    Ok((status, [(ETAG, etag(version))], Json(result)))
+    let result = DocumentResult { id: Some(id), status, version: Some(version), error: None };
+    Ok((code, [(ETAG, etag(version))], Json(result)))
 }
 
 /// Patch a document
@@ -132,7 +130,7 @@ pub async fn put_document(
     ),
     request_body(content = PatchDocumentRequest, description = "What to change."),
     responses((
-        status = 200, description = "The changed document.", body = StoredDocument,
+        status = 200, description = "The changed document.", body = Document,
         headers(("etag" = String, description = "The document's entity tag.")),
     )),
 )]
@@ -142,7 +140,7 @@ pub async fn patch_document(
     Demanded(precondition): Demanded,
     parameters: Parameters<UpsertParameters>,
     JsonBody(body): JsonBody<PatchDocumentRequest>,
-) -> Result<([(HeaderName, String); 1], Json<StoredDocument>), ApiError> {
+) -> Result<([(HeaderName, String); 1], Json<Document>), ApiError> {
     let wait = parameters.wait()?;
     let expires_at_ms = expiry_change(body.expires_at, body.ttl_seconds)?;
     if body.title.is_none() && body.metadata.is_none() && body.language.is_none() && expires_at_ms.is_none() {
@@ -170,5 +168,5 @@ pub async fn patch_document(
         metadata_depth_max: limits.metadata_depth_max,
     };
     let document = api.service.collection(&collection)?.patch(&id, patch, wait, precondition).await?;
-    Ok(([(ETAG, etag(document.sequence))], Json(document.into())))
+    Ok(([(ETAG, etag(document.sequence))], Json(document)))
 }

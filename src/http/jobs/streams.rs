@@ -12,7 +12,7 @@ use futures::stream::{self, Stream};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
-use super::{JobInfo, JobPath, visible};
+use super::{JobPath, visible};
 use crate::domain::{Caller, Code};
 use crate::http::api::Api;
 use crate::http::documents::import_export::NDJSON;
@@ -86,7 +86,7 @@ async fn next_event(mut watch: JobWatch) -> Option<(Result<Event, Infallible>, J
         }
     };
     let name = if job.status.is_finished() { "end" } else { "progress" };
-    let event = Event::default().event(name).json_data(JobInfo::from(job)).ok()?;
+    let event = Event::default().event(name).json_data(job).ok()?;
     Some((Ok(event), watch))
 }
 

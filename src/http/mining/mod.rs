@@ -9,8 +9,8 @@ use utoipa::ToSchema;
 
 use super::api::Api;
 use super::error::{ApiError, Checks};
-use super::jobs::{Accepted, JobInfo, accepted};
-use crate::domain::{Caller, Code, CollectionName, Filter, Limits, MiningUnit};
+use super::jobs::{Accepted, accepted};
+use crate::domain::{Caller, Code, CollectionName, Job, Limits, MiningUnit, SearchFilter};
 use crate::http::middleware::auth::check_reach;
 use crate::http::models::embeddings::check_text;
 use crate::http::openapi::operation_errors::{OperationErrors, WRITE_ERRORS};
@@ -58,11 +58,11 @@ pub struct MinePairsRequest {
     /// How pairs are scored.
     #[serde(default)]
     #[schema(default = "ratio")]
-    pub margin: MarginName,
+    pub margin: Margin,
     /// Which pairs are proposed.
     #[serde(default)]
     #[schema(default = "max_score")]
-    pub strategy: MiningStrategy,
+    pub strategy: Strategy,
     /// Whether each sentence is in at most one pair, the best one proposed. Always so with `intersection` and `max_score`.
     #[serde(default)]
     #[schema(default = false)]
@@ -101,37 +101,6 @@ pub struct MiningSide {
     /// The sentences themselves, none blank. Excludes `collection`.
     #[schema(min_items = 1)]
     pub texts: Option<Vec<String>>,
-}
-
-/// `ratio`: the cosine of the pair divided by the mean cosine of its neighbors; above 1, the two are nearer to each other than to
-/// their neighbors. `distance`: the cosine minus that mean. `absolute`: the cosine itself.
-#[derive(Debug, Default, Clone, Copy, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum MarginName {
-    /// The cosine divided by the mean cosine of the neighbors.
-    #[default]
-    Ratio,
-    /// The cosine minus the mean cosine of the neighbors.
-    Distance,
-    /// The cosine itself.
-    Absolute,
-}
-
-/// `max_score`: the best pair of each sentence of both sides by falling score, each sentence once. `intersection`: pairs that are
-/// the best in both directions. `forward`: the best of each sentence of the first side. `backward`: the best of each of the
-/// second.
-#[derive(Debug, Default, Clone, Copy, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum MiningStrategy {
-    /// The best of both directions, each sentence once.
-    #[default]
-    MaxScore,
-    /// The best in both directions.
-    Intersection,
-    /// The best of each of the first side.
-    Forward,
-    /// The best of each of the second side.
-    Backward,
 }
 
 /// Two sentences that are translations of each other: by the ids of their documents, each of one passage or, with `unit: sentence`, of one
@@ -174,21 +143,7 @@ pub struct FindDuplicatesRequest {
     /// The languages of two duplicate passages or documents.
     #[serde(default)]
     #[schema(default = "any")]
-    pub pairs: DuplicateLanguages,
-}
-
-/// `any`: any languages. `same`: the same language. `different`: two languages, so that clusters contain translations.
-/// Documents without a recognized language count only with `any`.
-#[derive(Debug, Default, Clone, Copy, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum DuplicateLanguages {
-    /// Any languages.
-    #[default]
-    Any,
-    /// The same language.
-    Same,
-    /// Two different languages.
-    Different,
+    pub pairs: LanguageRule,
 }
 
 /// Mine translation pairs
@@ -206,7 +161,7 @@ pub enum DuplicateLanguages {
     ),
     request_body(content = MinePairsRequest, description = "What to mine, and how."),
     responses((
-        status = 202, description = "The job was accepted.", body = JobInfo,
+        status = 202, description = "The job was accepted.", body = Job,
         headers(("location" = String, description = "Path of the job.")),
     )),
 )]
@@ -228,17 +183,8 @@ pub async fn mine_pairs(
         first,
         second,
         neighbors: body.neighbors,
-        margin: match body.margin {
-            MarginName::Ratio => Margin::Ratio,
-            MarginName::Distance => Margin::Distance,
-            MarginName::Absolute => Margin::Absolute,
-        },
-        strategy: match body.strategy {
-            MiningStrategy::MaxScore => Strategy::MaxScore,
-            MiningStrategy::Intersection => Strategy::Intersection,
-            MiningStrategy::Forward => Strategy::Forward,
-            MiningStrategy::Backward => Strategy::Backward,
-        },
+        margin: body.margin,
+        strategy: body.strategy,
         one_to_one: body.one_to_one,
         exact: body.exact,
         deduplicate: body.deduplicate,
@@ -266,7 +212,7 @@ pub async fn mine_pairs(
     ),
     request_body(content = FindDuplicatesRequest, description = "Which duplicates to look for."),
     responses((
-        status = 202, description = "The job was accepted.", body = JobInfo,
+        status = 202, description = "The job was accepted.", body = Job,
         headers(("location" = String, description = "Path of the job.")),
     )),
 )]
@@ -288,17 +234,12 @@ pub async fn find_duplicates(
     let (Some(languages), Some(filter)) = (languages, filter) else { return Err(checks.refusal()) };
     checks.end()?;
     let request = DuplicatesRequest {
-        languages,
-        filter,
+        only: SearchFilter { languages, filter },
         unit: body.unit,
         score_min: body.score_min,
         neighbors: body.neighbors,
         size_max: body.size_max,
-        pairs: match body.pairs {
-            DuplicateLanguages::Any => LanguageRule::Any,
-            DuplicateLanguages::Same => LanguageRule::Same,
-            DuplicateLanguages::Different => LanguageRule::Different,
-        },
+        pairs: body.pairs,
     };
     Ok(accepted(api.service.find_duplicates_once(&collection, request, key).await.map_err(placed)?))
 }
@@ -363,13 +304,9 @@ fn sentences(pointer: &str, side: MiningSide, unit: MiningUnit, limits: &Limits,
             let name =
                 name.map_err(|error| ApiError::at(Code::InvalidRequest, format!("{pointer}/collection"), error.to_string()))?;
             check_reach(caller, &name)?;
-            let filter = parse_filter(pointer, filter, limits)?;
-            Ok(Sentences::Collection {
-                name,
-                languages: languages(&codes.unwrap_or_default(), &format!("{pointer}/languages"))?,
-                filter,
-                unit,
-            })
+            let filter = filter::parse(filter, limits).map_err(|error| error.within(pointer))?;
+            let languages = languages(&codes.unwrap_or_default(), &format!("{pointer}/languages"))?;
+            Ok(Sentences::Collection { name, only: SearchFilter { languages, filter }, unit })
         }
         MiningSide { filter: Some(_), .. } => refuse("/filter", "works with collection only"),
         MiningSide { languages: Some(_), .. } => refuse("/languages", "works with collection only"),
@@ -382,11 +319,6 @@ fn sentences(pointer: &str, side: MiningSide, unit: MiningUnit, limits: &Limits,
             Ok(Sentences::List(texts))
         }
     }
-}
-
-/// A filter parses itself at `/filter`; this one lies deeper.
-fn parse_filter(pointer: &str, filter: Option<Value>, limits: &Limits) -> Result<Filter, ApiError> {
-    filter::parse(filter, limits).map_err(|error| error.within(pointer))
 }
 
 /// The error at the place of the request that it concerns.

@@ -16,9 +16,8 @@ use utoipa::OpenApi;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
 use super::api::Api;
-use super::documents::WaitFor;
 use super::error::{OpenAiProblem, Problem, Shape};
-use crate::domain::Code;
+use crate::domain::{Code, Wait};
 use crate::http::documents::import_export::ExportInclude;
 use crate::http::middleware::access::Access;
 use crate::http::response::etags;
@@ -76,7 +75,7 @@ const MAY_BE_NULL: [(&str, &str); 4] = [
         (name = "keys", description = "Keys: who may do what."),
         (name = "health", description = "Liveness and readiness, for operators and their tools."),
     ),
-    components(schemas(Problem, OpenAiProblem, WaitFor, ExportInclude)),
+    components(schemas(Problem, OpenAiProblem, Wait, ExportInclude)),
 )]
 struct Frame;
 

@@ -5,8 +5,8 @@ use utoipa::ToSchema;
 
 use crate::domain::timestamps::parse_rfc3339;
 use crate::domain::{
-    self, Code, Collection, DocumentId, Embedding, Language, LanguageTagError, Limits, MetadataObject, NewDocument,
-    RefusedDocument,
+    self, Code, Collection, DocumentFailure, DocumentId, Embedding, Language, LanguageTagError, Limits, MetadataObject,
+    NewDocument, RefusedDocument,
 };
 use crate::service::json::{JsonError, parse_object, shorten};
 use crate::store::system_clock as now_ms;
@@ -71,12 +71,12 @@ pub struct DocumentProblem {
 }
 
 impl Refusal {
-    /// The first pointer, and a message about it and the others. Pointers begin with `base`.
-    pub fn summary(&self, base: &str) -> (String, String) {
+    /// Names the first pointer, with a message about it and the others. Pointers begin with `base`.
+    pub fn failure(&self, base: &str) -> DocumentFailure {
         let mut places = self.problems.iter().map(|problem| (format!("{base}{}", problem.pointer), problem.detail.as_str()));
         let (pointer, first) = places.next().unwrap_or_else(|| (base.to_owned(), ""));
         let detail = places.fold(first.to_owned(), |all, (pointer, detail)| format!("{all}; {pointer}: {detail}"));
-        (pointer, detail)
+        DocumentFailure { code: self.code, pointer, detail }
     }
 }
 
@@ -89,19 +89,19 @@ impl DocumentProblem {
 
 /// Parses one document from JSON, in the form of an element of `documents`, and validates it: a line of an import.
 pub fn read_document(json: &[u8], collection: &Collection, limits: &Limits) -> Result<NewDocument, RefusedDocument> {
-    let input: DocumentInput = parse_object(json).map_err(|error| match error {
-        JsonError::Malformed(problem) => {
-            let detail = shorten(format!("the line {problem}")).replace(" at line 1 column", " at column");
-            RefusedDocument { id: None, code: Code::MalformedJson, pointer: String::new(), detail }
-        }
-        JsonError::Invalid { pointer, problem } => {
-            RefusedDocument { id: None, code: Code::InvalidRequest, pointer, detail: shorten(problem) }
-        }
+    let input: DocumentInput = parse_object(json).map_err(|error| {
+        let failure = match error {
+            JsonError::Malformed(problem) => {
+                let detail = shorten(format!("the line {problem}")).replace(" at line 1 column", " at column");
+                DocumentFailure { code: Code::MalformedJson, pointer: String::new(), detail }
+            }
+            JsonError::Invalid { pointer, problem } => {
+                DocumentFailure { code: Code::InvalidRequest, pointer, detail: shorten(problem) }
+            }
+        };
+        RefusedDocument { id: None, failure }
     })?;
-    check(input, collection, limits).map_err(|refusal| {
-        let (pointer, detail) = refusal.summary("");
-        RefusedDocument { id: refusal.id, code: refusal.code, pointer, detail }
-    })
+    check(input, collection, limits).map_err(|refusal| RefusedDocument { failure: refusal.failure(""), id: refusal.id })
 }
 
 /// Collects the problems of a document.

@@ -74,13 +74,11 @@ impl Checkpoint {
                     }
                     None => continue,
                 },
-                Err(refused) => {
+                Err(RefusedDocument { id, failure }) => {
                     self.failed += 1;
-                    let RefusedDocument { id, code, pointer, detail } = refused;
-                    let error = json!({"code": code.name(), "pointer": pointer, "detail": detail});
                     match id {
-                        Some(id) => json!({"line": line, "id": id.as_str(), "status": "failed", "error": error}),
-                        None => json!({"line": line, "status": "failed", "error": error}),
+                        Some(id) => json!({"line": line, "id": id, "status": "failed", "error": failure}),
+                        None => json!({"line": line, "status": "failed", "error": failure}),
                     }
                 }
             };
