@@ -109,6 +109,17 @@ pub fn json_object(text: &str) -> Result<JsonObject, String> {
     }
 }
 
+/// Some of a collection's documents.
+#[derive(Debug, Args, Serialize)]
+pub struct OnlyArgs {
+    /// Only documents in these languages, as BCP 47 tags: fr, pt-BR.
+    #[arg(long, short, value_name = "TAG,…", value_delimiter = ',')]
+    pub languages: Vec<String>,
+    /// Only documents that match this filter, such as {"field": "topic", "eq": "food"}.
+    #[arg(long, short, value_name = "JSON", value_parser = json_object)]
+    pub filter: Option<JsonObject>,
+}
+
 /// The members of a request that were given as arguments: not those that are null, false or an empty list.
 pub fn given(args: &impl Serialize) -> Map<String, Value> {
     let is_given = |value: &Value| !matches!(value, Value::Null | Value::Bool(false)) && value.as_array() != Some(&Vec::new());
@@ -189,9 +200,7 @@ fn show(output: &Output, collection: &Value) -> Result<(), CliError> {
 /// Creates a collection and returns it.
 fn create(client: &Client, args: CreateArgs) -> Result<Value, CliError> {
     let mut body = args.settings.map_or_else(Map::new, |JsonObject(settings)| settings);
-    body.insert("name".to_owned(), json!(args.collection.as_str()));
-    let given = [("description", args.description), ("model", args.model)];
-    body.extend(given.into_iter().filter_map(|(name, value)| Some((name.to_owned(), json!(value?)))));
+    body.extend(given(&json!({"name": args.collection, "description": args.description, "model": args.model})));
     create_from(client, &Value::Object(body))
 }
 
@@ -201,9 +210,7 @@ pub fn create_from(client: &Client, body: &Value) -> Result<Value, CliError> {
 }
 
 fn reembed(client: &Client, output: &Output, args: &ReembedArgs) -> Result<Outcome, CliError> {
-    let bounds = [("tokens_max", args.tokens_max), ("overlap_tokens", args.overlap_tokens)];
-    let bounds: Map<String, Value> =
-        bounds.into_iter().filter_map(|(name, tokens)| Some((name.to_owned(), json!(tokens?)))).collect();
+    let bounds = given(&json!({"tokens_max": args.tokens_max, "overlap_tokens": args.overlap_tokens}));
     let body = if bounds.is_empty() { json!({}) } else { json!({"passage_bounds": bounds}) };
     let call = Call::post(&["v1", "collections", args.collection.as_str(), "reembed"]).json(&body);
     jobs::follow(client, output, client.send(&call)?.body, args.detach)

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::EXIT_CODES;
 use super::client::{Call, Client};
-use super::collections::{JsonObject, given, json_object};
+use super::collections::{JsonObject, OnlyArgs, given, json_object};
 use super::display::{cut, width, wrap};
 use super::error::{CliError, Outcome};
 use super::output::{Column, Output, shown, titled};
@@ -46,9 +46,10 @@ pub struct SearchArgs {
     /// Only hits with at least this score.
     #[arg(long, value_name = "SCORE", allow_negative_numbers = true)]
     pub score_min: Option<f64>,
-    /// Only hits in these languages, as BCP 47 tags: fr, pt-BR.
-    #[arg(long, short, value_name = "TAG,…", value_delimiter = ',')]
-    pub languages: Vec<String>,
+    /// Which documents may be hits.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub only: OnlyArgs,
     /// Languages to prefer among hits that are about as good, most preferred first, as BCP 47 tags; auto means the query's own.
     #[arg(long, value_name = "TAG,…", value_delimiter = ',')]
     pub prefer_language: Vec<String>,
@@ -60,9 +61,6 @@ pub struct SearchArgs {
     /// How much hits should differ from each other, from 0 to 1.
     #[arg(long, value_name = "SHARE")]
     pub diversity: Option<f64>,
-    /// Only hits that match this filter, such as {"field": "topic", "eq": "food"}.
-    #[arg(long, short, value_name = "JSON", value_parser = json_object)]
-    pub filter: Option<JsonObject>,
     /// Search mode; defaults to the server's choice.
     #[arg(long, short, value_enum)]
     pub mode: Option<Mode>,

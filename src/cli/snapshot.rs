@@ -4,11 +4,12 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use super::client::{Call, Client, Upload};
+use super::collections::given;
 use super::confirm::ConfirmArgs;
 use super::error::{CliError, Outcome};
 use super::files::{Input, Target};
@@ -125,12 +126,8 @@ pub fn run(args: Group<Action>) -> Result<Outcome, CliError> {
     let client = Client::new(&args.server, &output)?;
     match args.action {
         Action::Create(args) => {
-            let mut body = Map::new();
-            if !args.collections.is_empty() {
-                let names: Value = args.collections.iter().map(CollectionName::as_str).collect();
-                body.insert("collections".to_owned(), names);
-            }
-            let call = Call::post(&["v1", "snapshots"]).json(&Value::Object(body));
+            let body = given(&json!({"collections": args.collections}));
+            let call = Call::post(&["v1", "snapshots"]).json(&body.into());
             create(&client, &output, &call, args.detach)
         }
         Action::List(args) => match args.open()? {
@@ -177,13 +174,8 @@ fn restore(client: &Client, output: &Output, mut args: RestoreArgs) -> Result<Ou
     if let Some((target, found)) = target.zip(found) {
         target.upload(client, output, &found)?;
     }
-    let mut body = Map::new();
-    let names = [("collection", args.collection), ("rename_to", args.rename_to)];
-    body.extend(names.into_iter().filter_map(|(member, name)| Some((member.to_owned(), json!(name?.as_str())))));
-    if args.replace {
-        body.insert("replace".to_owned(), json!(true));
-    }
-    let call = Call::post(&["v1", "snapshots", &args.id, "restore"]).json(&Value::Object(body));
+    let body = given(&json!({"collection": args.collection, "rename_to": args.rename_to, "replace": args.replace}));
+    let call = Call::post(&["v1", "snapshots", &args.id, "restore"]).json(&body.into());
     jobs::follow(client, output, client.send(&call)?.body, args.detach)
 }
 

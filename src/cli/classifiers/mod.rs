@@ -246,11 +246,9 @@ fn list(client: &Client, output: &Output) -> Result<(), CliError> {
 /// The members that name labeled documents or texts: `documents` is what the request calls the former.
 fn labeled(args: LabeledArgs, documents: &str, output: &Output) -> Result<Map<String, Value>, CliError> {
     let mut members = Map::new();
-    if let (Some(collection), Some(field)) = (args.collection, args.field) {
-        let mut source =
-            Map::from_iter([("collection".to_owned(), json!(collection.as_str())), ("field".to_owned(), json!(field))]);
-        source.extend(args.filter.map(|JsonObject(filter)| ("filter".to_owned(), Value::Object(filter))));
-        members.insert(documents.to_owned(), Value::Object(source));
+    if args.collection.is_some() {
+        let source = given(&json!({"collection": args.collection, "field": args.field, "filter": args.filter}));
+        members.insert(documents.to_owned(), source.into());
     }
     if let Some(path) = args.examples {
         members.insert("examples".to_owned(), Value::Array(examples::read(Input::open(Some(&path), output)?)?));
