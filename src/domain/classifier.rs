@@ -3,36 +3,17 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::ids::deserialized_by_parse;
+use super::ids::text_id;
 use super::names::names;
 use super::{
     CollectionName, DocumentId, Filter, InvalidId, JobFailure, JobId, KnnSettings, Language, Metadata, MetadataPath, MlpSettings,
 };
 
-/// A classifier's name, which its paths in the API contain. It follows the rules for collection names.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub struct ClassifierName(String);
-
-impl ClassifierName {
-    /// Accepts the same names as for collections.
-    pub fn parse(text: &str) -> Result<Self, InvalidId> {
-        match CollectionName::parse(text) {
-            Ok(name) => Ok(Self(name.as_str().to_owned())),
-            Err(error) => Err(InvalidId { what: "classifier name", ..error }),
-        }
-    }
-
-    /// The name as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-deserialized_by_parse!(ClassifierName);
-
-impl std::fmt::Display for ClassifierName {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
+text_id! {
+    /// A classifier's name, which its paths in the API contain. It follows the rules for collection names.
+    ClassifierName, |text| match CollectionName::parse(text) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(InvalidId { what: "classifier name", ..error }),
     }
 }
 
@@ -323,12 +304,8 @@ pub enum EvaluationSet {
 /// A request to write labels into documents.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApplyRequest {
-    /// The collection of the documents.
-    pub collection: CollectionName,
-    /// Only documents that match.
-    pub filter: Filter,
-    /// Path for the label.
-    pub field: MetadataPath,
+    /// The documents, and the path for the label.
+    pub documents: LabeledDocuments,
     /// Path for the probability of the label, if wanted.
     pub probability_field: Option<MetadataPath>,
     /// Replaces the classifier's own threshold.

@@ -4,7 +4,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::names::names;
-use super::{Code, DocumentId, Embedding, Language, MetadataObject, PassageId, Sequence, timestamps};
+use super::{Code, DocumentId, Embedding, Language, Metadata, MetadataObject, PassageId, Sequence, timestamps};
 
 /// Maximum characters of a title.
 pub const TITLE_CHARS_MAX: usize = 1_000;
@@ -25,9 +25,6 @@ pub fn check_title(title: &str) -> Result<(), String> {
         None => Ok(()),
     }
 }
-
-/// A caller's JSON object.
-pub type Metadata = serde_json::Map<String, serde_json::Value>;
 
 /// A validated document from a caller.
 #[derive(Debug, Clone, PartialEq)]
@@ -160,6 +157,17 @@ pub enum UpsertStatus {
         /// Field, limit, expected and got.
         detail: String,
     },
+}
+
+/// How many documents were stored, and how many were not.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct UpsertCounts {
+    /// Their ids were new.
+    pub created: u64,
+    /// They replaced documents.
+    pub updated: u64,
+    /// Not stored.
+    pub failed: u64,
 }
 
 /// Why one document was not stored.

@@ -3,31 +3,13 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::ids::is_uuid;
+use super::ids::{is_uuid, text_id};
 use super::names::names;
-use super::{Code, CollectionName, InvalidId, Metadata, timestamps};
+use super::{Code, CollectionName, Metadata, timestamps};
 
-/// A job's id: a UUIDv7, so that later jobs sort after earlier ones.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub struct JobId(String);
-
-impl JobId {
-    /// Accepts a UUID in lower case with hyphens.
-    pub fn parse(text: &str) -> Result<Self, InvalidId> {
-        is_uuid("job id", text)?;
-        Ok(Self(text.to_owned()))
-    }
-
-    /// The id as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl std::fmt::Display for JobId {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
+text_id! {
+    /// A job's id: a UUIDv7 in lower case with hyphens, so that later jobs sort after earlier ones.
+    JobId, |text| is_uuid("job id", text)
 }
 
 macro_rules! named {

@@ -1,12 +1,11 @@
 //! Keys: who may do what. The secret itself does not occur in this layer; below the API there is only its hash.
 
-use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::ids::deserialized_by_parse;
+use super::ids::text_id;
 use super::names::names;
 use super::{CollectionName, InvalidId, timestamps};
 
@@ -26,9 +25,16 @@ pub enum Scope {
     Admin,
 }
 
-/// The public part of a key: 32 lower-case hexadecimal digits. Later keys sort after earlier ones.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub struct KeyId(String);
+text_id! {
+    /// The public part of a key: 32 lower-case hexadecimal digits. Later keys sort after earlier ones.
+    KeyId, |text| {
+        let digits = text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+        if text.len() == 32 && digits {
+            return Ok(());
+        }
+        Err(InvalidId { what: "key id", problem: format!("must be 32 lower-case hexadecimal digits, got {text:?}") })
+    }
+}
 
 /// A key, without its secret.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
@@ -107,22 +113,6 @@ pub enum Caller {
 
 names!(Scope { Read = "read", Write = "write", Admin = "admin" });
 
-impl KeyId {
-    /// Accepts 32 lower-case hexadecimal digits.
-    pub fn parse(text: &str) -> Result<Self, InvalidId> {
-        let digits = text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
-        if text.len() == 32 && digits {
-            return Ok(Self(text.to_owned()));
-        }
-        Err(InvalidId { what: "key id", problem: format!("must be 32 lower-case hexadecimal digits, got {text:?}") })
-    }
-
-    /// The id as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
 impl Key {
     /// Whether it has expired at this time.
     pub fn is_expired(&self, now_ms: i64) -> bool {
@@ -155,14 +145,6 @@ impl Caller {
     /// Whether the caller may access the collection.
     pub fn reaches(&self, collection: &CollectionName) -> bool {
         self.collections().is_none_or(|names| names.contains(collection))
-    }
-}
-
-deserialized_by_parse!(KeyId);
-
-impl fmt::Display for KeyId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 

@@ -51,8 +51,8 @@ pub use collection::{
     NewSource,
 };
 pub use document::{
-    Document, DocumentFailure, DocumentHead, DocumentPage, Metadata, NewDocument, Page, Passage, RefusedDocument,
-    TITLE_CHARS_MAX, UpsertOutcome, UpsertStatus, Wait, check_title,
+    Document, DocumentFailure, DocumentHead, DocumentPage, NewDocument, Page, Passage, RefusedDocument, TITLE_CHARS_MAX,
+    UpsertCounts, UpsertOutcome, UpsertStatus, Wait, check_title,
 };
 pub use embedding::Embedding;
 pub use evaluation::{
@@ -68,7 +68,7 @@ pub use key::{Caller, CreateKeyRequest, Key, KeyId, NewKey, Scope};
 pub use language::{DetectedLanguage, Language, LanguageTagError};
 #[cfg(feature = "server")]
 pub use limits::Limits;
-pub use metadata::MetadataObject;
+pub use metadata::{Metadata, MetadataObject};
 pub use mining::{DuplicateCluster, MinedSentence, ScoredPair};
 pub use model::{Device, Embedded, ModelInfo, PassageEmbedding};
 pub use passages::{MiningUnit, PassageBounds, PassageContext, PassageSpan, TokenSet};

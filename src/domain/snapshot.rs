@@ -3,32 +3,12 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::ids::{deserialized_by_parse, is_uuid};
-use super::{Alias, ClassifierName, CollectionName, InvalidId, timestamps};
+use super::ids::{is_uuid, text_id};
+use super::{Alias, ClassifierName, CollectionName, timestamps};
 
-/// A snapshot's id: a UUID, the name of its archive.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub struct SnapshotId(String);
-
-impl SnapshotId {
-    /// Accepts a UUID in lower case with hyphens.
-    pub fn parse(text: &str) -> Result<Self, InvalidId> {
-        is_uuid("snapshot id", text)?;
-        Ok(Self(text.to_owned()))
-    }
-
-    /// The id as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-deserialized_by_parse!(SnapshotId);
-
-impl std::fmt::Display for SnapshotId {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
+text_id! {
+    /// A snapshot's id, the name of its archive: a UUID in lower case with hyphens.
+    SnapshotId, |text| is_uuid("snapshot id", text)
 }
 
 /// A collection in a snapshot.
