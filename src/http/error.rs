@@ -161,7 +161,7 @@ impl Checks {
 }
 
 /// Refuses the value at `pointer` of a request.
-pub fn invalid<T>(pointer: &str, detail: String) -> Result<T, ApiError> {
+pub fn invalid<T>(pointer: impl Into<String>, detail: impl Into<String>) -> Result<T, ApiError> {
     Err(ApiError::at(Code::InvalidRequest, pointer, detail))
 }
 

@@ -7,13 +7,14 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::api::Api;
-use super::error::{ApiError, Checks};
+use super::error::{ApiError, Checks, invalid};
 use crate::domain::timestamps::parse_rfc3339;
 use crate::domain::{Code, CollectionName, CreateKeyRequest, Key, KeyId, NewKey};
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::cursor::{self, List};
 use crate::http::request::extract::{JsonBody, KeyPath, PageParameters, Parameters};
+use crate::http::request::values::parsed;
 
 /// Longest name of a key, in bytes.
 const NAME_BYTES_MAX: usize = 256;
@@ -94,28 +95,24 @@ pub async fn revoke_key(State(api): State<Api>, KeyPath(id): KeyPath) -> Result<
 }
 
 fn check(body: CreateKeyRequest) -> Result<NewKey, ApiError> {
-    let invalid = |pointer: String, detail: String| ApiError::at(Code::InvalidRequest, pointer, detail);
     let mut checks = Checks::default();
     let bytes = body.name.len();
     if body.name.trim().is_empty() || bytes > NAME_BYTES_MAX {
         let detail = format!("must have 1 to {NAME_BYTES_MAX} bytes and something besides white space, got {bytes}");
-        checks.add::<()>(Err(invalid("/name".to_owned(), detail)));
+        checks.add::<()>(invalid("/name", detail));
     }
     let collections = match body.collections {
         None => Some(None),
         Some(names) if !(1..=COLLECTIONS_MAX).contains(&names.len()) => {
             let detail = format!("must hold 1 to {COLLECTIONS_MAX} names, or be left out for all, got {}", names.len());
-            checks.add(Err(invalid("/collections".to_owned(), detail)))
+            checks.add(invalid("/collections", detail))
         }
         Some(names) => {
-            let parse = |(place, name): (usize, &String)| {
-                CollectionName::parse(name).map_err(|error| invalid(format!("/collections/{place}"), error.to_string()))
-            };
+            let parse = |(index, name): (usize, &String)| parsed(format!("/collections/{index}"), CollectionName::parse(name));
             checks.add(Checks::all(names.iter().enumerate().map(parse))).map(Some)
         }
     };
-    let expires_at_ms = body.expires_at.as_deref().map(future_time).transpose();
-    let expires_at_ms = checks.add(expires_at_ms.map_err(|detail| invalid("/expires_at".to_owned(), detail)));
+    let expires_at_ms = checks.add(parsed("/expires_at", body.expires_at.as_deref().map(future_time).transpose()));
     let (Some(collections), Some(expires_at_ms)) = (collections, expires_at_ms) else { return Err(checks.refusal()) };
     checks.end()?;
     Ok(NewKey { name: body.name, scope: body.scope, collections, expires_at_ms })

@@ -15,13 +15,14 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::api::Api;
-use super::error::ApiError;
+use super::error::{ApiError, invalid};
 use super::jobs::{Accepted, accepted};
 use crate::domain::{Code, CollectionName, Job, RestoreRequest, Snapshot, SnapshotId};
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::cursor::{self, List};
 use crate::http::request::extract::{JsonBody, NoParameters, PageParameters, Parameters, path_param, path_params};
+use crate::http::request::values::parsed;
 
 /// The media type of an archive.
 const ZSTD: &str = "application/zstd";
@@ -113,10 +114,9 @@ pub async fn create_snapshot(
 ) -> Result<Accepted, ApiError> {
     let mut collections = Vec::with_capacity(body.collections.len());
     for (index, name) in body.collections.iter().enumerate() {
-        let name = collection_name(&format!("/collections/{index}"), name)?;
+        let name = parsed(format!("/collections/{index}"), CollectionName::parse(name))?;
         if collections.contains(&name) {
-            let detail = format!("repeats {name}");
-            return Err(ApiError::at(Code::InvalidRequest, format!("/collections/{index}"), detail));
+            return invalid(format!("/collections/{index}"), format!("repeats {name}"));
         }
         collections.push(name);
     }
@@ -261,10 +261,6 @@ fn archive_bytes(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
         return Err(ApiError::parameter(Code::UnsupportedMediaType, "content-type", detail));
     }
     Ok(header(CONTENT_LENGTH).and_then(|bytes| bytes.parse().ok()))
-}
-
-fn collection_name(pointer: &str, name: &str) -> Result<CollectionName, ApiError> {
-    CollectionName::parse(name).map_err(|error| ApiError::at(Code::InvalidRequest, pointer, error.to_string()))
 }
 
 /// The first `bytes` of a file.

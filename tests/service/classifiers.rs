@@ -94,9 +94,7 @@ impl Running {
 
     async fn apply(&self) -> Job {
         let request = ApplyRequest {
-            collection: name("news"),
-            filter: Filter::default(),
-            field: field("topic"),
+            documents: LabeledDocuments { collection: name("news"), field: field("topic"), filter: Filter::default() },
             probability_field: None,
             threshold: None,
         };

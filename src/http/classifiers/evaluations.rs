@@ -10,8 +10,8 @@ use super::labels::{self, LabeledDocumentsInput, LabeledTextInput};
 use super::{ASKING, ClassifierPath, probability, visible};
 use crate::domain::{Caller, Code, Evaluation, EvaluationSet, Job};
 use crate::http::api::Api;
-use crate::http::error::ApiError;
-use crate::http::jobs::{self, Accepted, JobPath, accepted};
+use crate::http::error::{ApiError, invalid};
+use crate::http::jobs::{Accepted, VisibleJob, accepted};
 use crate::http::middleware::auth::check_reach;
 use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
@@ -98,7 +98,7 @@ pub async fn evaluate_classifier(
         (None, Some(examples)) => {
             EvaluationSet::Texts(labels::texts(examples, "/examples", classifier.definition.multi_label, limits)?)
         }
-        _ => return Err(ApiError::at(Code::InvalidRequest, "", "must have exactly one of documents and examples")),
+        _ => return invalid("", "must have exactly one of documents and examples"),
     };
     if let EvaluationSet::Documents(documents) = &set {
         check_reach(&caller, &documents.collection)?;
@@ -130,7 +130,7 @@ pub async fn start_evaluation(
     let threshold = probability("/threshold", body.threshold)?;
     visible(&api, &caller, &name).await?;
     let Some(documents) = body.documents else {
-        return Err(ApiError::at(Code::InvalidRequest, "/documents", "must be an object"));
+        return invalid("/documents", "must be an object");
     };
     let documents = labels::documents(documents, "/documents", api.service.limits())?;
     check_reach(&caller, &documents.collection)?;
@@ -147,10 +147,8 @@ pub async fn start_evaluation(
 )]
 pub async fn get_evaluation(
     State(api): State<Api>,
-    caller: Caller,
-    JobPath(id): JobPath,
     _: NoParameters,
+    VisibleJob(job): VisibleJob,
 ) -> Result<Json<Evaluation>, ApiError> {
-    jobs::visible(&api, &caller, &id).await?;
-    Ok(Json(api.service.evaluation_of_job(&id).await?))
+    Ok(Json(api.service.evaluation_of_job(&job.id).await?))
 }

@@ -7,14 +7,15 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{ASKING, ClassifierPath, labels, probability, visible};
+use super::{ASKING, ClassifierPath, probability, visible};
 use crate::domain::{Caller, Code, CollectionName, DocumentId, Limits, PredictItems, PredictOptions, Prediction};
 use crate::http::api::Api;
-use crate::http::error::{ApiError, Checks};
+use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::middleware::auth::check_reach;
 use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::JsonBody;
+use crate::http::request::values::{check_texts, parsed};
 use crate::service::json::some_object;
 
 /// Default and maximum number of labels to return with their probabilities.
@@ -105,35 +106,24 @@ pub async fn predict_labels(
 }
 
 fn check(body: PredictRequest, limits: &Limits) -> Result<(PredictItems, PredictOptions), ApiError> {
-    let invalid = |pointer: String, detail: String| ApiError::at(Code::InvalidRequest, pointer, detail);
     let items = match (body.texts, body.documents) {
         (Some(texts), None) => {
-            let (max, got) = (limits.embedding_inputs_max, texts.len());
-            if !(1..=max).contains(&got) {
-                let detail = format!("must hold 1 to {max} texts (embedding_inputs_max), got {got}");
-                return Err(invalid("/texts".to_owned(), detail));
-            }
-            let check = |(place, text): (usize, &String)| labels::text(text, &format!("/texts/{place}"), limits);
-            Checks::all(texts.iter().enumerate().map(check))?;
+            check_texts("/texts", &texts, limits)?;
             PredictItems::Texts(texts)
         }
         (None, Some(DocumentsByIdInput { collection, ids })) => {
-            let collection = CollectionName::parse(&collection)
-                .map_err(|error| invalid("/documents/collection".to_owned(), error.to_string()))?;
+            let collection = parsed("/documents/collection", CollectionName::parse(&collection))?;
             let (max, got) = (limits.batch_documents_max, ids.len());
             if !(1..=max).contains(&got) {
-                let detail = format!("must hold 1 to {max} ids (batch_documents_max), got {got}");
-                return Err(invalid("/documents/ids".to_owned(), detail));
+                return invalid("/documents/ids", format!("must hold 1 to {max} ids (batch_documents_max), got {got}"));
             }
-            let parse = |(place, id): (usize, &String)| {
-                DocumentId::parse(id).map_err(|error| invalid(format!("/documents/ids/{place}"), error.to_string()))
-            };
+            let parse = |(index, id): (usize, &String)| parsed(format!("/documents/ids/{index}"), DocumentId::parse(id));
             PredictItems::Documents { collection, ids: Checks::all(ids.iter().enumerate().map(parse))? }
         }
-        _ => return Err(invalid(String::new(), "must have exactly one of texts and documents".to_owned())),
+        _ => return invalid("", "must have exactly one of texts and documents"),
     };
     let bounded = |pointer: &str, value: Option<usize>, default: usize, max: usize| match value.unwrap_or(default) {
-        got if got > max => Err(invalid(pointer.to_owned(), format!("must be an integer from 0 to {max}, got {got}"))),
+        got if got > max => invalid(pointer, format!("must be an integer from 0 to {max}, got {got}")),
         value => Ok(value),
     };
     let options = PredictOptions {

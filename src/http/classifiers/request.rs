@@ -8,7 +8,7 @@ use super::probability;
 use crate::domain::{
     ClassifierDefinition, ClassifierKind, ClassifierName, Code, KnnSettings, Limits, MlpSettings, NewClassifier,
 };
-use crate::http::error::{ApiError, Checks};
+use crate::http::error::{ApiError, Checks, invalid};
 use crate::service::json::{some_object, some_objects};
 
 /// Longest description, in bytes.
@@ -106,7 +106,7 @@ pub fn check(body: CreateClassifierRequest, limits: &Limits) -> Result<NewClassi
 }
 
 fn knn(options: KnnSettings) -> Result<KnnSettings, ApiError> {
-    let invalid = |member: &str, detail: String| Err(ApiError::at(Code::InvalidRequest, format!("/knn/{member}"), detail));
+    let invalid = |member: &str, detail: String| invalid(format!("/knn/{member}"), detail);
     if !(1..=1_000).contains(&options.neighbors) {
         return invalid("neighbors", format!("must be an integer from 1 to 1000, got {}", options.neighbors));
     }
@@ -122,7 +122,7 @@ fn knn(options: KnnSettings) -> Result<KnnSettings, ApiError> {
 }
 
 fn mlp(options: MlpSettings) -> Result<MlpSettings, ApiError> {
-    let invalid = |member: &str, detail: String| Err(ApiError::at(Code::InvalidRequest, format!("/mlp/{member}"), detail));
+    let invalid = |member: &str, detail: String| invalid(format!("/mlp/{member}"), detail);
     let counts = [
         ("hidden", options.hidden, 4_096),
         ("batch", options.batch, 4_096),

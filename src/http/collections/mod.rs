@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::api::Api;
-use super::error::{ApiError, Checks};
+use super::error::{ApiError, Checks, invalid};
 use crate::domain::timestamps::rfc3339;
 use crate::domain::{
     Caller, Code, CollectionChange, CollectionName, CollectionView, Damage, Field, HnswSettings, IndexState, MetadataPath,
@@ -24,7 +24,8 @@ use crate::http::middleware::auth::check_reach;
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::cursor::{self, List};
-use crate::http::request::extract::{CollectionPath, JsonBody, KeyedBody, PageParameters, Parameters};
+use crate::http::request::extract::{CollectionPath, JsonBody, KeyedBody, PageParameters, Parameters, REPEATS_ANSWER};
+use crate::http::request::values::parsed;
 use settings::{HnswChange, HnswOptions, PassageOptions};
 
 /// Longest description, in bytes.
@@ -191,10 +192,7 @@ pub struct CollectionList {
 /// The name must be free. Once the response arrives, the collection is durable.
 #[utoipa::path(
     post, path = "/v1/collections", tag = "collections",
-    params(
-        ("idempotency-key" = Option<String>, Header, description = "A name of your choice for this request, 1 to 255 printable \
-            ASCII characters: if you send it again within 24 hours, the server repeats its answer and does nothing."),
-    ),
+    params(("idempotency-key" = Option<String>, Header, description = REPEATS_ANSWER)),
     request_body(content = CreateCollectionRequest, description = "The collection's name and settings."),
     responses((
         status = 201, description = "The collection was created.", body = CollectionInfo,
@@ -209,7 +207,7 @@ pub async fn create_collection(
     let mut checks = Checks::default();
     let name = body.name.as_deref().ok_or_else(|| "missing field `name`".to_owned());
     let name = name.and_then(|name| CollectionName::parse(name).map_err(|error| error.to_string()));
-    let name = checks.add(name.map_err(|problem| ApiError::at(Code::InvalidRequest, "/name", problem)));
+    let name = checks.add(parsed("/name", name));
     if let Some(name) = &name {
         check_reach(&caller, name)?;
     }
@@ -329,8 +327,7 @@ pub fn check_new(
 fn check_description(description: Option<&str>) -> Result<(), ApiError> {
     let bytes = description.map_or(0, str::len);
     if bytes > DESCRIPTION_BYTES_MAX {
-        let detail = format!("must have at most {DESCRIPTION_BYTES_MAX} bytes, got {bytes}");
-        return Err(ApiError::at(Code::InvalidRequest, "/description", detail));
+        return invalid("/description", format!("must have at most {DESCRIPTION_BYTES_MAX} bytes, got {bytes}"));
     }
     Ok(())
 }
@@ -339,8 +336,7 @@ fn check_description(description: Option<&str>) -> Result<(), ApiError> {
 fn metadata_paths(texts: Vec<String>) -> Result<Vec<MetadataPath>, ApiError> {
     let got = texts.len();
     if got > METADATA_INDEXES_MAX {
-        let detail = format!("must hold at most {METADATA_INDEXES_MAX} paths, got {got}");
-        return Err(ApiError::at(Code::InvalidRequest, "/metadata_indexes", detail));
+        return invalid("/metadata_indexes", format!("must hold at most {METADATA_INDEXES_MAX} paths, got {got}"));
     }
     let read = |(index, text): (usize, &String)| {
         let refuse = |detail| ApiError::at(Code::InvalidRequest, format!("/metadata_indexes/{index}"), detail);

@@ -4,8 +4,8 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use crate::domain::settings::{DIMENSION, EF, M};
-use crate::domain::{Code, HnswSettings, Language, Metric, NewSource, PassageBounds, Quantization, passages};
-use crate::http::error::{ApiError, Checks};
+use crate::domain::{HnswSettings, Language, Metric, NewSource, PassageBounds, Quantization, passages};
+use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::request::languages::languages;
 
 /// Parameters of the index, an HNSW graph. Parameters that you leave out get defaults.
@@ -48,10 +48,12 @@ pub struct PassageOptions {
 pub fn source(model: Option<String>, dimension: Option<usize>) -> Result<NewSource, ApiError> {
     let Some(dimension) = dimension else { return Ok(NewSource::Model(model)) };
     if let Some(model) = model {
-        let detail = format!(
-            "must be left out with a model, which has its own dimension: expected one of them, got {dimension} and {model:?}"
+        return invalid(
+            "/dimension",
+            format!(
+                "must be left out with a model, which has its own dimension: expected one of them, got {dimension} and {model:?}"
+            ),
         );
-        return Err(ApiError::at(Code::InvalidRequest, "/dimension", detail));
     }
     Ok(NewSource::OwnVectors(within("/dimension", dimension, DIMENSION)?))
 }
@@ -65,17 +67,20 @@ pub fn values(
     let metric = metric.unwrap_or_default();
     let quantization = quantization.unwrap_or_else(|| Quantization::usual(metric));
     if matches!(source, NewSource::Model(_)) && metric != Metric::Cosine {
-        let detail = format!(
-            "must be cosine for a collection with a model, because its embeddings have unit length, got {}",
-            metric.name()
+        return invalid(
+            "/metric",
+            format!(
+                "must be cosine for a collection with a model, because its embeddings have unit length, got {}",
+                metric.name()
+            ),
         );
-        return Err(ApiError::at(Code::InvalidRequest, "/metric", detail));
     }
     if quantization.needs_cosine() && metric != Metric::Cosine {
         let (quantization, metric) = (quantization.name(), metric.name());
-        let detail =
-            format!("must be f32, bf16 or f16 under the metric {metric}, got {quantization}, which keeps only directions");
-        return Err(ApiError::at(Code::InvalidRequest, "/quantization", detail));
+        return invalid(
+            "/quantization",
+            format!("must be f32, bf16 or f16 under the metric {metric}, got {quantization}, which keeps only directions"),
+        );
     }
     Ok((metric, quantization))
 }
@@ -88,8 +93,10 @@ pub fn passage_bounds(
 ) -> Result<Option<PassageBounds>, ApiError> {
     let Some(PassageOptions { tokens_max, overlap_tokens }) = options else { return Ok(None) };
     if let NewSource::OwnVectors(_) = source {
-        let detail = "must be left out with a dimension, because each vector stands for its whole document";
-        return Err(ApiError::at(Code::InvalidRequest, "/passage_bounds", detail));
+        return invalid(
+            "/passage_bounds",
+            "must be left out with a dimension, because each vector stands for its whole document",
+        );
     }
     let bounds = passages::TOKENS_MIN..=model_tokens_max;
     let tokens_max = tokens_max.map(|asked| within("/passage_bounds/tokens_max", asked, bounds)).transpose()?;
@@ -130,5 +137,5 @@ fn within(pointer: &str, got: usize, bounds: std::ops::RangeInclusive<usize>) ->
         return Ok(got);
     }
     let detail = format!("must be between {} and {}, got {got}", bounds.start(), bounds.end());
-    Err(ApiError::at(Code::InvalidRequest, pointer, detail))
+    invalid(pointer, detail)
 }

@@ -17,8 +17,9 @@ use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::cursor::{self, List};
-use crate::http::request::extract::{CollectionPath, JsonBody, KeyedBody, PAGE_DEFAULT, check_limit};
+use crate::http::request::extract::{CollectionPath, JsonBody, KeyedBody, PAGE_DEFAULT, REPEATS_ANSWER, check_limit};
 use crate::http::request::filter::{self, FilterNode, VALUES_MAX};
+use crate::http::request::values::parsed;
 use crate::http::response::streamed::Streamed;
 use crate::http::search::facets::{self, FacetInput};
 use crate::service::json::{objects, some_object};
@@ -248,8 +249,7 @@ pub async fn count_documents(
     post, path = "/v1/collections/{collection}/documents/delete", tag = "documents",
     params(
         ("collection" = String, Path, description = "Name of the collection.", example = "news"),
-        ("idempotency-key" = Option<String>, Header, description = "A name of your choice for this request, 1 to 255 printable \
-            ASCII characters: if you send it again within 24 hours, the server repeats its answer and does nothing."),
+        ("idempotency-key" = Option<String>, Header, description = REPEATS_ANSWER),
     ),
     request_body(content = DeleteDocumentsRequest, description = "Which documents."),
     responses((status = 200, description = "The documents were deleted.", body = DeletedDocuments)),
@@ -260,11 +260,7 @@ pub async fn delete_documents(
     KeyedBody(body, key): KeyedBody<DeleteDocumentsRequest>,
 ) -> Result<Json<DeletedDocuments>, ApiError> {
     let filter = selected(body.filter, body.ids, api.service.limits())?;
-    let collection = api.service.collection(&collection)?;
-    let deleted = match key {
-        Some(key) => collection.delete_matching_once(filter, key).await?,
-        None => collection.delete_matching(filter).await?,
-    };
+    let deleted = api.service.collection(&collection)?.delete_matching(filter, key).await?;
     Ok(Json(DeletedDocuments { deleted }))
 }
 
@@ -276,8 +272,7 @@ pub async fn delete_documents(
     post, path = "/v1/collections/{collection}/documents/update", tag = "documents",
     params(
         ("collection" = String, Path, description = "Name of the collection.", example = "news"),
-        ("idempotency-key" = Option<String>, Header, description = "A name of your choice for this request, 1 to 255 printable \
-            ASCII characters: if you send it again within 24 hours, the server repeats its answer and does nothing."),
+        ("idempotency-key" = Option<String>, Header, description = REPEATS_ANSWER),
     ),
     request_body(content = UpdateDocumentsRequest, description = "Which documents, and what to change."),
     responses((status = 200, description = "The documents were updated.", body = UpdatedDocuments)),
@@ -291,7 +286,7 @@ pub async fn update_documents(
     let filter = selected(body.filter, body.ids, limits)?;
     let expires_at_ms = expiry_change(body.expires_at, body.ttl_seconds)?;
     if body.metadata.is_none() && expires_at_ms.is_none() {
-        return Err(ApiError::at(Code::InvalidRequest, "", "must have metadata, expires_at or ttl_seconds"));
+        return invalid("", "must have metadata, expires_at or ttl_seconds");
     }
     let patch = DocumentPatch {
         title: TitleChange::Keep,
@@ -301,11 +296,7 @@ pub async fn update_documents(
         metadata_bytes_max: limits.metadata_bytes_max,
         metadata_depth_max: limits.metadata_depth_max,
     };
-    let collection = api.service.collection(&collection)?;
-    let [matched, updated] = match key {
-        Some(key) => collection.update_matching_once(filter, patch, key).await?,
-        None => collection.update_matching(filter, patch).await?,
-    };
+    let [matched, updated] = api.service.collection(&collection)?.update_matching(filter, patch, key).await?;
     Ok(Json(UpdatedDocuments { matched, updated }))
 }
 
@@ -334,7 +325,7 @@ pub async fn count_facets(
 
 /// The documents that a request selects, as a filter.
 fn selected(filter: Option<Value>, ids: Option<Vec<String>>, limits: &Limits) -> Result<Filter, ApiError> {
-    let refuse = |got| Err(ApiError::at(Code::InvalidRequest, "", format!("must have exactly one of filter and ids, got {got}")));
+    let refuse = |got| invalid("", format!("must have exactly one of filter and ids, got {got}"));
     match (filter, ids) {
         (Some(filter), None) => filter::parse(Some(filter), limits),
         (None, Some(ids)) => with_ids(&ids),
@@ -347,12 +338,10 @@ fn selected(filter: Option<Value>, ids: Option<Vec<String>>, limits: &Limits) ->
 fn with_ids(ids: &[String]) -> Result<Filter, ApiError> {
     let got = ids.len();
     if !(1..=VALUES_MAX).contains(&got) {
-        return Err(ApiError::at(Code::InvalidRequest, "/ids", format!("must hold 1 to {VALUES_MAX} ids, got {got}")));
+        return invalid("/ids", format!("must hold 1 to {VALUES_MAX} ids, got {got}"));
     }
-    let read = |(index, id): (usize, &String)| {
-        let id = DocumentId::parse(id).map(|id| Scalar::Text(id.as_str().to_owned()));
-        id.map_err(|error| ApiError::at(Code::InvalidRequest, format!("/ids/{index}"), error.to_string()))
-    };
+    let text = |id: DocumentId| Scalar::Text(id.as_str().to_owned());
+    let read = |(index, id): (usize, &String)| parsed(format!("/ids/{index}"), DocumentId::parse(id).map(text));
     Ok(Filter::Field(Field::Id, Test::In(Checks::all(ids.iter().enumerate().map(read))?)))
 }
 
@@ -397,7 +386,7 @@ fn check_order(
     let mut checks = Checks::default();
     for (place, given) in [("/order", order.is_some()), ("/descending", descending.is_some())] {
         if given {
-            checks.add(invalid::<()>(place, "must be left out with order_by".to_owned()));
+            checks.add(invalid::<()>(place, "must be left out with order_by"));
         }
     }
     let field = match Field::parse(&by.field) {

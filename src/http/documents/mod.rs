@@ -15,12 +15,12 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::api::Api;
-use super::error::{ApiError, Violation};
+use super::error::{ApiError, Violation, invalid};
 use crate::domain::{Blame, Code, Document, DocumentFailure, DocumentId, Sequence, UpsertOutcome, UpsertStatus, Wait};
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::cursor::{self, List};
-use crate::http::request::extract::{CollectionPath, DocumentPath, KeyedBody, PageParameters, Parameters};
+use crate::http::request::extract::{CollectionPath, DocumentPath, KeyedBody, PageParameters, Parameters, REPEATS_ANSWER};
 use crate::http::request::preconditions::{Demanded, etag};
 use crate::http::response::etags;
 use crate::http::response::streamed::Streamed;
@@ -126,8 +126,7 @@ pub struct UpsertParameters {
     post, path = "/v1/collections/{collection}/documents", tag = "documents",
     params(
         ("collection" = String, Path, description = "Name of the collection.", example = "news"),
-        ("idempotency-key" = Option<String>, Header, description = "A name of your choice for this request, 1 to 255 printable \
-            ASCII characters: if you send it again within 24 hours, the server repeats its answer and does nothing."),
+        ("idempotency-key" = Option<String>, Header, description = REPEATS_ANSWER),
         UpsertParameters,
     ),
     request_body(content = UpsertDocumentsRequest, description = "The documents."),
@@ -145,8 +144,7 @@ pub async fn upsert_documents(
     let wait = parameters.wait()?;
     let (max, got) = (api.service.limits().batch_documents_max, documents.len());
     if !(1..=max).contains(&got) {
-        let detail = format!("must hold 1 to {max} documents (batch_documents_max), got {got}");
-        return Err(ApiError::at(Code::InvalidRequest, "/documents", detail));
+        return invalid("/documents", format!("must hold 1 to {max} documents (batch_documents_max), got {got}"));
     }
     let collection = api.service.collection(&collection)?;
     let row = collection.row();

@@ -13,12 +13,13 @@ use crate::domain::{
     Code, Document, DocumentId, DocumentPatch, InvalidId, Language, MetadataObject, TitleChange, UpsertStatus, check_title,
 };
 use crate::http::api::Api;
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, invalid};
 use crate::http::openapi::operation_errors::{OperationErrors, WRITE_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::{DocumentPath, JsonBody, Parameters};
 use crate::http::request::languages::refused_tag;
 use crate::http::request::preconditions::{Demanded, etag};
+use crate::http::request::values::parsed;
 use crate::service::documents::input::{DocumentInput, check};
 
 /// The errors of each operation.
@@ -97,11 +98,10 @@ pub async fn put_document(
     JsonBody(body): JsonBody<DocumentInput>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<DocumentResult>), ApiError> {
     let wait = parameters.wait()?;
-    let invalid = |error: InvalidId| ApiError::parameter(Code::InvalidRequest, "id", error.to_string());
-    let id = DocumentId::parse_new(id.as_str()).map_err(invalid)?;
+    let refuse = |error: InvalidId| ApiError::parameter(Code::InvalidRequest, "id", error.to_string());
+    let id = DocumentId::parse_new(id.as_str()).map_err(refuse)?;
     if let Some(other) = body.id.as_deref().filter(|own| *own != id.as_str()) {
-        let detail = format!("must be {:?}, the id of the path, or be left out, got {other:?}", id.as_str());
-        return Err(ApiError::at(Code::InvalidRequest, "/id", detail));
+        return invalid("/id", format!("must be {:?}, the id of the path, or be left out, got {other:?}", id.as_str()));
     }
     let input = DocumentInput { id: Some(id.as_str().to_owned()), ..body };
     let collection = api.service.collection(&collection)?;
@@ -144,14 +144,13 @@ pub async fn patch_document(
     let wait = parameters.wait()?;
     let expires_at_ms = expiry_change(body.expires_at, body.ttl_seconds)?;
     if body.title.is_none() && body.metadata.is_none() && body.language.is_none() && expires_at_ms.is_none() {
-        let detail = "must have title, expires_at, ttl_seconds, metadata or language; PUT changes the text";
-        return Err(ApiError::at(Code::InvalidRequest, "", detail));
+        return invalid("", "must have title, expires_at, ttl_seconds, metadata or language; PUT changes the text");
     }
     let title = match body.title {
         None => TitleChange::Keep,
         Some(None) => TitleChange::Remove,
         Some(Some(title)) => {
-            check_title(&title).map_err(|problem| ApiError::at(Code::InvalidRequest, "/title", problem))?;
+            parsed("/title", check_title(&title))?;
             TitleChange::Set(title)
         }
     };

@@ -64,6 +64,9 @@ pub struct ListJobsParameters {
 /// The path parameter `job`.
 pub struct JobPath(pub JobId);
 
+/// The job that the path parameter `job` names, if the caller may see it.
+pub struct VisibleJob(pub Job);
+
 /// An accepted job: the status, the path of the job, and the job.
 pub type Accepted = (StatusCode, [(HeaderName, String); 1], Json<Job>);
 
@@ -100,13 +103,8 @@ pub async fn list_jobs(
     params(("job" = String, Path, description = "Id of the job.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
     responses((status = 200, description = "The job.", body = Job)),
 )]
-pub async fn get_job(
-    State(api): State<Api>,
-    caller: Caller,
-    JobPath(id): JobPath,
-    _: NoParameters,
-) -> Result<Json<Job>, ApiError> {
-    Ok(Json(visible(&api, &caller, &id).await?))
+pub async fn get_job(_: NoParameters, VisibleJob(job): VisibleJob) -> Json<Job> {
+    Json(job)
 }
 
 /// Cancel a job
@@ -122,17 +120,16 @@ pub async fn get_job(
 pub async fn cancel_job(
     State(api): State<Api>,
     caller: Caller,
-    JobPath(id): JobPath,
     _: NoParameters,
+    VisibleJob(job): VisibleJob,
 ) -> Result<Json<Job>, ApiError> {
-    let job = visible(&api, &caller, &id).await?;
     let scope = Service::job_access(&job).scope;
     if caller.scope() < scope {
         let (has, kind, needs) = (caller.scope().name(), job.kind.name(), scope.name());
         let detail = format!("the key has scope {has}; canceling a job of type {kind} needs {needs}, like starting one");
         return Err(ApiError::new(Code::Forbidden, detail));
     }
-    Ok(Json(api.service.cancel_job(&id).await?.into()))
+    Ok(Json(api.service.cancel_job(&job.id).await?))
 }
 
 /// Which jobs to list: those that match, of one page.
@@ -197,6 +194,16 @@ fn named<T: Copy>(
             let detail = format!("must be one of {}, got {text:?}", names.join(", "));
             Err(ApiError::parameter(Code::InvalidRequest, parameter, detail))
         }
+    }
+}
+
+impl FromRequestParts<Api> for VisibleJob {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
+        let caller = Caller::from_request_parts(parts, api).await?;
+        let JobPath(id) = JobPath::from_request_parts(parts, api).await?;
+        visible(api, &caller, &id).await.map(Self)
     }
 }
 

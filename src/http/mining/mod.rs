@@ -3,23 +3,23 @@
 pub mod results;
 
 use axum::extract::State;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::api::Api;
-use super::error::{ApiError, Checks};
+use super::error::{ApiError, Checks, invalid};
 use super::jobs::{Accepted, accepted};
 use crate::domain::{Caller, Code, CollectionName, Job, Limits, MiningUnit, SearchFilter};
 use crate::http::middleware::auth::check_reach;
-use crate::http::models::embeddings::check_text;
 use crate::http::openapi::operation_errors::{OperationErrors, WRITE_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
-use crate::http::request::extract::{CollectionPath, KeyedBody};
+use crate::http::request::extract::{CollectionPath, KeyedBody, REPEATS_JOB};
 use crate::http::request::filter::{self, FilterNode};
 use crate::http::request::languages::languages;
+use crate::http::request::values::{check_text, parsed};
 use crate::service::Error;
-use crate::service::json::Object;
+use crate::service::json::{object, some_objects};
 use crate::service::mining::duplicates::{DuplicatesRequest, LanguageRule};
 use crate::service::mining::{Cut, Margin, MineError, MineRequest, Sentences, Strategy};
 
@@ -46,10 +46,10 @@ pub const EXAMPLES: &[Example] =
 #[serde(deny_unknown_fields)]
 pub struct MinePairsRequest {
     /// The sentences of one side.
-    #[serde(deserialize_with = "side")]
+    #[serde(deserialize_with = "object")]
     pub first: MiningSide,
     /// The sentences of the other side.
-    #[serde(deserialize_with = "side")]
+    #[serde(deserialize_with = "object")]
     pub second: MiningSide,
     /// Neighbors in the margin score, in each direction. Each side must have at least as many sentences.
     #[serde(default = "mining_neighbors")]
@@ -82,7 +82,7 @@ pub struct MinePairsRequest {
     pub threshold: Option<f64>,
     /// Known translations, 1 to 10000. The job chooses the threshold that best separates them from the other pairs of their
     /// sentences (highest F1). Their sentences should have no other translation on the other side.
-    #[serde(default, deserialize_with = "known_pairs")]
+    #[serde(default, deserialize_with = "some_objects")]
     #[schema(min_items = 1, max_items = 10000)]
     pub known_pairs: Option<Vec<KnownPair>>,
 }
@@ -155,10 +155,7 @@ pub struct FindDuplicatesRequest {
 /// With a key that is restricted to collections, only that key can see a job with texts.
 #[utoipa::path(
     post, path = "/v1/mine", tag = "mining",
-    params(
-        ("idempotency-key" = Option<String>, Header, description = "A name of your choice for this request, 1 to 255 printable \
-            ASCII characters: if you send it again within 24 hours, the server answers with the same job and starts no other."),
-    ),
+    params(("idempotency-key" = Option<String>, Header, description = REPEATS_JOB)),
     request_body(content = MinePairsRequest, description = "What to mine, and how."),
     responses((
         status = 202, description = "The job was accepted.", body = Job,
@@ -207,8 +204,7 @@ pub async fn mine_pairs(
     post, path = "/v1/collections/{collection}/duplicates", tag = "mining",
     params(
         ("collection" = String, Path, description = "Name of the collection.", example = "news"),
-        ("idempotency-key" = Option<String>, Header, description = "A name of your choice for this request, 1 to 255 printable \
-            ASCII characters: if you send it again within 24 hours, the server answers with the same job and starts no other."),
+        ("idempotency-key" = Option<String>, Header, description = REPEATS_JOB),
     ),
     request_body(content = FindDuplicatesRequest, description = "Which duplicates to look for."),
     responses((
@@ -227,7 +223,7 @@ pub async fn find_duplicates(
     checks.add(check_range("/size_max", body.size_max, 2, SIZE_MAX));
     if !(-1.0..=1.0).contains(&body.score_min) {
         let detail = format!("must be a number from -1 to 1, got {}", body.score_min);
-        checks.add::<()>(Err(ApiError::at(Code::InvalidRequest, "/score_min", detail)));
+        checks.add::<()>(invalid("/score_min", detail));
     }
     let languages = checks.add(languages(&body.languages.unwrap_or_default(), "/languages"));
     let filter = checks.add(filter::parse(body.filter, limits));
@@ -264,24 +260,15 @@ fn yes() -> bool {
     true
 }
 
-fn side<'de, D: Deserializer<'de>>(deserializer: D) -> Result<MiningSide, D::Error> {
-    Object::deserialize(deserializer).map(|Object(side)| side)
-}
-
-fn known_pairs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<KnownPair>>, D::Error> {
-    let pairs = Option::<Vec<Object<KnownPair>>>::deserialize(deserializer)?;
-    Ok(pairs.map(|pairs| pairs.into_iter().map(|Object(pair)| pair).collect()))
-}
-
 fn check_range<T: PartialOrd + std::fmt::Display>(pointer: &str, got: T, min: T, max: T) -> Result<(), ApiError> {
     if (&min..=&max).contains(&&got) {
         return Ok(());
     }
-    Err(ApiError::at(Code::InvalidRequest, pointer, format!("must be an integer from {min} to {max}, got {got}")))
+    invalid(pointer, format!("must be an integer from {min} to {max}, got {got}"))
 }
 
 fn cut(threshold: Option<f64>, known: Option<Vec<KnownPair>>) -> Result<Cut, ApiError> {
-    let refuse = |detail: String| Err(ApiError::at(Code::InvalidRequest, "/known_pairs", detail));
+    let refuse = |detail: String| invalid("/known_pairs", detail);
     match (threshold, known) {
         (Some(_), Some(_)) => refuse("must be left out with threshold: give one of the two".to_owned()),
         (Some(threshold), None) => Ok(Cut::Threshold(threshold)),
@@ -294,15 +281,13 @@ fn cut(threshold: Option<f64>, known: Option<Vec<KnownPair>>) -> Result<Cut, Api
 }
 
 fn sentences(pointer: &str, side: MiningSide, unit: MiningUnit, limits: &Limits, caller: &Caller) -> Result<Sentences, ApiError> {
-    let refuse = |member: &str, detail: &str| Err(ApiError::at(Code::InvalidRequest, format!("{pointer}{member}"), detail));
+    let refuse = |member: &str, detail: &str| invalid(format!("{pointer}{member}"), detail);
     match side {
         MiningSide { collection: Some(_), texts: Some(_), .. } | MiningSide { collection: None, texts: None, .. } => {
             refuse("", "must have exactly one of collection and texts")
         }
         MiningSide { collection: Some(name), languages: codes, filter, texts: None } => {
-            let name = CollectionName::parse(&name);
-            let name =
-                name.map_err(|error| ApiError::at(Code::InvalidRequest, format!("{pointer}/collection"), error.to_string()))?;
+            let name = parsed(format!("{pointer}/collection"), CollectionName::parse(&name))?;
             check_reach(caller, &name)?;
             let filter = filter::parse(filter, limits).map_err(|error| error.within(pointer))?;
             let languages = languages(&codes.unwrap_or_default(), &format!("{pointer}/languages"))?;

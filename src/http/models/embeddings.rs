@@ -15,10 +15,11 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::domain::{Code, Embedding, Limits, ModelInfo};
 use crate::http::api::Api;
-use crate::http::error::{ApiError, Checks};
+use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::JsonBody;
+use crate::http::request::values::check_text;
 
 /// The errors of each operation.
 pub const ERRORS: &[OperationErrors] = &[(
@@ -183,7 +184,7 @@ fn check_model(body: &CreateEmbeddingsRequest, model: &ModelInfo) -> Result<(), 
     if let Some(got) = body.dimensions.filter(|got| *got != model.dimension) {
         let (dimension, name) = (model.dimension, &model.name);
         let detail = format!("must be {dimension} or left out: embeddings of {name} cannot be shortened, got {got}");
-        checks.add::<()>(Err(ApiError::at(Code::InvalidRequest, "/dimensions", detail)));
+        checks.add::<()>(invalid("/dimensions", detail));
     }
     checks.end()
 }
@@ -193,7 +194,7 @@ fn texts(input: EmbeddingInput, limits: &Limits) -> Result<Vec<String>, ApiError
     let texts = match input {
         EmbeddingInput::One(text) => return check_text("/input", &text, limits).map(|()| vec![text]),
         EmbeddingInput::Many(texts) => texts,
-        EmbeddingInput::Tokens => return Err(ApiError::at(Code::InvalidRequest, "/input", TOKENS)),
+        EmbeddingInput::Tokens => return invalid("/input", TOKENS),
     };
     let (max, got) = (limits.embedding_inputs_max, texts.len());
     if !(1..=max).contains(&got) {
@@ -206,19 +207,6 @@ fn texts(input: EmbeddingInput, limits: &Limits) -> Result<Vec<String>, ApiError
     let checked = texts.iter().enumerate().map(|(index, text)| check_text(&format!("/input/{index}"), text, limits));
     Checks::all(checked)?;
     Ok(texts)
-}
-
-/// Refuses a text that is blank or too long.
-pub fn check_text(pointer: &str, text: &str, limits: &Limits) -> Result<(), ApiError> {
-    let (max, got) = (limits.text_bytes_max, text.len());
-    let detail = if text.trim().is_empty() {
-        "must contain something besides white space".to_owned()
-    } else if got > max {
-        format!("must have at most {max} bytes (text_bytes_max), got {got}")
-    } else {
-        return Ok(());
-    };
-    Err(ApiError::at(Code::InvalidRequest, pointer, detail))
 }
 
 fn encode(embedding: &Embedding, format: EncodingFormat) -> EmbeddingValues {

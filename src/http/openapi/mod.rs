@@ -147,10 +147,11 @@ fn never_null(schema: &mut Value) {
         if let [one] = types.as_slice() {
             schema["type"] = one.clone();
         }
-    } else if let Some([null, other]) = schema["oneOf"].as_array().map(Vec::as_slice)
-        && null["type"] == "null"
-    {
-        *schema = other.clone();
+    } else if let Some(kinds) = schema.get_mut("oneOf").and_then(Value::as_array_mut) {
+        kinds.retain(|one| one["type"] != "null");
+        if let [one] = kinds.as_slice() {
+            *schema = one.clone();
+        }
     }
 }
 

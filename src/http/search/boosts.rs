@@ -59,7 +59,7 @@ pub(super) fn check_diversity(diversity: Option<f32>, balance_languages: Option<
             invalid("/diversity", format!("must be a number from 0 to 1, got {diversity}"))
         }
         Some(_) if balance_languages == Some(true) => {
-            invalid("/diversity", "must be left out with balance_languages, which orders the hits already".to_owned())
+            invalid("/diversity", "must be left out with balance_languages, which orders the hits already")
         }
         diversity => Ok(diversity.unwrap_or_default()),
     }
@@ -70,10 +70,10 @@ fn check_boost(input: BoostInput, limits: &Limits) -> Result<Boost, ApiError> {
     let by = match (input.filter, input.field, input.decay) {
         (Some(filter), None, None) => filter::parse(Some(filter), limits).map(BoostBy::Filter),
         (None, Some(field), Some(decay)) => check_decay(&field, &decay).map(BoostBy::Decay),
-        (None, Some(_), None) => invalid("/decay", "missing; a field needs it".to_owned()),
-        (None, None, Some(_)) => invalid("/field", "missing; decay needs it".to_owned()),
-        (None, None, None) => invalid("", "must have filter, or field with decay, got neither".to_owned()),
-        (Some(_), ..) => invalid("", "must have filter, or field with decay, got both".to_owned()),
+        (None, Some(_), None) => invalid("/decay", "missing; a field needs it"),
+        (None, None, Some(_)) => invalid("/field", "missing; decay needs it"),
+        (None, None, None) => invalid("", "must have filter, or field with decay, got neither"),
+        (Some(_), ..) => invalid("", "must have filter, or field with decay, got both"),
     };
     let by = checks.add(by);
     let (range, weight) = (Boost::WEIGHTS, input.weight.unwrap_or(Boost::WEIGHT_DEFAULT));
@@ -132,7 +132,7 @@ fn check_shape(decay: &DecayInput) -> Result<DecayShape, ApiError> {
     match (decay.half_life, decay.scale) {
         (Some(half_life), None) => Ok(DecayShape::Exponential { half_life: positive("half_life", half_life)? }),
         (None, Some(scale)) => Ok(DecayShape::Gaussian { scale: positive("scale", scale)? }),
-        (None, None) => invalid("/decay", "must have exactly one of half_life and scale, got none".to_owned()),
-        (Some(_), Some(_)) => invalid("/decay", "must have exactly one of half_life and scale, got both".to_owned()),
+        (None, None) => invalid("/decay", "must have exactly one of half_life and scale, got none"),
+        (Some(_), Some(_)) => invalid("/decay", "must have exactly one of half_life and scale, got both"),
     }
 }

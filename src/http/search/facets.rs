@@ -63,10 +63,9 @@ fn check_one(input: FacetInput, limits: &Limits) -> Result<FacetRequest, ApiErro
     };
     let histogram = checks.add(input.histogram.map(|histogram| check_interval(&histogram.interval)).transpose());
     let field = match Field::parse(&input.field) {
-        Ok(Field::Language) if adds_up => invalid(
-            "/field",
-            "must be a metadata path, created_at or updated_at with stats or histogram, got language".to_owned(),
-        ),
+        Ok(Field::Language) if adds_up => {
+            invalid("/field", "must be a metadata path, created_at or updated_at with stats or histogram, got language")
+        }
         Ok(Field::CreatedAt | Field::UpdatedAt) if adds_up && input.limit.is_some() => {
             invalid("/limit", format!("must be left out: the values of {} are not counted one by one", input.field))
         }

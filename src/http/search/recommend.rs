@@ -5,19 +5,20 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::boosts::BoostInput;
-use super::checks::{check_id, check_rest, check_text, check_vector};
+use super::checks::{check_rest, check_vector};
 use super::request::{GroupBy, HitPart, SearchDocumentsRequest};
-use crate::domain::{Code, Collection, ExampleSet, Examples, Limits, SearchRequest, SearchTarget};
-use crate::http::error::{ApiError, Checks};
+use crate::domain::{Collection, DocumentId, ExampleSet, Examples, Limits, SearchRequest, SearchTarget};
+use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::request::filter::FilterNode;
-use crate::service::json::{Object, some_object, some_objects};
+use crate::http::request::values::{check_text, parsed};
+use crate::service::json::{object, some_object, some_objects};
 
 /// A recommendation: finds documents that are like the positive examples and unlike the negative ones.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RecommendDocumentsRequest {
     /// What hits should be like: at least one example.
-    #[serde(deserialize_with = "required_object")]
+    #[serde(deserialize_with = "object")]
     pub positive: ExampleInputs,
     /// What hits should not be like.
     #[serde(default, deserialize_with = "some_object")]
@@ -89,7 +90,7 @@ pub fn check_examples(
     let positive = checks.add(check_set("/positive", body.positive, collection, limits));
     if positive == Some(ExampleSet::default()) {
         let detail = "must have at least one example in ids, vectors or texts";
-        checks.add::<()>(Err(ApiError::at(Code::InvalidRequest, "/positive", detail)));
+        checks.add::<()>(invalid("/positive", detail));
     }
     let negative = checks.add(check_set("/negative", body.negative.unwrap_or_default(), collection, limits));
     let examples = positive.zip(negative).map(|(positive, negative)| Examples { positive, negative });
@@ -115,28 +116,23 @@ pub fn check_examples(
     check_rest(rest, target, collection, limits)
 }
 
-fn check_set(place: &str, input: ExampleInputs, collection: &Collection, limits: &Limits) -> Result<ExampleSet, ApiError> {
+fn check_set(pointer: &str, input: ExampleInputs, collection: &Collection, limits: &Limits) -> Result<ExampleSet, ApiError> {
     let ExampleInputs { ids, vectors, texts } = input;
     let (ids, vectors, texts) = (ids.unwrap_or_default(), vectors.unwrap_or_default(), texts.unwrap_or_default());
     let max = limits.examples_max;
     for (member, got) in [("ids", ids.len()), ("vectors", vectors.len()), ("texts", texts.len())] {
         if got > max {
-            let detail = format!("must hold at most {max} examples (examples_max), got {got}");
-            return Err(ApiError::at(Code::InvalidRequest, format!("{place}/{member}"), detail));
+            return invalid(format!("{pointer}/{member}"), format!("must hold at most {max} examples (examples_max), got {got}"));
         }
     }
     let mut checks = Checks::default();
     for (index, text) in texts.iter().enumerate() {
-        checks.add(check_text(&format!("{place}/texts/{index}"), text, limits));
+        checks.add(check_text(&format!("{pointer}/texts/{index}"), text, limits));
     }
-    let ids = ids.iter().enumerate().map(|(index, id)| check_id(&format!("{place}/ids/{index}"), id));
+    let ids = ids.iter().enumerate().map(|(index, id)| parsed(format!("{pointer}/ids/{index}"), DocumentId::parse(id)));
     let vectors =
-        vectors.iter().enumerate().map(|(index, vector)| check_vector(&format!("{place}/vectors/{index}"), vector, collection));
+        vectors.iter().enumerate().map(|(index, vector)| check_vector(&format!("{pointer}/vectors/{index}"), vector, collection));
     let (ids, vectors) = (checks.add(Checks::all(ids)), checks.add(Checks::all(vectors)));
     let (Some(ids), Some(vectors)) = (ids, vectors) else { return Err(checks.refusal()) };
     checks.end().map(|()| ExampleSet { ids, vectors, texts })
-}
-
-fn required_object<'de, T: Deserialize<'de>, D: serde::Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
-    Object::deserialize(deserializer).map(|Object(value)| value)
 }

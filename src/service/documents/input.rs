@@ -1,6 +1,6 @@
 //! Documents as callers send them, in requests or as lines of imports, and their validation.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::domain::timestamps::parse_rfc3339;
@@ -17,35 +17,43 @@ pub const ZERO_IN_KEY: &str = "must not have a key with the character U+0000";
 /// The longest `ttl_seconds`: 100 years.
 const TTL_SECONDS_MAX: u64 = 3_155_760_000;
 
-/// A document as the caller sends it.
-#[derive(Debug, Deserialize, ToSchema)]
+/// A document as the caller sends it, and as an export has it.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DocumentInput {
     /// Your own id: any text of 1 to 512 bytes without control characters, but not `.` or `..`. A stored document with
     /// the same id is replaced. Without an id, the server generates a UUIDv7.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 512)]
     pub id: Option<String>,
     /// The title: one line without control characters, at most 1000 characters. It is embedded with every passage of the text and
     /// its words count in lexical search.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 1000)]
     pub title: Option<String>,
     /// The text, in any language: not blank, at most the server's limit (1 MiB unless configured otherwise). Required, except in
     /// a collection of vectors.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1)]
     pub text: Option<String>,
     /// Your own vector, which stands for the whole document: required in a collection that was created with a
     /// `dimension`, with that many values; refused in any other.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(min_items = 1, max_items = 8192)]
     pub vector: Option<Vec<f32>>,
     /// The text's language, as a BCP 47 tag of a language that `GET /v1/models` lists. For `pt-BR`, `por` or `iw` the server
     /// stores the ISO 639-1 code of the language. Without a language, or with `und`, the server detects it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub language: Option<String>,
     /// Anything else about the document, to filter by and to return.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<MetadataObject>,
     /// When the document expires: nothing finds it from then on, and the server removes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = DateTime)]
     pub expires_at: Option<String>,
     /// The same, in seconds from now.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(maximum = 3155760000u64)]
     pub ttl_seconds: Option<u64>,
 }

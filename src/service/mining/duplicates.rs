@@ -226,19 +226,19 @@ impl JobKind for DuplicatesJob {
 }
 
 async fn find(context: &JobContext, plan: &DuplicatesPlan) -> Result<(), JobError> {
-    let (side, traits) = open(context, plan).await?;
+    let (corpus, traits) = open(context, plan).await?;
     let mut details = context.job.progress().1;
-    details.insert(counted(plan.side.unit()).to_owned(), side.places().into());
-    details.insert("different".to_owned(), side.sentences().into());
-    let mut steps = begin(context, &[&side], details);
-    steps.check_memory(memory::of_duplicates(side.size(), plan.neighbors, side.dimension()))?;
-    steps.embed(&side).await?;
-    steps.index(&side).await?;
+    details.insert(counted(plan.side.unit()).to_owned(), corpus.places().into());
+    details.insert("different".to_owned(), corpus.sentences().into());
+    let mut steps = begin(context, &[&corpus], details);
+    steps.check_memory(memory::of_duplicates(corpus.size(), plan.neighbors, corpus.dimension()))?;
+    steps.embed(&corpus).await?;
+    steps.index(&corpus).await?;
     let Traits { documents, languages } = traits;
     let documents = Arc::new(documents);
     let exclusion = Exclusion::OwnDocument { documents: Arc::clone(&documents) };
-    let ef = steps.ef(&side, &side, plan.neighbors, &exclusion).await?;
-    let lists = steps.neighbors((&side, &side), plan.neighbors, ef, &exclusion).await?;
+    let ef = steps.ef(&corpus, &corpus, plan.neighbors, &exclusion).await?;
+    let lists = steps.neighbors((&corpus, &corpus), plan.neighbors, ef, &exclusion).await?;
 
     let state = context.state()?;
     let (rule, folder, reserve) = (plan.pairs, state.job_dir(&context.job.id), state.limits.disk_reserve_bytes);
@@ -246,10 +246,10 @@ async fn find(context: &JobContext, plan: &DuplicatesPlan) -> Result<(), JobErro
     let limits = DuplicateRule { score_min: plan.score_min, size_max: plan.size_max };
     let canceled_by = context.clone();
     let written = blocking(move || {
-        let occurrences = Occurrences::new(rule, side.numbers(), &documents, &languages);
+        let occurrences = Occurrences::new(rule, corpus.numbers(), &documents, &languages);
         let pairs = occurrences.near(&lists).chain(occurrences.copies(&lists)).chain(occurrences.equal());
-        let clusters = cluster(side.places(), pairs, &limits).map_err(MineError::from)?;
-        write(&canceled_by, ResultsFile::create(folder, CLUSTERS, reserve)?, &clusters, &side)
+        let clusters = cluster(corpus.places(), pairs, &limits).map_err(MineError::from)?;
+        write(&canceled_by, ResultsFile::create(folder, CLUSTERS, reserve)?, &clusters, &corpus)
     })
     .await;
     // Writing that was told to stop fails; that is no failure of the job.
@@ -276,7 +276,7 @@ async fn open(context: &JobContext, plan: &DuplicatesPlan) -> Result<(Arc<Corpus
                 (Source::Collection { collection, whole, unit }, request::read_ids(&folder, "side")?)
             }
         };
-        let side = Corpus::open(
+        let corpus = Corpus::open(
             source,
             ids,
             EqualTexts::One,
@@ -286,7 +286,7 @@ async fn open(context: &JobContext, plan: &DuplicatesPlan) -> Result<(Arc<Corpus
                 traits.languages.push(language);
             },
         )?;
-        Ok::<_, JobError>((Arc::new(side), traits))
+        Ok::<_, JobError>((Arc::new(corpus), traits))
     });
     opened.await.map_err(Error::from)?
 }
@@ -377,13 +377,13 @@ impl<'a> Occurrences<'a> {
 }
 
 /// Writes the clusters with their texts. Passages that are gone are left out, and clusters of which one is left.
-fn write(context: &JobContext, mut file: ResultsFile, clusters: &Clusters, side: &Corpus) -> Result<Metadata, Error> {
+fn write(context: &JobContext, mut file: ResultsFile, clusters: &Clusters, corpus: &Corpus) -> Result<Metadata, Error> {
     let (mut written, mut members_written) = (0_u64, 0_u64);
     for one in clusters.iter() {
         if context.check().is_err() {
             return Err(Error::Stopping);
         }
-        let shown = side.shown(one.members)?;
+        let shown = corpus.shown(one.members)?;
         let representative = one.members.iter().position(|member| *member == one.representative);
         let representative = representative.and_then(|at| shown[at].as_ref()).or_else(|| shown.iter().flatten().next());
         let Some(representative) = representative.map(|shown| shown.id.clone()) else { continue };
