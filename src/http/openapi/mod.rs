@@ -120,8 +120,8 @@ pub fn complete(document: utoipa::openapi::OpenApi, declared: &Operations) -> Va
     }
     let schemas = document.pointer_mut("/components/schemas").and_then(Value::as_object_mut);
     if let Some(schemas) = schemas {
-        schemas.values_mut().for_each(say_defaults_in_words);
         schemas.iter_mut().for_each(|(name, schema)| leave_out_null(name, schema));
+        schemas.values_mut().for_each(say_defaults_in_words);
         patterns::of_schemas(schemas);
     }
     errors.add_to(&mut document["components"], EXAMPLE_ID);
@@ -147,10 +147,11 @@ fn never_null(schema: &mut Value) {
         if let [one] = types.as_slice() {
             schema["type"] = one.clone();
         }
-    } else if let Some(kinds) = schema.get_mut("oneOf").and_then(Value::as_array_mut) {
-        kinds.retain(|one| one["type"] != "null");
-        if let [one] = kinds.as_slice() {
-            *schema = one.clone();
+    } else if let Some(kinds) = schema.get("oneOf").and_then(Value::as_array) {
+        let others: Vec<Value> = kinds.iter().filter(|one| one["type"] != "null").cloned().collect();
+        if let ([Value::Object(other)], Some(members)) = (others.as_slice(), schema.as_object_mut()) {
+            members.shift_remove("oneOf");
+            members.extend(other.clone());
         }
     }
 }

@@ -17,7 +17,8 @@ pub const ZERO_IN_KEY: &str = "must not have a key with the character U+0000";
 /// The longest `ttl_seconds`: 100 years.
 const TTL_SECONDS_MAX: u64 = 3_155_760_000;
 
-/// A document as the caller sends it, and as an export has it.
+/// A document as the caller sends it.
+// An export has documents in this form, too.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DocumentInput {
