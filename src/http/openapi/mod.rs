@@ -151,7 +151,8 @@ fn never_null(schema: &mut Value) {
         let others: Vec<Value> = kinds.iter().filter(|one| one["type"] != "null").cloned().collect();
         if let ([Value::Object(other)], Some(members)) = (others.as_slice(), schema.as_object_mut()) {
             members.shift_remove("oneOf");
-            members.extend(other.clone());
+            let own = std::mem::replace(members, other.clone());
+            members.extend(own);
         }
     }
 }
