@@ -41,7 +41,7 @@ pub async fn run(config: Config) -> Result<(), AppError> {
     let address = listener.local_addr().map_err(listen)?;
     let (mut wire, tls, admin_key) = (settings::wire(&config)?, settings::tls(&config)?, settings::admin_key(&config)?);
     wire.hosts = wire.hosts.listening_on(address.ip());
-    let mut limits = Limits::from(&config.limits);
+    let mut limits = config.limits.clone();
     limits.databases_open_max = open_files::databases_open_max(limits.databases_open_max);
     let embedder = start_embedder(&config, &limits).await?;
     let model = embedder.model();

@@ -49,17 +49,9 @@ pub const MANIFEST: &str = "manifest.json";
 #[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum BundleError {
     #[error("cannot access {}", path.display())]
-    File {
-        path: PathBuf,
-        #[source]
-        source: std::io::Error,
-    },
+    File { path: PathBuf, source: std::io::Error },
     #[error("{} is not a valid manifest", path.display())]
-    Manifest {
-        path: PathBuf,
-        #[source]
-        source: serde_json::Error,
-    },
+    Manifest { path: PathBuf, source: serde_json::Error },
     #[error("{what} is {got}, but this program supports {expected}")]
     Version { what: &'static str, expected: u32, got: u32 },
     #[error("{} has SHA-256 {got}, but the manifest says {expected}", path.display())]

@@ -39,46 +39,23 @@ const RETRY_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Why something at a target failed.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum TargetError {
     /// What names the target is not valid.
     #[error("{0}")]
     Invalid(String),
     /// The store refused or failed.
     #[error("cannot {doing} {target}")]
-    Store {
-        /// What was attempted.
-        doing: &'static str,
-        /// The target, or what there.
-        target: String,
-        /// The cause.
-        #[source]
-        source: object_store::Error,
-    },
+    Store { doing: &'static str, target: String, source: object_store::Error },
     /// A local file cannot be read or written.
     #[error("cannot {doing}")]
-    File {
-        /// What was attempted.
-        doing: String,
-        /// The cause.
-        #[source]
-        source: io::Error,
-    },
+    File { doing: String, source: io::Error },
     /// What is there is not what was written there.
     #[error("{name} has {problem}")]
-    Damaged {
-        /// Its name.
-        name: String,
-        /// What it has, and what it should have.
-        problem: String,
-    },
+    Damaged { name: String, problem: String },
     /// There is no such snapshot.
     #[error("there is no snapshot {id} in {target}")]
-    NotFound {
-        /// Its id.
-        id: String,
-        /// The target.
-        target: String,
-    },
+    NotFound { id: String, target: String },
 }
 
 /// What is known of a snapshot at a target.

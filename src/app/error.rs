@@ -16,46 +16,23 @@ pub enum AppError {
     #[error("there is no model in {} (no {MANIFEST}); name a bundle's folder with --model", path.display())]
     NoModel { path: PathBuf },
     #[error("cannot use the model in {}", path.display())]
-    Bundle {
-        path: PathBuf,
-        #[source]
-        source: BundleError,
-    },
+    Bundle { path: PathBuf, source: BundleError },
     #[error("cannot start the encoder")]
     Embedder(#[source] EmbedError),
     #[error("user {user} of group {group}, who runs the server, cannot write the data directory {}: {obstacle}", path.display())]
-    NotWritable {
-        path: PathBuf,
-        user: u32,
-        group: u32,
-        obstacle: String,
-        #[source]
-        source: Box<service::Error>,
-    },
+    NotWritable { path: PathBuf, user: u32, group: u32, obstacle: String, source: Box<service::Error> },
     #[error("cannot open the data directory {}", path.display())]
-    Open {
-        path: PathBuf,
-        #[source]
-        source: Box<service::Error>,
-    },
+    Open { path: PathBuf, source: Box<service::Error> },
     #[error("cannot use the store on the database server")]
     Store(#[source] Box<service::Error>),
     #[error("cannot listen on {address}")]
-    Listen {
-        address: String,
-        #[source]
-        source: std::io::Error,
-    },
+    Listen { address: String, source: std::io::Error },
     #[error("{setting} {problem}")]
     Setting { setting: &'static str, problem: String },
     #[error("snapshot_target cannot be used")]
     SnapshotTarget(#[source] Box<TargetError>),
     #[error("cannot read the admin key from {}", path.display())]
-    KeyFile {
-        path: PathBuf,
-        #[source]
-        source: std::io::Error,
-    },
+    KeyFile { path: PathBuf, source: std::io::Error },
     #[error("cannot start TLS")]
     Tls(#[source] TlsError),
     #[error(

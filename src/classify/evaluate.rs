@@ -10,19 +10,15 @@ use crate::domain::{Language, LanguageGap, TransferGap};
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Confusion(BTreeMap<(u32, Option<u32>), usize>);
 
-/// The measures of one class.
+/// Counts of one class, and the measures that follow from them.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct ClassScore {
-    /// Precision: of the predictions of this class, the share that is correct; 0 without any.
-    pub precision: f64,
-    /// Recall: of the examples of this class, the share predicted so; 0 without any. An abstention counts as not found.
-    pub recall: f64,
-    /// Their harmonic mean; 0 when both are 0.
-    pub f1: f64,
+pub struct ClassCounts {
     /// How many examples are of this class.
     pub support: usize,
     /// How many predictions of this class there are.
     pub answered: usize,
+    /// How many of those are correct.
+    pub correct: usize,
 }
 
 /// The measures of all classes.
@@ -39,7 +35,7 @@ pub struct ClassReport {
     /// The unweighted mean F1 of the classes that occur at least once, expected or predicted.
     pub macro_f1: f64,
     /// By the number of the class.
-    pub classes: Vec<ClassScore>,
+    pub classes: Vec<ClassCounts>,
     /// The confusion matrix.
     pub confusion: Confusion,
 }
@@ -110,40 +106,51 @@ pub fn majority(classes: &[u32]) -> Option<u32> {
 
 impl ClassReport {
     fn of(confusion: Confusion, classes: usize) -> Self {
-        let mut right = vec![0; classes];
-        let mut scores = vec![ClassScore::default(); classes];
+        let mut counts = vec![ClassCounts::default(); classes];
         let (mut examples, mut abstained) = (0, 0);
         for (expected, answered, count) in confusion.iter() {
             examples += count;
-            scores[expected as usize].support += count;
+            counts[expected as usize].support += count;
             match answered {
                 None => abstained += count,
-                Some(answered) => scores[answered as usize].answered += count,
+                Some(answered) => counts[answered as usize].answered += count,
             }
             if answered == Some(expected) {
-                right[expected as usize] += count;
+                counts[expected as usize].correct += count;
             }
         }
-        for (score, right) in scores.iter_mut().zip(&right) {
-            *score = ClassScore::counted(*right, score.answered, score.support);
-        }
-        let all_right: usize = right.iter().sum();
+        let correct: usize = counts.iter().map(|class| class.correct).sum();
         Self {
             examples,
             abstained,
-            accuracy: share(all_right, examples),
-            accuracy_answered: share(all_right, examples - abstained),
-            macro_f1: macro_f1(&scores),
-            classes: scores,
+            accuracy: share(correct, examples),
+            accuracy_answered: share(correct, examples - abstained),
+            macro_f1: macro_f1(&counts),
+            classes: counts,
             confusion,
         }
     }
 }
 
-impl ClassScore {
-    pub(super) fn counted(right: usize, answered: usize, support: usize) -> Self {
-        let f1 = share(2 * right, answered + support);
-        Self { precision: share(right, answered), recall: share(right, support), f1, support, answered }
+impl ClassCounts {
+    /// Precision: of the predictions of this class, the share that is correct; 0 without any.
+    pub fn precision(&self) -> f64 {
+        share(self.correct, self.answered)
+    }
+
+    /// Recall: of the examples of this class, the share predicted so; 0 without any. An abstention counts as not found.
+    pub fn recall(&self) -> f64 {
+        share(self.correct, self.support)
+    }
+
+    /// Their harmonic mean; 0 when both are 0.
+    pub fn f1(&self) -> f64 {
+        share(2 * self.correct, self.answered + self.support)
+    }
+
+    /// Whether it occurs at least once, expected or predicted.
+    pub fn occurs(&self) -> bool {
+        self.support + self.answered > 0
     }
 }
 
@@ -158,10 +165,10 @@ fn transfer_gap(from: Language, languages: &BTreeMap<Option<Language>, ClassRepo
     (!others.is_empty()).then_some(TransferGap { from, own, mean, gap: own - mean, gaps })
 }
 
-/// The mean F1 of the scores that occur at least once, expected or predicted; 0 if there is none.
-pub(super) fn macro_f1(scores: &[ClassScore]) -> f64 {
-    let seen = scores.iter().filter(|score| score.support + score.answered > 0);
-    let (sum, count) = seen.fold((0.0, 0), |(sum, count), score| (sum + score.f1, count + 1));
+/// The mean F1 of the classes that occur; 0 if there is none.
+pub(super) fn macro_f1(classes: &[ClassCounts]) -> f64 {
+    let seen = classes.iter().filter(|class| class.occurs());
+    let (sum, count) = seen.fold((0.0, 0), |(sum, count), class| (sum + class.f1(), count + 1));
     if count == 0 { 0.0 } else { sum / f64::from(count) }
 }
 
@@ -205,9 +212,9 @@ mod tests {
         let expect =
             [(2.0 / 3.0, 0.5, 4.0 / 7.0, 4, 3), (0.5, 0.5, 0.5, 2, 2), (1.0, 0.5, 2.0 / 3.0, 2, 1), (0.0, 0.0, 0.0, 0, 0)];
         for (score, (precision, recall, f1, support, answered)) in report.classes.iter().zip(expect) {
-            near(score.precision, precision);
-            near(score.recall, recall);
-            near(score.f1, f1);
+            near(score.precision(), precision);
+            near(score.recall(), recall);
+            near(score.f1(), f1);
             assert_eq!((score.support, score.answered), (support, answered));
         }
         near(report.macro_f1, (4.0 / 7.0 + 0.5 + 2.0 / 3.0) / 3.0);
@@ -279,7 +286,7 @@ mod tests {
             prop_assert_eq!(report.classes.iter().map(|class| class.support).sum::<usize>(), expected.len());
             prop_assert_eq!(report.classes.iter().map(|class| class.answered).sum::<usize>() + report.abstained, expected.len());
             prop_assert_eq!(report.confusion.iter().map(|(_, _, count)| count).sum::<usize>(), expected.len());
-            let weighted: f64 = report.classes.iter().map(|class| class.recall * class.support as f64).sum();
+            let weighted: f64 = report.classes.iter().map(|class| class.recall() * class.support as f64).sum();
             prop_assert!((weighted - report.accuracy * expected.len() as f64).abs() < 1e-6);
             prop_assert!(report.accuracy <= report.accuracy_answered + 1e-12);
         }

@@ -1,6 +1,6 @@
 //! Evaluation of multi-label predictions. All numbers are shares, 0 to 1.
 
-use super::evaluate::{ClassScore, macro_f1, share};
+use super::evaluate::{ClassCounts, macro_f1, share};
 use super::{ClassifyError, Targets};
 
 /// The measures of labels.
@@ -22,7 +22,7 @@ pub struct LabelReport {
     /// The share of examples with exactly the expected labels predicted; an abstention is not exact.
     pub exact: f64,
     /// By the number of the label.
-    pub labels: Vec<ClassScore>,
+    pub labels: Vec<ClassCounts>,
 }
 
 /// Evaluates the predicted labels of each example, each once; `None` is an abstention. All labels are below `labels`.
@@ -37,29 +37,29 @@ pub fn evaluate_labels(
     let predicted: Vec<Vec<u32>> = answered.iter().map(|answer| answer.clone().unwrap_or_default()).collect();
     Targets::LabelSets(expected).check(labels)?;
     Targets::LabelSets(&predicted).check(labels)?;
-    let (mut right, mut scores) = (vec![0; labels], vec![ClassScore::default(); labels]);
+    let mut counts = vec![ClassCounts::default(); labels];
     let mut exact = 0;
     for ((expected, predicted), answer) in expected.iter().zip(&predicted).zip(answered) {
-        expected.iter().for_each(|label| scores[*label as usize].support += 1);
-        predicted.iter().for_each(|label| scores[*label as usize].answered += 1);
+        expected.iter().for_each(|label| counts[*label as usize].support += 1);
+        predicted.iter().for_each(|label| counts[*label as usize].answered += 1);
         let common = predicted.iter().filter(|label| expected.contains(label));
-        let common = common.inspect(|label| right[**label as usize] += 1).count();
+        let common = common.inspect(|label| counts[**label as usize].correct += 1).count();
         exact += usize::from(answer.is_some() && common == expected.len() && common == predicted.len());
     }
-    for (score, right) in scores.iter_mut().zip(&right) {
-        *score = ClassScore::counted(*right, score.answered, score.support);
-    }
-    let sum = |count: fn(&ClassScore) -> usize| scores.iter().map(count).sum();
-    let all = ClassScore::counted(right.iter().sum(), sum(|score| score.answered), sum(|score| score.support));
+    let all = counts.iter().fold(ClassCounts::default(), |all, label| ClassCounts {
+        support: all.support + label.support,
+        answered: all.answered + label.answered,
+        correct: all.correct + label.correct,
+    });
     Ok(LabelReport {
         examples: expected.len(),
         abstained: answered.iter().filter(|answer| answer.is_none()).count(),
-        micro_precision: all.precision,
-        micro_recall: all.recall,
-        micro_f1: all.f1,
-        macro_f1: macro_f1(&scores),
+        micro_precision: all.precision(),
+        micro_recall: all.recall(),
+        micro_f1: all.f1(),
+        macro_f1: macro_f1(&counts),
         exact: share(exact, expected.len()),
-        labels: scores,
+        labels: counts,
     })
 }
 
@@ -86,7 +86,7 @@ mod tests {
         near(report.macro_f1, (0.8 + 1.0 + 0.0) / 3.0);
         // The first and the third.
         near(report.exact, 2.0 / 5.0);
-        near(report.labels[0].recall, 2.0 / 3.0);
+        near(report.labels[0].recall(), 2.0 / 3.0);
         assert_eq!((report.labels[2].support, report.labels[2].answered), (1, 1));
     }
 

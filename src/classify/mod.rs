@@ -14,7 +14,7 @@ pub mod split;
 
 pub use calibrate::{Reliability, TemperatureFit, fit_temperature, reliability};
 pub use error::ClassifyError;
-pub use evaluate::{ClassReport, ClassScore, Confusion, LanguageReport, evaluate_classes, evaluate_languages, majority};
+pub use evaluate::{ClassCounts, ClassReport, Confusion, LanguageReport, evaluate_classes, evaluate_languages, majority};
 pub use evaluate_labels::{LabelReport, evaluate_labels};
 pub use knn::{LabeledNeighbor, VoteRule, VoteWeight, Votes, vote};
 pub use labels::{Answer, LabelNames, Targets};

@@ -3,26 +3,13 @@
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::EXIT_CODES;
 use super::client::{Call, Client};
 use super::confirm::ConfirmArgs;
 use super::error::{CliError, Outcome};
 use super::listing;
 use super::output::{Column, Output, shown};
-use super::server::ServerArgs;
+use super::server::Group;
 use crate::domain::CollectionName;
-
-/// The command's arguments.
-#[derive(Debug, Args)]
-#[command(after_long_help = EXIT_CODES)]
-pub struct AliasesArgs {
-    /// What to do.
-    #[command(subcommand)]
-    pub action: Action,
-    /// The options that every command has.
-    #[command(flatten)]
-    pub server: ServerArgs,
-}
 
 /// What to do with aliases.
 #[derive(Debug, Subcommand)]
@@ -58,7 +45,7 @@ pub struct DeleteArgs {
 }
 
 /// Runs the command.
-pub fn run(args: AliasesArgs) -> Result<Outcome, CliError> {
+pub fn run(args: Group<Action>) -> Result<Outcome, CliError> {
     let output = Output::new(&args.server);
     let client = Client::new(&args.server, &output)?;
     match args.action {

@@ -1,31 +1,19 @@
 //! `dragoman collections`: lists, shows, creates, changes and deletes collections.
 
 use clap::{Args, Subcommand};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::EXIT_CODES;
 use super::client::{Call, Client};
 use super::confirm::ConfirmArgs;
 use super::error::{CliError, Outcome};
 use super::output::{Column, Output, bytes, count, described, shown};
-use super::server::ServerArgs;
+use super::server::Group;
 use super::{jobs, listing};
 use crate::domain::CollectionName;
 
 /// Languages shown per row of the list.
 const LANGUAGES_SHOWN: usize = 3;
-
-/// The command's arguments.
-#[derive(Debug, Args)]
-#[command(after_long_help = EXIT_CODES)]
-pub struct CollectionsArgs {
-    /// What to do.
-    #[command(subcommand)]
-    pub action: Action,
-    /// The options that every command has.
-    #[command(flatten)]
-    pub server: ServerArgs,
-}
 
 /// What to do with collections.
 #[derive(Debug, Subcommand)]
@@ -109,7 +97,7 @@ pub struct DeleteArgs {
 }
 
 /// A JSON object given on the command line.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct JsonObject(pub Map<String, Value>);
 
 /// Reads a JSON object.
@@ -121,8 +109,28 @@ pub fn json_object(text: &str) -> Result<JsonObject, String> {
     }
 }
 
+/// Some of a collection's documents.
+#[derive(Debug, Args, Serialize)]
+pub struct OnlyArgs {
+    /// Only documents in these languages, as BCP 47 tags: fr, pt-BR.
+    #[arg(long, short, value_name = "TAG,…", value_delimiter = ',')]
+    pub languages: Vec<String>,
+    /// Only documents that match this filter, such as {"field": "topic", "eq": "food"}.
+    #[arg(long, short, value_name = "JSON", value_parser = json_object)]
+    pub filter: Option<JsonObject>,
+}
+
+/// The members of a request that were given as arguments: not those that are null, false or an empty list.
+pub fn given(args: &impl Serialize) -> Map<String, Value> {
+    let is_given = |value: &Value| !matches!(value, Value::Null | Value::Bool(false)) && value.as_array() != Some(&Vec::new());
+    match serde_json::to_value(args) {
+        Ok(Value::Object(members)) => members.into_iter().filter(|(_, value)| is_given(value)).collect(),
+        _ => Map::new(),
+    }
+}
+
 /// Runs the command.
-pub fn run(args: CollectionsArgs) -> Result<Outcome, CliError> {
+pub fn run(args: Group<Action>) -> Result<Outcome, CliError> {
     let output = Output::new(&args.server);
     let client = Client::new(&args.server, &output)?;
     match args.action {
@@ -192,9 +200,7 @@ fn show(output: &Output, collection: &Value) -> Result<(), CliError> {
 /// Creates a collection and returns it.
 fn create(client: &Client, args: CreateArgs) -> Result<Value, CliError> {
     let mut body = args.settings.map_or_else(Map::new, |JsonObject(settings)| settings);
-    body.insert("name".to_owned(), json!(args.collection.as_str()));
-    let given = [("description", args.description), ("model", args.model)];
-    body.extend(given.into_iter().filter_map(|(name, value)| Some((name.to_owned(), json!(value?)))));
+    body.extend(given(&json!({"name": args.collection, "description": args.description, "model": args.model})));
     create_from(client, &Value::Object(body))
 }
 
@@ -204,9 +210,7 @@ pub fn create_from(client: &Client, body: &Value) -> Result<Value, CliError> {
 }
 
 fn reembed(client: &Client, output: &Output, args: &ReembedArgs) -> Result<Outcome, CliError> {
-    let bounds = [("tokens_max", args.tokens_max), ("overlap_tokens", args.overlap_tokens)];
-    let bounds: Map<String, Value> =
-        bounds.into_iter().filter_map(|(name, tokens)| Some((name.to_owned(), json!(tokens?)))).collect();
+    let bounds = given(&json!({"tokens_max": args.tokens_max, "overlap_tokens": args.overlap_tokens}));
     let body = if bounds.is_empty() { json!({}) } else { json!({"passage_bounds": bounds}) };
     let call = Call::post(&["v1", "collections", args.collection.as_str(), "reembed"]).json(&body);
     jobs::follow(client, output, client.send(&call)?.body, args.detach)

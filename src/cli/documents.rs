@@ -5,19 +5,19 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use clap::{ArgGroup, Args, Subcommand, ValueEnum};
-use serde_json::{Map, Value, json};
+use clap::{ArgGroup, Args, Subcommand};
+use serde::Serialize;
+use serde_json::{Value, json};
 
-use super::EXIT_CODES;
 use super::client::{Answer, Call, Client};
-use super::collections::{JsonObject, json_object};
+use super::collections::{JsonObject, given, json_object};
 use super::display::cut;
 use super::error::{CliError, Outcome};
 use super::files::Input;
 use super::lines::{Line, Lines};
 use super::output::{Column, Output, Unit, described, shown, time, titled};
-use super::server::ServerArgs;
-use crate::domain::{CollectionName, Limits};
+use super::server::Group;
+use crate::domain::{CollectionName, Limits, UpsertCounts, Wait};
 
 /// Columns of a text in a list.
 const TEXT_COLUMNS_MAX: usize = 60;
@@ -27,18 +27,6 @@ const BATCH_DOCUMENTS_MAX: usize = 200;
 const BATCH_BYTES_MAX: usize = 4 << 20;
 /// Failed documents that are reported one by one.
 const FAILURES_TOLD_MAX: u64 = 20;
-
-/// The command's arguments.
-#[derive(Debug, Args)]
-#[command(after_long_help = EXIT_CODES)]
-pub struct DocumentsArgs {
-    /// What to do.
-    #[command(subcommand)]
-    pub action: Action,
-    /// The options that every command has.
-    #[command(flatten)]
-    pub server: ServerArgs,
-}
 
 /// What to do with documents.
 #[derive(Debug, Subcommand)]
@@ -56,13 +44,13 @@ pub enum Action {
 }
 
 /// Changes to documents.
-#[derive(Debug, Args)]
+#[derive(Debug, Args, Serialize)]
 #[command(group(ArgGroup::new("which").args(["filter", "ids"]).required(true)))]
 #[command(group(ArgGroup::new("what").args(["metadata", "expires_at", "ttl_seconds", "no_expiry"]).required(true).multiple(true)))]
-#[command(group(ArgGroup::new("expiry").args(["expires_at", "ttl_seconds", "no_expiry"])))]
 pub struct UpdateArgs {
     /// Name of the collection.
     #[arg(value_parser = CollectionName::parse)]
+    #[serde(skip)]
     pub collection: CollectionName,
     /// Ids of the documents.
     #[arg(value_name = "ID")]
@@ -73,6 +61,16 @@ pub struct UpdateArgs {
     /// Changes to the metadata, such as {"topic": "food", "draft": null}: a null removes a member.
     #[arg(long, short, value_name = "JSON", value_parser = json_object)]
     pub metadata: Option<JsonObject>,
+    /// When they expire.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub expiry: ExpiryArgs,
+}
+
+/// When documents expire.
+#[derive(Debug, Args, Serialize)]
+#[group(id = "expiry", multiple = false)]
+pub struct ExpiryArgs {
     /// When they expire, such as 2027-01-31T00:00:00Z.
     #[arg(long, value_name = "TIME")]
     pub expires_at: Option<String>,
@@ -81,6 +79,7 @@ pub struct UpdateArgs {
     pub ttl_seconds: Option<u64>,
     /// Lets them stay.
     #[arg(long)]
+    #[serde(skip)]
     pub no_expiry: bool,
 }
 
@@ -95,15 +94,6 @@ pub struct UpsertArgs {
     /// When the server answers a request.
     #[arg(long, value_enum, default_value_t = Wait::Indexed)]
     pub wait: Wait,
-}
-
-/// When the server answers a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Wait {
-    /// When the documents are durable.
-    Stored,
-    /// When they can also be found.
-    Indexed,
 }
 
 /// Some of a collection's documents.
@@ -135,7 +125,7 @@ pub struct IdsArgs {
 }
 
 /// Runs the command.
-pub fn run(args: DocumentsArgs) -> Result<Outcome, CliError> {
+pub fn run(args: Group<Action>) -> Result<Outcome, CliError> {
     let output = Output::new(&args.server);
     let client = Client::new(&args.server, &output)?;
     match args.action {
@@ -146,22 +136,13 @@ pub fn run(args: DocumentsArgs) -> Result<Outcome, CliError> {
             if output.json { output.object(&document) } else { output.members(described(&document)) }
         }),
         Action::Delete(args) => each_id(&output, &args, |call| client.send(&call(Call::delete)).map(drop)),
-        Action::Update(args) => update(&client, &output, args),
+        Action::Update(args) => update(&client, &output, &args),
     }
 }
 
-fn update(client: &Client, output: &Output, args: UpdateArgs) -> Result<Outcome, CliError> {
-    let mut body = Map::new();
-    let object = |JsonObject(object)| Value::Object(object);
-    let expires_at = if args.no_expiry { Some(Value::Null) } else { args.expires_at.map(Value::from) };
-    let members = [
-        ("filter", args.filter.map(object)),
-        ("ids", (!args.ids.is_empty()).then(|| json!(args.ids))),
-        ("metadata", args.metadata.map(object)),
-        ("expires_at", expires_at),
-        ("ttl_seconds", args.ttl_seconds.map(Value::from)),
-    ];
-    body.extend(members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+fn update(client: &Client, output: &Output, args: &UpdateArgs) -> Result<Outcome, CliError> {
+    let mut body = given(args);
+    body.extend(args.expiry.no_expiry.then(|| ("expires_at".to_owned(), Value::Null)));
     let call = Call::post(&["v1", "collections", args.collection.as_str(), "documents", "update"]);
     let answer = client.send(&call.json(&Value::Object(body)))?.body;
     if output.json {
@@ -252,19 +233,11 @@ struct Batch {
     bytes: usize,
 }
 
-/// Results so far.
-#[derive(Default)]
-struct Tally {
-    created: u64,
-    updated: u64,
-    failed: u64,
-}
-
 fn upsert(client: &Client, output: &Output, args: &UpsertArgs) -> Result<Outcome, CliError> {
     let input = Input::open(args.file.as_deref(), output)?;
     let failed = format!("read {}", input.name);
     let bar = output.progress(input.bytes, Unit::Bytes);
-    let mut tally = Tally::default();
+    let mut counts = UpsertCounts::default();
     let mut batch = Batch::default();
     let line_bytes_max = Limits::default().body_bytes_max;
     for line in Lines::new(input.buffered(), line_bytes_max) {
@@ -276,20 +249,20 @@ fn upsert(client: &Client, output: &Output, args: &UpsertArgs) -> Result<Outcome
         match document {
             Ok(None) => {}
             Ok(Some(document)) => batch.push(document, number, bytes),
-            Err(problem) => tally.fail(output, number, None, &problem)?,
+            Err(problem) => fail(&mut counts, output, number, None, &problem)?,
         }
         if batch.documents.len() >= BATCH_DOCUMENTS_MAX || batch.bytes >= BATCH_BYTES_MAX {
-            send(client, output, args, std::mem::take(&mut batch), &mut tally)?;
+            send(client, output, args, std::mem::take(&mut batch), &mut counts)?;
         }
         bar.inc(bytes);
     }
     if !batch.documents.is_empty() {
-        send(client, output, args, batch, &mut tally)?;
+        send(client, output, args, batch, &mut counts)?;
     }
     bar.finish_and_clear();
-    let Tally { created, updated, failed } = tally;
+    let UpsertCounts { created, updated, failed } = counts;
     if output.json {
-        output.deed(&json!({ "created": created, "updated": updated, "failed": failed }))?;
+        output.deed(&json!(counts))?;
     } else {
         output.note(&format!("created {created}, updated {updated}, failed {failed}"));
     }
@@ -301,14 +274,13 @@ fn upsert(client: &Client, output: &Output, args: &UpsertArgs) -> Result<Outcome
 }
 
 /// Sends one request. If none of its documents was stored, the server answers with an error that lists their places.
-fn send(client: &Client, output: &Output, args: &UpsertArgs, batch: Batch, tally: &mut Tally) -> Result<(), CliError> {
-    let wait = if args.wait == Wait::Stored { "stored" } else { "indexed" };
-    let call = Call::post(&["v1", "collections", args.collection.as_str(), "documents"]).with("wait", wait);
+fn send(client: &Client, output: &Output, args: &UpsertArgs, batch: Batch, counts: &mut UpsertCounts) -> Result<(), CliError> {
+    let call = Call::post(&["v1", "collections", args.collection.as_str(), "documents"]).with("wait", args.wait.name());
     // Without an id the server creates one, so sending it again would store a second document.
     let named = batch.documents.iter().all(|document| document["id"].is_string());
     let call = call.json(&json!({ "documents": batch.documents }));
     match client.send(&if named { call.repeatable() } else { call }) {
-        Ok(answer) => take_results(client, output, &batch, &answer, tally),
+        Ok(answer) => take_results(client, output, &batch, &answer, counts),
         Err(CliError::Refused(refusal)) => {
             let problem = |(place, detail): &(String, String)| Some((index(place)?, located(place, detail)));
             let places: Vec<_> = refusal.places.iter().map(problem).collect();
@@ -324,7 +296,7 @@ fn send(client: &Client, output: &Output, args: &UpsertArgs, batch: Batch, tally
             }
             for (index, detail) in reasons {
                 let id = batch.documents.get(index).and_then(|document| document["id"].as_str());
-                tally.fail(output, batch.lines.get(index).copied().unwrap_or(0), id, &detail)?;
+                fail(counts, output, batch.lines.get(index).copied().unwrap_or(0), id, &detail)?;
             }
             Ok(())
         }
@@ -332,19 +304,25 @@ fn send(client: &Client, output: &Output, args: &UpsertArgs, batch: Batch, tally
     }
 }
 
-fn take_results(client: &Client, output: &Output, batch: &Batch, answer: &Answer, tally: &mut Tally) -> Result<(), CliError> {
+fn take_results(
+    client: &Client,
+    output: &Output,
+    batch: &Batch,
+    answer: &Answer,
+    counts: &mut UpsertCounts,
+) -> Result<(), CliError> {
     let results = answer.body["results"].as_array().filter(|results| results.len() == batch.documents.len());
     let Some(results) = results else {
         return Err(client.misunderstood("it does not have a result for each document".to_owned()));
     };
     for (result, line) in results.iter().zip(&batch.lines) {
         match result["status"].as_str() {
-            Some("created") => tally.created += 1,
-            Some("updated") => tally.updated += 1,
+            Some("created") => counts.created += 1,
+            Some("updated") => counts.updated += 1,
             _ => {
                 let error = &result["error"];
                 let (place, detail) = (error["pointer"].as_str().unwrap_or_default(), error["detail"].as_str());
-                tally.fail(output, *line, result["id"].as_str(), &located(place, detail.unwrap_or("failed")))?;
+                fail(counts, output, *line, result["id"].as_str(), &located(place, detail.unwrap_or("failed")))?;
             }
         }
     }
@@ -372,21 +350,19 @@ impl Batch {
     }
 }
 
-impl Tally {
-    /// Counts and reports a document that was not stored: all of them as JSON, the first ones for people.
-    fn fail(&mut self, output: &Output, line: u64, id: Option<&str>, problem: &str) -> Result<(), CliError> {
-        self.failed += 1;
-        if output.json {
-            return output.deed(&json!({ "line": line, "status": "failed", "detail": problem }));
-        }
-        match self.failed {
-            ..=FAILURES_TOLD_MAX => {
-                let id = id.map(|id| format!(" ({})", shown(&json!(id)))).unwrap_or_default();
-                output.problem(&format!("line {line}{id}: {}", shown(&json!(problem))));
-            }
-            n if n == FAILURES_TOLD_MAX + 1 => output.problem("more lines failed; --json lists all"),
-            _ => {}
-        }
-        Ok(())
+/// Counts and reports a document that was not stored: all of them as JSON, the first ones for people.
+fn fail(counts: &mut UpsertCounts, output: &Output, line: u64, id: Option<&str>, problem: &str) -> Result<(), CliError> {
+    counts.failed += 1;
+    if output.json {
+        return output.deed(&json!({ "line": line, "status": "failed", "detail": problem }));
     }
+    match counts.failed {
+        ..=FAILURES_TOLD_MAX => {
+            let id = id.map(|id| format!(" ({})", shown(&json!(id)))).unwrap_or_default();
+            output.problem(&format!("line {line}{id}: {}", shown(&json!(problem))));
+        }
+        n if n == FAILURES_TOLD_MAX + 1 => output.problem("more lines failed; --json lists all"),
+        _ => {}
+    }
+    Ok(())
 }

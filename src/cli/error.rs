@@ -39,22 +39,14 @@ pub enum CliError {
     #[error("{0}")]
     Usage(String),
     #[error("cannot reach the server at {server}")]
-    Unreachable {
-        server: String,
-        #[source]
-        source: Box<ureq::Error>,
-    },
+    Unreachable { server: String, source: Box<ureq::Error> },
     #[error("{}", .0.summary())]
     Refused(Box<Refusal>),
     /// The server's answer is not one that a Dragoman server of this version sends.
     #[error("cannot understand the answer of {server}: {detail}")]
     Answer { server: String, detail: String },
     #[error("cannot {what}")]
-    Io {
-        what: String,
-        #[source]
-        source: io::Error,
-    },
+    Io { what: String, source: io::Error },
     /// The input is wrong.
     #[error("{0}")]
     Input(String),
@@ -62,11 +54,7 @@ pub enum CliError {
     #[error("{0}")]
     Job(String),
     #[error("{what}")]
-    Model {
-        what: String,
-        #[source]
-        source: Box<dyn Error + Send + Sync>,
-    },
+    Model { what: String, source: Box<dyn Error + Send + Sync> },
     /// The reader of standard output, such as `head`, has gone; nothing is wrong.
     #[error("standard output was closed")]
     ReaderGone,

@@ -34,37 +34,20 @@ pub struct HealthCheck<'a> {
 
 /// Why the server is not healthy.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum HealthError {
     /// The address to call is unknown.
     #[error("cannot call {listen}: {problem}")]
-    Address {
-        /// What it listens on.
-        listen: String,
-        /// Why that is no address to call.
-        problem: String,
-    },
+    Address { listen: String, problem: String },
     /// It does not answer.
     #[error("the server at {address} does not answer")]
-    Silent {
-        /// Where it should be.
-        address: SocketAddr,
-        /// The cause.
-        #[source]
-        source: io::Error,
-    },
+    Silent { address: SocketAddr, source: io::Error },
     /// TLS cannot be set up.
     #[error("the TLS connection failed")]
     Tls(#[source] rustls::Error),
     /// The server answers that it is not healthy.
     #[error("the server at {address} answers {answer:?} to {path}")]
-    Unwell {
-        /// Where it is.
-        address: SocketAddr,
-        /// The first line of the answer.
-        answer: String,
-        /// What was asked.
-        path: &'static str,
-    },
+    Unwell { address: SocketAddr, answer: String, path: &'static str },
 }
 
 /// Calls the server; succeeds if it is alive (or ready).

@@ -7,30 +7,17 @@ use clap::{Args, Subcommand};
 use indicatif::ProgressBar;
 use serde_json::Value;
 
-use super::EXIT_CODES;
 use super::client::{Call, Client};
 use super::error::{CliError, Outcome};
 use super::listing;
 use super::output::{Column, Output, Unit, described, shown, time};
-use super::server::ServerArgs;
+use super::server::Group;
 use crate::domain::CollectionName;
 
 /// Wait before the events of a job are requested again.
 const AGAIN: Duration = Duration::from_secs(1);
 /// How often in a row the events may break off without an event.
 const SILENT_STREAMS_MAX: u32 = 30;
-
-/// The command's arguments.
-#[derive(Debug, Args)]
-#[command(after_long_help = EXIT_CODES)]
-pub struct JobsArgs {
-    /// What to do.
-    #[command(subcommand)]
-    pub action: Action,
-    /// The options that every command has.
-    #[command(flatten)]
-    pub server: ServerArgs,
-}
 
 /// What to do with jobs.
 #[derive(Debug, Subcommand)]
@@ -79,7 +66,7 @@ pub struct ResultsArgs {
 }
 
 /// Runs the command.
-pub fn run(args: JobsArgs) -> Result<Outcome, CliError> {
+pub fn run(args: Group<Action>) -> Result<Outcome, CliError> {
     let output = Output::new(&args.server);
     let client = Client::new(&args.server, &output)?;
     match args.action {

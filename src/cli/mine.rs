@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use indicatif::HumanCount;
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::EXIT_CODES;
 use super::client::{Call, Client};
-use super::collections::{JsonObject, json_object};
+use super::collections::{JsonObject, OnlyArgs, given, json_object};
 use super::error::{CliError, Outcome};
 use super::files::{Input, Target};
 use super::jobs;
@@ -78,18 +79,17 @@ pub struct MineArgs {
 }
 
 /// The arguments of `duplicates`.
-#[derive(Debug, Args)]
+#[derive(Debug, Args, Serialize)]
 #[command(after_long_help = EXIT_CODES)]
 pub struct DuplicatesArgs {
     /// Name of the collection.
     #[arg(value_parser = CollectionName::parse)]
+    #[serde(skip)]
     pub collection: CollectionName,
-    /// Only documents in these languages.
-    #[arg(long, short, value_name = "CODE,…", value_delimiter = ',')]
-    pub languages: Vec<String>,
-    /// Only documents that match.
-    #[arg(long, short, value_name = "JSON", value_parser = json_object)]
-    pub filter: Option<JsonObject>,
+    /// Which of its documents.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub only: OnlyArgs,
     /// What to compare: passage, document or sentence.
     #[arg(long, value_name = "NAME")]
     pub unit: Option<String>,
@@ -107,9 +107,11 @@ pub struct DuplicatesArgs {
     pub pairs: Option<String>,
     /// The output.
     #[command(flatten)]
+    #[serde(skip)]
     pub results: ResultsArgs,
     /// The options that every command has.
     #[command(flatten)]
+    #[serde(skip)]
     pub server: ServerArgs,
 }
 
@@ -140,73 +142,45 @@ pub enum ResultsFormat {
 pub fn mine(args: MineArgs) -> Result<Outcome, CliError> {
     let output = Output::new(&args.server);
     let client = Client::new(&args.server, &output)?;
-    let mut body = Map::new();
-    body.insert("first".to_owned(), side(&args.first, args.first_languages, args.first_filter, &output)?);
-    body.insert("second".to_owned(), side(&args.second, args.second_languages, args.second_filter, &output)?);
+    let mut body = given(&json!({
+        "first": sentences(&args.first, args.first_languages, args.first_filter, &output)?,
+        "second": sentences(&args.second, args.second_languages, args.second_filter, &output)?,
+        "threshold": args.threshold,
+        "neighbors": args.neighbors,
+        "margin": args.margin,
+        "strategy": args.strategy,
+        "one_to_one": args.one_to_one,
+        "unit": args.unit,
+        "exact": args.exact,
+    }));
+    // Also none of them, which the server refuses.
     let known = args.known.as_deref().map(|path| known(path, &output)).transpose()?;
-    add(
-        &mut body,
-        [
-            ("threshold", args.threshold.map(|threshold| json!(threshold))),
-            ("known_pairs", known),
-            ("neighbors", args.neighbors.map(|count| json!(count))),
-            ("margin", args.margin.map(|name| json!(name))),
-            ("strategy", args.strategy.map(|name| json!(name))),
-            ("one_to_one", args.one_to_one.then(|| json!(true))),
-            ("deduplicate", args.keep_copies.then(|| json!(false))),
-            ("unit", args.unit.map(|name| json!(name))),
-            ("exact", args.exact.then(|| json!(true))),
-        ],
-    );
-    follow(&client, &output, &Call::post(&["v1", "mine"]).json(&Value::Object(body)), &args.results, "pairs")
+    body.extend(known.map(|known| ("known_pairs".to_owned(), known)));
+    body.extend(args.keep_copies.then(|| ("deduplicate".to_owned(), json!(false))));
+    follow(&client, &output, &Call::post(&["v1", "mine"]).json(&body.into()), &args.results, "pairs")
 }
 
 /// Runs `dragoman duplicates`.
 pub fn duplicates(args: DuplicatesArgs) -> Result<Outcome, CliError> {
     let output = Output::new(&args.server);
     let client = Client::new(&args.server, &output)?;
-    let mut body = Map::new();
-    add(
-        &mut body,
-        [
-            ("languages", (!args.languages.is_empty()).then(|| json!(args.languages))),
-            ("filter", args.filter.map(|JsonObject(filter)| Value::Object(filter))),
-            ("unit", args.unit.map(|name| json!(name))),
-            ("score_min", args.score_min.map(|score| json!(score))),
-            ("neighbors", args.neighbors.map(|count| json!(count))),
-            ("size_max", args.size_max.map(|count| json!(count))),
-            ("pairs", args.pairs.map(|name| json!(name))),
-        ],
-    );
-    let call = Call::post(&["v1", "collections", args.collection.as_str(), "duplicates"]).json(&Value::Object(body));
+    let call = Call::post(&["v1", "collections", args.collection.as_str(), "duplicates"]).json(&given(&args).into());
     follow(&client, &output, &call, &args.results, "clusters")
 }
 
-fn add<const N: usize>(body: &mut Map<String, Value>, members: [(&str, Option<Value>); N]) {
-    body.extend(members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
-}
-
-/// A side of the request: a collection, or the lines of a file.
-fn side(name: &str, languages: Vec<String>, filter: Option<JsonObject>, output: &Output) -> Result<Value, CliError> {
-    let mut side = Map::new();
-    match name.strip_prefix('@') {
-        Some(path) => {
-            side.insert("texts".to_owned(), json!(lines(Path::new(path), output)?));
-        }
+/// The sentences of one language: those of a collection, or the lines of a file.
+fn sentences(name: &str, languages: Vec<String>, filter: Option<JsonObject>, output: &Output) -> Result<Value, CliError> {
+    let mut side = given(&json!({"languages": languages, "filter": filter}));
+    let source = match name.strip_prefix('@') {
+        Some(path) => ("texts".to_owned(), json!(lines(Path::new(path), output)?)),
         None => {
             let name =
                 CollectionName::parse(name).map_err(|error| CliError::Usage(format!("{error}; write @FILE for a file")))?;
-            side.insert("collection".to_owned(), json!(name.as_str()));
+            ("collection".to_owned(), json!(name))
         }
-    }
-    add(
-        &mut side,
-        [
-            ("languages", (!languages.is_empty()).then(|| json!(languages))),
-            ("filter", filter.map(|JsonObject(filter)| Value::Object(filter))),
-        ],
-    );
-    Ok(Value::Object(side))
+    };
+    side.extend([source]);
+    Ok(side.into())
 }
 
 fn lines(path: &Path, output: &Output) -> Result<Vec<String>, CliError> {

@@ -38,7 +38,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 use error::{CliError, Outcome};
-use server::ServerArgs;
+use server::{Group, ServerArgs};
 
 pub use crate::domain::chain;
 pub use error::EXIT_CODES;
@@ -47,13 +47,13 @@ pub use error::EXIT_CODES;
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Lists, shows, creates, changes and deletes collections.
-    Collections(collections::CollectionsArgs),
+    Collections(Group<collections::Action>),
     /// Lists, sets and deletes aliases of collections.
-    Aliases(aliases::AliasesArgs),
+    Aliases(Group<aliases::Action>),
     /// Trains, lists, evaluates, applies and deletes classifiers, and predicts labels.
-    Classifiers(classifiers::ClassifiersArgs),
+    Classifiers(Group<classifiers::Action>),
     /// Stores, lists, shows and deletes documents.
-    Documents(documents::DocumentsArgs),
+    Documents(Group<documents::Action>),
     /// Searches a collection.
     Search(search::SearchArgs),
     /// Embeds texts, on a server or with a local model.
@@ -75,11 +75,11 @@ pub enum Command {
     /// Exports all documents of a collection as NDJSON.
     Export(export::ExportArgs),
     /// Lists, shows, watches and cancels jobs.
-    Jobs(jobs::JobsArgs),
+    Jobs(Group<jobs::Action>),
     /// Creates, lists, downloads, uploads, restores and deletes snapshots.
-    Snapshot(snapshot::SnapshotArgs),
+    Snapshot(Group<snapshot::Action>),
     /// Creates, lists and revokes keys.
-    Keys(keys::KeysArgs),
+    Keys(Group<keys::Action>),
     /// Lists the models that the server has loaded.
     Models(models::ModelsArgs),
 }

@@ -4,10 +4,11 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::Args;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::EXIT_CODES;
 use super::client::{Call, Client};
+use super::collections::given;
 use super::error::{CliError, Outcome};
 use super::files::Target;
 use super::jobs;
@@ -49,11 +50,9 @@ pub struct ProjectArgs {
 pub fn run(args: ProjectArgs) -> Result<Outcome, CliError> {
     let output = Output::new(&args.server);
     let client = Client::new(&args.server, &output)?;
-    let mut body = Map::from_iter([("center".to_owned(), json!(args.center))]);
-    let counts = [("max_documents", args.max_documents), ("neighbors", args.neighbors)];
-    body.extend(counts.into_iter().filter_map(|(name, count)| Some((name.to_owned(), json!(count?)))));
+    let body = json!({"center": args.center, "max_documents": args.max_documents, "neighbors": args.neighbors});
     let path = ["v1", "collections", args.collection.as_str(), "projections"];
-    let job = client.send(&Call::post(&path).json(&Value::Object(body)))?.body;
+    let job = client.send(&Call::post(&path).json(&given(&body).into()))?.body;
     if args.detach {
         return jobs::follow(&client, &output, job, true);
     }

@@ -1,11 +1,12 @@
 //! `dragoman search`: searches a collection and shows the hits.
 
 use clap::{Args, ValueEnum};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::EXIT_CODES;
 use super::client::{Call, Client};
-use super::collections::{JsonObject, json_object};
+use super::collections::{JsonObject, OnlyArgs, given, json_object};
 use super::display::{cut, width, wrap};
 use super::error::{CliError, Outcome};
 use super::output::{Column, Output, shown, titled};
@@ -22,11 +23,12 @@ const ID_COLUMNS_MAX: usize = 32;
 const GAP: usize = 2;
 
 /// The command's arguments.
-#[derive(Debug, Args)]
+#[derive(Debug, Args, Serialize)]
 #[command(after_long_help = EXIT_CODES)]
 pub struct SearchArgs {
     /// Name of the collection.
     #[arg(value_parser = CollectionName::parse)]
+    #[serde(skip)]
     pub collection: CollectionName,
     /// The query, in any language. "quotes" require a phrase, and a -minus excludes a word. Put -- before a query that begins
     /// with a minus.
@@ -44,22 +46,21 @@ pub struct SearchArgs {
     /// Only hits with at least this score.
     #[arg(long, value_name = "SCORE", allow_negative_numbers = true)]
     pub score_min: Option<f64>,
-    /// Only hits in these languages, as BCP 47 tags: fr, pt-BR.
-    #[arg(long, short, value_name = "TAG,…", value_delimiter = ',')]
-    pub languages: Vec<String>,
+    /// Which documents may be hits.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub only: OnlyArgs,
     /// Languages to prefer among hits that are about as good, most preferred first, as BCP 47 tags; auto means the query's own.
     #[arg(long, value_name = "TAG,…", value_delimiter = ',')]
     pub prefer_language: Vec<String>,
     /// Moves scores, such as {"filter": {"field": "topic", "eq": "food"}, "weight": 2} or {"field": "published", "decay":
     /// {"half_life": 30}}; may be given several times.
     #[arg(long, value_name = "JSON", value_parser = json_object)]
+    #[serde(rename = "boosts")]
     pub boost: Vec<JsonObject>,
     /// How much hits should differ from each other, from 0 to 1.
     #[arg(long, value_name = "SHARE")]
     pub diversity: Option<f64>,
-    /// Only hits that match this filter, such as {"field": "topic", "eq": "food"}.
-    #[arg(long, short, value_name = "JSON", value_parser = json_object)]
-    pub filter: Option<JsonObject>,
     /// Search mode; defaults to the server's choice.
     #[arg(long, short, value_enum)]
     pub mode: Option<Mode>,
@@ -68,17 +69,21 @@ pub struct SearchArgs {
     pub words: Option<Words>,
     /// Searches for the query as it is: quotes and minus signs are plain text.
     #[arg(long)]
+    #[serde(skip)]
     pub literal: bool,
     /// More members of the request, as in the API documentation.
     #[arg(long, value_name = "JSON", value_parser = json_object)]
+    #[serde(skip)]
     pub settings: Option<JsonObject>,
     /// The options that every command has.
     #[command(flatten)]
+    #[serde(skip)]
     pub server: ServerArgs,
 }
 
 /// Search mode.
-#[derive(Debug, Clone, Copy, ValueEnum)]
+#[derive(Debug, Clone, Copy, ValueEnum, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Mode {
     /// Combines all evidence into one relevance between 0 and 1 (the default).
     Full,
@@ -91,7 +96,8 @@ pub enum Mode {
 }
 
 /// How many words of the query a passage must share.
-#[derive(Debug, Clone, Copy, ValueEnum)]
+#[derive(Debug, Clone, Copy, ValueEnum, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Words {
     /// Any of them (the default).
     Any,
@@ -120,29 +126,10 @@ pub fn run(args: SearchArgs) -> Result<Outcome, CliError> {
 }
 
 fn request(args: SearchArgs) -> Value {
-    let name = |value: clap::builder::PossibleValue| json!(value.get_name());
-    let mode = args.mode.and_then(|mode| mode.to_possible_value()).map(name);
-    let words = args.words.and_then(|words| words.to_possible_value()).map(name);
-    let members = [
-        ("query", args.query.map(|query| json!(query))),
-        ("like", args.like.map(|id| json!(id))),
-        ("limit", args.limit.map(|limit| json!(limit))),
-        ("offset", args.offset.map(|offset| json!(offset))),
-        ("score_min", args.score_min.map(|score| json!(score))),
-        ("languages", (!args.languages.is_empty()).then(|| json!(args.languages))),
-        ("prefer_language", (!args.prefer_language.is_empty()).then(|| json!(args.prefer_language))),
-        (
-            "boosts",
-            (!args.boost.is_empty()).then(|| args.boost.into_iter().map(|JsonObject(boost)| Value::Object(boost)).collect()),
-        ),
-        ("diversity", args.diversity.map(|diversity| json!(diversity))),
-        ("filter", args.filter.map(|JsonObject(filter)| Value::Object(filter))),
-        ("mode", mode),
-        ("words", words),
-        ("operators", args.literal.then(|| json!(false))),
-    ];
+    let members = given(&args);
     let mut body = args.settings.map_or_else(Map::new, |JsonObject(settings)| settings);
-    body.extend(members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+    body.extend(members);
+    body.extend(args.literal.then(|| ("operators".to_owned(), json!(false))));
     Value::Object(body)
 }
 

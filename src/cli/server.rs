@@ -5,9 +5,21 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 
-use super::error::CliError;
+use super::error::{CliError, EXIT_CODES};
+
+/// A command that has commands of its own.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXIT_CODES)]
+pub struct Group<A: Subcommand> {
+    /// What to do.
+    #[command(subcommand)]
+    pub action: A,
+    /// The options that every command has.
+    #[command(flatten)]
+    pub server: ServerArgs,
+}
 
 /// The options that every command has.
 #[derive(Debug, Clone, Args)]

@@ -4,19 +4,19 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-use super::EXIT_CODES;
 use super::client::{Call, Client, Upload};
+use super::collections::given;
 use super::confirm::ConfirmArgs;
 use super::error::{CliError, Outcome};
 use super::files::{Input, Target};
 use super::jobs;
 use super::listing;
 use super::output::{Column, Output, Unit, bytes, count, described, shown, time};
-use super::server::ServerArgs;
+use super::server::Group;
 use super::snapshot_target::TargetArgs;
 use crate::domain::CollectionName;
 
@@ -24,18 +24,6 @@ use crate::domain::CollectionName;
 const ARCHIVE_END: &str = ".tar.zst";
 /// Bytes that are copied at once.
 const PIECE_BYTES: usize = 1 << 16;
-
-/// The command's arguments.
-#[derive(Debug, Args)]
-#[command(after_long_help = EXIT_CODES)]
-pub struct SnapshotArgs {
-    /// What to do.
-    #[command(subcommand)]
-    pub action: Action,
-    /// The options that every command has.
-    #[command(flatten)]
-    pub server: ServerArgs,
-}
 
 /// What to do with snapshots.
 #[derive(Debug, Subcommand)]
@@ -133,17 +121,13 @@ pub struct DeleteArgs {
 }
 
 /// Runs the command.
-pub fn run(args: SnapshotArgs) -> Result<Outcome, CliError> {
+pub fn run(args: Group<Action>) -> Result<Outcome, CliError> {
     let output = Output::new(&args.server);
     let client = Client::new(&args.server, &output)?;
     match args.action {
         Action::Create(args) => {
-            let mut body = Map::new();
-            if !args.collections.is_empty() {
-                let names: Value = args.collections.iter().map(CollectionName::as_str).collect();
-                body.insert("collections".to_owned(), names);
-            }
-            let call = Call::post(&["v1", "snapshots"]).json(&Value::Object(body));
+            let body = given(&json!({"collections": args.collections}));
+            let call = Call::post(&["v1", "snapshots"]).json(&body.into());
             create(&client, &output, &call, args.detach)
         }
         Action::List(args) => match args.open()? {
@@ -190,13 +174,8 @@ fn restore(client: &Client, output: &Output, mut args: RestoreArgs) -> Result<Ou
     if let Some((target, found)) = target.zip(found) {
         target.upload(client, output, &found)?;
     }
-    let mut body = Map::new();
-    let names = [("collection", args.collection), ("rename_to", args.rename_to)];
-    body.extend(names.into_iter().filter_map(|(member, name)| Some((member.to_owned(), json!(name?.as_str())))));
-    if args.replace {
-        body.insert("replace".to_owned(), json!(true));
-    }
-    let call = Call::post(&["v1", "snapshots", &args.id, "restore"]).json(&Value::Object(body));
+    let body = given(&json!({"collection": args.collection, "rename_to": args.rename_to, "replace": args.replace}));
+    let call = Call::post(&["v1", "snapshots", &args.id, "restore"]).json(&body.into());
     jobs::follow(client, output, client.send(&call)?.body, args.detach)
 }
 

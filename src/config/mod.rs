@@ -3,7 +3,6 @@
 
 mod environment;
 pub mod generated;
-pub mod limits;
 pub mod sources;
 
 use std::fmt;
@@ -11,7 +10,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
-pub use limits::LimitSettings;
+use crate::domain::Limits;
+use crate::domain::limits::at_least_one;
 pub use sources::{Loaded, ReadError, Setting, Source, read};
 
 /// Runs and manages a vector-search database that embeds and searches text across 62 languages.
@@ -130,7 +130,7 @@ pub struct Config {
 
     /// Limits on requests and queues.
     #[command(flatten)]
-    pub limits: LimitSettings,
+    pub limits: Limits,
 
     /// Scheduled snapshots.
     #[command(flatten)]
@@ -224,16 +224,16 @@ pub struct AccessSettings {
 #[command(next_help_heading = "Traffic")]
 pub struct TrafficSettings {
     /// Maximum connections; beyond that, the connection that has been idle the longest is closed.
-    #[arg(long, env = "DRAGOMAN_CONNECTIONS_MAX", value_name = "COUNT", default_value_t = 4_096, value_parser = limits::at_least_one::<usize>)]
+    #[arg(long, env = "DRAGOMAN_CONNECTIONS_MAX", value_name = "COUNT", default_value_t = 4_096, value_parser = at_least_one::<usize>)]
     pub connections_max: usize,
 
     /// Maximum requests that run at once. One caller may run at most as many as it leaves for others; more are refused.
-    #[arg(long, env = "DRAGOMAN_REQUESTS_MAX", value_name = "COUNT", default_value_t = 1_024, value_parser = limits::at_least_one::<usize>)]
+    #[arg(long, env = "DRAGOMAN_REQUESTS_MAX", value_name = "COUNT", default_value_t = 1_024, value_parser = at_least_one::<usize>)]
     pub requests_max: usize,
 
     /// Maximum callers that wait for job events. One caller may wait at most as many times as it leaves for others; more are
     /// refused.
-    #[arg(long, env = "DRAGOMAN_EVENT_STREAMS_MAX", value_name = "COUNT", default_value_t = 256, value_parser = limits::at_least_one::<usize>)]
+    #[arg(long, env = "DRAGOMAN_EVENT_STREAMS_MAX", value_name = "COUNT", default_value_t = 256, value_parser = at_least_one::<usize>)]
     pub event_streams_max: usize,
 
     /// Maximum requests of one caller that run at once; more are refused with 429. 0 means no limit.
@@ -275,7 +275,7 @@ pub struct SnapshotSettings {
     pub snapshot_interval_s: u64,
 
     /// How many snapshots stay there: the newest.
-    #[arg(long, env = "DRAGOMAN_SNAPSHOT_KEEP", value_name = "COUNT", default_value_t = 7, value_parser = limits::at_least_one::<usize>)]
+    #[arg(long, env = "DRAGOMAN_SNAPSHOT_KEEP", value_name = "COUNT", default_value_t = 7, value_parser = at_least_one::<usize>)]
     pub snapshot_keep: usize,
 }
 
@@ -407,6 +407,11 @@ mod tests {
         let command_line = CommandLine::try_parse_from(["dragoman", "serve"].iter().chain(arguments)).unwrap();
         let Command::Serve(config) = command_line.command else { unreachable!("the arguments begin with serve") };
         *config
+    }
+
+    #[test]
+    fn without_settings_the_limits_are_the_defaults() {
+        assert_eq!(serve(&[]).limits, Limits::default());
     }
 
     #[test]

@@ -61,11 +61,7 @@ pub enum ReadError {
     )]
     Variable { name: String, nearest: Option<String> },
     #[error("cannot read the configuration file {}", path.display())]
-    File {
-        path: PathBuf,
-        #[source]
-        source: std::io::Error,
-    },
+    File { path: PathBuf, source: std::io::Error },
     #[error("the configuration file {} is not valid TOML: {problem}", path.display())]
     Toml { path: PathBuf, problem: String },
     /// A key of the file is unknown or has an invalid value.

@@ -3,36 +3,17 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::ids::deserialized_by_parse;
+use super::ids::text_id;
 use super::names::names;
 use super::{
     CollectionName, DocumentId, Filter, InvalidId, JobFailure, JobId, KnnSettings, Language, Metadata, MetadataPath, MlpSettings,
 };
 
-/// A classifier's name, which its paths in the API contain. It follows the rules for collection names.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub struct ClassifierName(String);
-
-impl ClassifierName {
-    /// Accepts the same names as for collections.
-    pub fn parse(text: &str) -> Result<Self, InvalidId> {
-        match CollectionName::parse(text) {
-            Ok(name) => Ok(Self(name.as_str().to_owned())),
-            Err(error) => Err(InvalidId { what: "classifier name", ..error }),
-        }
-    }
-
-    /// The name as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-deserialized_by_parse!(ClassifierName);
-
-impl std::fmt::Display for ClassifierName {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
+text_id! {
+    /// A classifier's name, which its paths in the API contain. It follows the rules for collection names.
+    ClassifierName, |text| match CollectionName::parse(text) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(InvalidId { what: "classifier name", ..error }),
     }
 }
 
@@ -40,6 +21,7 @@ impl std::fmt::Display for ClassifierName {
 /// best with dozens of examples per label or more. `prototype`: the label whose name or descriptions are nearest; needs no
 /// examples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[cfg_attr(feature = "server", derive(clap::ValueEnum))]
 #[serde(rename_all = "snake_case")]
 #[schema(as = ClassifierKindName)]
 pub enum ClassifierKind {
@@ -145,23 +127,22 @@ pub struct TrainingReport {
     /// The training language, for the transfer gap of evaluations: that of at least nine in ten examples; omitted if there is
     /// none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, nullable = false)]
+    #[schema(value_type = Option<String>)]
     pub trained_in: Option<Language>,
     /// Examples used for validation: for `mlp` the held-out ones; for `knn` known ones, each without itself; for `prototype` all.
     pub validation_examples: usize,
     /// The quality on those, 0 to 1: accuracy, or for an `mlp` with `multi_label` the micro-F1. Omitted without validation
     /// examples.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, minimum = 0, maximum = 1)]
+    #[schema(minimum = 0, maximum = 1)]
     pub validation_quality: Option<f64>,
     /// The expected calibration error on those; omitted without validation examples, and with
     /// `multi_label`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, minimum = 0, maximum = 1)]
+    #[schema(minimum = 0, maximum = 1)]
     pub calibration_error: Option<f64>,
     /// The temperature that calibrates scores into probabilities; omitted if none was fitted.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub temperature: Option<f32>,
     /// The quality of each run of an `mlp`, in the order of the seeds; shows how much the results vary by chance.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -182,7 +163,7 @@ pub struct LabelExamples {
 pub struct LanguageExamples {
     /// ISO 639-1 code; omitted for examples whose language was not recognized.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, nullable = false)]
+    #[schema(value_type = Option<String>)]
     pub language: Option<Language>,
     /// How many examples are in this language.
     pub examples: usize,
@@ -257,34 +238,58 @@ pub enum PredictItems {
     },
 }
 
+/// The prediction for one text.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[schema(as = PredictionInfo)]
+pub struct Prediction {
+    /// The document's id; omitted for a text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub id: Option<DocumentId>,
+    /// ISO 639-1 code of the language; omitted if none was recognized.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub language: Option<Language>,
+    /// The labels: one, or with `multi_label` any number; none if it abstained.
+    pub labels: Vec<String>,
+    /// Whether it abstained: no label is likely enough, or no neighbor voted.
+    pub abstained: bool,
+    /// The most likely labels, most likely first.
+    pub scores: Vec<LabelProbability>,
+    /// The nearest labeled passages, with `explain`; for a `prototype` also the descriptions of its labels.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub neighbors: Vec<LabeledNeighborText>,
+}
+
+/// A label and its probability.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct LabelProbability {
+    /// The label.
+    pub label: String,
+    /// 0 to 1; the probabilities of all labels sum to 1, unless a text may have several labels.
+    #[schema(minimum = 0, maximum = 1)]
+    pub probability: f32,
+}
+
 /// A labeled passage near a text.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[schema(as = LabeledNeighborInfo)]
 pub struct LabeledNeighborText {
-    /// Its document, if it has one.
-    pub document: Option<DocumentId>,
+    /// Id of its document; omitted for a text that came with the classifier.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub id: Option<DocumentId>,
     /// The passage.
     pub text: String,
     /// Its labels.
     pub labels: Vec<String>,
-    /// Its language.
+    /// ISO 639-1 code of its language; omitted if none was recognized.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     pub language: Option<Language>,
-    /// Its cosine with the text.
+    /// Cosine similarity with the text, -1 to 1.
+    #[schema(minimum = -1, maximum = 1)]
     pub score: f32,
-}
-
-/// A prediction for one text.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Prediction {
-    /// The document, if the prediction is for one.
-    pub document: Option<DocumentId>,
-    /// The language of the text.
-    pub language: Option<Language>,
-    /// The labels; `None` if it abstains.
-    pub labels: Option<Vec<String>>,
-    /// The most likely labels with their probabilities, the most likely first.
-    pub scores: Vec<(String, f32)>,
-    /// Labeled passages near the text, nearest first.
-    pub neighbors: Vec<LabeledNeighborText>,
 }
 
 /// What a classifier is evaluated with.
@@ -299,12 +304,8 @@ pub enum EvaluationSet {
 /// A request to write labels into documents.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApplyRequest {
-    /// The collection of the documents.
-    pub collection: CollectionName,
-    /// Only documents that match.
-    pub filter: Filter,
-    /// Path for the label.
-    pub field: MetadataPath,
+    /// The documents, and the path for the label.
+    pub documents: LabeledDocuments,
     /// Path for the probability of the label, if wanted.
     pub probability_field: Option<MetadataPath>,
     /// Replaces the classifier's own threshold.

@@ -44,7 +44,7 @@ pub struct KnnSettings {
     /// Temperature of the softmax, above 0 and at most 100. The lower it is, the more the nearest neighbors decide. By default,
     /// the one that predicts the labels of known examples best, each predicted without itself.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, maximum = 100)]
+    #[schema(maximum = 100)]
     pub temperature: Option<f32>,
     /// Minimum cosine of a passage that votes, -1 to 1; if none votes, the classifier abstains.
     #[schema(minimum = -1, maximum = 1, default = -1)]

@@ -1,6 +1,13 @@
 //! The closed list of error codes: name, HTTP status, who has to act, and all that is said about each: cause, example, remedy.
 //! The API sends the name, clients branch on it, and docs/errors.md and `/docs/errors` are made from this list.
 
+use std::borrow::Cow;
+
+use serde::{Serialize, Serializer};
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
+
 /// Who has to act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Blame {
@@ -276,4 +283,24 @@ codes! {
     Internal = ("internal", 500, Server,
         "the server failed; its log has the cause under this request id",
         "Look for the request id in the log, and report the cause that it has.");
+}
+
+impl Serialize for Code {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl PartialSchema for Code {
+    fn schema() -> RefOr<Schema> {
+        let names = Code::ALL.iter().map(|code| code.name());
+        let about = "The kind of an error; `/docs/errors` explains each.";
+        ObjectBuilder::new().schema_type(Type::String).enum_values(Some(names)).description(Some(about)).into()
+    }
+}
+
+impl ToSchema for Code {
+    fn name() -> Cow<'static, str> {
+        "ErrorCode".into()
+    }
 }

@@ -137,21 +137,28 @@ pub struct CollectionCounts {
     pub cut_by_older_rules: bool,
 }
 
-/// Whether a collection can be searched in full.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// `ready`: searches find everything that is stored. `recovering`: the server is still loading the collection after a start.
+/// `damaged`: the database cannot be opened, so nothing can be read, and the counts are 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = IndexStateName)]
 pub enum IndexState {
     /// Searches find everything acknowledged with `wait=indexed`.
     Ready,
     /// After a start, the index is still catching up with the database.
     Recovering,
-    /// The database is damaged and cannot be opened, so nothing can be read.
+    /// The database cannot be opened.
     Damaged,
 }
 
 /// A place where a collection's database is damaged.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = DamagedPlace)]
 pub struct Damage {
-    /// The document, if the damage is in one whose id can still be read.
+    /// The damaged document: replace or delete it to repair the damage. Omitted if the damage is not in one document, or if its
+    /// id cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     pub document: Option<DocumentId>,
     /// What is wrong, and where.
     pub problem: String,

@@ -1,6 +1,10 @@
 //! A document: a caller's text with its id, language and metadata, and the passages it is split into.
 
-use super::{Code, DocumentId, Embedding, Language, PassageId, Sequence};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::names::names;
+use super::{Code, DocumentId, Embedding, Language, Metadata, MetadataObject, PassageId, Sequence, timestamps};
 
 /// Maximum characters of a title.
 pub const TITLE_CHARS_MAX: usize = 1_000;
@@ -22,9 +26,6 @@ pub fn check_title(title: &str) -> Result<(), String> {
     }
 }
 
-/// A caller's JSON object.
-pub type Metadata = serde_json::Map<String, serde_json::Value>;
-
 /// A validated document from a caller.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewDocument {
@@ -45,31 +46,51 @@ pub struct NewDocument {
 }
 
 /// A stored document.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[schema(as = StoredDocument)]
 pub struct Document {
     /// The id.
+    #[schema(value_type = String)]
     pub id: DocumentId,
-    /// The title as it was sent; it is embedded and searched with each passage.
+    /// The title as it was sent; omitted if there is none.
+    // It is embedded and searched with each passage.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// The text as it was sent.
     pub text: String,
-    /// The language, given or detected; `None` if none was recognized.
+    /// ISO 639-1 code of the language, given or detected; omitted if none was recognized.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     pub language: Option<Language>,
-    /// Confidence of the detection, 0 to 1; `None` if the caller gave the language.
+    /// Confidence of the language detection, 0 to 1; omitted if the caller gave the language.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 1)]
     pub language_confidence: Option<f32>,
-    /// The caller's metadata.
+    /// The caller's metadata; may be empty.
+    #[schema(value_type = MetadataObject)]
     pub metadata: Metadata,
-    /// How many passages it was split into.
+    /// How many passages the text was split into; each has its own embedding.
+    #[schema(minimum = 1)]
     pub passages: usize,
     /// Whether all its passages are searchable.
     pub indexed: bool,
-    /// Milliseconds since the Unix epoch.
+    /// When a document with this id was first stored.
+    // In milliseconds since the Unix epoch, like the other times.
+    #[serde(rename = "created_at", serialize_with = "timestamps::serialize")]
+    #[schema(value_type = String, format = DateTime)]
     pub created_at_ms: i64,
-    /// Milliseconds since the Unix epoch.
+    /// When it was last stored.
+    #[serde(rename = "updated_at", serialize_with = "timestamps::serialize")]
+    #[schema(value_type = String, format = DateTime)]
     pub updated_at_ms: i64,
-    /// Milliseconds since the Unix epoch, from which on nobody finds it; `None` if it stays.
+    /// From when on it is not found; omitted if it stays.
+    #[serde(rename = "expires_at", skip_serializing_if = "Option::is_none", serialize_with = "timestamps::serialize_some")]
+    #[schema(value_type = Option<String>, format = DateTime)]
     pub expires_at_ms: Option<i64>,
-    /// The change that wrote it: the document's version.
+    /// The document's version; it grows with every change in the collection.
+    // The sequence number of the change that wrote it.
+    #[serde(rename = "version")]
+    #[schema(value_type = u64)]
     pub sequence: Sequence,
 }
 
@@ -99,33 +120,36 @@ pub struct Passage {
     pub end: usize,
 }
 
-/// When a write is acknowledged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// When the server answers an upsert: `stored`, once the documents are durable, or `indexed`, once searches also find them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ToSchema)]
+#[cfg_attr(feature = "server", derive(clap::ValueEnum))]
+#[schema(as = WaitFor, rename_all = "snake_case")]
 pub enum Wait {
-    /// When it is durable.
+    /// Once the documents are durable.
     Stored,
-    /// When it is durable and searchable.
+    /// Once searches also find them.
+    #[default]
     Indexed,
 }
+
+names!(Wait { Stored = "stored", Indexed = "indexed" });
 
 /// The result of one document of an upsert.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UpsertOutcome {
-    /// The id, given or generated; `None` if the item failed before it had one.
-    pub id: Option<DocumentId>,
-    /// Created, updated or failed.
+    /// The id, given or generated.
+    pub id: DocumentId,
+    /// What became of it.
     pub status: UpsertStatus,
-    /// The document's new version; `None` if it failed.
-    pub version: Option<Sequence>,
 }
 
-/// Created, updated or failed.
+/// Created, updated or failed; a stored document has a new version.
 #[derive(Debug, Clone, PartialEq)]
 pub enum UpsertStatus {
     /// The id was new.
-    Created,
+    Created(Sequence),
     /// The id existed; the new version replaced the old one.
-    Updated,
+    Updated(Sequence),
     /// Nothing of this document was stored.
     Failed {
         /// The error code.
@@ -133,6 +157,38 @@ pub enum UpsertStatus {
         /// Field, limit, expected and got.
         detail: String,
     },
+}
+
+/// How many documents were stored, and how many were not.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct UpsertCounts {
+    /// Their ids were new.
+    pub created: u64,
+    /// They replaced documents.
+    pub updated: u64,
+    /// Not stored.
+    pub failed: u64,
+}
+
+/// Why one document was not stored.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct DocumentFailure {
+    /// The error code, from the same closed list as for whole requests.
+    pub code: Code,
+    /// JSON pointer into the request body.
+    // For a line of a file, into the document; empty for the whole document.
+    pub pointer: String,
+    /// The limit, what was expected and what was given.
+    pub detail: String,
+}
+
+/// A document of a file that was not stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RefusedDocument {
+    /// The id, if it is valid.
+    pub id: Option<DocumentId>,
+    /// Why.
+    pub failure: DocumentFailure,
 }
 
 /// A page of a list: at most `limit` rows after `after`.

@@ -13,7 +13,6 @@ pub struct Evaluation {
     pub all: EvaluationScores,
     /// The baseline that always predicts the most frequent label; omitted with `multi_label`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub majority: Option<MajorityLabel>,
     /// The labels that examples have or were predicted to have, by name.
     pub labels: Vec<LabelEvaluation>,
@@ -25,11 +24,9 @@ pub struct Evaluation {
     /// The loss in accuracy from the training language to the others; omitted with `multi_label`, and unless the
     /// classifier was trained in one language that has examples here, beside at least one other.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub transfer: Option<TransferGap>,
     /// How well its probabilities are calibrated; omitted with `multi_label`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub calibration: Option<Calibration>,
 }
 
@@ -48,15 +45,15 @@ pub struct EvaluationScores {
     pub macro_f1: f64,
     /// Micro precision over all predicted labels; with `multi_label`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, minimum = 0, maximum = 1)]
+    #[schema(minimum = 0, maximum = 1)]
     pub micro_precision: Option<f64>,
     /// Micro recall over all true labels; with `multi_label`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, minimum = 0, maximum = 1)]
+    #[schema(minimum = 0, maximum = 1)]
     pub micro_recall: Option<f64>,
     /// Micro F1, the harmonic mean of both; with `multi_label`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, minimum = 0, maximum = 1)]
+    #[schema(minimum = 0, maximum = 1)]
     pub micro_f1: Option<f64>,
 }
 
@@ -98,7 +95,6 @@ pub struct ConfusionCell {
     pub expected: String,
     /// The predicted label; omitted for an abstention.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub answered: Option<String>,
     /// Number of examples.
     pub count: usize,
@@ -109,7 +105,7 @@ pub struct ConfusionCell {
 pub struct LanguageEvaluation {
     /// ISO 639-1 code; omitted for examples whose language was not recognized.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, nullable = false)]
+    #[schema(value_type = Option<String>)]
     pub language: Option<Language>,
     /// Its examples.
     pub scores: EvaluationScores,

@@ -89,6 +89,15 @@ pub enum Scalar {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MetadataPath(Vec<String>);
 
+/// Which documents: those in some languages for which a filter holds.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SearchFilter {
+    /// Empty means all.
+    pub languages: Vec<Language>,
+    /// Must hold.
+    pub filter: Filter,
+}
+
 /// What conditions look at of a document.
 #[derive(Clone, Copy)]
 pub struct DocumentFields<'d> {
@@ -132,6 +141,14 @@ impl Filter {
             Self::Not(filter) => !filter.holds(document),
             Self::Field(field, test) => test.passes(&field.of(document)),
         }
+    }
+}
+
+impl SearchFilter {
+    /// Whether it is true of a document, as the store's SQL would say.
+    pub fn matches(&self, document: &Document) -> bool {
+        let speaks = |languages: &[Language]| document.language.is_some_and(|language| languages.contains(&language));
+        (self.languages.is_empty() || speaks(&self.languages)) && self.filter.matches(document)
     }
 }
 

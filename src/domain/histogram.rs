@@ -57,11 +57,9 @@ pub struct FacetStats {
     pub max: Option<Scalar>,
     /// The sum of the numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub sum: Option<f64>,
     /// The mean of the numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub mean: Option<f64>,
 }
 
@@ -87,8 +85,8 @@ pub struct ValueSummary {
 #[derive(Debug, Default)]
 struct Totals {
     count: u64,
-    min: f64,
-    max: f64,
+    /// The least and the greatest value.
+    range: Option<(f64, f64)>,
     sum: f64,
 }
 
@@ -162,12 +160,11 @@ impl ValueSummary {
     /// The range of the values.
     pub fn stats(&self) -> FacetStats {
         let (totals, dates) = if self.numbers.count > 0 { (&self.numbers, false) } else { (&self.dates, true) };
-        let some = |value: f64| (totals.count > 0).then(|| scalar(value, dates));
         let number = |value: f64| Some(value).filter(|value| totals.count > 0 && !dates && value.is_finite());
         FacetStats {
             count: totals.count,
-            min: some(totals.min),
-            max: some(totals.max),
+            min: totals.range.map(|(min, _)| scalar(min, dates)),
+            max: totals.range.map(|(_, max)| scalar(max, dates)),
             sum: number(totals.sum),
             mean: number(totals.sum / totals.count as f64),
         }
@@ -185,9 +182,8 @@ impl ValueSummary {
 
 impl Totals {
     fn add(&mut self, value: f64) {
-        let first = self.count == 0;
-        self.min = if first { value } else { self.min.min(value) };
-        self.max = if first { value } else { self.max.max(value) };
+        let (min, max) = self.range.unwrap_or((value, value));
+        self.range = Some((min.min(value), max.max(value)));
         self.sum += value;
         self.count += 1;
     }

@@ -14,54 +14,82 @@ pub struct InvalidId {
     pub problem: String,
 }
 
-/// A collection's name: the path key of the API.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub struct CollectionName(String);
+/// Makes a type of a name or an id that is text: whatever passes its check, which is written and shown as it is.
+macro_rules! text_id {
+    ($(#[$about:meta])+ $type:ident, $check:expr) => {
+        $(#[$about])+
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+        pub struct $type(String);
+
+        impl $type {
+            /// Accepts what it can be, and says what is wrong with anything else.
+            pub fn parse(text: &str) -> Result<Self, crate::domain::InvalidId> {
+                let check: fn(&str) -> Result<(), crate::domain::InvalidId> = $check;
+                check(text).map(|()| Self(text.to_owned()))
+            }
+
+            /// As text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(deserializer)?;
+                Self::parse(&text).map_err(serde::de::Error::custom)
+            }
+        }
+
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+pub(super) use text_id;
+
+text_id! {
+    /// A collection's name, the path key of the API: 1 to 64 ASCII letters, digits, `-`, `_` and `.`, beginning with a letter or
+    /// digit.
+    CollectionName, |text| {
+        let invalid = |problem: String| Err(InvalidId { what: "collection name", problem });
+        if text.is_empty() || text.len() > CollectionName::BYTES_MAX {
+            return invalid(format!("must have 1 to {} bytes, got {}", CollectionName::BYTES_MAX, text.len()));
+        }
+        if !text.starts_with(|c: char| c.is_ascii_alphanumeric()) {
+            return invalid("must begin with an ASCII letter or digit".to_owned());
+        }
+        match text.chars().find(|c| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))) {
+            Some(c) => invalid(format!("may contain only ASCII letters, digits, '-', '_' and '.', got {c:?}")),
+            None => Ok(()),
+        }
+    }
+}
 
 impl CollectionName {
     /// Longest name, in bytes.
     pub const BYTES_MAX: usize = 64;
-
-    /// Accepts 1 to 64 ASCII letters, digits, `-`, `_` and `.`, beginning with a letter or digit.
-    pub fn parse(text: &str) -> Result<Self, InvalidId> {
-        let invalid = |problem: String| InvalidId { what: "collection name", problem };
-        if text.is_empty() || text.len() > Self::BYTES_MAX {
-            return Err(invalid(format!("must have 1 to {} bytes, got {}", Self::BYTES_MAX, text.len())));
-        }
-        if !text.starts_with(|c: char| c.is_ascii_alphanumeric()) {
-            return Err(invalid("must begin with an ASCII letter or digit".to_owned()));
-        }
-        match text.chars().find(|c| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))) {
-            Some(c) => Err(invalid(format!("may contain only ASCII letters, digits, '-', '_' and '.', got {c:?}"))),
-            None => Ok(Self(text.to_owned())),
-        }
-    }
-
-    /// The name as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
-/// A document's id: the caller's own string, or a UUIDv7 generated on write.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub struct DocumentId(String);
+text_id! {
+    /// A document's id: the caller's own string, of 1 to 512 bytes without control characters, or a UUIDv7 generated on write.
+    DocumentId, |text| {
+        let invalid = |problem: String| Err(InvalidId { what: "document id", problem });
+        if text.is_empty() || text.len() > DocumentId::BYTES_MAX {
+            return invalid(format!("must have 1 to {} bytes, got {}", DocumentId::BYTES_MAX, text.len()));
+        }
+        match text.chars().find(|c| c.is_control()) {
+            Some(c) => invalid(format!("must not contain control characters, got {c:?}")),
+            None => Ok(()),
+        }
+    }
+}
 
 impl DocumentId {
     /// Longest id, in bytes.
     pub const BYTES_MAX: usize = 512;
-
-    /// Accepts any non-empty UTF-8 text of at most 512 bytes without control characters.
-    pub fn parse(text: &str) -> Result<Self, InvalidId> {
-        let invalid = |problem: String| InvalidId { what: "document id", problem };
-        if text.is_empty() || text.len() > Self::BYTES_MAX {
-            return Err(invalid(format!("must have 1 to {} bytes, got {}", Self::BYTES_MAX, text.len())));
-        }
-        if let Some(c) = text.chars().find(|c| c.is_control()) {
-            return Err(invalid(format!("must not contain control characters, got {c:?}")));
-        }
-        Ok(Self(text.to_owned()))
-    }
 
     /// Accepts the id of a document to store: also not `.` or `..`, which clients remove from a path before they send it, so that
     /// such a document could never be requested.
@@ -70,11 +98,6 @@ impl DocumentId {
             return Err(InvalidId { what: "document id", problem: format!("must not be \".\" or \"..\", got {text:?}") });
         }
         Self::parse(text)
-    }
-
-    /// The id as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
     }
 }
 
@@ -87,24 +110,8 @@ pub struct CollectionId(pub String);
 pub struct PassageId(pub u64);
 
 /// A position in a collection's sequence of changes. Every committed change has a higher number than those before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
 pub struct Sequence(pub u64);
-
-/// Reads a name or an id out of text by its own `parse`.
-macro_rules! deserialized_by_parse {
-    ($type:ty) => {
-        impl<'de> serde::Deserialize<'de> for $type {
-            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let text = String::deserialize(deserializer)?;
-                Self::parse(&text).map_err(serde::de::Error::custom)
-            }
-        }
-    };
-}
-pub(super) use deserialized_by_parse;
-
-deserialized_by_parse!(CollectionName);
-deserialized_by_parse!(DocumentId);
 
 /// Checks that `text` is a UUID in lower case with hyphens. `what` is for the error.
 pub(super) fn is_uuid(what: &'static str, text: &str) -> Result<(), InvalidId> {
@@ -116,18 +123,6 @@ pub(super) fn is_uuid(what: &'static str, text: &str) -> Result<(), InvalidId> {
         return Ok(());
     }
     Err(InvalidId { what, problem: "must be a UUID in lower case with hyphens".to_owned() })
-}
-
-impl fmt::Display for CollectionName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Display for DocumentId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
 }
 
 impl fmt::Display for CollectionId {

@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use super::names::names;
-use super::{Code, DocumentId};
 
 /// The format of a file of documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,19 +101,6 @@ fn date(text: &str) -> Option<String> {
         return text.parse::<jiff::civil::Date>().ok().map(|date| date.to_string());
     }
     text.parse::<jiff::Timestamp>().ok().map(|time| time.to_string())
-}
-
-/// A rejected document of a file, with its id if that is valid.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RefusedDocument {
-    /// The id.
-    pub id: Option<DocumentId>,
-    /// The error code.
-    pub code: Code,
-    /// JSON pointer into the document; empty for the whole document.
-    pub pointer: String,
-    /// The limit, what was expected and what was given.
-    pub detail: String,
 }
 
 #[cfg(test)]

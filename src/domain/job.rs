@@ -3,31 +3,13 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::ids::is_uuid;
+use super::ids::{is_uuid, text_id};
 use super::names::names;
-use super::{Code, CollectionName, InvalidId, Metadata};
+use super::{Code, CollectionName, Metadata, timestamps};
 
-/// A job's id: a UUIDv7, so that later jobs sort after earlier ones.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct JobId(String);
-
-impl JobId {
-    /// Accepts a UUID in lower case with hyphens.
-    pub fn parse(text: &str) -> Result<Self, InvalidId> {
-        is_uuid("job id", text)?;
-        Ok(Self(text.to_owned()))
-    }
-
-    /// The id as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl std::fmt::Display for JobId {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
+text_id! {
+    /// A job's id: a UUIDv7 in lower case with hyphens, so that later jobs sort after earlier ones.
+    JobId, |text| is_uuid("job id", text)
 }
 
 macro_rules! named {
@@ -123,11 +105,11 @@ pub struct JobProgress {
     pub unit: JobUnit,
     /// Units per second since the job started; omitted until known.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, minimum = 0)]
+    #[schema(minimum = 0)]
     pub rate: Option<f64>,
     /// Estimated seconds until it finishes; omitted until known.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, minimum = 0)]
+    #[schema(minimum = 0)]
     pub eta_s: Option<f64>,
 }
 
@@ -142,45 +124,61 @@ pub struct JobProgress {
 /// Re-embedding: `from_model`, `to_model` and their fingerprints, `memory_bytes` and `disk_bytes` that it needs, about; `passages` made so
 /// far, and `not_embedded`, those that the model failed on, which are tried again after the end. A projection: `center`, `documents`, the
 /// points it has, `sampled`, whether there are more, `memory_bytes` and `disk_bytes`, about; while it works `phase`, then how long each took.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, ToSchema)]
 #[schema(value_type = std::collections::HashMap<String, serde_json::Value>)]
 pub struct JobDetails(pub Metadata);
 
 /// Why a job failed.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[schema(as = JobProblem)]
 pub struct JobFailure {
-    /// The error code.
+    /// The error code, from the same closed list as for requests.
     pub code: Code,
-    /// The reason, for people.
+    /// What is wrong.
     pub detail: String,
 }
 
-/// A job as the API shows it.
-#[derive(Debug, Clone, PartialEq)]
+/// A job: work that outlives its request and a restart of the server.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[schema(as = JobInfo)]
 pub struct Job {
-    /// The id.
+    /// The id, a UUID.
+    #[schema(value_type = String)]
     pub id: JobId,
     /// What it does.
+    #[serde(rename = "type")]
     pub kind: JobType,
     /// Its status.
     pub status: JobStatus,
-    /// The collection that it concerns, if there is one.
+    /// The collection that it concerns; omitted if there is none or several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     pub collection: Option<CollectionName>,
-    /// The type's own request.
+    /// What its type was asked to do.
+    #[serde(skip)]
     pub request: Metadata,
-    /// The type's own details.
-    pub details: Metadata,
     /// Its progress.
     pub progress: JobProgress,
-    /// Why it failed.
-    pub error: Option<JobFailure>,
+    /// Details of its type, such as the counts of an import.
+    #[schema(value_type = JobDetails)]
+    pub details: Metadata,
     /// Whether its cancellation was requested.
     pub cancel_requested: bool,
-    /// Milliseconds since the Unix epoch.
+    /// Why it failed; omitted if it did not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<JobFailure>,
+    /// When it was accepted.
+    // In milliseconds since the Unix epoch, like the other times.
+    #[serde(rename = "created_at", serialize_with = "timestamps::serialize")]
+    #[schema(value_type = String, format = DateTime)]
     pub created_at_ms: i64,
-    /// Milliseconds since the Unix epoch.
+    /// When it first ran; omitted while it waits.
+    #[serde(rename = "started_at", skip_serializing_if = "Option::is_none", serialize_with = "timestamps::serialize_some")]
+    #[schema(value_type = Option<String>, format = DateTime)]
     pub started_at_ms: Option<i64>,
-    /// Milliseconds since the Unix epoch.
+    /// When it ended; omitted until then.
+    #[serde(rename = "finished_at", skip_serializing_if = "Option::is_none", serialize_with = "timestamps::serialize_some")]
+    #[schema(value_type = Option<String>, format = DateTime)]
     pub finished_at_ms: Option<i64>,
 }
 

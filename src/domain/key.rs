@@ -1,47 +1,93 @@
 //! Keys: who may do what. The secret itself does not occur in this layer; below the API there is only its hash.
 
-use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::ids::text_id;
 use super::names::names;
-use serde::Serialize;
+use super::{CollectionName, InvalidId, timestamps};
 
-use super::ids::deserialized_by_parse;
-use super::{CollectionName, InvalidId};
-
-/// What a key may do. Each scope includes those before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// `read`: search and read. `write`: also write and delete documents. `admin`: also create and delete collections and, without
+/// `collections`, everything else.
+// Each scope includes those before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
+#[cfg_attr(feature = "server", derive(clap::ValueEnum))]
+#[serde(rename_all = "snake_case")]
+#[schema(as = KeyScope)]
 pub enum Scope {
-    /// Read and search.
+    /// Search, read, predict labels, embed texts.
     Read,
-    /// Also write documents.
+    /// Also write, import and delete documents, create and delete classifiers, mine, and cancel such jobs.
     Write,
-    /// Also create and delete collections and, if the key is not restricted to some, manage the server.
+    /// Also create, change and delete collections and, without `collections`, everything else.
     Admin,
 }
 
-/// The public part of a key: 32 lower-case hexadecimal digits. Later keys sort after earlier ones.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub struct KeyId(String);
+text_id! {
+    /// The public part of a key: 32 lower-case hexadecimal digits. Later keys sort after earlier ones.
+    KeyId, |text| {
+        let digits = text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+        if text.len() == 32 && digits {
+            return Ok(());
+        }
+        Err(InvalidId { what: "key id", problem: format!("must be 32 lower-case hexadecimal digits, got {text:?}") })
+    }
+}
 
-/// A key that was issued.
-#[derive(Debug, Clone, PartialEq)]
+/// A key, without its secret.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+#[schema(as = KeyInfo)]
 pub struct Key {
-    /// The public part.
+    /// The id, which is also the public part of the secret.
+    #[schema(value_type = String)]
     pub id: KeyId,
-    /// What it is for, in the caller's words.
+    /// What the key is for.
     pub name: String,
     /// What it may do.
     pub scope: Scope,
-    /// The collections that it may access, by the name in the path; `None` means all, and the server as a whole.
+    /// The collections that it may access; omitted if all.
+    // By the name in the path; all means also the server as a whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<String>>)]
     pub collections: Option<Vec<CollectionName>>,
-    /// Milliseconds since the Unix epoch.
+    /// When it was created.
+    // In milliseconds since the Unix epoch, as the next one.
+    #[serde(rename = "created_at", serialize_with = "timestamps::serialize")]
+    #[schema(value_type = String, format = DateTime)]
     pub created_at_ms: i64,
-    /// The time when the key expires, in milliseconds since the Unix epoch; `None` means never.
+    /// When it expires; omitted if never.
+    #[serde(rename = "expires_at", skip_serializing_if = "Option::is_none", serialize_with = "timestamps::serialize_some")]
+    #[schema(value_type = Option<String>, format = DateTime)]
     pub expires_at_ms: Option<i64>,
 }
 
-/// A key to create.
+/// A key to be made.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[cfg_attr(feature = "server", derive(clap::Args))]
+#[serde(deny_unknown_fields)]
+pub struct CreateKeyRequest {
+    /// What the key is for, in your words: 1 to 256 bytes.
+    #[schema(min_length = 1, max_length = 256)]
+    pub name: String,
+    /// What it may do.
+    #[cfg_attr(feature = "server", arg(long, value_enum))]
+    pub scope: Scope,
+    /// The collections that it may access, by the names that its requests will use; they need not exist yet. Without this, all,
+    /// and the server as a whole.
+    #[cfg_attr(feature = "server", arg(long, value_name = "NAME", value_delimiter = ','))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(min_items = 1, max_items = 1000)]
+    pub collections: Option<Vec<String>>,
+    /// When the key expires. Without this, never.
+    #[cfg_attr(feature = "server", arg(long, value_name = "TIME"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = DateTime)]
+    pub expires_at: Option<String>,
+}
+
+/// A key to create, checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewKey {
     /// What it is for, in the caller's words.
@@ -66,22 +112,6 @@ pub enum Caller {
 }
 
 names!(Scope { Read = "read", Write = "write", Admin = "admin" });
-
-impl KeyId {
-    /// Accepts 32 lower-case hexadecimal digits.
-    pub fn parse(text: &str) -> Result<Self, InvalidId> {
-        let digits = text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
-        if text.len() == 32 && digits {
-            return Ok(Self(text.to_owned()));
-        }
-        Err(InvalidId { what: "key id", problem: format!("must be 32 lower-case hexadecimal digits, got {text:?}") })
-    }
-
-    /// The id as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
 
 impl Key {
     /// Whether it has expired at this time.
@@ -115,14 +145,6 @@ impl Caller {
     /// Whether the caller may access the collection.
     pub fn reaches(&self, collection: &CollectionName) -> bool {
         self.collections().is_none_or(|names| names.contains(collection))
-    }
-}
-
-deserialized_by_parse!(KeyId);
-
-impl fmt::Display for KeyId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::Metadata;
+/// A caller's JSON object.
+pub type Metadata = serde_json::Map<String, Value>;
 
 /// A JSON object of your own: at most 64 KiB as JSON and 8 levels deep, unless configured otherwise.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]

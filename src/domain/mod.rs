@@ -17,6 +17,7 @@ pub mod import_export;
 pub mod job;
 pub mod key;
 pub mod language;
+#[cfg(feature = "server")]
 pub mod limits;
 pub mod metadata;
 pub mod mining;
@@ -40,8 +41,8 @@ pub use boost::{Boost, BoostBy, Decay, DecayOrigin, DecayShape};
 pub use causes::chain;
 pub use classifier::{
     ApplyRequest, Classifier, ClassifierDefinition, ClassifierKind, ClassifierName, ClassifierRecord, ClassifierState,
-    DescribedLabel, EvaluationSet, LabelExamples, LabeledDocuments, LabeledNeighborText, LabeledText, LanguageExamples,
-    NewClassifier, PredictItems, PredictOptions, Prediction, TrainingReport, labels_at,
+    DescribedLabel, EvaluationSet, LabelExamples, LabelProbability, LabeledDocuments, LabeledNeighborText, LabeledText,
+    LanguageExamples, NewClassifier, PredictItems, PredictOptions, Prediction, TrainingReport, labels_at,
 };
 pub use classifier_settings::{Activation, KnnSettings, MlpSettings, NeighborWeight};
 pub use code::{Blame, Code};
@@ -50,23 +51,24 @@ pub use collection::{
     NewSource,
 };
 pub use document::{
-    Document, DocumentHead, DocumentPage, Metadata, NewDocument, Page, Passage, TITLE_CHARS_MAX, UpsertOutcome, UpsertStatus,
-    Wait, check_title,
+    Document, DocumentFailure, DocumentHead, DocumentPage, NewDocument, Page, Passage, RefusedDocument, TITLE_CHARS_MAX,
+    UpsertCounts, UpsertOutcome, UpsertStatus, Wait, check_title,
 };
 pub use embedding::Embedding;
 pub use evaluation::{
     Calibration, CalibrationBin, ConfusionCell, Evaluation, EvaluationScores, LabelEvaluation, LanguageEvaluation, LanguageGap,
     MajorityLabel, TransferGap,
 };
-pub use filter::{Field, Filter, MetadataPath, Relation, Scalar, Test};
+pub use filter::{Field, Filter, MetadataPath, Relation, Scalar, SearchFilter, Test};
 pub use histogram::{FacetBucket, FacetStats, HistogramInterval, Measured, ValueSummary};
 pub use ids::{CollectionId, CollectionName, DocumentId, InvalidId, PassageId, Sequence};
-pub use import_export::{CellType, ColumnTypes, FileEncoding, FileFormat, RefusedDocument};
+pub use import_export::{CellType, ColumnTypes, FileEncoding, FileFormat};
 pub use job::{Job, JobDetails, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, JobUnit};
-pub use key::{Caller, Key, KeyId, NewKey, Scope};
+pub use key::{Caller, CreateKeyRequest, Key, KeyId, NewKey, Scope};
 pub use language::{DetectedLanguage, Language, LanguageTagError};
+#[cfg(feature = "server")]
 pub use limits::Limits;
-pub use metadata::MetadataObject;
+pub use metadata::{Metadata, MetadataObject};
 pub use mining::{DuplicateCluster, MinedSentence, ScoredPair};
 pub use model::{Device, Embedded, ModelInfo, PassageEmbedding};
 pub use passages::{MiningUnit, PassageBounds, PassageContext, PassageSpan, TokenSet};

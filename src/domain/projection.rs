@@ -58,7 +58,6 @@ pub struct ProjectionSummary {
     pub created_at_ms: i64,
     /// The model of the embeddings; omitted when they are vectors of the caller's own.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub model: Option<String>,
     /// Whether documents were changed since.
     pub stale: bool,
@@ -90,10 +89,9 @@ pub struct Projection {
     pub language: Vec<i32>,
     /// The most frequent values of the field that was asked for, as text, at most 19; omitted when none was.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, max_items = 19)]
+    #[schema(max_items = 19)]
     pub values: Option<Vec<String>>,
     /// The place of each document's value in `values`; -1 for a document with another value or none. Omitted when no field was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub value: Option<Vec<i32>>,
 }

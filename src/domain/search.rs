@@ -245,35 +245,29 @@ pub struct Hit {
     pub score: f32,
     /// ISO 639-1 code of the document's language; omitted if none was recognized.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, nullable = false)]
+    #[schema(value_type = Option<String>)]
     pub language: Option<Language>,
     /// The value that the hit's group shares, as text; omitted without `group_by`, or if the document has no such value.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub group: Option<String>,
     /// The document's title; omitted if it has none, or if `include` leaves it out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub title: Option<String>,
     /// The document's text; omitted unless `include` asks for it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub text: Option<String>,
     /// The document's metadata; omitted if `include` leaves it out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub metadata: Option<MetadataObject>,
     /// The passage of the text that answers best; omitted if `include` leaves it out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub passage: Option<HitPassage>,
     /// The embedding of that passage; omitted unless `include` asks for it, or if the passage waits for its embedding.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Vec<f32>>, nullable = false)]
+    #[schema(value_type = Option<Vec<f32>>)]
     pub vector: Option<Embedding>,
     /// How the hit was found; omitted unless `explain` asks for it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub explanation: Option<HitPlaces>,
 }
 
@@ -307,29 +301,23 @@ pub struct PassageMark {
 pub struct HitPlaces {
     /// Among the nearest embeddings; the score is that of the metric. Omitted if not found there.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub dense: Option<ListPlace>,
     /// Among the passages whose tokens are near those of the query; the score is that of late interaction, 0 to 1. Omitted if not
     /// found there.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub late: Option<ListPlace>,
     /// Among the passages that share words; the score is BM25. Omitted if not found there.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub lexical: Option<ListPlace>,
     /// Among the passages that have the words of the query or their translations in any language; the score is about 0 to 1.
     /// Omitted if not found there.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub translated: Option<ListPlace>,
     /// What `boosts` did; omitted without them.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub boosted: Option<BoostedScore>,
     /// With `diversity`, the cosine with the most similar hit before it; omitted for the first.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub similarity: Option<f32>,
 }
 
@@ -373,7 +361,6 @@ pub struct SearchStatistics {
     pub candidates: usize,
     /// How the nearest embeddings were found; omitted if none were searched for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub method: Option<DenseMethod>,
     /// Milliseconds for embedding texts; for a batch, of the whole batch, whose texts are embedded together.
     #[schema(minimum = 0)]

@@ -82,11 +82,9 @@ pub struct Facet {
     pub missing: u64,
     /// The range of its values; omitted unless `stats` asks for it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub stats: Option<FacetStats>,
     /// The intervals that have documents, in order; omitted unless `histogram` asks for them.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub histogram: Option<Vec<FacetBucket>>,
 }
 

@@ -11,7 +11,6 @@ pub struct PairSimilarity {
     pub score: f32,
     /// True if one of the two was longer than the model reads, so that its end was ignored; omitted otherwise.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    #[schema(required = false)]
     pub truncated: bool,
 }
 
@@ -22,10 +21,8 @@ pub struct SimilarityMatrix {
     pub scores: Vec<Vec<f32>>,
     /// Positions in `first` of texts that were longer than the model reads; omitted if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schema(required = false)]
     pub first_truncated: Vec<usize>,
     /// The same for `second`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schema(required = false)]
     pub second_truncated: Vec<usize>,
 }

@@ -3,32 +3,12 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::ids::{deserialized_by_parse, is_uuid};
-use super::{Alias, ClassifierName, CollectionName, InvalidId, timestamps};
+use super::ids::{is_uuid, text_id};
+use super::{Alias, ClassifierName, CollectionName, timestamps};
 
-/// A snapshot's id: a UUID, the name of its archive.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub struct SnapshotId(String);
-
-impl SnapshotId {
-    /// Accepts a UUID in lower case with hyphens.
-    pub fn parse(text: &str) -> Result<Self, InvalidId> {
-        is_uuid("snapshot id", text)?;
-        Ok(Self(text.to_owned()))
-    }
-
-    /// The id as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-deserialized_by_parse!(SnapshotId);
-
-impl std::fmt::Display for SnapshotId {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
+text_id! {
+    /// A snapshot's id, the name of its archive: a UUID in lower case with hyphens.
+    SnapshotId, |text| is_uuid("snapshot id", text)
 }
 
 /// A collection in a snapshot.
@@ -40,12 +20,10 @@ pub struct SnapshotCollection {
     pub name: CollectionName,
     /// The model that embeds its texts; omitted if the caller sends vectors.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub model: Option<String>,
     /// SHA-256 over everything that determines the model's embeddings. On a server with another model, the restored collection
     /// can be read, and `POST /v1/collections/{collection}/reembed` moves it to that model. Omitted without a model.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub model_fingerprint: Option<String>,
     /// Documents.
     pub documents: u64,
@@ -102,12 +80,10 @@ pub struct Snapshot {
 #[schema(as = RestoreSnapshotRequest)]
 pub struct RestoreRequest {
     /// The name of one collection of the snapshot. By default everything is restored, including aliases and classifiers.
-    #[serde(default)]
-    #[schema(value_type = Option<String>, nullable = false)]
+    #[schema(value_type = Option<String>)]
     pub collection: Option<CollectionName>,
     /// A new name for this collection. Only together with `collection`.
-    #[serde(default)]
-    #[schema(value_type = Option<String>, nullable = false)]
+    #[schema(value_type = Option<String>)]
     pub rename_to: Option<CollectionName>,
     /// Whether to replace existing collections, aliases and classifiers with these names, including all their data. Without
     /// it they are an error. An alias never replaces a collection, nor a collection an alias.

@@ -1,6 +1,6 @@
 //! Points in time as the API writes them.
 
-use serde::Serializer;
+use serde::{Serialize as _, Serializer};
 
 /// Bytes of a date, such as 2026-01-31.
 const DATE_BYTES: usize = 10;
@@ -33,6 +33,11 @@ pub fn parse_rfc3339(text: &str) -> Result<i64, String> {
 /// Writes milliseconds since the Unix epoch as `rfc3339` does, for `serialize_with`.
 pub(super) fn serialize<S: Serializer>(milliseconds: &i64, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&rfc3339(*milliseconds))
+}
+
+/// The same for a time that there may be.
+pub(super) fn serialize_some<S: Serializer>(milliseconds: &Option<i64>, serializer: S) -> Result<S::Ok, S::Error> {
+    milliseconds.map(rfc3339).serialize(serializer)
 }
 
 #[cfg(test)]

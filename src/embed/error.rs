@@ -30,17 +30,9 @@ pub enum EmbedError {
         "cannot load ONNX Runtime from {}: run `make run` once, which fetches it, or set ORT_DYLIB_PATH to the path of libonnxruntime.so",
         path.display()
     )]
-    Library {
-        path: PathBuf,
-        #[source]
-        source: Arc<dyn std::error::Error + Send + Sync>,
-    },
+    Library { path: PathBuf, source: Arc<dyn std::error::Error + Send + Sync> },
     #[error("cannot load the model {}", path.display())]
-    Model {
-        path: PathBuf,
-        #[source]
-        source: Arc<dyn std::error::Error + Send + Sync>,
-    },
+    Model { path: PathBuf, source: Arc<dyn std::error::Error + Send + Sync> },
     /// The model's inputs or outputs do not match those of a bundle's encoder.
     #[error("the model has {got}, but a bundle's encoder needs {expected}")]
     Contract { expected: String, got: String },
@@ -49,11 +41,7 @@ pub enum EmbedError {
     #[error("cannot start the embedder's thread")]
     Thread(#[source] Arc<std::io::Error>),
     #[error("the model failed on a batch of {texts} texts")]
-    Forward {
-        texts: usize,
-        #[source]
-        source: Arc<dyn std::error::Error + Send + Sync>,
-    },
+    Forward { texts: usize, source: Arc<dyn std::error::Error + Send + Sync> },
     /// The model returned something without a direction: NaN, infinity or zero.
     #[error("the model returned an embedding that is not finite or has no length")]
     NotFinite,

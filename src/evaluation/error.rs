@@ -11,11 +11,7 @@ use crate::mining::MiningError;
 #[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum EvaluationError {
     #[error("cannot access {}", path.display())]
-    File {
-        path: PathBuf,
-        #[source]
-        source: std::io::Error,
-    },
+    File { path: PathBuf, source: std::io::Error },
     /// A field of a line does not have the documented format.
     #[error("{}:{line}: {field}: expected {expected}, got {got}", path.display())]
     Field { path: PathBuf, line: usize, field: &'static str, expected: String, got: String },

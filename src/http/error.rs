@@ -5,16 +5,13 @@
 //! panics and refusals of the framework all take this path.
 
 use std::any::Any;
-use std::borrow::Cow;
 
 use axum::Json;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use utoipa::openapi::RefOr;
-use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
-use utoipa::{PartialSchema, ToSchema};
+use utoipa::ToSchema;
 
 use crate::domain::{Blame, Code};
 use crate::service;
@@ -68,8 +65,7 @@ pub struct Problem {
     #[schema(format = "uri-reference")]
     pub instance: String,
     /// The error code, from a closed list: what programs should branch on.
-    #[schema(value_type = Code)]
-    pub code: String,
+    pub code: Code,
     /// The id of the request, which is also in the server's log and in the header `x-request-id`.
     pub request_id: String,
     /// Every place in the request that is wrong; omitted if the error concerns the request as a whole.
@@ -82,11 +78,9 @@ pub struct Problem {
 pub struct Violation {
     /// JSON pointer (RFC 6901) into the request body; empty for the whole body, omitted if the place is not in the body.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub pointer: Option<String>,
     /// Name of the path parameter, query parameter or header; omitted if the place is in the body.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub parameter: Option<String>,
     /// What was expected and what was given.
     pub detail: String,
@@ -112,8 +106,7 @@ pub struct OpenAiProblemDetail {
     #[schema(required = true)]
     pub param: Option<String>,
     /// The error code, from the same closed list as everywhere.
-    #[schema(value_type = Code)]
-    pub code: String,
+    pub code: Code,
 }
 
 /// Marks a refusal whose body says why in the form of another protocol, so that it stays as it is.
@@ -168,22 +161,8 @@ impl Checks {
 }
 
 /// Refuses the value at `pointer` of a request.
-pub fn invalid<T>(pointer: &str, detail: String) -> Result<T, ApiError> {
+pub fn invalid<T>(pointer: impl Into<String>, detail: impl Into<String>) -> Result<T, ApiError> {
     Err(ApiError::at(Code::InvalidRequest, pointer, detail))
-}
-
-impl PartialSchema for Code {
-    fn schema() -> RefOr<Schema> {
-        let names = Code::ALL.iter().map(|code| code.name());
-        let about = "The kind of an error; `/docs/errors` explains each.";
-        ObjectBuilder::new().schema_type(Type::String).enum_values(Some(names)).description(Some(about)).into()
-    }
-}
-
-impl ToSchema for Code {
-    fn name() -> Cow<'static, str> {
-        "ErrorCode".into()
-    }
 }
 
 impl ApiError {
@@ -258,7 +237,7 @@ impl ApiError {
             status: self.code.status(),
             detail: self.detail.clone(),
             instance: instance.to_owned(),
-            code: self.code.name().to_owned(),
+            code: self.code,
             request_id: request_id.to_owned(),
             errors: self.errors.clone(),
         }
@@ -281,7 +260,7 @@ impl ApiError {
                 message: shorten(self.detail.clone()),
                 kind: kind.to_owned(),
                 param: field.map(str::to_owned),
-                code: self.code.name().to_owned(),
+                code: self.code,
             },
         }
     }

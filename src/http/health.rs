@@ -26,7 +26,6 @@ pub struct Health {
     /// Collections with a damaged database; omitted if there are none, and by `/healthz`. They do not keep the server from
     /// being ready: everything that is not damaged is served.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schema(required = false)]
     pub damaged_collections: Vec<String>,
 }
 

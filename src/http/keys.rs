@@ -3,17 +3,18 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::api::Api;
-use super::error::{ApiError, Checks};
-use crate::domain::timestamps::{parse_rfc3339, rfc3339};
-use crate::domain::{Code, CollectionName, Key, KeyId, NewKey, Scope};
+use super::error::{ApiError, Checks, invalid};
+use crate::domain::timestamps::parse_rfc3339;
+use crate::domain::{Code, CollectionName, CreateKeyRequest, Key, KeyId, NewKey};
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::cursor::{self, List};
 use crate::http::request::extract::{JsonBody, KeyPath, PageParameters, Parameters};
+use crate::http::request::values::parsed;
 
 /// Longest name of a key, in bytes.
 const NAME_BYTES_MAX: usize = 256;
@@ -30,66 +31,11 @@ pub const ERRORS: &[OperationErrors] = &[
 /// Examples of their bodies.
 pub const EXAMPLES: &[Example] = examples!["create_key.request", "create_key.201", "list_keys.200"];
 
-/// A key to be made.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct CreateKeyRequest {
-    /// What the key is for, in your words: 1 to 256 bytes.
-    #[schema(min_length = 1, max_length = 256)]
-    pub name: String,
-    /// What it may do.
-    pub scope: KeyScope,
-    /// The collections that it may access, by the names that its requests will use; they need not exist yet. Without this, all,
-    /// and the server as a whole.
-    #[serde(default)]
-    #[schema(nullable = false, min_items = 1, max_items = 1000)]
-    pub collections: Option<Vec<String>>,
-    /// When the key expires. Without this, never.
-    #[serde(default)]
-    #[schema(nullable = false, format = DateTime)]
-    pub expires_at: Option<String>,
-}
-
-/// `read`: search and read. `write`: also write and delete documents. `admin`: also create and delete collections and, without
-/// `collections`, everything else.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum KeyScope {
-    /// Search, read, predict labels, embed texts.
-    Read,
-    /// Also write, import and delete documents, create and delete classifiers, mine, and cancel such jobs.
-    Write,
-    /// Also create, change and delete collections and, without `collections`, everything else.
-    Admin,
-}
-
-/// A key, without its secret.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct KeyInfo {
-    /// The id, which is also the public part of the secret.
-    pub id: String,
-    /// What the key is for.
-    pub name: String,
-    /// What it may do.
-    pub scope: KeyScope,
-    /// The collections that it may access; omitted if all.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub collections: Option<Vec<String>>,
-    /// When it was created.
-    #[schema(format = DateTime)]
-    pub created_at: String,
-    /// When it expires; omitted if never.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, format = DateTime)]
-    pub expires_at: Option<String>,
-}
-
 /// A key that was just created.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct CreatedKey {
     /// The key.
-    pub key: KeyInfo,
+    pub key: Key,
     /// What requests send as `authorization: Bearer SECRET`. Shown only once: the server stores only its hash.
     pub secret: String,
 }
@@ -98,10 +44,9 @@ pub struct CreatedKey {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct KeyList {
     /// Keys, oldest first, including expired ones.
-    pub keys: Vec<KeyInfo>,
+    pub keys: Vec<Key>,
     /// Where the next page begins; omitted on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub next_cursor: Option<String>,
 }
 
@@ -119,7 +64,7 @@ pub async fn create_key(
     JsonBody(body): JsonBody<CreateKeyRequest>,
 ) -> Result<(StatusCode, Json<CreatedKey>), ApiError> {
     let (key, secret) = api.service.create_key(check(body)?).await?;
-    Ok((StatusCode::CREATED, Json(CreatedKey { key: key.into(), secret })))
+    Ok((StatusCode::CREATED, Json(CreatedKey { key, secret })))
 }
 
 /// List keys
@@ -132,10 +77,7 @@ pub async fn create_key(
 pub async fn list_keys(State(api): State<Api>, parameters: Parameters<PageParameters>) -> Result<Json<KeyList>, ApiError> {
     let page = parameters.page(&api, &List::Keys, KeyId::parse)?;
     let (keys, next) = api.service.list_keys(page);
-    Ok(Json(KeyList {
-        keys: keys.into_iter().map(KeyInfo::from).collect(),
-        next_cursor: next.map(|id| cursor::encode(&List::Keys, id.as_str())),
-    }))
+    Ok(Json(KeyList { keys, next_cursor: next.map(|id| cursor::encode(&List::Keys, id.as_str())) }))
 }
 
 /// Revoke a key
@@ -153,31 +95,27 @@ pub async fn revoke_key(State(api): State<Api>, KeyPath(id): KeyPath) -> Result<
 }
 
 fn check(body: CreateKeyRequest) -> Result<NewKey, ApiError> {
-    let invalid = |pointer: String, detail: String| ApiError::at(Code::InvalidRequest, pointer, detail);
     let mut checks = Checks::default();
     let bytes = body.name.len();
     if body.name.trim().is_empty() || bytes > NAME_BYTES_MAX {
         let detail = format!("must have 1 to {NAME_BYTES_MAX} bytes and something besides white space, got {bytes}");
-        checks.add::<()>(Err(invalid("/name".to_owned(), detail)));
+        checks.add::<()>(invalid("/name", detail));
     }
     let collections = match body.collections {
         None => Some(None),
         Some(names) if !(1..=COLLECTIONS_MAX).contains(&names.len()) => {
             let detail = format!("must hold 1 to {COLLECTIONS_MAX} names, or be left out for all, got {}", names.len());
-            checks.add(Err(invalid("/collections".to_owned(), detail)))
+            checks.add(invalid("/collections", detail))
         }
         Some(names) => {
-            let parse = |(place, name): (usize, &String)| {
-                CollectionName::parse(name).map_err(|error| invalid(format!("/collections/{place}"), error.to_string()))
-            };
+            let parse = |(index, name): (usize, &String)| parsed(format!("/collections/{index}"), CollectionName::parse(name));
             checks.add(Checks::all(names.iter().enumerate().map(parse))).map(Some)
         }
     };
-    let expires_at_ms = body.expires_at.as_deref().map(future_time).transpose();
-    let expires_at_ms = checks.add(expires_at_ms.map_err(|detail| invalid("/expires_at".to_owned(), detail)));
+    let expires_at_ms = checks.add(parsed("/expires_at", body.expires_at.as_deref().map(future_time).transpose()));
     let (Some(collections), Some(expires_at_ms)) = (collections, expires_at_ms) else { return Err(checks.refusal()) };
     checks.end()?;
-    Ok(NewKey { name: body.name, scope: body.scope.into(), collections, expires_at_ms })
+    Ok(NewKey { name: body.name, scope: body.scope, collections, expires_at_ms })
 }
 
 /// Parses an RFC 3339 time in the future, as milliseconds since the Unix epoch.
@@ -187,32 +125,4 @@ fn future_time(text: &str) -> Result<i64, String> {
         return Err(format!("must be in the future, got {text:?}"));
     }
     Ok(time_ms)
-}
-
-impl From<Key> for KeyInfo {
-    fn from(key: Key) -> Self {
-        let names = |names: Vec<CollectionName>| names.iter().map(|name| name.as_str().to_owned()).collect();
-        Self {
-            id: key.id.to_string(),
-            name: key.name,
-            scope: match key.scope {
-                Scope::Read => KeyScope::Read,
-                Scope::Write => KeyScope::Write,
-                Scope::Admin => KeyScope::Admin,
-            },
-            collections: key.collections.map(names),
-            created_at: rfc3339(key.created_at_ms),
-            expires_at: key.expires_at_ms.map(rfc3339),
-        }
-    }
-}
-
-impl From<KeyScope> for Scope {
-    fn from(scope: KeyScope) -> Self {
-        match scope {
-            KeyScope::Read => Self::Read,
-            KeyScope::Write => Self::Write,
-            KeyScope::Admin => Self::Admin,
-        }
-    }
 }

@@ -15,13 +15,14 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::api::Api;
-use super::error::ApiError;
-use super::jobs::{Accepted, JobInfo, accepted};
-use crate::domain::{Code, CollectionName, RestoreRequest, Snapshot, SnapshotId};
+use super::error::{ApiError, invalid};
+use super::jobs::{Accepted, accepted};
+use crate::domain::{Code, CollectionName, Job, RestoreRequest, Snapshot, SnapshotId};
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::cursor::{self, List};
 use crate::http::request::extract::{JsonBody, NoParameters, PageParameters, Parameters, path_param, path_params};
+use crate::http::request::values::parsed;
 
 /// The media type of an archive.
 const ZSTD: &str = "application/zstd";
@@ -82,7 +83,6 @@ pub struct SnapshotList {
     pub snapshots: Vec<Snapshot>,
     /// Where the next page begins; omitted on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub next_cursor: Option<String>,
 }
 
@@ -103,7 +103,7 @@ pub struct SnapshotPath(pub SnapshotId);
     post, path = "/v1/snapshots", tag = "snapshots",
     request_body(content = CreateSnapshotRequest, description = "What the snapshot should hold."),
     responses((
-        status = 202, description = "The job that creates the snapshot.", body = JobInfo,
+        status = 202, description = "The job that creates the snapshot.", body = Job,
         headers(("location" = String, description = "Path of the job.")),
     )),
 )]
@@ -114,10 +114,9 @@ pub async fn create_snapshot(
 ) -> Result<Accepted, ApiError> {
     let mut collections = Vec::with_capacity(body.collections.len());
     for (index, name) in body.collections.iter().enumerate() {
-        let name = collection_name(&format!("/collections/{index}"), name)?;
+        let name = parsed(format!("/collections/{index}"), CollectionName::parse(name))?;
         if collections.contains(&name) {
-            let detail = format!("repeats {name}");
-            return Err(ApiError::at(Code::InvalidRequest, format!("/collections/{index}"), detail));
+            return invalid(format!("/collections/{index}"), format!("repeats {name}"));
         }
         collections.push(name);
     }
@@ -182,7 +181,7 @@ pub async fn delete_snapshot(
     params(("snapshot" = String, Path, description = "Id of the snapshot.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
     request_body(content = RestoreRequest, description = "What to restore, and under which name."),
     responses((
-        status = 202, description = "The job that restores.", body = JobInfo,
+        status = 202, description = "The job that restores.", body = Job,
         headers(("location" = String, description = "Path of the job.")),
     )),
 )]
@@ -262,10 +261,6 @@ fn archive_bytes(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
         return Err(ApiError::parameter(Code::UnsupportedMediaType, "content-type", detail));
     }
     Ok(header(CONTENT_LENGTH).and_then(|bytes| bytes.parse().ok()))
-}
-
-fn collection_name(pointer: &str, name: &str) -> Result<CollectionName, ApiError> {
-    CollectionName::parse(name).map_err(|error| ApiError::at(Code::InvalidRequest, pointer, error.to_string()))
 }
 
 /// The first `bytes` of a file.

@@ -9,27 +9,15 @@ pub enum IndexError {
     #[error("the index holds embeddings of {expected} values, got {got}")]
     Dimension { expected: usize, got: usize },
     #[error("usearch failed to {action}")]
-    Engine {
-        action: &'static str,
-        #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
+    Engine { action: &'static str, source: Box<dyn std::error::Error + Send + Sync> },
     #[error("cannot access {}", path.display())]
-    File {
-        path: PathBuf,
-        #[source]
-        source: std::io::Error,
-    },
+    File { path: PathBuf, source: std::io::Error },
     #[error("the path {} is not UTF-8", path.display())]
     Path { path: PathBuf },
     #[error("there is no {}", path.display())]
     Missing { path: PathBuf },
     #[error("{} does not describe an index", path.display())]
-    Description {
-        path: PathBuf,
-        #[source]
-        source: serde_json::Error,
-    },
+    Description { path: PathBuf, source: serde_json::Error },
     /// `index.usearch` does not have the length that `index.json` says: a crash or a copy cut it short, or the two do not belong
     /// together.
     #[error("{} has {got} bytes, but its description says {expected}", path.display())]

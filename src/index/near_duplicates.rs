@@ -107,8 +107,8 @@ impl NearDuplicates {
         let group = self.groups.entry(id).or_insert_with(new);
         let values = embedding.as_slice();
         match group.values.chunks_exact(self.dimension).position(|member| member == values) {
-            Some(place) => {
-                let passages = &mut group.passages[place];
+            Some(index) => {
+                let passages = &mut group.passages[index];
                 if let Err(at) = passages.binary_search(&passage) {
                     passages.insert(at, passage);
                 }
@@ -333,13 +333,13 @@ impl Group {
     }
 
     fn forget(&mut self, passage: u64, dimension: usize) {
-        for place in 0..self.passages.len() {
-            let Ok(at) = self.passages[place].binary_search(&passage) else { continue };
-            self.passages[place].remove(at);
-            if self.passages[place].is_empty() {
-                self.passages.swap_remove(place);
+        for index in 0..self.passages.len() {
+            let Ok(at) = self.passages[index].binary_search(&passage) else { continue };
+            self.passages[index].remove(at);
+            if self.passages[index].is_empty() {
+                self.passages.swap_remove(index);
                 let last = self.passages.len() * dimension;
-                self.values.copy_within(last..last + dimension, place * dimension);
+                self.values.copy_within(last..last + dimension, index * dimension);
                 self.values.truncate(last);
             }
             return;

@@ -32,7 +32,7 @@ pub(super) struct Scan {
     dimension: usize,
     metric: Metric,
     /// The row of a passage.
-    places: HashMap<u64, u32>,
+    positions: HashMap<u64, u32>,
     keys: Vec<u64>,
     /// [passages, dimension]
     integers: Vec<i8>,
@@ -42,7 +42,7 @@ pub(super) struct Scan {
 
 impl Scan {
     pub(super) fn new(dimension: usize, metric: Metric) -> Self {
-        Self { dimension, metric, places: HashMap::new(), keys: Vec::new(), integers: Vec::new(), steps: Vec::new() }
+        Self { dimension, metric, positions: HashMap::new(), keys: Vec::new(), integers: Vec::new(), steps: Vec::new() }
     }
 
     /// The number of passages.
@@ -53,14 +53,14 @@ impl Scan {
     /// Adds a passage, or its new values.
     pub(super) fn put(&mut self, key: u64, values: &[f32]) {
         let (step, integers) = self.round(values);
-        match self.places.get(&key) {
-            Some(&place) => {
-                let start = place as usize * self.dimension;
+        match self.positions.get(&key) {
+            Some(&position) => {
+                let start = position as usize * self.dimension;
                 self.integers.splice(start..start + self.dimension, integers);
-                self.steps[place as usize] = step;
+                self.steps[position as usize] = step;
             }
             None => {
-                self.places.insert(key, self.keys.len() as u32);
+                self.positions.insert(key, self.keys.len() as u32);
                 self.keys.push(key);
                 self.integers.extend(integers);
                 self.steps.push(step);
@@ -70,15 +70,15 @@ impl Scan {
 
     /// Removes a passage.
     pub(super) fn remove(&mut self, key: u64) {
-        let Some(place) = self.places.remove(&key) else { return };
-        let (place, last) = (place as usize, self.keys.len() - 1);
-        self.keys.swap_remove(place);
-        self.steps.swap_remove(place);
+        let Some(position) = self.positions.remove(&key) else { return };
+        let (position, last) = (position as usize, self.keys.len() - 1);
+        self.keys.swap_remove(position);
+        self.steps.swap_remove(position);
         let start = last * self.dimension;
-        self.integers.copy_within(start..start + self.dimension, place * self.dimension);
+        self.integers.copy_within(start..start + self.dimension, position * self.dimension);
         self.integers.truncate(start);
-        if let Some(moved) = self.keys.get(place) {
-            self.places.insert(*moved, place as u32);
+        if let Some(moved) = self.keys.get(position) {
+            self.positions.insert(*moved, position as u32);
         }
     }
 
@@ -86,18 +86,18 @@ impl Scan {
     pub(super) fn nearest(&self, query: &Embedding, limit: usize, among: Among<'_>) -> Vec<PassageId> {
         let (asked, integers) = self.round(query.as_slice());
         let mut nearest = Nearest::new(limit);
-        let mut compare = |place: usize| {
-            let row = &self.integers[place * self.dimension..][..self.dimension];
-            let product = i8::dot(row, &integers).unwrap_or_default() as f32 * asked * self.steps[place];
-            nearest.offer(self.keys[place], product);
+        let mut compare = |position: usize| {
+            let row = &self.integers[position * self.dimension..][..self.dimension];
+            let product = i8::dot(row, &integers).unwrap_or_default() as f32 * asked * self.steps[position];
+            nearest.offer(self.keys[position], product);
         };
         match among {
             Among::All => (0..self.keys.len()).for_each(compare),
             Among::Where(accept) => {
-                (0..self.keys.len()).filter(|place| accept(PassageId(self.keys[*place]))).for_each(compare);
+                (0..self.keys.len()).filter(|position| accept(PassageId(self.keys[*position]))).for_each(compare);
             }
             Among::Each(passages) => {
-                passages.filter_map(|passage| self.places.get(&passage.0)).for_each(|place| compare(*place as usize));
+                passages.filter_map(|passage| self.positions.get(&passage.0)).for_each(|position| compare(*position as usize));
             }
         }
         nearest.into_sorted().into_iter().map(|neighbor| neighbor.passage).collect()

@@ -116,8 +116,8 @@ impl Block {
         Ok(())
     }
 
-    fn row(&self, place: usize) -> &[f32] {
-        &self.values[place * self.dimension..(place + 1) * self.dimension]
+    fn row(&self, position: usize) -> &[f32] {
+        &self.values[position * self.dimension..(position + 1) * self.dimension]
     }
 }
 
@@ -173,13 +173,13 @@ impl<F: Fn(u32, u32) -> bool> Pairs<'_, F> {
     fn take_cosines(&mut self, cosines: &[f32]) {
         // The possible difference of a matrix product from a sum in another order.
         let slack = self.one.0.dimension as f32 * f32::EPSILON;
-        for (place, row) in cosines.chunks_exact(self.other.0.len()).enumerate() {
+        for (position, row) in cosines.chunks_exact(self.other.0.len()).enumerate() {
             for (part, cosines) in row.chunks(LANES).enumerate() {
                 let begin = part * LANES;
                 let bars = &self.other.1.bars[begin..begin + cosines.len()];
-                let mut good = reaching(cosines, self.one.1.bars[place] - slack, bars, slack);
+                let mut good = reaching(cosines, self.one.1.bars[position] - slack, bars, slack);
                 while good != 0 {
-                    self.look_at(place, begin + good.trailing_zeros() as usize);
+                    self.look_at(position, begin + good.trailing_zeros() as usize);
                     good &= good - 1;
                 }
             }
@@ -193,8 +193,8 @@ impl<F: Fn(u32, u32) -> bool> Pairs<'_, F> {
         for part in 0..rows.parts() {
             let (begin, products) = rows.products(part, &self.other.0.rounded)?;
             for (row, products) in products.chunks_exact(self.other.0.len()).enumerate() {
-                let place = begin + row;
-                let mut least = bound.least(self.one.1.bars[place]);
+                let position = begin + row;
+                let mut least = bound.least(self.one.1.bars[position]);
                 for (part, products) in products.chunks(LANES).enumerate() {
                     let begin = part * LANES;
                     let mut good = reaching(products, least, &least_of_other[begin..begin + products.len()], 0);
@@ -204,10 +204,10 @@ impl<F: Fn(u32, u32) -> bool> Pairs<'_, F> {
                     while good != 0 {
                         let at = begin + good.trailing_zeros() as usize;
                         good &= good - 1;
-                        self.look_at(place, at);
+                        self.look_at(position, at);
                         least_of_other[at] = bound.least(self.other.1.bars[at]);
                     }
-                    least = bound.least(self.one.1.bars[place]);
+                    least = bound.least(self.one.1.bars[position]);
                 }
             }
         }
@@ -216,15 +216,15 @@ impl<F: Fn(u32, u32) -> bool> Pairs<'_, F> {
 
     /// Computes a cosine and offers it to both sentences. Every kept cosine is computed here, so that it does not depend on
     /// how the pair was found.
-    fn look_at(&mut self, place: usize, at: usize) {
-        let (first, second) = (self.one.0.numbers[place], self.other.0.numbers[at]);
+    fn look_at(&mut self, position: usize, at: usize) {
+        let (first, second) = (self.one.0.numbers[position], self.other.0.numbers[at]);
         self.looked_at += 1;
         if (self.skip)(first, second) {
             return;
         }
-        let cosine = dot(self.one.0.row(place), self.other.0.row(at));
-        if cosine >= self.one.1.bars[place] {
-            self.one.1.offer(place, second, cosine);
+        let cosine = dot(self.one.0.row(position), self.other.0.row(at));
+        if cosine >= self.one.1.bars[position] {
+            self.one.1.offer(position, second, cosine);
         }
         if cosine >= self.other.1.bars[at] {
             self.other.1.offer(at, first, cosine);
@@ -263,25 +263,25 @@ impl Nearest {
     }
 
     /// The known nearest of the sentence at a position of the block: (number, cosine).
-    pub fn of(&self, place: usize) -> &[(u32, f32)] {
-        let begin = place * self.per_query;
-        &self.found[begin..begin + usize::from(self.counts[place])]
+    pub fn of(&self, position: usize) -> &[(u32, f32)] {
+        let begin = position * self.per_query;
+        &self.found[begin..begin + usize::from(self.counts[position])]
     }
 
-    fn offer(&mut self, place: usize, number: u32, cosine: f32) {
+    fn offer(&mut self, position: usize, number: u32, cosine: f32) {
         let farther = |known: &(u32, f32)| known.1 < cosine || (known.1 == cosine && known.0 > number);
-        let at = self.of(place).partition_point(|known| !farther(known));
+        let at = self.of(position).partition_point(|known| !farther(known));
         if at == self.per_query {
             return;
         }
-        let known = usize::from(self.counts[place]);
+        let known = usize::from(self.counts[position]);
         let count = (known + 1).min(self.per_query);
-        let found = &mut self.found[place * self.per_query..][..count];
+        let found = &mut self.found[position * self.per_query..][..count];
         found.copy_within(at..count - 1, at + 1);
         found[at] = (number, cosine);
-        self.counts[place] = count as u8;
+        self.counts[position] = count as u8;
         if count == self.per_query {
-            self.bars[place] = found[count - 1].1;
+            self.bars[position] = found[count - 1].1;
             self.unfilled -= usize::from(known < count);
         }
     }
@@ -408,15 +408,15 @@ mod tests {
                 found.len() == expect.len() && found.iter().zip(expect).all(|(found, expect)| (found.1 - expect).abs() < 1e-5)
             };
             for (one, of_one) in &ones {
-                for (place, number) in one.numbers().iter().enumerate() {
+                for (position, number) in one.numbers().iter().enumerate() {
                     let wanted = (0..second.len() as u32).filter(|other| !skip(*number, *other));
-                    prop_assert!(check(of_one.of(place), wanted.map(|other| cosine(*number, other)).collect()));
+                    prop_assert!(check(of_one.of(position), wanted.map(|other| cosine(*number, other)).collect()));
                 }
             }
             for (other, of_other) in &others {
-                for (place, number) in other.numbers().iter().enumerate() {
+                for (position, number) in other.numbers().iter().enumerate() {
                     let wanted = (0..first.len() as u32).filter(|one| !skip(*one, *number));
-                    prop_assert!(check(of_other.of(place), wanted.map(|one| cosine(one, *number)).collect()));
+                    prop_assert!(check(of_other.of(position), wanted.map(|one| cosine(one, *number)).collect()));
                 }
             }
         }

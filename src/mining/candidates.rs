@@ -3,20 +3,27 @@
 
 use std::cmp::Ordering;
 
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
 use super::{Candidate, Margin, MarginScores, NeighborLists};
 
-/// Strategies: how candidate pairs become proposed pairs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+/// `max_score`: the best pair of each sentence of both sides by falling score, each sentence once. `intersection`: pairs that are
+/// the best in both directions. `forward`: the best of each sentence of the first side. `backward`: the best of each of the
+/// second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = MiningStrategy)]
 pub enum Strategy {
+    /// All of forward and backward by falling score, each sentence once. One to one; EMS's strategy.
+    #[default]
+    MaxScore,
+    /// Pairs that are the best in both directions. One to one.
+    Intersection,
     /// The best of each sentence of the first language; one of the second may be proposed many times.
     Forward,
     /// The best of each sentence of the second language; one of the first may be proposed many times.
     Backward,
-    /// Pairs that are the best in both directions. One to one.
-    Intersection,
-    /// All of forward and backward by falling score, each sentence once. One to one; EMS's strategy.
-    #[default]
-    MaxScore,
 }
 
 /// The pairs that a strategy proposes, by falling score, then by lower first number, then by lower second number.

@@ -48,7 +48,7 @@ impl Clusters {
 
     /// Each cluster.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Cluster<'_>> {
-        let members = self.starts.windows(2).map(|place| &self.members[place[0]..place[1]]);
+        let members = self.starts.windows(2).map(|bounds| &self.members[bounds[0]..bounds[1]]);
         self.representatives.iter().zip(members).map(|(&representative, members)| Cluster { representative, members })
     }
 }
@@ -94,12 +94,12 @@ pub fn cluster(
 fn collect(forest: &mut Forest, centrality: &[f64], refused: usize) -> Clusters {
     let sentences = centrality.len() as u32;
     // By root; the clusters then appear in the order of their lowest members.
-    let mut place = vec![u32::MAX; centrality.len()];
+    let mut cluster_of = vec![u32::MAX; centrality.len()];
     let mut sizes = Vec::new();
     for sentence in 0..sentences {
         let root = forest.root(sentence) as usize;
-        if forest.sizes[root] > 1 && place[root] == u32::MAX {
-            place[root] = sizes.len() as u32;
+        if forest.sizes[root] > 1 && cluster_of[root] == u32::MAX {
+            cluster_of[root] = sizes.len() as u32;
             sizes.push(forest.sizes[root] as usize);
         }
     }
@@ -110,7 +110,7 @@ fn collect(forest: &mut Forest, centrality: &[f64], refused: usize) -> Clusters 
     let mut members = vec![0; starts[sizes.len()]];
     let (mut filled, mut representatives) = (starts.clone(), vec![u32::MAX; sizes.len()]);
     for sentence in 0..sentences {
-        let cluster = place[forest.root(sentence) as usize] as usize;
+        let cluster = cluster_of[forest.root(sentence) as usize] as usize;
         let Some(next) = filled.get_mut(cluster) else { continue };
         members[*next] = sentence;
         *next += 1;

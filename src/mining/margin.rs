@@ -9,22 +9,28 @@
 //! Neighbors are searched for in the other language. A sentence with fewer than k uses those that it has. With the margin "ratio"
 //! these are the scores of the evaluation in `training`, except for rounding: here they have 32 bits.
 
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
 use super::{MiningError, NeighborLists};
 use crate::domain::ScoredPair;
 
 /// k of Artetxe and Schwenk, and of the evaluation in `training`.
 pub const NEIGHBORS: usize = 4;
 
-/// How a cosine is compared with its neighborhood.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+/// `ratio`: the cosine of the pair divided by the mean cosine of its neighbors; above 1, the two are nearer to each other than to
+/// their neighbors. `distance`: the cosine minus that mean. `absolute`: the cosine itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = MarginName)]
 pub enum Margin {
-    /// The cosine itself: a.
-    Absolute,
-    /// How much it is above: a - b.
-    Distance,
-    /// How many times it is: a / b. Above 1 the two are nearer to each other than to their neighbors. The papers' choice.
+    /// How many times it is: a / b. The papers' choice.
     #[default]
     Ratio,
+    /// How much it is above: a - b.
+    Distance,
+    /// The cosine itself: a.
+    Absolute,
 }
 
 /// A candidate pair, by the numbers of its sentences: 12 bytes.

@@ -57,9 +57,9 @@ impl NeighborLists {
         }
         sorted.truncate(self.per_query);
         let start = query as usize * self.per_query;
-        for (place, (neighbor, cosine)) in sorted.iter().enumerate() {
-            self.numbers[start + place] = *neighbor;
-            self.cosines[start + place] = *cosine;
+        for (offset, (neighbor, cosine)) in sorted.iter().enumerate() {
+            self.numbers[start + offset] = *neighbor;
+            self.cosines[start + offset] = *cosine;
         }
         self.counts[query as usize] = sorted.len() as u8;
         Ok(())
@@ -87,8 +87,8 @@ impl NeighborLists {
 
     /// The neighbors of sentence number `query`, which must be below `len`: (number, cosine), nearest first.
     pub fn of(&self, query: usize) -> impl ExactSizeIterator<Item = (u32, f32)> {
-        let place = query * self.per_query..query * self.per_query + usize::from(self.counts[query]);
-        self.numbers[place.clone()].iter().copied().zip(self.cosines[place].iter().copied())
+        let range = query * self.per_query..query * self.per_query + usize::from(self.counts[query]);
+        self.numbers[range.clone()].iter().copied().zip(self.cosines[range].iter().copied())
     }
 
     /// The mean cosine of the neighbors of sentence number `query`; 0 if it has none.

@@ -26,11 +26,7 @@ pub(super) const HTTP2: &[u8] = b"h2";
 #[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum TlsError {
     #[error("cannot read {}", path.display())]
-    File {
-        path: PathBuf,
-        #[source]
-        source: std::io::Error,
-    },
+    File { path: PathBuf, source: std::io::Error },
     #[error("{} contains no {expected} in PEM format", path.display())]
     Pem { path: PathBuf, expected: &'static str },
     /// Certificate and key do not belong together, or their kind is not supported.

@@ -102,19 +102,9 @@ pub enum Error {
     Recovering { collection: CollectionName, done: u64, total: u64 },
     /// The collection's database is damaged where the request met it. Nothing damaged was served.
     #[error("{}", describe(collection, damage))]
-    Damaged {
-        collection: CollectionName,
-        damage: Box<Damage>,
-        #[source]
-        source: Box<StoreError>,
-    },
+    Damaged { collection: CollectionName, damage: Box<Damage>, source: Box<StoreError> },
     #[error("cannot open collection {collection} in {}", folder.display())]
-    Open {
-        collection: CollectionName,
-        folder: PathBuf,
-        #[source]
-        source: Box<Error>,
-    },
+    Open { collection: CollectionName, folder: PathBuf, source: Box<Error> },
     #[error("there is no job {id}")]
     JobNotFound { id: JobId },
     #[error("job {id} has already {}", status.name())]
@@ -132,11 +122,7 @@ pub enum Error {
     #[error("the body ended before it was complete; nothing was accepted")]
     BodyIncomplete,
     #[error("the body is not valid {}: {source}", encoding.name())]
-    Encoding {
-        encoding: FileEncoding,
-        #[source]
-        source: std::io::Error,
-    },
+    Encoding { encoding: FileEncoding, source: std::io::Error },
     #[error("the file may have at most {limit} bytes uncompressed; nothing was accepted")]
     FileTooLarge { limit: u64 },
     #[error("{packed} bytes decompress to more than {limit} bytes, {ratio} times as many; nothing was accepted")]
@@ -180,11 +166,7 @@ pub enum Error {
     Stopping,
     /// A folder of the data directory cannot be made, read or removed.
     #[error("cannot access {}", path.display())]
-    Folder {
-        path: PathBuf,
-        #[source]
-        source: std::io::Error,
-    },
+    Folder { path: PathBuf, source: std::io::Error },
     /// There are collections or snapshots, and no catalog that says whose they are.
     #[error(
         "the data directory holds {found}, but its catalog.sqlite is {state}; without it, the names of the collections and the \

@@ -12,14 +12,15 @@ use rusqlite::config::DbConfig;
 use super::clock::{Clock, system_clock};
 use super::connection::{check_there, open_existing_writer, open_writer};
 use super::error::Fault;
-use super::filter::{Condition, SearchFilter, compile};
+use super::filter::{Condition, compile};
 use super::migrate::COLLECTION;
 use super::open_databases::{Database, StoreOptions};
 use super::records::{Change, Deleted, DocumentKey, HitSizes, PassageRow, PendingPassage, PreparedDocument, Upserted};
 use super::writer::WriteTransaction;
 use super::{StoreError, TermsOf, check, expiry, log, metadata_indexes, mutations, queries};
 use crate::domain::{
-    CollectionCounts, Document, DocumentId, DocumentPage, Embedding, MetadataPath, Page, PassageEmbedding, PassageId, Sequence,
+    CollectionCounts, Document, DocumentId, DocumentPage, Embedding, MetadataPath, Page, PassageEmbedding, PassageId,
+    SearchFilter, Sequence,
 };
 
 /// The file in a collection's folder.

@@ -16,260 +16,112 @@ pub type Cause = Arc<dyn std::error::Error + Send + Sync>;
 
 /// An error of the store.
 #[derive(Debug, Clone, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum StoreError {
     /// SQLite refused.
     #[error("SQLite failed while {doing}")]
-    Sqlite {
-        /// What was being done.
-        doing: &'static str,
-        /// The cause.
-        #[source]
-        source: Cause,
-    },
+    Sqlite { doing: &'static str, source: Cause },
     /// The disk is full, read-only or failing. Nothing of the write was stored; reads may still work.
     #[error("the storage is full, read-only or failing, which stopped {doing}")]
-    StorageUnavailable {
-        /// What was being done.
-        doing: &'static str,
-        /// The cause.
-        #[source]
-        source: Cause,
-    },
+    StorageUnavailable { doing: &'static str, source: Cause },
     /// A database server refused.
     #[error("the database server failed while {doing}")]
-    Server {
-        /// What was being done.
-        doing: &'static str,
-        /// The cause.
-        #[source]
-        source: Cause,
-    },
+    Server { doing: &'static str, source: Cause },
     /// A database server cannot be reached, or has no connection left. If it was lost while a write was stored, that may be stored.
     #[error("the database server cannot be reached, which stopped {doing}")]
-    ServerUnreachable {
-        /// What was being done.
-        doing: &'static str,
-        /// The cause.
-        #[source]
-        source: Cause,
-    },
+    ServerUnreachable { doing: &'static str, source: Cause },
     /// A database server cannot do what is needed.
     #[error("the database server is not suitable: {problem}")]
-    UnsuitableServer {
-        /// Expected and got.
-        problem: String,
-    },
+    UnsuitableServer { problem: String },
     /// A file or folder cannot be created, opened or synced.
     #[error("cannot access {}", path.display())]
-    File {
-        /// The file or folder.
-        path: PathBuf,
-        /// The cause.
-        #[source]
-        source: Arc<std::io::Error>,
-    },
+    File { path: PathBuf, source: Arc<std::io::Error> },
     /// The file system does not support SQLite's write-ahead log, as network file systems do not.
     #[error("{} cannot use a write-ahead log; its journal mode stays {got}", path.display())]
-    NoWriteAheadLog {
-        /// The database.
-        path: PathBuf,
-        /// The journal mode that SQLite fell back to.
-        got: String,
-    },
+    NoWriteAheadLog { path: PathBuf, got: String },
     /// A newer version of the server created this database.
     #[error("the database has version {found}, but this server knows versions up to {known}")]
-    NewerDatabase {
-        /// The database's version.
-        found: i64,
-        /// The newest version that this binary knows.
-        known: i64,
-    },
+    NewerDatabase { found: i64, known: i64 },
     /// The file is a database of another program, or the other kind of database of this one.
     #[error("the database has application id {found:#x}, expected {expected:#x}")]
-    ForeignDatabase {
-        /// The application id in the file.
-        found: i64,
-        /// The application id of this kind of database.
-        expected: i64,
-    },
+    ForeignDatabase { found: i64, expected: i64 },
     /// Another server uses the data directory.
     #[error("the data directory {} is in use by another process", path.display())]
-    DataDirectoryInUse {
-        /// The data directory.
-        path: PathBuf,
-    },
+    DataDirectoryInUse { path: PathBuf },
     /// Another server uses the database server's database.
     #[error("another server uses the database: stop it first, or give each server a database of its own")]
     DatabaseInUse,
     /// A collection with this name already exists.
     #[error("a collection {name} already exists")]
-    CollectionExists {
-        /// The name.
-        name: CollectionName,
-    },
+    CollectionExists { name: CollectionName },
     /// A classifier with this name already exists.
     #[error("a classifier {name} already exists")]
-    ClassifierExists {
-        /// The name.
-        name: ClassifierName,
-    },
+    ClassifierExists { name: ClassifierName },
     /// An alias with this name already exists.
     #[error("an alias {name} already exists")]
-    AliasExists {
-        /// The name.
-        name: CollectionName,
-    },
+    AliasExists { name: CollectionName },
     /// The schema of a foreign database is not exactly what the migrations of its version make.
     #[error("the database's {kind} {name} {problem}")]
-    StrangeObject {
-        /// "table", "index", "trigger" or "view".
-        kind: String,
-        /// Its name.
-        name: String,
-        /// Unknown, missing or defined differently.
-        problem: &'static str,
-    },
+    StrangeObject { kind: String, name: String, problem: &'static str },
     /// A statement was ended because the store closes, or because its caller no longer wants it. Nothing of a write was stored.
     #[error("interrupted while {doing}")]
-    Interrupted {
-        /// What was being done.
-        doing: &'static str,
-    },
+    Interrupted { doing: &'static str },
     /// The queue of the collection's writer is full. Nothing of this write was stored.
     #[error("{limit} writes already wait for this collection")]
-    WriteQueueFull {
-        /// How many may wait.
-        limit: usize,
-    },
+    WriteQueueFull { limit: usize },
     /// The store was closed.
     #[error("the store is closed")]
     Closed,
     /// A row has something that the store never writes: the file was damaged, or changed by another program.
     #[error("row {row} of table {table} is damaged: {problem}")]
-    CorruptRow {
-        /// The table.
-        table: &'static str,
-        /// The row's key.
-        row: i64,
-        /// What is wrong with it.
-        problem: &'static str,
-    },
+    CorruptRow { table: &'static str, row: i64, problem: &'static str },
     /// SQLite found the file damaged, or it is not a database at all. Other parts of it may still be readable.
     #[error("the database is damaged; found while {doing}")]
-    Damaged {
-        /// What was being done.
-        doing: &'static str,
-        /// The cause.
-        #[source]
-        source: Cause,
-    },
+    Damaged { doing: &'static str, source: Cause },
     /// The folder of the database is missing.
     #[error("its folder {} is missing", path.display())]
-    FolderLost {
-        /// Its path.
-        path: PathBuf,
-    },
+    FolderLost { path: PathBuf },
     /// The database is missing, though its folder exists.
     #[error("its database {} is missing", path.display())]
-    DatabaseLost {
-        /// Its path.
-        path: PathBuf,
-    },
+    DatabaseLost { path: PathBuf },
     /// The database exists without any table.
     #[error("its database {} is empty", path.display())]
-    DatabaseEmpty {
-        /// The database.
-        path: PathBuf,
-    },
+    DatabaseEmpty { path: PathBuf },
     /// The database lacks changes that the saved index has.
     #[error(
         "its database {} ends at change {}, but its saved index reaches change {}: the database lost changes, or is an older copy",
         path.display(), stored.0, reached.0
     )]
-    DatabaseBehind {
-        /// The database.
-        path: PathBuf,
-        /// Its last change.
-        stored: Sequence,
-        /// The change that the saved index reaches.
-        reached: Sequence,
-    },
+    DatabaseBehind { path: PathBuf, stored: Sequence, reached: Sequence },
     /// The write-ahead log does not match its checksums, and there are committed transactions after that place.
     #[error("{place} of its write-ahead log {} does not match its checksum; {transactions} later commits are lost", path.display())]
-    LogDamaged {
-        /// The log.
-        path: PathBuf,
-        /// What does not match: "the header", "frame 7".
-        place: String,
-        /// How many transactions after it were surely committed.
-        transactions: u64,
-    },
+    LogDamaged { path: PathBuf, place: String, transactions: u64 },
     /// A document came with a passage that is not a part of its text, or splits a character.
     #[error("bytes {start} to {end} are not a passage of document {id}")]
-    InvalidPassage {
-        /// The document.
-        id: DocumentId,
-        /// Byte offset of the passage's start.
-        start: usize,
-        /// Byte offset of the passage's end, exclusive.
-        end: usize,
-    },
+    InvalidPassage { id: DocumentId, start: usize, end: usize },
     /// A write required a version of a document other than the stored one. Nothing of it was stored.
     #[error("document {id} {}", version_text(*current))]
-    PreconditionFailed {
-        /// The document.
-        id: DocumentId,
-        /// Its version; `None` if there is no such document.
-        current: Option<Sequence>,
-    },
+    PreconditionFailed { id: DocumentId, current: Option<Sequence> },
     /// A change would make a document's metadata too large or too deep. Nothing of it was stored.
     #[error("the metadata may have at most {max} {unit} after the change, got {got}")]
-    MetadataTooLarge {
-        /// "bytes as JSON" or "levels".
-        unit: &'static str,
-        /// The bound.
-        max: usize,
-        /// What the change would result in.
-        got: usize,
-    },
+    MetadataTooLarge { unit: &'static str, max: usize, got: usize },
     /// A histogram would have too many buckets.
     #[error(
         "the histogram of {field} would have more than {max} buckets: ask for a wider interval, or for fewer documents with filter"
     )]
-    TooManyBuckets {
-        /// What it is of.
-        field: String,
-        /// The bound.
-        max: usize,
-    },
+    TooManyBuckets { field: String, max: usize },
     /// The idempotency key was already used for a different request. Nothing was done.
     #[error("idempotency key {key:?} was already used for a different request")]
-    KeyReused {
-        /// The key.
-        key: String,
-    },
+    KeyReused { key: String },
     /// A metadata path cannot have an index.
     #[error("metadata path {path} cannot have an index: its keys must not contain quotes, backslashes or control characters")]
-    PathNotIndexable {
-        /// The path.
-        path: String,
-    },
+    PathNotIndexable { path: String },
     /// The index of terms does not have every passage yet. `DocumentStore::fill_lexical` continues with it.
     #[error("only passages up to {filled} of {until} are ready for lexical search")]
-    LexicalIncomplete {
-        /// The key of the last passage that has its terms.
-        filled: u64,
-        /// The key of the last passage that is older than the index of terms.
-        until: u64,
-    },
+    LexicalIncomplete { filled: u64, until: u64 },
     /// Tombstones after `after` were purged, so an index that reaches only `after` cannot catch up: rebuild it.
     #[error("tombstones are purged up to change {}, so an index at change {} cannot catch up", forgotten.0, after.0)]
-    ChangesForgotten {
-        /// The requested sequence number.
-        after: Sequence,
-        /// The sequence number up to which tombstones are purged.
-        forgotten: Sequence,
-    },
+    ChangesForgotten { after: Sequence, forgotten: Sequence },
 }
 
 impl StoreError {

@@ -7,10 +7,11 @@ use rusqlite::{Connection, params_from_iter};
 use super::StoreError;
 use super::documents::DocumentStore;
 use super::error::Fault;
-use super::filter::{Condition, SearchFilter, walk};
+use super::filter::{Condition, walk};
 use super::rows::to_sql;
 use crate::domain::{
-    Facet, FacetRequest, FacetValue, Facets, Field, HistogramInterval, Measured, MetadataPath, Scalar, ValueSummary, timestamps,
+    Facet, FacetRequest, FacetValue, Facets, Field, HistogramInterval, Measured, MetadataPath, Scalar, SearchFilter,
+    ValueSummary, timestamps,
 };
 
 /// Stands for no language; no document has this value.

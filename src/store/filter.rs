@@ -1,4 +1,4 @@
-//! A `SearchFilter`, and its form as an SQL condition with bound parameters. Of a caller's own words, only the paths of declared
+//! The form of a `SearchFilter` as an SQL condition with bound parameters. Of a caller's own words, only the paths of declared
 //! metadata indexes become SQL text, which `index_expression` restricts and quotes.
 //!
 //! Every part of a condition is true or false, never null, so that `not` means what it says.
@@ -6,24 +6,7 @@
 use rusqlite::types::Value;
 
 use super::expiry::{LIVE, LIVE_BY_INDEX};
-use crate::domain::{Document, Field, Filter, Language, MetadataPath, Relation, Scalar, Test};
-
-/// The conditions of a search on documents.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct SearchFilter {
-    /// Empty means all.
-    pub languages: Vec<Language>,
-    /// Must hold.
-    pub filter: Filter,
-}
-
-impl SearchFilter {
-    /// Whether it is true of a document, as the store's SQL would say.
-    pub fn matches(&self, document: &Document) -> bool {
-        let speaks = |languages: &[Language]| document.language.is_some_and(|language| languages.contains(&language));
-        (self.languages.is_empty() || speaks(&self.languages)) && self.filter.matches(document)
-    }
-}
+use crate::domain::{Field, Filter, MetadataPath, Relation, Scalar, SearchFilter, Test};
 
 /// A condition on `documents d` with the values of its `?` parameters, in order.
 #[derive(Debug, Clone, PartialEq)]

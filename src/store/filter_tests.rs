@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use serde_json::{Map, Value as Json, json};
 
 use super::*;
-use crate::domain::{DocumentId, Sequence};
+use crate::domain::{Document, DocumentId, Language, Sequence};
 use crate::store::clock::{give_clock, system_clock};
 
 const NO_INDEX: &[MetadataPath] = &[];

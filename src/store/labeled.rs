@@ -6,10 +6,10 @@ use rusqlite::{Connection, params, params_from_iter};
 
 use super::documents::DocumentStore;
 use super::error::Fault;
-use super::filter::{Condition, SearchFilter};
+use super::filter::Condition;
 use super::rows::{self, DOCUMENT_COLUMNS, embedded, to_sql};
 use super::{StoreError, conditional, queries};
-use crate::domain::{Document, DocumentId, DocumentPatch, Embedding, JobId, Metadata};
+use crate::domain::{Document, DocumentId, DocumentPatch, Embedding, JobId, Metadata, SearchFilter};
 
 /// A document with its embedding.
 #[derive(Debug, Clone, PartialEq)]

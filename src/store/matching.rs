@@ -6,14 +6,14 @@ use rusqlite::{Connection, OptionalExtension as _, params_from_iter};
 use super::conditional::change;
 use super::documents::DocumentStore;
 use super::error::Fault;
-use super::filter::{Condition, SearchFilter, index_expression, walk};
+use super::filter::{Condition, index_expression, walk};
 use super::mutations::delete_key;
 use super::rows::{self, DOCUMENT_COLUMNS, passage_id, to_sql};
 use super::writer::WriteTransaction;
 use super::{StoreError, queries};
 use crate::domain::{
     Document, DocumentId, DocumentOrder, DocumentPatch, MetadataPath, PassageId, Scalar, ScrollPage, ScrollPosition,
-    ScrollRequest, Sequence,
+    ScrollRequest, SearchFilter, Sequence,
 };
 
 /// Documents deleted or changed in one transaction: bounds how long other writes wait.

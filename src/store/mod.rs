@@ -48,6 +48,7 @@ mod term_rows;
 mod token_rows;
 mod writer;
 
+pub use crate::domain::SearchFilter;
 pub use adoption::Adoption;
 pub use catalog::{Catalog, lock};
 pub(crate) use catalog::{codes, read_collection};
@@ -61,7 +62,6 @@ pub use documents::DocumentStore;
 pub use error::StoreError;
 pub use expired::Expired;
 pub(crate) use expiry::NextExpiry;
-pub use filter::SearchFilter;
 pub use foreign::{DatabaseKind, check_foreign, check_head, holds_documents};
 pub use idempotency::Idempotent;
 pub(crate) use jobs::{created_job, read_job};

@@ -5,11 +5,7 @@
 #[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum TelemetryError {
     #[error("the log filter {filter:?} is not valid")]
-    Filter {
-        filter: String,
-        #[source]
-        source: tracing_subscriber::filter::ParseError,
-    },
+    Filter { filter: String, source: tracing_subscriber::filter::ParseError },
     #[error("cannot start the log")]
     Start(#[from] tracing_subscriber::util::TryInitError),
     #[error("otel_endpoint must be an address that begins with http://, such as http://127.0.0.1:4318, got {got:?}")]

@@ -8,24 +8,12 @@ use std::path::PathBuf;
 pub enum TextError {
     /// The tokenizer's file cannot be read or is not a tokenizer.
     #[error("cannot load the tokenizer {}", path.display())]
-    Load {
-        path: PathBuf,
-        #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
+    Load { path: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
     #[error("cannot read {}", path.display())]
-    File {
-        path: PathBuf,
-        #[source]
-        source: std::io::Error,
-    },
+    File { path: PathBuf, source: std::io::Error },
     /// The head that recognizes languages is damaged, or made for another tokenizer.
     #[error("cannot use the language head {}: {problem}", path.display())]
     LanguageHead { path: PathBuf, problem: String },
     #[error("cannot tokenize a text of {bytes} bytes")]
-    Tokenize {
-        bytes: usize,
-        #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
+    Tokenize { bytes: usize, source: Box<dyn std::error::Error + Send + Sync> },
 }

@@ -4,7 +4,6 @@
 //! weak, or if letters contradict it: `outside`. For a bundle without a head, rules decide: `rules`. Either way, a text without
 //! letters, or in a script that none of the languages uses, has no language.
 
-mod frequent_words;
 pub mod head;
 mod outside;
 pub mod rules;

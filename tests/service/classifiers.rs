@@ -79,7 +79,7 @@ impl Running {
     async fn told(&self, text: &str) -> Result<Vec<String>, dragoman::service::Error> {
         let options = PredictOptions { threshold: None, scores: 2, explain: 0 };
         let answers = self.service.predict(&topics(), PredictItems::Texts(vec![text.to_owned()]), options).await?;
-        Ok(answers.into_iter().next().unwrap().labels.unwrap())
+        Ok(answers.into_iter().next().unwrap().labels)
     }
 
     /// Stores documents without labels.
@@ -94,9 +94,7 @@ impl Running {
 
     async fn apply(&self) -> Job {
         let request = ApplyRequest {
-            collection: name("news"),
-            filter: Filter::default(),
-            field: field("topic"),
+            documents: LabeledDocuments { collection: name("news"), field: field("topic"), filter: Filter::default() },
             probability_field: None,
             threshold: None,
         };

@@ -130,7 +130,7 @@ async fn what_was_found_before_it_was_deleted_is_gone_whoever_has_its_name_now()
     not_found(found.search(request("words", 1)).await.unwrap_err());
     not_found(found.upsert(vec![document("b", "words")], Wait::Indexed).await.unwrap_err());
     not_found(found.delete(&id("a"), Precondition::None).await.unwrap_err());
-    not_found(found.delete_matching(Filter::default()).await.unwrap_err());
+    not_found(found.delete_matching(Filter::default(), None).await.unwrap_err());
     not_found(found.change(CollectionChange::default()).await.unwrap_err());
     not_found(found.export(false).unwrap().next().await.unwrap_err());
     assert_eq!(running.on("news").count(Filter::default()).await.unwrap(), 0);

@@ -46,7 +46,7 @@ async fn remembered_filters_follow_every_kind_of_change() {
         DocumentPatch { title, metadata, language: None, expires_at_ms: None, metadata_bytes_max: 1_000, metadata_depth_max: 8 };
     running.on("news").patch(&id("d02"), patch, Wait::Indexed, Precondition::None).await.unwrap();
     assert_eq!(found(&running, in_group(1), 100).await.len(), 20);
-    assert_eq!(running.on("news").delete_matching(in_group(0)).await.unwrap(), 19);
+    assert_eq!(running.on("news").delete_matching(in_group(0), None).await.unwrap(), 19);
     assert_eq!(found(&running, in_group(0), 100).await, [""; 0]);
     assert_eq!(found(&running, in_group(1), 100).await.len(), 20);
 

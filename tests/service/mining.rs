@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use dragoman::domain::{Code, Filter, Job, JobId, JobStatus, JobType, MiningUnit, Wait};
+use dragoman::domain::{Code, Filter, Job, JobId, JobStatus, JobType, MiningUnit, SearchFilter, Wait};
 use dragoman::mining::{Margin, MarginScores, NeighborLists, Strategy, propose};
 use dragoman::service::mining::duplicates::{DuplicatesRequest, LanguageRule};
 use dragoman::service::mining::{Cut, MineRequest, Sentences};
@@ -36,7 +36,7 @@ fn request(first: Sentences, second: Sentences) -> MineRequest {
 }
 
 fn all_of(collection: &str) -> Sentences {
-    Sentences::Collection { name: name(collection), languages: Vec::new(), filter: Filter::default(), unit: MiningUnit::Passage }
+    Sentences::Collection { name: name(collection), only: SearchFilter::default(), unit: MiningUnit::Passage }
 }
 
 fn list(seed: usize, count: usize) -> Sentences {
@@ -183,9 +183,8 @@ async fn mining_that_crashes_while_it_makes_indexes_or_looks_for_neighbors_begin
     running.fill("other", 2, 900).await;
     let part = |collection: &str| Sentences::Collection {
         name: name(collection),
-        languages: Vec::new(),
         // All, but not as a whole collection, whose own index would do.
-        filter: Filter::Not(Box::new(Filter::Or(Vec::new()))),
+        only: SearchFilter { languages: Vec::new(), filter: Filter::Not(Box::new(Filter::Or(Vec::new()))) },
         unit: MiningUnit::Passage,
     };
     let exact = running.exact(&texts(1, 900), &texts(2, 900), 4).await;
@@ -210,8 +209,7 @@ async fn mining_sentences_goes_on_after_a_crash_with_those_that_were_there_when_
     let of = |n: usize| (n * 10..n * 10 + 10).map(|n| format!("Ja {}.", sentence(n, 1))).collect::<Vec<_>>().join(" ");
     let documents = (0..40).map(|n| document(&format!("one{n}"), &of(n))).collect();
     running.upsert("one", documents, Wait::Indexed).await.unwrap();
-    let sentences =
-        Sentences::Collection { name: name("one"), languages: Vec::new(), filter: Filter::default(), unit: MiningUnit::Sentence };
+    let sentences = Sentences::Collection { name: name("one"), only: SearchFilter::default(), unit: MiningUnit::Sentence };
     let job = running.service.mine(request(sentences, list(2, 400))).await.unwrap();
     assert!(reached(&running, &job.id, 1).await, "the job was over before the crash");
     running.crash();
@@ -283,8 +281,7 @@ async fn duplicates_survive_a_restart_and_agree_with_comparing_everything() {
     let running = open(folder.path()).await;
     running.fill("one", 1, DOCUMENTS).await;
     let request = DuplicatesRequest {
-        languages: Vec::new(),
-        filter: Filter::default(),
+        only: SearchFilter::default(),
         unit: MiningUnit::Passage,
         score_min: 0.97,
         neighbors: 8,

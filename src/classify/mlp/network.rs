@@ -92,15 +92,15 @@ impl Activations {
 pub(super) fn forward(shape: Shape, activation: Activation, parameters: &[f32], activations: &mut Activations) {
     let Parts { hidden_weights, hidden_biases, label_weights, label_biases } = shape.parts(parameters);
     for row in 0..activations.rows {
-        let place = row * shape.hidden..(row + 1) * shape.hidden;
-        let (hidden, kept) = (&mut activations.hidden[place.clone()], &mut activations.kept[place.clone()]);
+        let range = row * shape.hidden..(row + 1) * shape.hidden;
+        let (hidden, kept) = (&mut activations.hidden[range.clone()], &mut activations.kept[range.clone()]);
         let input = &activations.inputs[row * shape.dimension..][..shape.dimension];
         multiply(hidden_weights, hidden_biases, input, hidden);
         match activation {
             Activation::Tanh => hidden.iter_mut().for_each(|value| *value = value.tanh()),
             Activation::Relu => hidden.iter_mut().for_each(|value| *value = value.max(0.0)),
         }
-        let masked = hidden.iter().zip(&activations.hidden_mask[place]).map(|(value, mask)| value * mask);
+        let masked = hidden.iter().zip(&activations.hidden_mask[range]).map(|(value, mask)| value * mask);
         kept.iter_mut().zip(masked).for_each(|(kept, value)| *kept = value);
         multiply(label_weights, label_biases, kept, &mut activations.logits[row * shape.labels..][..shape.labels]);
     }
@@ -129,14 +129,14 @@ pub(super) fn backward(
     add_outer(label_slopes, &activations.kept[..rows * shape.hidden], (shape.labels, shape.hidden), sums.label_weights);
     add_rows(label_slopes, sums.label_biases);
     for row in 0..rows {
-        let place = row * shape.hidden..(row + 1) * shape.hidden;
-        let (hidden, kept) = (&mut activations.hidden[place.clone()], &mut activations.kept[place.clone()]);
+        let range = row * shape.hidden..(row + 1) * shape.hidden;
+        let (hidden, kept) = (&mut activations.hidden[range.clone()], &mut activations.kept[range.clone()]);
         kept.fill(0.0);
         let slopes = &activations.logits[row * shape.labels..][..shape.labels];
         for (slope, weights) in slopes.iter().zip(label_weights.chunks_exact(shape.hidden)) {
             kept.iter_mut().zip(weights).for_each(|(sum, weight)| *sum += slope * weight);
         }
-        for ((value, sum), mask) in hidden.iter_mut().zip(kept.iter()).zip(&activations.hidden_mask[place]) {
+        for ((value, sum), mask) in hidden.iter_mut().zip(kept.iter()).zip(&activations.hidden_mask[range]) {
             let steepness = match activation {
                 Activation::Tanh => 1.0 - *value * *value,
                 Activation::Relu => f32::from(*value > 0.0),

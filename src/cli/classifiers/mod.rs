@@ -6,35 +6,23 @@ mod examples;
 use std::io::BufRead as _;
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::EXIT_CODES;
 use super::client::{Call, Client};
-use super::collections::{JsonObject, json_object};
+use super::collections::{JsonObject, given, json_object};
 use super::confirm::ConfirmArgs;
 use super::error::{CliError, Outcome};
 use super::files::Input;
 use super::jobs;
 use super::listing;
 use super::output::{Column, Output, count, shown, time};
-use super::server::ServerArgs;
-use crate::domain::{ClassifierName, CollectionName};
+use super::server::Group;
+use crate::domain::{ClassifierKind, ClassifierName, CollectionName};
 
 /// Texts per prediction request.
 const TEXTS_PER_REQUEST: usize = 256;
-
-/// The command's arguments.
-#[derive(Debug, Args)]
-#[command(after_long_help = EXIT_CODES)]
-pub struct ClassifiersArgs {
-    /// What to do.
-    #[command(subcommand)]
-    pub action: Action,
-    /// The options that every command has.
-    #[command(flatten)]
-    pub server: ServerArgs,
-}
 
 /// What to do with classifiers.
 #[derive(Debug, Subcommand)]
@@ -82,32 +70,24 @@ pub struct LabeledArgs {
     pub examples: Option<PathBuf>,
 }
 
-/// How a classifier decides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Kind {
-    /// The nearest labeled passages vote.
-    Knn,
-    /// A network with one hidden layer.
-    Mlp,
-    /// The label whose descriptions are nearest.
-    Prototype,
-}
-
 /// A classifier to create.
-#[derive(Debug, Args)]
+#[derive(Debug, Args, Serialize)]
 pub struct TrainArgs {
     /// Name of the classifier.
     #[arg(value_parser = ClassifierName::parse)]
+    #[serde(rename = "name")]
     pub classifier: ClassifierName,
     /// How it decides.
     #[arg(long, short, value_enum)]
-    pub kind: Kind,
+    pub kind: ClassifierKind,
     /// What it learns from.
     #[command(flatten)]
+    #[serde(skip)]
     pub labeled: LabeledArgs,
     /// A label of a prototype with a description, such as "sports=matches, goals and players"; repeat it for further
     /// descriptions.
     #[arg(long, short, value_name = "LABEL[=TEXT]")]
+    #[serde(skip)]
     pub label: Vec<String>,
     /// Lets a text have any number of labels.
     #[arg(long)]
@@ -120,9 +100,11 @@ pub struct TrainArgs {
     pub description: Option<String>,
     /// More members of the request, as in the API documentation, such as {"mlp": {"runs": 1}}.
     #[arg(long, value_name = "JSON", value_parser = json_object)]
+    #[serde(skip)]
     pub settings: Option<JsonObject>,
     /// Prints the classifier without waiting for its training.
     #[arg(long)]
+    #[serde(skip)]
     pub detach: bool,
 }
 
@@ -137,42 +119,51 @@ pub struct RetrainArgs {
     pub detach: bool,
 }
 
-/// Texts to predict the labels of.
-#[derive(Debug, Args)]
-pub struct PredictArgs {
+/// A classifier to ask.
+#[derive(Debug, Args, Serialize)]
+pub struct AskArgs {
     /// Name of the classifier.
     #[arg(value_parser = ClassifierName::parse)]
+    #[serde(skip)]
     pub classifier: ClassifierName,
+    /// Abstains below this probability.
+    #[arg(long, value_name = "PROBABILITY")]
+    pub threshold: Option<f64>,
+}
+
+/// Texts to predict the labels of.
+#[derive(Debug, Args, Serialize)]
+pub struct PredictArgs {
+    /// Whom to ask.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub ask: AskArgs,
     /// The texts; without any, each line of standard input.
+    #[serde(skip)]
     pub texts: Vec<String>,
     /// Shows this many labeled passages near each text.
     #[arg(long, value_name = "COUNT")]
     pub explain: Option<u64>,
-    /// Abstains below this probability.
-    #[arg(long, value_name = "PROBABILITY")]
-    pub threshold: Option<f64>,
 }
 
 /// What to evaluate with.
 #[derive(Debug, Args)]
 pub struct EvaluateArgs {
-    /// Name of the classifier.
-    #[arg(value_parser = ClassifierName::parse)]
-    pub classifier: ClassifierName,
+    /// Whom to ask.
+    #[command(flatten)]
+    pub ask: AskArgs,
     /// The labeled data.
     #[command(flatten)]
     pub labeled: LabeledArgs,
-    /// Abstains below this probability.
-    #[arg(long, value_name = "PROBABILITY")]
-    pub threshold: Option<f64>,
 }
 
 /// Which documents get labels.
-#[derive(Debug, Args)]
+#[derive(Debug, Args, Serialize)]
 pub struct ApplyArgs {
-    /// Name of the classifier.
-    #[arg(value_parser = ClassifierName::parse)]
-    pub classifier: ClassifierName,
+    /// Whom to ask.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub ask: AskArgs,
     /// The collection.
     #[arg(value_parser = CollectionName::parse)]
     pub collection: CollectionName,
@@ -185,11 +176,9 @@ pub struct ApplyArgs {
     /// Labels only documents that match.
     #[arg(long, short, value_name = "JSON", value_parser = json_object)]
     pub filter: Option<JsonObject>,
-    /// Abstains below this probability.
-    #[arg(long, value_name = "PROBABILITY")]
-    pub threshold: Option<f64>,
     /// Prints the job without waiting for it.
     #[arg(long)]
+    #[serde(skip)]
     pub detach: bool,
 }
 
@@ -205,7 +194,7 @@ pub struct DeleteArgs {
 }
 
 /// Runs the command.
-pub fn run(args: ClassifiersArgs) -> Result<Outcome, CliError> {
+pub fn run(args: Group<Action>) -> Result<Outcome, CliError> {
     let output = Output::new(&args.server);
     let client = Client::new(&args.server, &output)?;
     match args.action {
@@ -215,7 +204,7 @@ pub fn run(args: ClassifiersArgs) -> Result<Outcome, CliError> {
         Action::Retrain(args) => return retrain(&client, &output, &args),
         Action::Predict(args) => predict(&client, &output, args)?,
         Action::Evaluate(args) => return evaluate(&client, &output, args),
-        Action::Apply(args) => return apply(&client, &output, args),
+        Action::Apply(args) => return apply(&client, &output, &args),
         Action::Delete(args) => {
             let name = args.classifier.as_str();
             args.confirm.ask(&format!("delete classifier {name}"))?;
@@ -257,11 +246,9 @@ fn list(client: &Client, output: &Output) -> Result<(), CliError> {
 /// The members that name labeled documents or texts: `documents` is what the request calls the former.
 fn labeled(args: LabeledArgs, documents: &str, output: &Output) -> Result<Map<String, Value>, CliError> {
     let mut members = Map::new();
-    if let (Some(collection), Some(field)) = (args.collection, args.field) {
-        let mut source =
-            Map::from_iter([("collection".to_owned(), json!(collection.as_str())), ("field".to_owned(), json!(field))]);
-        source.extend(args.filter.map(|JsonObject(filter)| ("filter".to_owned(), Value::Object(filter))));
-        members.insert(documents.to_owned(), Value::Object(source));
+    if args.collection.is_some() {
+        let source = given(&json!({"collection": args.collection, "field": args.field, "filter": args.filter}));
+        members.insert(documents.to_owned(), source.into());
     }
     if let Some(path) = args.examples {
         members.insert("examples".to_owned(), Value::Array(examples::read(Input::open(Some(&path), output)?)?));
@@ -271,18 +258,11 @@ fn labeled(args: LabeledArgs, documents: &str, output: &Output) -> Result<Map<St
 
 fn train(client: &Client, output: &Output, args: TrainArgs) -> Result<Outcome, CliError> {
     let name = args.classifier.as_str().to_owned();
-    let kind = args.kind.to_possible_value().map(|kind| kind.get_name().to_owned());
+    let given = given(&args);
     let mut body = args.settings.map_or_else(Map::new, |JsonObject(settings)| settings);
     body.extend(labeled(args.labeled, "source", output)?);
-    let given = [
-        ("name", Some(json!(name))),
-        ("kind", Some(json!(kind))),
-        ("multi_label", args.multi_label.then(|| json!(true))),
-        ("threshold", args.threshold.map(|threshold| json!(threshold))),
-        ("description", args.description.map(|text| json!(text))),
-        ("labels", (!args.label.is_empty()).then(|| examples::described(&args.label))),
-    ];
-    body.extend(given.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+    body.extend(given);
+    body.extend((!args.label.is_empty()).then(|| ("labels".to_owned(), examples::described(&args.label))));
     let made = client.send(&Call::post(&["v1", "classifiers"]).json(&Value::Object(body)))?.body;
     if args.detach {
         jobs::show(output, &made)?;
@@ -315,9 +295,8 @@ fn retrain(client: &Client, output: &Output, args: &RetrainArgs) -> Result<Outco
 fn predict(client: &Client, output: &Output, args: PredictArgs) -> Result<(), CliError> {
     let ask = |texts: &[String]| {
         let mut body = Map::from_iter([("texts".to_owned(), json!(texts))]);
-        body.extend(args.explain.map(|explain| ("explain".to_owned(), json!(explain))));
-        body.extend(args.threshold.map(|threshold| ("threshold".to_owned(), json!(threshold))));
-        let call = Call::post(&["v1", "classifiers", args.classifier.as_str(), "predict"]).repeatable();
+        body.extend(given(&args));
+        let call = Call::post(&["v1", "classifiers", args.ask.classifier.as_str(), "predict"]).repeatable();
         let answer = client.send(&call.json(&Value::Object(body)))?.body;
         let Some(predictions) = answer["predictions"].as_array().filter(|found| found.len() == texts.len()) else {
             return Err(client.misunderstood("it does not have one prediction per text".to_owned()));
@@ -342,10 +321,10 @@ fn predict(client: &Client, output: &Output, args: PredictArgs) -> Result<(), Cl
 }
 
 fn evaluate(client: &Client, output: &Output, args: EvaluateArgs) -> Result<Outcome, CliError> {
-    let name = args.classifier.as_str();
+    let name = args.ask.classifier.as_str();
     let as_job = args.labeled.collection.is_some();
     let mut body = labeled(args.labeled, "documents", output)?;
-    body.extend(args.threshold.map(|threshold| ("threshold".to_owned(), json!(threshold))));
+    body.extend(given(&args.ask));
     let evaluation = if as_job {
         let call = Call::post(&["v1", "classifiers", name, "evaluations"]).json(&Value::Object(body));
         let job = jobs::watch(client, output, client.send(&call)?.body)?;
@@ -365,17 +344,9 @@ fn evaluate(client: &Client, output: &Output, args: EvaluateArgs) -> Result<Outc
     Ok(Outcome::Done)
 }
 
-fn apply(client: &Client, output: &Output, args: ApplyArgs) -> Result<Outcome, CliError> {
-    let members = [
-        ("collection", Some(json!(args.collection.as_str()))),
-        ("field", Some(json!(args.field))),
-        ("probability_field", args.probability_field.map(|field| json!(field))),
-        ("filter", args.filter.map(|JsonObject(filter)| Value::Object(filter))),
-        ("threshold", args.threshold.map(|threshold| json!(threshold))),
-    ];
-    let body = members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-    let call = Call::post(&["v1", "classifiers", args.classifier.as_str(), "apply"]);
-    let job = client.send(&call.json(&Value::Object(body.collect())))?.body;
+fn apply(client: &Client, output: &Output, args: &ApplyArgs) -> Result<Outcome, CliError> {
+    let call = Call::post(&["v1", "classifiers", args.ask.classifier.as_str(), "apply"]);
+    let job = client.send(&call.json(&given(&args).into()))?.body;
     if args.detach {
         jobs::show(output, &job)?;
         return Ok(Outcome::Done);

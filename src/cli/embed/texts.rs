@@ -41,7 +41,6 @@ pub struct Texts {
 /// The members of a JSON object that are read.
 #[derive(Deserialize)]
 struct Row {
-    #[serde(default)]
     id: Option<String>,
     text: String,
 }

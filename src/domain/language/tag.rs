@@ -19,25 +19,17 @@ const NAMED_OTHERWISE: [(&str, &str); 3] = [("no", "nb"), ("nn", "nb"), ("fil", 
 
 /// Why a tag does not name one of the languages.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum LanguageTagError {
     /// It is not a language tag.
     #[error("must be a BCP 47 language tag, such as fr or pt-BR, of at most {CHARACTERS_MAX} characters, got {got:?}")]
-    Malformed {
-        /// Its beginning.
-        got: String,
-    },
+    Malformed { got: String },
     /// It is well-formed and names another language.
     #[error("must be one of the {} languages that GET /v1/models lists, got {got:?}", Language::COUNT)]
-    Other {
-        /// The tag.
-        got: String,
-    },
+    Other { got: String },
     /// It says that the language is unknown, where one must be named.
     #[error("must name a language, got {got:?}, which means that the language is unknown")]
-    Undetermined {
-        /// The tag.
-        got: String,
-    },
+    Undetermined { got: String },
 }
 
 impl LanguageTagError {

@@ -7,15 +7,16 @@ use utoipa::ToSchema;
 
 use super::labels::written_path;
 use super::{ASKING, ClassifierPath, probability, visible};
-use crate::domain::{ApplyRequest, Caller, Code, CollectionName, MetadataPath};
+use crate::domain::{ApplyRequest, Caller, Code, CollectionName, Job, LabeledDocuments, MetadataPath};
 use crate::http::api::Api;
-use crate::http::error::ApiError;
-use crate::http::jobs::{Accepted, JobInfo, accepted};
+use crate::http::error::{ApiError, invalid};
+use crate::http::jobs::{Accepted, accepted};
 use crate::http::middleware::auth::check_reach;
 use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::JsonBody;
 use crate::http::request::filter::{self, FilterNode};
+use crate::http::request::values::parsed;
 
 /// The errors of each operation.
 pub const ERRORS: &[OperationErrors] = &[("apply_classifier", &[READ_ERRORS, BODY_ERRORS, ASKING, &[Code::InvalidFilter]])];
@@ -34,16 +35,13 @@ pub struct ApplyClassifierRequest {
     #[schema(examples("predicted.topic"))]
     pub field: String,
     /// Metadata path for the probability of the most likely label; not written by default.
-    #[serde(default)]
-    #[schema(nullable = false, examples("predicted.probability"))]
+    #[schema(examples("predicted.probability"))]
     pub probability_field: Option<String>,
     /// Only documents that match.
-    #[serde(default)]
-    #[schema(value_type = Option<FilterNode>, nullable = false)]
+    #[schema(value_type = Option<FilterNode>)]
     pub filter: Option<Value>,
     /// Replaces the classifier's own threshold, 0 to 1.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 0, maximum = 1)]
+    #[schema(minimum = 0, maximum = 1)]
     pub threshold: Option<f32>,
 }
 
@@ -58,7 +56,7 @@ pub struct ApplyClassifierRequest {
     params(("classifier" = String, Path, description = "Name of the classifier.", example = "topics")),
     request_body(content = ApplyClassifierRequest, description = "Which documents get labels, and where."),
     responses((
-        status = 202, description = "The job was accepted.", body = JobInfo,
+        status = 202, description = "The job was accepted.", body = Job,
         headers(("location" = String, description = "Path of the job.")),
     )),
 )]
@@ -68,25 +66,20 @@ pub async fn apply_classifier(
     ClassifierPath(name): ClassifierPath,
     JsonBody(body): JsonBody<ApplyClassifierRequest>,
 ) -> Result<Accepted, ApiError> {
-    let invalid = |pointer: &str, detail: String| ApiError::at(Code::InvalidRequest, pointer, detail);
-    let collection = CollectionName::parse(&body.collection).map_err(|error| invalid("/collection", error.to_string()))?;
+    let collection = parsed("/collection", CollectionName::parse(&body.collection))?;
     check_reach(&caller, &collection)?;
     let multi_label = visible(&api, &caller, &name).await?.definition.multi_label;
     let levels_max = api.service.limits().metadata_depth_max;
-    let read = |pointer: &'static str, text: &str, is_array| {
-        written_path(text, is_array, levels_max).map_err(|detail| invalid(pointer, detail))
-    };
+    let read = |pointer: &str, text: &str, is_array| parsed(pointer, written_path(text, is_array, levels_max));
     let field = read("/field", &body.field, multi_label)?;
     let probability_field = body.probability_field.map(|text| read("/probability_field", &text, false)).transpose()?;
     let within = |one: &MetadataPath, other: &MetadataPath| one.keys().starts_with(other.keys());
     if let Some(other) = probability_field.as_ref().filter(|other| within(other, &field) || within(&field, other)) {
-        return Err(invalid("/probability_field", format!("must not overlap with field, got {other} beside {field}")));
+        return invalid("/probability_field", format!("must not overlap with field, got {other} beside {field}"));
     }
     let limits = api.service.limits();
     let request = ApplyRequest {
-        collection,
-        filter: filter::parse(body.filter, limits)?,
-        field,
+        documents: LabeledDocuments { collection, field, filter: filter::parse(body.filter, limits)? },
         probability_field,
         threshold: probability("/threshold", body.threshold)?,
     };

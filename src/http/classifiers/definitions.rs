@@ -8,10 +8,10 @@ use axum::http::header::{HeaderName, LOCATION};
 use super::info::{ClassifierInfo, ClassifierList};
 use super::request::{CreateClassifierRequest, check};
 use super::{ClassifierPath, check_name, is_visible, visible};
-use crate::domain::{Caller, ClassifierName, Code};
+use crate::domain::{Caller, ClassifierName, Code, Job};
 use crate::http::api::Api;
 use crate::http::error::ApiError;
-use crate::http::jobs::{Accepted, JobInfo, accepted};
+use crate::http::jobs::{Accepted, accepted};
 use crate::http::middleware::auth::check_reach;
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
@@ -141,7 +141,7 @@ pub async fn get_classifier(
     post, path = "/v1/classifiers/{classifier}/train", tag = "classifiers",
     params(("classifier" = String, Path, description = "Name of the classifier.", example = "topics")),
     responses((
-        status = 202, description = "The job was accepted.", body = JobInfo,
+        status = 202, description = "The job was accepted.", body = Job,
         headers(("location" = String, description = "Path of the job.")),
     )),
 )]

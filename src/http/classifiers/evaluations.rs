@@ -8,10 +8,10 @@ use utoipa::ToSchema;
 
 use super::labels::{self, LabeledDocumentsInput, LabeledTextInput};
 use super::{ASKING, ClassifierPath, probability, visible};
-use crate::domain::{Caller, Code, Evaluation, EvaluationSet};
+use crate::domain::{Caller, Code, Evaluation, EvaluationSet, Job};
 use crate::http::api::Api;
-use crate::http::error::ApiError;
-use crate::http::jobs::{self, Accepted, JobInfo, JobPath, accepted};
+use crate::http::error::{ApiError, invalid};
+use crate::http::jobs::{Accepted, VisibleJob, accepted};
 use crate::http::middleware::auth::check_reach;
 use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
@@ -48,16 +48,14 @@ pub const EXAMPLES: &[Example] = examples![
 pub struct EvaluateRequest {
     /// Labeled documents, at most 20000, of which at most 1000 may wait for their embedding. Use `/evaluations` for more.
     #[serde(default, deserialize_with = "some_object")]
-    #[schema(value_type = Option<LabeledDocumentsInput>, nullable = false)]
     pub documents: Option<LabeledDocumentsInput>,
     /// Labeled texts, at most 10000. They must be embedded first, and thousands take longer than a request may; store them as
     /// documents instead.
     #[serde(default, deserialize_with = "some_objects")]
-    #[schema(nullable = false, max_items = 10000)]
+    #[schema(max_items = 10000)]
     pub examples: Option<Vec<LabeledTextInput>>,
     /// Replaces the classifier's own threshold, 0 to 1.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 0, maximum = 1)]
+    #[schema(minimum = 0, maximum = 1)]
     pub threshold: Option<f32>,
 }
 
@@ -70,8 +68,7 @@ pub struct StartEvaluationRequest {
     #[schema(value_type = LabeledDocumentsInput)]
     pub documents: Option<LabeledDocumentsInput>,
     /// Replaces the classifier's own threshold, 0 to 1.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 0, maximum = 1)]
+    #[schema(minimum = 0, maximum = 1)]
     pub threshold: Option<f32>,
 }
 
@@ -101,7 +98,7 @@ pub async fn evaluate_classifier(
         (None, Some(examples)) => {
             EvaluationSet::Texts(labels::texts(examples, "/examples", classifier.definition.multi_label, limits)?)
         }
-        _ => return Err(ApiError::at(Code::InvalidRequest, "", "must have exactly one of documents and examples")),
+        _ => return invalid("", "must have exactly one of documents and examples"),
     };
     if let EvaluationSet::Documents(documents) = &set {
         check_reach(&caller, &documents.collection)?;
@@ -120,7 +117,7 @@ pub async fn evaluate_classifier(
     params(("classifier" = String, Path, description = "Name of the classifier.", example = "topics")),
     request_body(content = StartEvaluationRequest, description = "The labeled documents."),
     responses((
-        status = 202, description = "The job was accepted.", body = JobInfo,
+        status = 202, description = "The job was accepted.", body = Job,
         headers(("location" = String, description = "Path of the job.")),
     )),
 )]
@@ -133,7 +130,7 @@ pub async fn start_evaluation(
     let threshold = probability("/threshold", body.threshold)?;
     visible(&api, &caller, &name).await?;
     let Some(documents) = body.documents else {
-        return Err(ApiError::at(Code::InvalidRequest, "/documents", "must be an object"));
+        return invalid("/documents", "must be an object");
     };
     let documents = labels::documents(documents, "/documents", api.service.limits())?;
     check_reach(&caller, &documents.collection)?;
@@ -150,10 +147,8 @@ pub async fn start_evaluation(
 )]
 pub async fn get_evaluation(
     State(api): State<Api>,
-    caller: Caller,
-    JobPath(id): JobPath,
     _: NoParameters,
+    VisibleJob(job): VisibleJob,
 ) -> Result<Json<Evaluation>, ApiError> {
-    jobs::visible(&api, &caller, &id).await?;
-    Ok(Json(api.service.evaluation_of_job(&id).await?))
+    Ok(Json(api.service.evaluation_of_job(&job.id).await?))
 }

@@ -5,8 +5,7 @@ use utoipa::ToSchema;
 
 use super::labels::{LabeledDocumentsInput, written};
 use crate::domain::timestamps::rfc3339;
-use crate::domain::{Classifier, ClassifierKind, ClassifierState, KnnSettings, Language, MlpSettings, TrainingReport};
-use crate::http::jobs::JobProblem;
+use crate::domain::{Classifier, ClassifierKind, ClassifierState, JobFailure, KnnSettings, MlpSettings, TrainingReport};
 
 /// A classifier.
 #[derive(Debug, Serialize, ToSchema)]
@@ -21,31 +20,25 @@ pub struct ClassifierInfo {
     pub job: String,
     /// Id of the job that trains it again; omitted if there is none. Until that ends, the classifier answers as before.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub next_job: Option<String>,
     /// How often it was trained: 0 until its first training has finished.
     pub version: u64,
     /// What it is for; omitted if not given.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub description: Option<String>,
     /// Whether a text has any number of labels instead of exactly one.
     pub multi_label: bool,
     /// Its own threshold; omitted if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub threshold: Option<f32>,
     /// The documents it learns from; omitted if it learned from texts of the request.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub source: Option<LabeledDocumentsInput>,
     /// How neighbors vote; for kind `knn`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub knn: Option<KnnSettings>,
     /// How it was trained; for kind `mlp`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub mlp: Option<MlpSettings>,
     /// The model whose embeddings it uses.
     pub model: String,
@@ -53,18 +46,16 @@ pub struct ClassifierInfo {
     pub model_fingerprint: String,
     /// The results of training; omitted until it has finished.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub training: Option<TrainingReport>,
     /// Why its last training failed; omitted if it did not. A classifier that is still `ready` answers as trained before.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub error: Option<JobProblem>,
+    pub error: Option<JobFailure>,
     /// When it was created.
     #[schema(format = DateTime)]
     pub created_at: String,
     /// When it was last trained; omitted until then.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, format = DateTime)]
+    #[schema(format = DateTime)]
     pub trained_at: Option<String>,
 }
 
@@ -75,13 +66,7 @@ pub struct ClassifierList {
     pub classifiers: Vec<ClassifierInfo>,
     /// Where the next page begins; omitted on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub next_cursor: Option<String>,
-}
-
-/// The code of a language.
-pub fn code(language: Option<Language>) -> Option<String> {
-    language.map(|language| language.code().to_owned())
 }
 
 impl From<Classifier> for ClassifierInfo {
@@ -104,7 +89,7 @@ impl From<Classifier> for ClassifierInfo {
             model: record.model,
             model_fingerprint: record.model_fingerprint,
             training: report,
-            error: record.error.map(|error| JobProblem { code: error.code.name().to_owned(), detail: error.detail }),
+            error: record.error,
             created_at: rfc3339(record.created_at_ms),
             trained_at: record.trained_at_ms.map(rfc3339),
         }

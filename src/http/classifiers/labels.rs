@@ -7,9 +7,10 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::domain::{Code, CollectionName, DescribedLabel, Field, LabeledDocuments, LabeledText, Language, Limits, MetadataPath};
-use crate::http::error::{ApiError, Checks};
+use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::request::filter::{self, FilterNode};
 use crate::http::request::languages::refused_tag;
+use crate::http::request::values::{check_text, parsed};
 use crate::service::documents::input::ZERO_IN_KEY;
 
 /// Maximum labeled texts per request.
@@ -33,7 +34,7 @@ pub struct LabeledDocumentsInput {
     pub field: String,
     /// Only documents that match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<FilterNode>, nullable = false)]
+    #[schema(value_type = Option<FilterNode>)]
     pub filter: Option<Value>,
 }
 
@@ -48,8 +49,6 @@ pub struct LabeledTextInput {
     #[schema(max_items = 1000)]
     pub labels: Vec<String>,
     /// The language, as a BCP 47 tag; detected if left out, or if `und`.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub language: Option<String>,
 }
 
@@ -61,16 +60,14 @@ pub struct LabelInput {
     #[schema(min_length = 1, max_length = 256)]
     pub name: String,
     /// What it means, in any language: words, sentences, typical texts. Without descriptions, the name itself is used.
-    #[serde(default)]
-    #[schema(nullable = false, max_items = 100)]
+    #[schema(max_items = 100)]
     pub descriptions: Option<Vec<String>>,
 }
 
 /// Parses which documents to use; `pointer` is their place in the request.
 pub fn documents(input: LabeledDocumentsInput, pointer: &str, limits: &Limits) -> Result<LabeledDocuments, ApiError> {
-    let refuse = |member: &str, detail: String| ApiError::at(Code::InvalidRequest, format!("{pointer}{member}"), detail);
-    let collection = CollectionName::parse(&input.collection).map_err(|error| refuse("/collection", error.to_string()))?;
-    let field = path(&input.field).map_err(|detail| refuse("/field", detail))?;
+    let collection = parsed(format!("{pointer}/collection"), CollectionName::parse(&input.collection))?;
+    let field = parsed(format!("{pointer}/field"), path(&input.field))?;
     let filter = filter::parse(input.filter, limits).map_err(|error| error.within(pointer))?;
     Ok(LabeledDocuments { collection, field, filter })
 }
@@ -114,20 +111,19 @@ pub fn texts(
 ) -> Result<Vec<LabeledText>, ApiError> {
     let got = inputs.len();
     if !(1..=EXAMPLES_MAX).contains(&got) {
-        let detail = format!("must hold 1 to {EXAMPLES_MAX} texts, got {got}");
-        return Err(ApiError::at(Code::InvalidRequest, pointer, detail));
+        return invalid(pointer, format!("must hold 1 to {EXAMPLES_MAX} texts, got {got}"));
     }
-    let read = |(place, input): (usize, LabeledTextInput)| {
+    let read = |(index, input): (usize, LabeledTextInput)| {
         let LabeledTextInput { text: body, mut labels, language } = input;
-        let at = |member: &str| format!("{pointer}/{place}{member}");
+        let at = |member: &str| format!("{pointer}/{index}{member}");
         let mut checks = Checks::default();
-        checks.add(text(&body, &at("/text"), limits));
+        checks.add(check_text(&at("/text"), &body, limits));
         if !multi_label && labels.len() != 1 {
             let detail = format!("must hold exactly one label, got {}; set multi_label for any number", labels.len());
-            checks.add::<()>(Err(ApiError::at(Code::InvalidRequest, at("/labels"), detail)));
+            checks.add::<()>(invalid(at("/labels"), detail));
         } else if labels.len() > LABELS_MAX {
             let detail = format!("must hold at most {LABELS_MAX} labels, got {}", labels.len());
-            checks.add::<()>(Err(ApiError::at(Code::InvalidRequest, at("/labels"), detail)));
+            checks.add::<()>(invalid(at("/labels"), detail));
         } else {
             let check = |(number, label): (usize, &String)| check_label(label, &at(&format!("/labels/{number}")));
             checks.add(Checks::all(labels.iter().enumerate().map(check)));
@@ -149,12 +145,12 @@ pub fn described(inputs: Vec<LabelInput>, limits: &Limits) -> Result<Vec<Describ
     }
     let mut seen = BTreeSet::new();
     let mut labels = Vec::with_capacity(inputs.len());
-    for (place, LabelInput { name, descriptions }) in inputs.into_iter().enumerate() {
-        check_label(&name, &format!("/labels/{place}/name"))?;
+    for (index, LabelInput { name, descriptions }) in inputs.into_iter().enumerate() {
+        check_label(&name, &format!("/labels/{index}/name"))?;
         if !seen.insert(name.clone()) {
-            return Err(refuse(format!("/labels/{place}/name"), format!("repeats the label {name:?}")));
+            return Err(refuse(format!("/labels/{index}/name"), format!("repeats the label {name:?}")));
         }
-        let pointer = format!("/labels/{place}/descriptions");
+        let pointer = format!("/labels/{index}/descriptions");
         let descriptions = match descriptions {
             None => Vec::new(),
             Some(all) if !(1..=DESCRIPTIONS_MAX).contains(&all.len()) => {
@@ -164,30 +160,19 @@ pub fn described(inputs: Vec<LabelInput>, limits: &Limits) -> Result<Vec<Describ
             Some(all) => all,
         };
         for (number, description) in descriptions.iter().enumerate() {
-            text(description, &format!("{pointer}/{number}"), limits)?;
+            check_text(&format!("{pointer}/{number}"), description, limits)?;
         }
         labels.push(DescribedLabel { name, descriptions });
     }
     Ok(labels)
 }
 
-/// Refuses a text that is blank or too long.
-pub fn text(text: &str, pointer: &str, limits: &Limits) -> Result<(), ApiError> {
-    if text.trim().is_empty() {
-        return Err(ApiError::at(Code::InvalidRequest, pointer, "must contain something besides white space"));
-    }
-    let (max, got) = (limits.text_bytes_max, text.len());
-    if got > max {
-        let detail = format!("must have at most {max} bytes (text_bytes_max), got {got}");
-        return Err(ApiError::at(Code::InvalidRequest, pointer, detail));
-    }
-    Ok(())
-}
-
 fn check_label(label: &str, pointer: &str) -> Result<(), ApiError> {
     if label.trim().is_empty() || label.len() > LABEL_BYTES_MAX {
-        let detail = format!("must have 1 to {LABEL_BYTES_MAX} bytes and something besides white space, got {}", label.len());
-        return Err(ApiError::at(Code::InvalidRequest, pointer, detail));
+        return invalid(
+            pointer,
+            format!("must have 1 to {LABEL_BYTES_MAX} bytes and something besides white space, got {}", label.len()),
+        );
     }
     Ok(())
 }

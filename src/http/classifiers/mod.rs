@@ -13,7 +13,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 
 use super::api::Api;
-use super::error::ApiError;
+use super::error::{ApiError, invalid};
 use crate::domain::{Caller, Classifier, ClassifierName, Code, CollectionName};
 use crate::http::request::extract::{path_param, path_params};
 
@@ -75,9 +75,7 @@ fn check_name(caller: &Caller, name: &ClassifierName) -> Result<(), ApiError> {
 /// Parses a probability of a request.
 fn probability(pointer: &str, value: Option<f32>) -> Result<Option<f32>, ApiError> {
     match value {
-        Some(got) if !(0.0..=1.0).contains(&got) => {
-            Err(ApiError::at(Code::InvalidRequest, pointer, format!("must be a number from 0 to 1, got {got}")))
-        }
+        Some(got) if !(0.0..=1.0).contains(&got) => invalid(pointer, format!("must be a number from 0 to 1, got {got}")),
         value => Ok(value),
     }
 }

@@ -7,17 +7,15 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::info::code;
-use super::{ASKING, ClassifierPath, labels, probability, visible};
-use crate::domain::{
-    Caller, Code, CollectionName, DocumentId, LabeledNeighborText, Limits, PredictItems, PredictOptions, Prediction,
-};
+use super::{ASKING, ClassifierPath, probability, visible};
+use crate::domain::{Caller, Code, CollectionName, DocumentId, Limits, PredictItems, PredictOptions, Prediction};
 use crate::http::api::Api;
-use crate::http::error::{ApiError, Checks};
+use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::middleware::auth::check_reach;
 use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::JsonBody;
+use crate::http::request::values::{check_texts, parsed};
 use crate::service::json::some_object;
 
 /// Default and maximum number of labels to return with their probabilities.
@@ -39,24 +37,18 @@ pub const EXAMPLES: &[Example] = examples!["predict_labels.request", "predict_la
 pub struct PredictRequest {
     /// Texts in any languages, at most the server's limit (2048 unless configured otherwise). If a text is longer than the model
     /// reads, all of its passages count.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub texts: Option<Vec<String>>,
     /// Stored documents.
     #[serde(default, deserialize_with = "some_object")]
-    #[schema(value_type = Option<DocumentsByIdInput>, nullable = false)]
     pub documents: Option<DocumentsByIdInput>,
     /// Replaces the classifier's own threshold, 0 to 1.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 0, maximum = 1)]
+    #[schema(minimum = 0, maximum = 1)]
     pub threshold: Option<f32>,
     /// How many of the most likely labels to return with their probabilities, 0 to 1000.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 0, maximum = 1000, default = 5)]
+    #[schema(minimum = 0, maximum = 1000, default = 5)]
     pub scores: Option<usize>,
     /// How many labeled passages near each text to return, 0 to 100.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 0, maximum = 100, default = 0)]
+    #[schema(minimum = 0, maximum = 100, default = 0)]
     pub explain: Option<usize>,
 }
 
@@ -75,64 +67,12 @@ pub struct DocumentsByIdInput {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct PredictResult {
     /// One per text or document, in the order of the request.
-    pub predictions: Vec<PredictionInfo>,
+    pub predictions: Vec<Prediction>,
     /// How many of them it abstained on.
     pub abstained: usize,
     /// Milliseconds from the parsed request to the response.
     #[schema(minimum = 0)]
     pub took_ms: f64,
-}
-
-/// The prediction for one text.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct PredictionInfo {
-    /// The document's id; omitted for a text.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub id: Option<String>,
-    /// ISO 639-1 code of the language; omitted if none was recognized.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub language: Option<String>,
-    /// The labels: one, or with `multi_label` any number; none if it abstained.
-    pub labels: Vec<String>,
-    /// Whether it abstained: no label is likely enough, or no neighbor voted.
-    pub abstained: bool,
-    /// The most likely labels, most likely first.
-    pub scores: Vec<LabelProbability>,
-    /// The nearest labeled passages, with `explain`; for a `prototype` also the descriptions of its labels.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub neighbors: Vec<LabeledNeighborInfo>,
-}
-
-/// A label and its probability.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct LabelProbability {
-    /// The label.
-    pub label: String,
-    /// 0 to 1; the probabilities of all labels sum to 1, unless a text may have several labels.
-    #[schema(minimum = 0, maximum = 1)]
-    pub probability: f32,
-}
-
-/// A labeled passage near a text.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct LabeledNeighborInfo {
-    /// Id of its document; omitted for a text that came with the classifier.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub id: Option<String>,
-    /// The passage.
-    pub text: String,
-    /// Its labels.
-    pub labels: Vec<String>,
-    /// ISO 639-1 code of its language; omitted if none was recognized.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub language: Option<String>,
-    /// Cosine similarity with the text, -1 to 1.
-    #[schema(minimum = -1, maximum = 1)]
-    pub score: f32,
 }
 
 /// Predict labels
@@ -159,42 +99,31 @@ pub async fn predict_labels(
     visible(&api, &caller, &name).await?;
     let found = api.service.predict(&name, items, options).await?;
     Ok(Json(PredictResult {
-        abstained: found.iter().filter(|prediction| prediction.labels.is_none()).count(),
-        predictions: found.into_iter().map(PredictionInfo::from).collect(),
+        abstained: found.iter().filter(|prediction| prediction.abstained).count(),
+        predictions: found,
         took_ms: (started.elapsed().as_secs_f64() * 1e6).round() / 1e3,
     }))
 }
 
 fn check(body: PredictRequest, limits: &Limits) -> Result<(PredictItems, PredictOptions), ApiError> {
-    let invalid = |pointer: String, detail: String| ApiError::at(Code::InvalidRequest, pointer, detail);
     let items = match (body.texts, body.documents) {
         (Some(texts), None) => {
-            let (max, got) = (limits.embedding_inputs_max, texts.len());
-            if !(1..=max).contains(&got) {
-                let detail = format!("must hold 1 to {max} texts (embedding_inputs_max), got {got}");
-                return Err(invalid("/texts".to_owned(), detail));
-            }
-            let check = |(place, text): (usize, &String)| labels::text(text, &format!("/texts/{place}"), limits);
-            Checks::all(texts.iter().enumerate().map(check))?;
+            check_texts("/texts", &texts, limits)?;
             PredictItems::Texts(texts)
         }
         (None, Some(DocumentsByIdInput { collection, ids })) => {
-            let collection = CollectionName::parse(&collection)
-                .map_err(|error| invalid("/documents/collection".to_owned(), error.to_string()))?;
+            let collection = parsed("/documents/collection", CollectionName::parse(&collection))?;
             let (max, got) = (limits.batch_documents_max, ids.len());
             if !(1..=max).contains(&got) {
-                let detail = format!("must hold 1 to {max} ids (batch_documents_max), got {got}");
-                return Err(invalid("/documents/ids".to_owned(), detail));
+                return invalid("/documents/ids", format!("must hold 1 to {max} ids (batch_documents_max), got {got}"));
             }
-            let parse = |(place, id): (usize, &String)| {
-                DocumentId::parse(id).map_err(|error| invalid(format!("/documents/ids/{place}"), error.to_string()))
-            };
+            let parse = |(index, id): (usize, &String)| parsed(format!("/documents/ids/{index}"), DocumentId::parse(id));
             PredictItems::Documents { collection, ids: Checks::all(ids.iter().enumerate().map(parse))? }
         }
-        _ => return Err(invalid(String::new(), "must have exactly one of texts and documents".to_owned())),
+        _ => return invalid("", "must have exactly one of texts and documents"),
     };
     let bounded = |pointer: &str, value: Option<usize>, default: usize, max: usize| match value.unwrap_or(default) {
-        got if got > max => Err(invalid(pointer.to_owned(), format!("must be an integer from 0 to {max}, got {got}"))),
+        got if got > max => invalid(pointer, format!("must be an integer from 0 to {max}, got {got}")),
         value => Ok(value),
     };
     let options = PredictOptions {
@@ -203,30 +132,4 @@ fn check(body: PredictRequest, limits: &Limits) -> Result<(PredictItems, Predict
         explain: bounded("/explain", body.explain, 0, EXPLAIN_MAX)?,
     };
     Ok((items, options))
-}
-
-impl From<Prediction> for PredictionInfo {
-    fn from(prediction: Prediction) -> Self {
-        let score = |(label, share): (String, f32)| LabelProbability { label, probability: share.clamp(0.0, 1.0) };
-        Self {
-            id: prediction.document.map(|id| id.as_str().to_owned()),
-            language: code(prediction.language),
-            abstained: prediction.labels.is_none(),
-            labels: prediction.labels.unwrap_or_default(),
-            scores: prediction.scores.into_iter().map(score).collect(),
-            neighbors: prediction.neighbors.into_iter().map(LabeledNeighborInfo::from).collect(),
-        }
-    }
-}
-
-impl From<LabeledNeighborText> for LabeledNeighborInfo {
-    fn from(neighbor: LabeledNeighborText) -> Self {
-        Self {
-            id: neighbor.document.map(|id| id.as_str().to_owned()),
-            text: neighbor.text,
-            labels: neighbor.labels,
-            language: code(neighbor.language),
-            score: neighbor.score.clamp(-1.0, 1.0),
-        }
-    }
 }

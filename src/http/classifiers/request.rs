@@ -8,7 +8,7 @@ use super::probability;
 use crate::domain::{
     ClassifierDefinition, ClassifierKind, ClassifierName, Code, KnnSettings, Limits, MlpSettings, NewClassifier,
 };
-use crate::http::error::{ApiError, Checks};
+use crate::http::error::{ApiError, Checks, invalid};
 use crate::service::json::{some_object, some_objects};
 
 /// Longest description, in bytes.
@@ -24,8 +24,7 @@ pub struct CreateClassifierRequest {
     /// How it decides.
     pub kind: ClassifierKind,
     /// What it is for, in your words; at most 4096 bytes.
-    #[serde(default)]
-    #[schema(nullable = false, max_length = 4096)]
+    #[schema(max_length = 4096)]
     pub description: Option<String>,
     /// Whether a text has any number of labels instead of exactly one. Not for `prototype`.
     #[serde(default)]
@@ -33,30 +32,26 @@ pub struct CreateClassifierRequest {
     pub multi_label: bool,
     /// Below this probability the classifier abstains, from 0 to 1; 0 by default. With `multi_label`, labels of at least this
     /// probability are returned; 0.5 by default.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 0, maximum = 1)]
+    #[schema(minimum = 0, maximum = 1)]
     pub threshold: Option<f32>,
     /// Learns from labeled documents. A `knn` classifier reads them for every prediction, so new labels count at once; the others
     /// learn the labels that exist at training time. Excludes `examples`.
     #[serde(default, deserialize_with = "some_object")]
-    #[schema(value_type = Option<LabeledDocumentsInput>, nullable = false)]
     pub source: Option<LabeledDocumentsInput>,
     /// Learns from these texts, at most 10000. Excludes `source`. A `prototype` does not learn from them; they only calibrate its
     /// probabilities.
     #[serde(default, deserialize_with = "some_objects")]
-    #[schema(nullable = false, max_items = 10000)]
+    #[schema(max_items = 10000)]
     pub examples: Option<Vec<LabeledTextInput>>,
     /// The labels of a `prototype`, at least two.
     #[serde(default, deserialize_with = "some_objects")]
-    #[schema(nullable = false, max_items = 1000)]
+    #[schema(max_items = 1000)]
     pub labels: Option<Vec<LabelInput>>,
     /// Settings of a `knn`.
     #[serde(default, deserialize_with = "some_object")]
-    #[schema(value_type = Option<KnnSettings>, nullable = false)]
     pub knn: Option<KnnSettings>,
     /// Settings of an `mlp`.
     #[serde(default, deserialize_with = "some_object")]
-    #[schema(value_type = Option<MlpSettings>, nullable = false)]
     pub mlp: Option<MlpSettings>,
 }
 
@@ -111,7 +106,7 @@ pub fn check(body: CreateClassifierRequest, limits: &Limits) -> Result<NewClassi
 }
 
 fn knn(options: KnnSettings) -> Result<KnnSettings, ApiError> {
-    let invalid = |member: &str, detail: String| Err(ApiError::at(Code::InvalidRequest, format!("/knn/{member}"), detail));
+    let invalid = |member: &str, detail: String| invalid(format!("/knn/{member}"), detail);
     if !(1..=1_000).contains(&options.neighbors) {
         return invalid("neighbors", format!("must be an integer from 1 to 1000, got {}", options.neighbors));
     }
@@ -127,7 +122,7 @@ fn knn(options: KnnSettings) -> Result<KnnSettings, ApiError> {
 }
 
 fn mlp(options: MlpSettings) -> Result<MlpSettings, ApiError> {
-    let invalid = |member: &str, detail: String| Err(ApiError::at(Code::InvalidRequest, format!("/mlp/{member}"), detail));
+    let invalid = |member: &str, detail: String| invalid(format!("/mlp/{member}"), detail);
     let counts = [
         ("hidden", options.hidden, 4_096),
         ("batch", options.batch, 4_096),

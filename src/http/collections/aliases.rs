@@ -13,6 +13,7 @@ use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::cursor::{self, List};
 use crate::http::request::extract::{AliasPath, JsonBody, PageParameters, Parameters};
+use crate::http::request::values::parsed;
 
 /// The errors of each operation.
 pub const ERRORS: &[OperationErrors] = &[
@@ -39,7 +40,6 @@ pub struct AliasList {
     pub aliases: Vec<Alias>,
     /// Where the next page begins; omitted on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub next_cursor: Option<String>,
 }
 
@@ -72,8 +72,7 @@ pub async fn put_alias(
     AliasPath(name): AliasPath,
     JsonBody(body): JsonBody<PutAliasRequest>,
 ) -> Result<Json<Alias>, ApiError> {
-    let collection = CollectionName::parse(&body.collection)
-        .map_err(|error| ApiError::at(Code::InvalidRequest, "/collection", error.to_string()))?;
+    let collection = parsed("/collection", CollectionName::parse(&body.collection))?;
     Ok(Json(api.service.set_alias(Alias { name, collection }).await?))
 }
 

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::api::Api;
-use super::error::{ApiError, Checks};
+use super::error::{ApiError, Checks, invalid};
 use crate::domain::timestamps::rfc3339;
 use crate::domain::{
     Caller, Code, CollectionChange, CollectionName, CollectionView, Damage, Field, HnswSettings, IndexState, MetadataPath,
@@ -24,7 +24,8 @@ use crate::http::middleware::auth::check_reach;
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::cursor::{self, List};
-use crate::http::request::extract::{CollectionPath, JsonBody, KeyedBody, PageParameters, Parameters};
+use crate::http::request::extract::{CollectionPath, JsonBody, KeyedBody, PageParameters, Parameters, REPEATS_ANSWER};
+use crate::http::request::values::parsed;
 use settings::{HnswChange, HnswOptions, PassageOptions};
 
 /// Longest description, in bytes.
@@ -65,46 +66,30 @@ pub const EXAMPLES: &[Example] = examples![
 pub struct CreateCollectionRequest {
     /// The name, which every path of the collection contains: 1 to 64 ASCII letters, digits, `-`, `_` and `.`, beginning with a
     /// letter or digit.
-    #[serde(default)]
     #[schema(value_type = String, required = true, min_length = 1, max_length = 64, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]*$")]
     pub name: Option<String>,
     /// What the collection is for, in your words; at most 4096 bytes.
-    #[serde(default)]
-    #[schema(nullable = false, max_length = 4096)]
+    #[schema(max_length = 4096)]
     pub description: Option<String>,
     /// The model that embeds its texts, by a name that `GET /v1/models` lists. Without this and without `dimension`, the loaded
     /// model.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub model: Option<String>,
     /// The dimension of your own vectors, for a collection without a model. Every document must then bring its `vector`, and
     /// may do without text.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 1, maximum = 8192)]
+    #[schema(minimum = 1, maximum = 8192)]
     pub dimension: Option<usize>,
     /// How vectors are compared; `cosine` by default, and always with a model.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub metric: Option<Metric>,
     /// How the index stores values; by default `i8` under `cosine` and `f16` under the other metrics.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub quantization: Option<Quantization>,
     /// Parameters of the index.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub hnsw: Option<HnswOptions>,
     /// How its texts are split into passages; not allowed with `dimension`, where each vector stands for a whole document.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub passage_bounds: Option<PassageOptions>,
     /// The languages of a search that names none, as BCP 47 tags; all by default.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub default_languages: Option<Vec<String>>,
     /// Metadata paths to index, written as in a filter, for fields that many filters use. At most 16.
-    #[serde(default)]
-    #[schema(nullable = false, max_items = 16)]
+    #[schema(max_items = 16)]
     pub metadata_indexes: Option<Vec<String>>,
 }
 
@@ -114,21 +99,15 @@ pub struct CreateCollectionRequest {
 #[serde(deny_unknown_fields)]
 pub struct ChangeCollectionRequest {
     /// What the collection is for, at most 4096 bytes; an empty text removes it.
-    #[serde(default)]
-    #[schema(nullable = false, max_length = 4096)]
+    #[schema(max_length = 4096)]
     pub description: Option<String>,
     /// Parameters of the index.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub hnsw: Option<HnswChange>,
     /// The languages of a search that names none, as BCP 47 tags; an empty list means all.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub default_languages: Option<Vec<String>>,
     /// All metadata paths to index from now on. A new index is built before the response, while other
     /// writes to the collection wait; an index that is not named here is dropped. At most 16.
-    #[serde(default)]
-    #[schema(nullable = false, max_items = 16)]
+    #[schema(max_items = 16)]
     pub metadata_indexes: Option<Vec<String>>,
 }
 
@@ -139,15 +118,12 @@ pub struct CollectionInfo {
     pub name: String,
     /// What the collection is for; omitted if not given.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub description: Option<String>,
     /// The model that embeds its texts; omitted if the caller sends vectors.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub model: Option<String>,
     /// SHA-256 over everything that determines the model's embeddings; a collection never mixes two. Omitted without a model.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub model_fingerprint: Option<String>,
     /// Values per embedding.
     #[schema(minimum = 1)]
@@ -160,7 +136,6 @@ pub struct CollectionInfo {
     pub hnsw: HnswSettings,
     /// How its texts are split into passages; omitted without a model.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub passage_bounds: Option<PassageBounds>,
     /// ISO 639-1 codes of the languages of a search that names none; empty means all.
     pub default_languages: Vec<String>,
@@ -182,27 +157,13 @@ pub struct CollectionInfo {
     /// True if an older version of the server split its texts into passages; `POST
     /// /v1/collections/{collection}/reembed` splits and embeds them by the current rules. Omitted otherwise.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    #[schema(required = false)]
     pub cut_by_older_rules: bool,
     /// Whether searches find everything that is stored.
-    pub index_state: IndexStateName,
+    pub index_state: IndexState,
     /// Damage in the collection's database found since the server started; omitted if there is none. Damaged data is
     /// never returned; requests that touch it get `collection_damaged`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schema(required = false)]
-    pub damage: Vec<DamagedPlace>,
-}
-
-/// A place where a collection's database is damaged.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct DamagedPlace {
-    /// The damaged document: replace or delete it to repair the damage. Omitted if the damage is not in one document, or if its
-    /// id cannot be read.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub document: Option<String>,
-    /// What is wrong, and where.
-    pub problem: String,
+    pub damage: Vec<Damage>,
 }
 
 /// A language and its number of documents.
@@ -210,23 +171,9 @@ pub struct DamagedPlace {
 pub struct LanguageCount {
     /// ISO 639-1 code; omitted for documents without a recognized language.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub language: Option<String>,
     /// Documents in this language.
     pub documents: u64,
-}
-
-/// `ready`: searches find everything that is stored. `recovering`: the server is still loading the collection after a start.
-/// `damaged`: the database cannot be opened, so nothing can be read, and the counts are 0.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum IndexStateName {
-    /// Searches find everything that is stored.
-    Ready,
-    /// The server is still loading the collection after a start.
-    Recovering,
-    /// The database cannot be opened.
-    Damaged,
 }
 
 /// One page of collections.
@@ -236,7 +183,6 @@ pub struct CollectionList {
     pub collections: Vec<CollectionInfo>,
     /// Where the next page begins; omitted on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub next_cursor: Option<String>,
 }
 
@@ -246,10 +192,7 @@ pub struct CollectionList {
 /// The name must be free. Once the response arrives, the collection is durable.
 #[utoipa::path(
     post, path = "/v1/collections", tag = "collections",
-    params(
-        ("idempotency-key" = Option<String>, Header, description = "A name of your choice for this request, 1 to 255 printable \
-            ASCII characters: if you send it again within 24 hours, the server repeats its answer and does nothing."),
-    ),
+    params(("idempotency-key" = Option<String>, Header, description = REPEATS_ANSWER)),
     request_body(content = CreateCollectionRequest, description = "The collection's name and settings."),
     responses((
         status = 201, description = "The collection was created.", body = CollectionInfo,
@@ -264,7 +207,7 @@ pub async fn create_collection(
     let mut checks = Checks::default();
     let name = body.name.as_deref().ok_or_else(|| "missing field `name`".to_owned());
     let name = name.and_then(|name| CollectionName::parse(name).map_err(|error| error.to_string()));
-    let name = checks.add(name.map_err(|problem| ApiError::at(Code::InvalidRequest, "/name", problem)));
+    let name = checks.add(parsed("/name", name));
     if let Some(name) = &name {
         check_reach(&caller, name)?;
     }
@@ -384,8 +327,7 @@ pub fn check_new(
 fn check_description(description: Option<&str>) -> Result<(), ApiError> {
     let bytes = description.map_or(0, str::len);
     if bytes > DESCRIPTION_BYTES_MAX {
-        let detail = format!("must have at most {DESCRIPTION_BYTES_MAX} bytes, got {bytes}");
-        return Err(ApiError::at(Code::InvalidRequest, "/description", detail));
+        return invalid("/description", format!("must have at most {DESCRIPTION_BYTES_MAX} bytes, got {bytes}"));
     }
     Ok(())
 }
@@ -394,8 +336,7 @@ fn check_description(description: Option<&str>) -> Result<(), ApiError> {
 fn metadata_paths(texts: Vec<String>) -> Result<Vec<MetadataPath>, ApiError> {
     let got = texts.len();
     if got > METADATA_INDEXES_MAX {
-        let detail = format!("must hold at most {METADATA_INDEXES_MAX} paths, got {got}");
-        return Err(ApiError::at(Code::InvalidRequest, "/metadata_indexes", detail));
+        return invalid("/metadata_indexes", format!("must hold at most {METADATA_INDEXES_MAX} paths, got {got}"));
     }
     let read = |(index, text): (usize, &String)| {
         let refuse = |detail| ApiError::at(Code::InvalidRequest, format!("/metadata_indexes/{index}"), detail);
@@ -439,18 +380,8 @@ impl From<CollectionView> for CollectionInfo {
             languages: counts.languages.into_iter().map(count).collect(),
             disk_bytes: counts.disk_bytes,
             cut_by_older_rules,
-            index_state: match index_state {
-                IndexState::Ready => IndexStateName::Ready,
-                IndexState::Recovering => IndexStateName::Recovering,
-                IndexState::Damaged => IndexStateName::Damaged,
-            },
-            damage: damage.into_iter().map(DamagedPlace::from).collect(),
+            index_state,
+            damage,
         }
-    }
-}
-
-impl From<Damage> for DamagedPlace {
-    fn from(damage: Damage) -> Self {
-        Self { document: damage.document.map(|id| id.as_str().to_owned()), problem: damage.problem }
     }
 }

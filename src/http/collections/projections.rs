@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::domain::{
-    Code, CollectionName, Field, MetadataPath, Projection, ProjectionCenter, ProjectionRequest, ProjectionSummary,
+    Code, CollectionName, Field, Job, MetadataPath, Projection, ProjectionCenter, ProjectionRequest, ProjectionSummary,
 };
 use crate::http::api::Api;
-use crate::http::error::{ApiError, Checks};
-use crate::http::jobs::{Accepted, JobInfo, accepted};
+use crate::http::error::{ApiError, Checks, invalid};
+use crate::http::jobs::{Accepted, accepted};
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
-use crate::http::request::extract::{CollectionPath, KeyedBody, NoParameters, Parameters, path_param, path_params};
+use crate::http::request::extract::{CollectionPath, KeyedBody, NoParameters, Parameters, REPEATS_JOB, path_param, path_params};
 
 /// Points of a projection at most.
 const DOCUMENTS_MAX: usize = 50_000;
@@ -87,12 +87,11 @@ pub type PointsJson = ([(HeaderName, &'static str); 1], Vec<u8>);
     post, path = "/v1/collections/{collection}/projections", tag = "projections",
     params(
         ("collection" = String, Path, description = "Name of the collection.", example = "news"),
-        ("idempotency-key" = Option<String>, Header, description = "A name of your choice for this request, 1 to 255 printable \
-            ASCII characters: if you send it again within 24 hours, the server answers with the same job and starts no other."),
+        ("idempotency-key" = Option<String>, Header, description = REPEATS_JOB),
     ),
     request_body(content = CreateProjectionRequest, description = "What to compute; `{}` for the defaults."),
     responses((
-        status = 202, description = "The job was accepted.", body = JobInfo,
+        status = 202, description = "The job was accepted.", body = Job,
         headers(("location" = String, description = "Path of the job.")),
     )),
 )]
@@ -165,7 +164,7 @@ fn check_range(pointer: &str, got: usize, [min, max]: [usize; 2]) -> Result<(), 
     if (min..=max).contains(&got) {
         return Ok(());
     }
-    Err(ApiError::at(Code::InvalidRequest, pointer, format!("must be an integer from {min} to {max}, got {got}")))
+    invalid(pointer, format!("must be an integer from {min} to {max}, got {got}"))
 }
 
 fn field(name: &str) -> Result<MetadataPath, ApiError> {

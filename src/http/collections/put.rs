@@ -14,7 +14,7 @@ use utoipa::{PartialSchema, ToSchema};
 use super::{CollectionInfo, CreateCollectionRequest, check_new};
 use crate::domain::{Code, CollectionView, MetadataPath, NewCollection};
 use crate::http::api::Api;
-use crate::http::error::{ApiError, Checks, Violation};
+use crate::http::error::{ApiError, Checks, Violation, invalid};
 use crate::http::openapi::operation_errors::{OperationErrors, WRITE_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::{CollectionPath, JsonBody};
@@ -77,7 +77,7 @@ pub async fn put_collection(
 ) -> Result<(StatusCode, Json<CollectionInfo>), ApiError> {
     let mut checks = Checks::default();
     if asked.name.is_some() {
-        checks.add::<()>(Err(ApiError::at(Code::InvalidRequest, "/name", "must be left out: the path has the name")));
+        checks.add::<()>(invalid("/name", "must be left out: the path has the name"));
     }
     let new = check_new(asked.clone(), checks, Some(name.clone()), api.service.model().tokens_max)?;
     let existing = match api.service.get_collection(&name).await {

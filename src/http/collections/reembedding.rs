@@ -5,10 +5,10 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::settings::{self, PassageOptions};
-use crate::domain::{Code, NewSource};
+use crate::domain::{Code, Job, NewSource};
 use crate::http::api::Api;
 use crate::http::error::ApiError;
-use crate::http::jobs::{Accepted, JobInfo, accepted};
+use crate::http::jobs::{Accepted, accepted};
 use crate::http::openapi::operation_errors::{OperationErrors, WRITE_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::{CollectionPath, JsonBody};
@@ -28,8 +28,6 @@ pub const EXAMPLES: &[Example] = examples!["reembed_collection.request", "reembe
 pub struct ReembedCollectionRequest {
     /// How to split its texts into passages from now on, within what the server's model reads. By default, as
     /// before, or into shorter passages if the model reads fewer tokens.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub passage_bounds: Option<PassageOptions>,
 }
 
@@ -47,7 +45,7 @@ pub struct ReembedCollectionRequest {
     params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
     request_body(content = ReembedCollectionRequest, description = "How to split its texts; `{}` keeps the current bounds."),
     responses((
-        status = 202, description = "The job was accepted.", body = JobInfo,
+        status = 202, description = "The job was accepted.", body = Job,
         headers(("location" = String, description = "Path of the job.")),
     )),
 )]

@@ -4,8 +4,8 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use crate::domain::settings::{DIMENSION, EF, M};
-use crate::domain::{Code, HnswSettings, Language, Metric, NewSource, PassageBounds, Quantization, passages};
-use crate::http::error::{ApiError, Checks};
+use crate::domain::{HnswSettings, Language, Metric, NewSource, PassageBounds, Quantization, passages};
+use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::request::languages::languages;
 
 /// Parameters of the index, an HNSW graph. Parameters that you leave out get defaults.
@@ -13,16 +13,13 @@ use crate::http::request::languages::languages;
 #[serde(deny_unknown_fields)]
 pub struct HnswOptions {
     /// Neighbors per node: more neighbors find more, but take more memory and longer to build. Default 16.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 4, maximum = 128)]
+    #[schema(minimum = 4, maximum = 128)]
     pub m: Option<usize>,
     /// Candidates while building: more candidates find more, but take longer to build. Default 128.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 8, maximum = 4096)]
+    #[schema(minimum = 8, maximum = 4096)]
     pub ef_construction: Option<usize>,
     /// Candidates while searching: more candidates find more, but take longer. Default 96.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 8, maximum = 4096)]
+    #[schema(minimum = 8, maximum = 4096)]
     pub ef_search: Option<usize>,
 }
 
@@ -31,8 +28,7 @@ pub struct HnswOptions {
 #[serde(deny_unknown_fields)]
 pub struct HnswChange {
     /// Candidates while searching: more candidates find more, but take longer.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 8, maximum = 4096)]
+    #[schema(minimum = 8, maximum = 4096)]
     pub ef_search: Option<usize>,
 }
 
@@ -41,12 +37,10 @@ pub struct HnswChange {
 #[serde(deny_unknown_fields)]
 pub struct PassageOptions {
     /// Maximum tokens per passage, from 8 to what the model reads in full, which is the default.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 8)]
+    #[schema(minimum = 8)]
     pub tokens_max: Option<usize>,
     /// Maximum tokens at the end of a passage that the next one repeats: at most half of `tokens_max`; none by default.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 0)]
+    #[schema(minimum = 0)]
     pub overlap_tokens: Option<usize>,
 }
 
@@ -54,10 +48,12 @@ pub struct PassageOptions {
 pub fn source(model: Option<String>, dimension: Option<usize>) -> Result<NewSource, ApiError> {
     let Some(dimension) = dimension else { return Ok(NewSource::Model(model)) };
     if let Some(model) = model {
-        let detail = format!(
-            "must be left out with a model, which has its own dimension: expected one of them, got {dimension} and {model:?}"
+        return invalid(
+            "/dimension",
+            format!(
+                "must be left out with a model, which has its own dimension: expected one of them, got {dimension} and {model:?}"
+            ),
         );
-        return Err(ApiError::at(Code::InvalidRequest, "/dimension", detail));
     }
     Ok(NewSource::OwnVectors(within("/dimension", dimension, DIMENSION)?))
 }
@@ -71,17 +67,20 @@ pub fn values(
     let metric = metric.unwrap_or_default();
     let quantization = quantization.unwrap_or_else(|| Quantization::usual(metric));
     if matches!(source, NewSource::Model(_)) && metric != Metric::Cosine {
-        let detail = format!(
-            "must be cosine for a collection with a model, because its embeddings have unit length, got {}",
-            metric.name()
+        return invalid(
+            "/metric",
+            format!(
+                "must be cosine for a collection with a model, because its embeddings have unit length, got {}",
+                metric.name()
+            ),
         );
-        return Err(ApiError::at(Code::InvalidRequest, "/metric", detail));
     }
     if quantization.needs_cosine() && metric != Metric::Cosine {
         let (quantization, metric) = (quantization.name(), metric.name());
-        let detail =
-            format!("must be f32, bf16 or f16 under the metric {metric}, got {quantization}, which keeps only directions");
-        return Err(ApiError::at(Code::InvalidRequest, "/quantization", detail));
+        return invalid(
+            "/quantization",
+            format!("must be f32, bf16 or f16 under the metric {metric}, got {quantization}, which keeps only directions"),
+        );
     }
     Ok((metric, quantization))
 }
@@ -94,8 +93,10 @@ pub fn passage_bounds(
 ) -> Result<Option<PassageBounds>, ApiError> {
     let Some(PassageOptions { tokens_max, overlap_tokens }) = options else { return Ok(None) };
     if let NewSource::OwnVectors(_) = source {
-        let detail = "must be left out with a dimension, because each vector stands for its whole document";
-        return Err(ApiError::at(Code::InvalidRequest, "/passage_bounds", detail));
+        return invalid(
+            "/passage_bounds",
+            "must be left out with a dimension, because each vector stands for its whole document",
+        );
     }
     let bounds = passages::TOKENS_MIN..=model_tokens_max;
     let tokens_max = tokens_max.map(|asked| within("/passage_bounds/tokens_max", asked, bounds)).transpose()?;
@@ -136,5 +137,5 @@ fn within(pointer: &str, got: usize, bounds: std::ops::RangeInclusive<usize>) ->
         return Ok(got);
     }
     let detail = format!("must be between {} and {}, got {got}", bounds.start(), bounds.end());
-    Err(ApiError::at(Code::InvalidRequest, pointer, detail))
+    invalid(pointer, detail)
 }

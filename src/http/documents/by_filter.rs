@@ -6,19 +6,20 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
+use super::DocumentList;
 use super::changes::{expiry_change, given, merge_patch};
-use super::{DocumentList, StoredDocument};
 use crate::domain::{
-    Code, DocumentId, DocumentOrder, DocumentPatch, Facet, Field, Filter, Limits, MetadataObject, Scalar, ScrollPosition,
-    ScrollRequest, Test, TitleChange,
+    Code, Document, DocumentId, DocumentOrder, DocumentPatch, Facet, Field, Filter, Limits, MetadataObject, Scalar,
+    ScrollPosition, ScrollRequest, Test, TitleChange,
 };
 use crate::http::api::Api;
 use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::cursor::{self, List};
-use crate::http::request::extract::{CollectionPath, JsonBody, KeyedBody, PAGE_DEFAULT, check_limit};
+use crate::http::request::extract::{CollectionPath, JsonBody, KeyedBody, PAGE_DEFAULT, REPEATS_ANSWER, check_limit};
 use crate::http::request::filter::{self, FilterNode, VALUES_MAX};
+use crate::http::request::values::parsed;
 use crate::http::response::streamed::Streamed;
 use crate::http::search::facets::{self, FacetInput};
 use crate::service::json::{objects, some_object};
@@ -51,29 +52,21 @@ pub const EXAMPLES: &[Example] = examples![
 #[serde(deny_unknown_fields)]
 pub struct ScrollDocumentsRequest {
     /// Only documents that match; all by default.
-    #[serde(default)]
-    #[schema(value_type = Option<FilterNode>, nullable = false)]
+    #[schema(value_type = Option<FilterNode>)]
     pub filter: Option<Value>,
     /// The order of the documents. Defaults to `id`.
-    #[serde(default)]
-    #[schema(value_type = ScrollOrder, required = false)]
     pub order: Option<ScrollOrder>,
     /// Whether to reverse the order.
-    #[serde(default)]
-    #[schema(nullable = false, default = false)]
+    #[schema(default = false)]
     pub descending: Option<bool>,
     /// The order by any field, in place of `order` and `descending`.
     #[serde(default, deserialize_with = "some_object")]
-    #[schema(nullable = false)]
     pub order_by: Option<OrderBy>,
     /// Maximum documents, from 1 to the server's limit (1000 unless configured otherwise).
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 1, default = 20)]
+    #[schema(minimum = 1, default = 20)]
     pub limit: Option<usize>,
     /// Where the page begins: `next_cursor` of the previous page, with the same filter and order. Leave it out for the first
     /// page.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub cursor: Option<String>,
 }
 
@@ -99,8 +92,6 @@ pub struct OrderBy {
     #[schema(min_length = 1, examples("year"))]
     pub field: String,
     /// The direction. Defaults to `asc`.
-    #[serde(default)]
-    #[schema(value_type = SortDirection, required = false)]
     pub direction: Option<SortDirection>,
 }
 
@@ -119,8 +110,7 @@ pub enum SortDirection {
 #[serde(deny_unknown_fields)]
 pub struct CountDocumentsRequest {
     /// Only documents that match; all by default.
-    #[serde(default)]
-    #[schema(value_type = Option<FilterNode>, nullable = false)]
+    #[schema(value_type = Option<FilterNode>)]
     pub filter: Option<Value>,
 }
 
@@ -136,12 +126,10 @@ pub struct DocumentCount {
 #[serde(deny_unknown_fields)]
 pub struct DeleteDocumentsRequest {
     /// Deletes the documents that match. To delete all, say so: `{"and": []}`.
-    #[serde(default)]
-    #[schema(value_type = Option<FilterNode>, nullable = false)]
+    #[schema(value_type = Option<FilterNode>)]
     pub filter: Option<Value>,
     /// Documents with these ids, at most 10000. One that is not there is passed over.
-    #[serde(default)]
-    #[schema(nullable = false, min_items = 1, max_items = 10000)]
+    #[schema(min_items = 1, max_items = 10000)]
     pub ids: Option<Vec<String>>,
 }
 
@@ -157,24 +145,19 @@ pub struct DeletedDocuments {
 #[serde(deny_unknown_fields)]
 pub struct UpdateDocumentsRequest {
     /// The documents that match. For all: `{"and": []}`.
-    #[serde(default)]
-    #[schema(value_type = Option<FilterNode>, nullable = false)]
+    #[schema(value_type = Option<FilterNode>)]
     pub filter: Option<Value>,
     /// The documents with these ids.
-    #[serde(default)]
-    #[schema(nullable = false, min_items = 1, max_items = 10000)]
+    #[schema(min_items = 1, max_items = 10000)]
     pub ids: Option<Vec<String>>,
     /// A merge patch of the metadata, as in `PATCH`.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub metadata: Option<MetadataObject>,
     /// From when on they are not found and get removed; null for never.
     #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub expires_at: Option<Option<String>>,
     /// The same, in seconds from now.
-    #[serde(default)]
-    #[schema(nullable = false, maximum = 3155760000u64)]
+    #[schema(maximum = 3155760000u64)]
     pub ttl_seconds: Option<u64>,
 }
 
@@ -192,8 +175,7 @@ pub struct UpdatedDocuments {
 #[serde(deny_unknown_fields)]
 pub struct CountFacetsRequest {
     /// Only documents that match; all by default.
-    #[serde(default)]
-    #[schema(value_type = Option<FilterNode>, nullable = false)]
+    #[schema(value_type = Option<FilterNode>)]
     pub filter: Option<Value>,
     /// The fields whose values to count, 1 to 20.
     #[serde(deserialize_with = "objects")]
@@ -225,7 +207,7 @@ pub async fn scroll_documents(
     State(api): State<Api>,
     CollectionPath(collection): CollectionPath,
     JsonBody(body): JsonBody<ScrollDocumentsRequest>,
-) -> Result<Streamed<StoredDocument>, ApiError> {
+) -> Result<Streamed<Document>, ApiError> {
     let (limits, mut checks) = (api.service.limits(), Checks::default());
     let filter = checks.add(filter::parse(body.filter, limits));
     let limit = checks.add(check_limit(body.limit.unwrap_or(PAGE_DEFAULT.min(limits.page_max)), "/limit", limits));
@@ -237,8 +219,7 @@ pub async fn scroll_documents(
     let request = ScrollRequest { filter, order, descending, limit, after };
     let page = api.service.collection(&collection)?.scroll(request).await?;
     let next = |after: ScrollPosition| cursor::encode(&list, &json!([shown(after.value), after.id.as_str()]).to_string());
-    let documents = page.documents.into_iter().map(StoredDocument::from);
-    Ok(Streamed::within(&DocumentList { documents: Vec::new(), next_cursor: page.next.map(next) }, documents))
+    Ok(Streamed::within(&DocumentList { documents: Vec::new(), next_cursor: page.next.map(next) }, page.documents))
 }
 
 /// Count documents
@@ -268,8 +249,7 @@ pub async fn count_documents(
     post, path = "/v1/collections/{collection}/documents/delete", tag = "documents",
     params(
         ("collection" = String, Path, description = "Name of the collection.", example = "news"),
-        ("idempotency-key" = Option<String>, Header, description = "A name of your choice for this request, 1 to 255 printable \
-            ASCII characters: if you send it again within 24 hours, the server repeats its answer and does nothing."),
+        ("idempotency-key" = Option<String>, Header, description = REPEATS_ANSWER),
     ),
     request_body(content = DeleteDocumentsRequest, description = "Which documents."),
     responses((status = 200, description = "The documents were deleted.", body = DeletedDocuments)),
@@ -280,11 +260,7 @@ pub async fn delete_documents(
     KeyedBody(body, key): KeyedBody<DeleteDocumentsRequest>,
 ) -> Result<Json<DeletedDocuments>, ApiError> {
     let filter = selected(body.filter, body.ids, api.service.limits())?;
-    let collection = api.service.collection(&collection)?;
-    let deleted = match key {
-        Some(key) => collection.delete_matching_once(filter, key).await?,
-        None => collection.delete_matching(filter).await?,
-    };
+    let deleted = api.service.collection(&collection)?.delete_matching(filter, key).await?;
     Ok(Json(DeletedDocuments { deleted }))
 }
 
@@ -296,8 +272,7 @@ pub async fn delete_documents(
     post, path = "/v1/collections/{collection}/documents/update", tag = "documents",
     params(
         ("collection" = String, Path, description = "Name of the collection.", example = "news"),
-        ("idempotency-key" = Option<String>, Header, description = "A name of your choice for this request, 1 to 255 printable \
-            ASCII characters: if you send it again within 24 hours, the server repeats its answer and does nothing."),
+        ("idempotency-key" = Option<String>, Header, description = REPEATS_ANSWER),
     ),
     request_body(content = UpdateDocumentsRequest, description = "Which documents, and what to change."),
     responses((status = 200, description = "The documents were updated.", body = UpdatedDocuments)),
@@ -311,7 +286,7 @@ pub async fn update_documents(
     let filter = selected(body.filter, body.ids, limits)?;
     let expires_at_ms = expiry_change(body.expires_at, body.ttl_seconds)?;
     if body.metadata.is_none() && expires_at_ms.is_none() {
-        return Err(ApiError::at(Code::InvalidRequest, "", "must have metadata, expires_at or ttl_seconds"));
+        return invalid("", "must have metadata, expires_at or ttl_seconds");
     }
     let patch = DocumentPatch {
         title: TitleChange::Keep,
@@ -321,11 +296,7 @@ pub async fn update_documents(
         metadata_bytes_max: limits.metadata_bytes_max,
         metadata_depth_max: limits.metadata_depth_max,
     };
-    let collection = api.service.collection(&collection)?;
-    let [matched, updated] = match key {
-        Some(key) => collection.update_matching_once(filter, patch, key).await?,
-        None => collection.update_matching(filter, patch).await?,
-    };
+    let [matched, updated] = api.service.collection(&collection)?.update_matching(filter, patch, key).await?;
     Ok(Json(UpdatedDocuments { matched, updated }))
 }
 
@@ -354,7 +325,7 @@ pub async fn count_facets(
 
 /// The documents that a request selects, as a filter.
 fn selected(filter: Option<Value>, ids: Option<Vec<String>>, limits: &Limits) -> Result<Filter, ApiError> {
-    let refuse = |got| Err(ApiError::at(Code::InvalidRequest, "", format!("must have exactly one of filter and ids, got {got}")));
+    let refuse = |got| invalid("", format!("must have exactly one of filter and ids, got {got}"));
     match (filter, ids) {
         (Some(filter), None) => filter::parse(Some(filter), limits),
         (None, Some(ids)) => with_ids(&ids),
@@ -367,12 +338,10 @@ fn selected(filter: Option<Value>, ids: Option<Vec<String>>, limits: &Limits) ->
 fn with_ids(ids: &[String]) -> Result<Filter, ApiError> {
     let got = ids.len();
     if !(1..=VALUES_MAX).contains(&got) {
-        return Err(ApiError::at(Code::InvalidRequest, "/ids", format!("must hold 1 to {VALUES_MAX} ids, got {got}")));
+        return invalid("/ids", format!("must hold 1 to {VALUES_MAX} ids, got {got}"));
     }
-    let read = |(index, id): (usize, &String)| {
-        let id = DocumentId::parse(id).map(|id| Scalar::Text(id.as_str().to_owned()));
-        id.map_err(|error| ApiError::at(Code::InvalidRequest, format!("/ids/{index}"), error.to_string()))
-    };
+    let text = |id: DocumentId| Scalar::Text(id.as_str().to_owned());
+    let read = |(index, id): (usize, &String)| parsed(format!("/ids/{index}"), DocumentId::parse(id).map(text));
     Ok(Filter::Field(Field::Id, Test::In(Checks::all(ids.iter().enumerate().map(read))?)))
 }
 
@@ -417,7 +386,7 @@ fn check_order(
     let mut checks = Checks::default();
     for (place, given) in [("/order", order.is_some()), ("/descending", descending.is_some())] {
         if given {
-            checks.add(invalid::<()>(place, "must be left out with order_by".to_owned()));
+            checks.add(invalid::<()>(place, "must be left out with order_by"));
         }
     }
     let field = match Field::parse(&by.field) {

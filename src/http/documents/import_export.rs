@@ -8,19 +8,20 @@ use axum::http::HeaderMap;
 use axum::http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, VARY};
 use axum::response::Response;
 use futures::stream::{self, Stream};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::domain::timestamps::rfc3339;
-use crate::domain::{Code, ColumnTypes, Document, Embedding, FileEncoding, FileFormat, MetadataObject};
+use crate::domain::{Code, ColumnTypes, Document, Embedding, FileEncoding, FileFormat, Job, MetadataObject};
 use crate::http::api::Api;
 use crate::http::error::ApiError;
-use crate::http::jobs::{Accepted, JobInfo, accepted};
+use crate::http::jobs::{Accepted, accepted};
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::{CollectionPath, Parameters};
 use crate::service::documents::export::Export;
 use crate::service::documents::import::ImportFile;
+use crate::service::documents::input::DocumentInput;
 
 /// The media type of lines of JSON.
 pub const NDJSON: &str = "application/x-ndjson";
@@ -84,25 +85,6 @@ pub struct ImportParameters {
     pub types: Option<String>,
 }
 
-/// A line of an export.
-#[derive(Debug, Serialize)]
-struct ExportLine {
-    id: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    title: Option<String>,
-    /// None in a collection of vectors, where text is optional.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    text: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    language: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    metadata: Option<MetadataObject>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    expires_at: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    vector: Option<Vec<f32>>,
-}
-
 /// Import documents
 ///
 /// Receives a file of any size and starts a job that stores its documents; a document whose id already exists is replaced. The
@@ -122,7 +104,7 @@ struct ExportLine {
         ),
     ),
     responses((
-        status = 202, description = "The file was received; the job stores it.", body = JobInfo,
+        status = 202, description = "The file was received; the job stores it.", body = Job,
         headers(("location" = String, description = "Path of the job.")),
     )),
 )]
@@ -207,14 +189,16 @@ fn pages(first: Exported, export: Export, packer: Packer) -> impl Stream<Item = 
 }
 
 fn line(document: Document, embedding: Option<Embedding>) -> Vec<u8> {
-    let line = ExportLine {
-        id: document.id.as_str().to_owned(),
+    let line = DocumentInput {
+        id: Some(document.id.as_str().to_owned()),
         title: document.title,
+        // None in a collection of vectors, where text is optional.
         text: Some(document.text).filter(|text| !text.is_empty()),
-        language: document.language.map(|language| language.code()),
+        vector: embedding.map(|embedding| embedding.as_slice().to_vec()),
+        language: document.language.map(|language| language.code().to_owned()),
         metadata: Some(MetadataObject(document.metadata)).filter(|metadata| !metadata.0.is_empty()),
         expires_at: document.expires_at_ms.map(rfc3339),
-        vector: embedding.map(|embedding| embedding.as_slice().to_vec()),
+        ttl_seconds: None,
     };
     // Text, numbers and JSON can always be written as JSON.
     let mut json = serde_json::to_vec(&line).unwrap_or_default();

@@ -15,13 +15,12 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::api::Api;
-use super::error::{ApiError, Violation};
-use crate::domain::timestamps::rfc3339;
-use crate::domain::{Blame, Code, Document, DocumentId, MetadataObject, UpsertOutcome, UpsertStatus, Wait};
+use super::error::{ApiError, Violation, invalid};
+use crate::domain::{Blame, Code, Document, DocumentFailure, DocumentId, Sequence, UpsertOutcome, UpsertStatus, Wait};
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::cursor::{self, List};
-use crate::http::request::extract::{CollectionPath, DocumentPath, KeyedBody, PageParameters, Parameters};
+use crate::http::request::extract::{CollectionPath, DocumentPath, KeyedBody, PageParameters, Parameters, REPEATS_ANSWER};
 use crate::http::request::preconditions::{Demanded, etag};
 use crate::http::response::etags;
 use crate::http::response::streamed::Streamed;
@@ -74,17 +73,16 @@ pub struct UpsertResult {
 pub struct DocumentResult {
     /// The id, given or generated; omitted if the document was rejected before it had a valid one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub id: Option<String>,
+    #[schema(value_type = Option<String>)]
+    pub id: Option<DocumentId>,
     /// Whether it was created, updated, or not stored at all.
     pub status: DocumentStatus,
     /// The document's new version, which `etag` shows in quotes; omitted if it was not stored.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub version: Option<u64>,
+    #[schema(value_type = Option<u64>)]
+    pub version: Option<Sequence>,
     /// Why it was not stored; omitted if it was.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub error: Option<DocumentFailure>,
 }
 
@@ -100,77 +98,14 @@ pub enum DocumentStatus {
     Failed,
 }
 
-/// Why one document was not stored.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct DocumentFailure {
-    /// The error code, from the same closed list as for whole requests.
-    #[schema(value_type = Code)]
-    pub code: String,
-    /// JSON pointer into the request body.
-    pub pointer: String,
-    /// The limit, what was expected and what was given.
-    pub detail: String,
-}
-
-/// A stored document.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct StoredDocument {
-    /// The id.
-    pub id: String,
-    /// The title as it was sent; omitted if there is none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub title: Option<String>,
-    /// The text as it was sent.
-    pub text: String,
-    /// ISO 639-1 code of the language, given or detected; omitted if none was recognized.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub language: Option<String>,
-    /// Confidence of the language detection, 0 to 1; omitted if the caller gave the language.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, minimum = 0, maximum = 1)]
-    pub language_confidence: Option<f32>,
-    /// The caller's metadata; may be empty.
-    pub metadata: MetadataObject,
-    /// How many passages the text was split into; each has its own embedding.
-    #[schema(minimum = 1)]
-    pub passages: usize,
-    /// Whether all its passages are searchable.
-    pub indexed: bool,
-    /// When a document with this id was first stored.
-    #[schema(format = DateTime)]
-    pub created_at: String,
-    /// When it was last stored.
-    #[schema(format = DateTime)]
-    pub updated_at: String,
-    /// From when on it is not found; omitted if it stays.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, format = DateTime)]
-    pub expires_at: Option<String>,
-    /// The document's version; it grows with every change in the collection.
-    pub version: u64,
-}
-
 /// One page of documents.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct DocumentList {
     /// Documents, in the order of their ids or in the requested order.
-    pub documents: Vec<StoredDocument>,
+    pub documents: Vec<Document>,
     /// Where the next page begins; omitted on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub next_cursor: Option<String>,
-}
-
-/// When the server answers an upsert: `stored`, once the documents are durable, or `indexed`, once searches also find them.
-#[derive(Debug, ToSchema)]
-#[schema(rename_all = "snake_case")]
-pub enum WaitFor {
-    /// Once the documents are durable.
-    Stored,
-    /// Once searches also find them.
-    Indexed,
 }
 
 /// When to answer.
@@ -178,7 +113,7 @@ pub enum WaitFor {
 #[into_params(parameter_in = Query)]
 pub struct UpsertParameters {
     /// When to answer: `stored`, once the documents are durable, or `indexed`, once searches also find them.
-    #[param(value_type = Option<WaitFor>, default = "indexed")]
+    #[param(value_type = Option<Wait>, default = "indexed")]
     pub wait: Option<String>,
 }
 
@@ -191,8 +126,7 @@ pub struct UpsertParameters {
     post, path = "/v1/collections/{collection}/documents", tag = "documents",
     params(
         ("collection" = String, Path, description = "Name of the collection.", example = "news"),
-        ("idempotency-key" = Option<String>, Header, description = "A name of your choice for this request, 1 to 255 printable \
-            ASCII characters: if you send it again within 24 hours, the server repeats its answer and does nothing."),
+        ("idempotency-key" = Option<String>, Header, description = REPEATS_ANSWER),
         UpsertParameters,
     ),
     request_body(content = UpsertDocumentsRequest, description = "The documents."),
@@ -210,8 +144,7 @@ pub async fn upsert_documents(
     let wait = parameters.wait()?;
     let (max, got) = (api.service.limits().batch_documents_max, documents.len());
     if !(1..=max).contains(&got) {
-        let detail = format!("must hold 1 to {max} documents (batch_documents_max), got {got}");
-        return Err(ApiError::at(Code::InvalidRequest, "/documents", detail));
+        return invalid("/documents", format!("must hold 1 to {max} documents (batch_documents_max), got {got}"));
     }
     let collection = api.service.collection(&collection)?;
     let row = collection.row();
@@ -243,13 +176,12 @@ pub async fn list_documents(
     State(api): State<Api>,
     CollectionPath(collection): CollectionPath,
     parameters: Parameters<PageParameters>,
-) -> Result<Streamed<StoredDocument>, ApiError> {
+) -> Result<Streamed<Document>, ApiError> {
     let list = List::Documents(&collection);
     let page = parameters.page(&api, &list, DocumentId::parse)?;
     let page = api.service.collection(&collection)?.list(page).await?;
     let next_cursor = page.next.map(|id| cursor::encode(&list, id.as_str()));
-    let documents = page.documents.into_iter().map(StoredDocument::from);
-    Ok(Streamed::within(&DocumentList { documents: Vec::new(), next_cursor }, documents))
+    Ok(Streamed::within(&DocumentList { documents: Vec::new(), next_cursor }, page.documents))
 }
 
 /// Get a document
@@ -265,7 +197,7 @@ pub async fn list_documents(
     ),
     responses(
         (
-            status = 200, description = "The document.", body = StoredDocument,
+            status = 200, description = "The document.", body = Document,
             headers(("etag" = String, description = "The document's entity tag: its version in quotes.")),
         ),
         (
@@ -284,7 +216,7 @@ pub async fn get_document(
     if etags::is_known(&headers, &etag) {
         return Ok((StatusCode::NOT_MODIFIED, [(ETAG, etag)]).into_response());
     }
-    Ok(([(ETAG, etag)], Json(StoredDocument::from(document))).into_response())
+    Ok(([(ETAG, etag)], Json(document)).into_response())
 }
 
 /// Delete a document
@@ -311,12 +243,10 @@ pub async fn delete_document(
 impl Parameters<UpsertParameters> {
     /// When to answer.
     pub fn wait(self) -> Result<Wait, ApiError> {
-        self.read(|given| match given.wait.as_deref() {
-            None | Some("indexed") => Ok(Wait::Indexed),
-            Some("stored") => Ok(Wait::Stored),
-            Some(other) => {
-                Err(ApiError::parameter(Code::InvalidRequest, "wait", format!("must be stored or indexed, got {other:?}")))
-            }
+        self.read(|given| {
+            let Some(name) = given.wait else { return Ok(Wait::default()) };
+            let refuse = || format!("must be stored or indexed, got {name:?}");
+            Wait::parse(&name).ok_or_else(|| ApiError::parameter(Code::InvalidRequest, "wait", refuse()))
         })
     }
 }
@@ -332,28 +262,25 @@ fn answer(items: Vec<Result<(), Refusal>>, outcomes: Vec<UpsertOutcome>) -> Resu
     let (mut results, mut violations) = (Vec::with_capacity(items.len()), Vec::new());
     for (index, item) in items.into_iter().enumerate() {
         let base = format!("/documents/{index}");
-        let (id, version, done) = match item {
-            Err(refusal) => (refusal.id.clone(), None, Err(refusal)),
+        let done = match item {
+            Err(refusal) => Err(refusal),
             Ok(()) => match outcomes.next() {
-                None => (None, None, Err(lost(Code::Internal, "the server lost the result of this document".to_owned()))),
-                Some(UpsertOutcome { id, status, version }) => match status {
-                    UpsertStatus::Created => (id, version, Ok(DocumentStatus::Created)),
-                    UpsertStatus::Updated => (id, version, Ok(DocumentStatus::Updated)),
-                    UpsertStatus::Failed { code, detail } => (id, None, Err(lost(code, detail))),
+                None => Err(lost(None, Code::Internal, "the server lost the result of this document".to_owned())),
+                Some(UpsertOutcome { id, status }) => match status {
+                    UpsertStatus::Created(version) => Ok((id, DocumentStatus::Created, version)),
+                    UpsertStatus::Updated(version) => Ok((id, DocumentStatus::Updated, version)),
+                    UpsertStatus::Failed { code, detail } => Err(lost(Some(id), code, detail)),
                 },
             },
         };
-        let id = id.map(|id| id.as_str().to_owned());
-        let version = version.map(|version| version.0);
         results.push(match done {
-            Ok(status) => DocumentResult { id, status, version, error: None },
+            Ok((id, status, version)) => DocumentResult { id: Some(id), status, version: Some(version), error: None },
             Err(refusal) => {
                 let code = refusal.code;
                 worst = Some(worst.map_or(code, |worst| if weight(code) > weight(worst) { code } else { worst }));
-                let (pointer, detail) = refusal.summary(&base);
-                let error = Some(DocumentFailure { code: code.name().to_owned(), pointer, detail });
+                let error = Some(refusal.failure(&base));
                 violations.extend(refusal.problems.into_iter().map(|problem| Violation::from(problem).within(&base)));
-                DocumentResult { id, status: DocumentStatus::Failed, version, error }
+                DocumentResult { id: refusal.id, status: DocumentStatus::Failed, version: None, error }
             }
         });
     }
@@ -366,8 +293,8 @@ fn answer(items: Vec<Result<(), Refusal>>, outcomes: Vec<UpsertOutcome>) -> Resu
 }
 
 /// Why a document as a whole was not stored.
-fn lost(code: Code, detail: String) -> Refusal {
-    Refusal { id: None, code, problems: vec![DocumentProblem::at("", detail)] }
+fn lost(id: Option<DocumentId>, code: Code, detail: String) -> Refusal {
+    Refusal { id, code, problems: vec![DocumentProblem::at("", detail)] }
 }
 
 fn weight(code: Code) -> u8 {
@@ -378,31 +305,12 @@ fn weight(code: Code) -> u8 {
     }
 }
 
-impl From<Document> for StoredDocument {
-    fn from(document: Document) -> Self {
-        Self {
-            id: document.id.as_str().to_owned(),
-            title: document.title,
-            text: document.text,
-            language: document.language.map(|language| language.code().to_owned()),
-            language_confidence: document.language_confidence,
-            metadata: MetadataObject(document.metadata),
-            passages: document.passages,
-            indexed: document.indexed,
-            created_at: rfc3339(document.created_at_ms),
-            updated_at: rfc3339(document.updated_at_ms),
-            expires_at: document.expires_at_ms.map(rfc3339),
-            version: document.sequence.0,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn outcome(status: UpsertStatus) -> UpsertOutcome {
-        UpsertOutcome { id: DocumentId::parse("a").ok(), status, version: None }
+        UpsertOutcome { id: DocumentId::parse("a").unwrap(), status }
     }
 
     fn refusal() -> Result<(), Refusal> {
@@ -415,7 +323,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_a_plain_success_only_when_all_were_stored() {
-        let created = || outcome(UpsertStatus::Created);
+        let created = || outcome(UpsertStatus::Created(Sequence(1)));
         let (status, Json(body)) = answer(vec![Ok(()), Ok(())], vec![created(), created()]).unwrap();
         assert_eq!((status, body.failed), (StatusCode::OK, 0));
         let (status, Json(body)) = answer(vec![refusal(), Ok(())], vec![created()]).unwrap();

@@ -8,17 +8,18 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::changes::{expiry_change, given, merge_patch};
-use super::{DocumentResult, DocumentStatus, StoredDocument, UpsertParameters};
+use super::{DocumentResult, DocumentStatus, UpsertParameters};
 use crate::domain::{
-    Code, DocumentId, DocumentPatch, InvalidId, Language, MetadataObject, TitleChange, UpsertStatus, check_title,
+    Code, Document, DocumentId, DocumentPatch, InvalidId, Language, MetadataObject, TitleChange, UpsertStatus, check_title,
 };
 use crate::http::api::Api;
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, invalid};
 use crate::http::openapi::operation_errors::{OperationErrors, WRITE_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::{DocumentPath, JsonBody, Parameters};
 use crate::http::request::languages::refused_tag;
 use crate::http::request::preconditions::{Demanded, etag};
+use crate::http::request::values::parsed;
 use crate::service::documents::input::{DocumentInput, check};
 
 /// The errors of each operation.
@@ -56,20 +57,15 @@ pub struct PatchDocumentRequest {
     pub title: Option<Option<String>>,
     /// A merge patch of the metadata (RFC 7396): null removes a member, an object is merged with the existing one, everything
     /// else replaces it.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub metadata: Option<MetadataObject>,
     /// The correct language of the text, as a BCP 47 tag.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub language: Option<String>,
     /// From when on it is not found and gets removed; null for never.
     #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub expires_at: Option<Option<String>>,
     /// The same, in seconds from now.
-    #[serde(default)]
-    #[schema(nullable = false, maximum = 3155760000u64)]
+    #[schema(maximum = 3155760000u64)]
     pub ttl_seconds: Option<u64>,
 }
 
@@ -102,24 +98,21 @@ pub async fn put_document(
     JsonBody(body): JsonBody<DocumentInput>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<DocumentResult>), ApiError> {
     let wait = parameters.wait()?;
-    let invalid = |error: InvalidId| ApiError::parameter(Code::InvalidRequest, "id", error.to_string());
-    let id = DocumentId::parse_new(id.as_str()).map_err(invalid)?;
+    let refuse = |error: InvalidId| ApiError::parameter(Code::InvalidRequest, "id", error.to_string());
+    let id = DocumentId::parse_new(id.as_str()).map_err(refuse)?;
     if let Some(other) = body.id.as_deref().filter(|own| *own != id.as_str()) {
-        let detail = format!("must be {:?}, the id of the path, or be left out, got {other:?}", id.as_str());
-        return Err(ApiError::at(Code::InvalidRequest, "/id", detail));
+        return invalid("/id", format!("must be {:?}, the id of the path, or be left out, got {other:?}", id.as_str()));
     }
     let input = DocumentInput { id: Some(id.as_str().to_owned()), ..body };
     let collection = api.service.collection(&collection)?;
     let document = check(input, &collection.row(), api.service.limits())?;
-    let outcome = collection.put(document, wait, precondition).await?;
-    let (status, done) = match outcome.status {
-        UpsertStatus::Created => (StatusCode::CREATED, DocumentStatus::Created),
-        UpsertStatus::Updated => (StatusCode::OK, DocumentStatus::Updated),
+    let (code, status, version) = match collection.put(document, wait, precondition).await?.status {
+        UpsertStatus::Created(version) => (StatusCode::CREATED, DocumentStatus::Created, version),
+        UpsertStatus::Updated(version) => (StatusCode::OK, DocumentStatus::Updated, version),
         UpsertStatus::Failed { code, detail } => return Err(ApiError::new(code, detail)),
     };
-    let version = outcome.version.ok_or_else(|| ApiError::internal("a stored document has no version"))?;
-    let result = DocumentResult { id: Some(id.as_str().to_owned()), status: done, version: Some(version.0), error: None };
-    Ok((status, [(ETAG, etag(version))], Json(result)))
+    let result = DocumentResult { id: Some(id), status, version: Some(version), error: None };
+    Ok((code, [(ETAG, etag(version))], Json(result)))
 }
 
 /// Patch a document
@@ -137,7 +130,7 @@ pub async fn put_document(
     ),
     request_body(content = PatchDocumentRequest, description = "What to change."),
     responses((
-        status = 200, description = "The changed document.", body = StoredDocument,
+        status = 200, description = "The changed document.", body = Document,
         headers(("etag" = String, description = "The document's entity tag.")),
     )),
 )]
@@ -147,18 +140,17 @@ pub async fn patch_document(
     Demanded(precondition): Demanded,
     parameters: Parameters<UpsertParameters>,
     JsonBody(body): JsonBody<PatchDocumentRequest>,
-) -> Result<([(HeaderName, String); 1], Json<StoredDocument>), ApiError> {
+) -> Result<([(HeaderName, String); 1], Json<Document>), ApiError> {
     let wait = parameters.wait()?;
     let expires_at_ms = expiry_change(body.expires_at, body.ttl_seconds)?;
     if body.title.is_none() && body.metadata.is_none() && body.language.is_none() && expires_at_ms.is_none() {
-        let detail = "must have title, expires_at, ttl_seconds, metadata or language; PUT changes the text";
-        return Err(ApiError::at(Code::InvalidRequest, "", detail));
+        return invalid("", "must have title, expires_at, ttl_seconds, metadata or language; PUT changes the text");
     }
     let title = match body.title {
         None => TitleChange::Keep,
         Some(None) => TitleChange::Remove,
         Some(Some(title)) => {
-            check_title(&title).map_err(|problem| ApiError::at(Code::InvalidRequest, "/title", problem))?;
+            parsed("/title", check_title(&title))?;
             TitleChange::Set(title)
         }
     };
@@ -175,5 +167,5 @@ pub async fn patch_document(
         metadata_depth_max: limits.metadata_depth_max,
     };
     let document = api.service.collection(&collection)?.patch(&id, patch, wait, precondition).await?;
-    Ok(([(ETAG, etag(document.sequence))], Json(document.into())))
+    Ok(([(ETAG, etag(document.sequence))], Json(document)))
 }

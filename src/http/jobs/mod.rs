@@ -12,10 +12,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::api::Api;
 use super::error::{ApiError, Checks};
-use crate::domain::timestamps::rfc3339;
-use crate::domain::{
-    Caller, Code, CollectionName, InvalidId, Job, JobDetails, JobFilter, JobId, JobProgress, JobStatus, JobType, Page,
-};
+use crate::domain::{Caller, Code, CollectionName, InvalidId, Job, JobFilter, JobId, JobStatus, JobType, Page};
 use crate::http::middleware::auth::check_reach;
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
@@ -34,61 +31,13 @@ pub const ERRORS: &[OperationErrors] = &[
 /// Examples of their bodies.
 pub const EXAMPLES: &[Example] = examples!["list_jobs.200", "get_job.200", "cancel_job.200"];
 
-/// A job: work that outlives its request and a restart of the server.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct JobInfo {
-    /// The id, a UUID.
-    pub id: String,
-    /// What it does.
-    #[serde(rename = "type")]
-    pub kind: JobType,
-    /// Its status.
-    pub status: JobStatus,
-    /// The collection that it concerns; omitted if there is none or several.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub collection: Option<String>,
-    /// Its progress.
-    pub progress: JobProgress,
-    /// Details of its type, such as the counts of an import.
-    pub details: JobDetails,
-    /// Whether its cancellation was requested.
-    pub cancel_requested: bool,
-    /// Why it failed; omitted if it did not.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub error: Option<JobProblem>,
-    /// When it was accepted.
-    #[schema(format = DateTime)]
-    pub created_at: String,
-    /// When it first ran; omitted while it waits.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, format = DateTime)]
-    pub started_at: Option<String>,
-    /// When it ended; omitted until then.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, format = DateTime)]
-    pub finished_at: Option<String>,
-}
-
-/// Why a job failed.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct JobProblem {
-    /// The error code, from the same closed list as for requests.
-    #[schema(value_type = Code)]
-    pub code: String,
-    /// What is wrong.
-    pub detail: String,
-}
-
 /// One page of jobs.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct JobList {
     /// Jobs, the newest first.
-    pub jobs: Vec<JobInfo>,
+    pub jobs: Vec<Job>,
     /// Where the next page begins; omitted on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub next_cursor: Option<String>,
 }
 
@@ -115,8 +64,11 @@ pub struct ListJobsParameters {
 /// The path parameter `job`.
 pub struct JobPath(pub JobId);
 
+/// The job that the path parameter `job` names, if the caller may see it.
+pub struct VisibleJob(pub Job);
+
 /// An accepted job: the status, the path of the job, and the job.
-pub type Accepted = (StatusCode, [(HeaderName, String); 1], Json<JobInfo>);
+pub type Accepted = (StatusCode, [(HeaderName, String); 1], Json<Job>);
 
 /// List jobs
 ///
@@ -138,7 +90,7 @@ pub async fn list_jobs(
     }
     let (jobs, next) = api.service.list_jobs(filter, page).await?;
     Ok(Json(JobList {
-        jobs: jobs.into_iter().filter(|job| check_visible(&caller, job).is_ok()).map(JobInfo::from).collect(),
+        jobs: jobs.into_iter().filter(|job| check_visible(&caller, job).is_ok()).collect(),
         next_cursor: next.map(|id| cursor::encode(&List::Jobs, id.as_str())),
     }))
 }
@@ -149,15 +101,10 @@ pub async fn list_jobs(
 #[utoipa::path(
     get, path = "/v1/jobs/{job}", tag = "jobs",
     params(("job" = String, Path, description = "Id of the job.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
-    responses((status = 200, description = "The job.", body = JobInfo)),
+    responses((status = 200, description = "The job.", body = Job)),
 )]
-pub async fn get_job(
-    State(api): State<Api>,
-    caller: Caller,
-    JobPath(id): JobPath,
-    _: NoParameters,
-) -> Result<Json<JobInfo>, ApiError> {
-    Ok(Json(visible(&api, &caller, &id).await?.into()))
+pub async fn get_job(_: NoParameters, VisibleJob(job): VisibleJob) -> Json<Job> {
+    Json(job)
 }
 
 /// Cancel a job
@@ -168,22 +115,21 @@ pub async fn get_job(
 #[utoipa::path(
     post, path = "/v1/jobs/{job}/cancel", tag = "jobs",
     params(("job" = String, Path, description = "Id of the job.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
-    responses((status = 200, description = "The job, asked to stop.", body = JobInfo)),
+    responses((status = 200, description = "The job, asked to stop.", body = Job)),
 )]
 pub async fn cancel_job(
     State(api): State<Api>,
     caller: Caller,
-    JobPath(id): JobPath,
     _: NoParameters,
-) -> Result<Json<JobInfo>, ApiError> {
-    let job = visible(&api, &caller, &id).await?;
+    VisibleJob(job): VisibleJob,
+) -> Result<Json<Job>, ApiError> {
     let scope = Service::job_access(&job).scope;
     if caller.scope() < scope {
         let (has, kind, needs) = (caller.scope().name(), job.kind.name(), scope.name());
         let detail = format!("the key has scope {has}; canceling a job of type {kind} needs {needs}, like starting one");
         return Err(ApiError::new(Code::Forbidden, detail));
     }
-    Ok(Json(api.service.cancel_job(&id).await?.into()))
+    Ok(Json(api.service.cancel_job(&job.id).await?))
 }
 
 /// Which jobs to list: those that match, of one page.
@@ -231,7 +177,7 @@ fn check_visible(caller: &Caller, job: &Job) -> Result<(), ApiError> {
 /// The response of an operation that starts a job.
 pub fn accepted(job: Job) -> Accepted {
     let location = format!("/v1/jobs/{}", job.id);
-    (StatusCode::ACCEPTED, [(LOCATION, location)], Json(job.into()))
+    (StatusCode::ACCEPTED, [(LOCATION, location)], Json(job))
 }
 
 fn named<T: Copy>(
@@ -251,29 +197,21 @@ fn named<T: Copy>(
     }
 }
 
+impl FromRequestParts<Api> for VisibleJob {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
+        let caller = Caller::from_request_parts(parts, api).await?;
+        let JobPath(id) = JobPath::from_request_parts(parts, api).await?;
+        visible(api, &caller, &id).await.map(Self)
+    }
+}
+
 impl FromRequestParts<Api> for JobPath {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
         let params = path_params(parts, api).await?;
         Ok(Self(path_param(&params, "job", JobId::parse)?))
-    }
-}
-
-impl From<Job> for JobInfo {
-    fn from(job: Job) -> Self {
-        Self {
-            id: job.id.as_str().to_owned(),
-            kind: job.kind,
-            status: job.status,
-            collection: job.collection.map(|name| name.as_str().to_owned()),
-            progress: job.progress,
-            details: JobDetails(job.details),
-            cancel_requested: job.cancel_requested,
-            error: job.error.map(|error| JobProblem { code: error.code.name().to_owned(), detail: error.detail }),
-            created_at: rfc3339(job.created_at_ms),
-            started_at: job.started_at_ms.map(rfc3339),
-            finished_at: job.finished_at_ms.map(rfc3339),
-        }
     }
 }

@@ -12,7 +12,7 @@ use futures::stream::{self, Stream};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
-use super::{JobInfo, JobPath, visible};
+use super::{JobPath, VisibleJob, visible};
 use crate::domain::{Caller, Code};
 use crate::http::api::Api;
 use crate::http::documents::import_export::NDJSON;
@@ -68,12 +68,10 @@ pub struct JobResultsParameters {
 )]
 pub async fn watch_job(
     State(api): State<Api>,
-    caller: Caller,
-    JobPath(id): JobPath,
     _: NoParameters,
+    VisibleJob(job): VisibleJob,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
-    visible(&api, &caller, &id).await?;
-    let watch = api.service.watch_job(&id).await?;
+    let watch = api.service.watch_job(&job.id).await?;
     Ok(Sse::new(stream::unfold(watch, next_event)).keep_alive(KeepAlive::default()))
 }
 
@@ -86,7 +84,7 @@ async fn next_event(mut watch: JobWatch) -> Option<(Result<Event, Infallible>, J
         }
     };
     let name = if job.status.is_finished() { "end" } else { "progress" };
-    let event = Event::default().event(name).json_data(JobInfo::from(job)).ok()?;
+    let event = Event::default().event(name).json_data(job).ok()?;
     Some((Ok(event), watch))
 }
 

@@ -3,23 +3,23 @@
 pub mod results;
 
 use axum::extract::State;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::api::Api;
-use super::error::{ApiError, Checks};
-use super::jobs::{Accepted, JobInfo, accepted};
-use crate::domain::{Caller, Code, CollectionName, Filter, Limits, MiningUnit};
+use super::error::{ApiError, Checks, invalid};
+use super::jobs::{Accepted, accepted};
+use crate::domain::{Caller, Code, CollectionName, Job, Limits, MiningUnit, SearchFilter};
 use crate::http::middleware::auth::check_reach;
-use crate::http::models::embeddings::check_text;
 use crate::http::openapi::operation_errors::{OperationErrors, WRITE_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
-use crate::http::request::extract::{CollectionPath, KeyedBody};
+use crate::http::request::extract::{CollectionPath, KeyedBody, REPEATS_JOB};
 use crate::http::request::filter::{self, FilterNode};
 use crate::http::request::languages::languages;
+use crate::http::request::values::{check_text, parsed};
 use crate::service::Error;
-use crate::service::json::Object;
+use crate::service::json::{object, some_objects};
 use crate::service::mining::duplicates::{DuplicatesRequest, LanguageRule};
 use crate::service::mining::{Cut, Margin, MineError, MineRequest, Sentences, Strategy};
 
@@ -46,10 +46,10 @@ pub const EXAMPLES: &[Example] =
 #[serde(deny_unknown_fields)]
 pub struct MinePairsRequest {
     /// The sentences of one side.
-    #[serde(deserialize_with = "side")]
+    #[serde(deserialize_with = "object")]
     pub first: MiningSide,
     /// The sentences of the other side.
-    #[serde(deserialize_with = "side")]
+    #[serde(deserialize_with = "object")]
     pub second: MiningSide,
     /// Neighbors in the margin score, in each direction. Each side must have at least as many sentences.
     #[serde(default = "mining_neighbors")]
@@ -58,11 +58,11 @@ pub struct MinePairsRequest {
     /// How pairs are scored.
     #[serde(default)]
     #[schema(default = "ratio")]
-    pub margin: MarginName,
+    pub margin: Margin,
     /// Which pairs are proposed.
     #[serde(default)]
     #[schema(default = "max_score")]
-    pub strategy: MiningStrategy,
+    pub strategy: Strategy,
     /// Whether each sentence is in at most one pair, the best one proposed. Always so with `intersection` and `max_score`.
     #[serde(default)]
     #[schema(default = false)]
@@ -73,21 +73,17 @@ pub struct MinePairsRequest {
     pub unit: MiningUnit,
     /// `true`: compares every sentence with every one of the other side. `false`: searches for neighbors through indexes, which
     /// miss some. By default, whatever takes less time and misses next to nothing.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub exact: Option<bool>,
     /// Whether equal texts of a side count as one sentence.
     #[serde(default = "yes")]
     #[schema(default = true)]
     pub deduplicate: bool,
     /// Only pairs with at least this score. Excludes `known_pairs`.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub threshold: Option<f64>,
     /// Known translations, 1 to 10000. The job chooses the threshold that best separates them from the other pairs of their
     /// sentences (highest F1). Their sentences should have no other translation on the other side.
-    #[serde(default, deserialize_with = "known_pairs")]
-    #[schema(nullable = false, min_items = 1, max_items = 10000)]
+    #[serde(default, deserialize_with = "some_objects")]
+    #[schema(min_items = 1, max_items = 10000)]
     pub known_pairs: Option<Vec<KnownPair>>,
 }
 
@@ -96,52 +92,15 @@ pub struct MinePairsRequest {
 #[serde(deny_unknown_fields)]
 pub struct MiningSide {
     /// Name of the collection whose passages are the sentences. Excludes `texts`.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub collection: Option<String>,
     /// Only documents in these languages, as BCP 47 tags; empty or left out for all. With `collection`.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub languages: Option<Vec<String>>,
     /// Only documents that match. With `collection`.
-    #[serde(default)]
-    #[schema(value_type = Option<FilterNode>, nullable = false)]
+    #[schema(value_type = Option<FilterNode>)]
     pub filter: Option<Value>,
     /// The sentences themselves, none blank. Excludes `collection`.
-    #[serde(default)]
-    #[schema(nullable = false, min_items = 1)]
+    #[schema(min_items = 1)]
     pub texts: Option<Vec<String>>,
-}
-
-/// `ratio`: the cosine of the pair divided by the mean cosine of its neighbors; above 1, the two are nearer to each other than to
-/// their neighbors. `distance`: the cosine minus that mean. `absolute`: the cosine itself.
-#[derive(Debug, Default, Clone, Copy, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum MarginName {
-    /// The cosine divided by the mean cosine of the neighbors.
-    #[default]
-    Ratio,
-    /// The cosine minus the mean cosine of the neighbors.
-    Distance,
-    /// The cosine itself.
-    Absolute,
-}
-
-/// `max_score`: the best pair of each sentence of both sides by falling score, each sentence once. `intersection`: pairs that are
-/// the best in both directions. `forward`: the best of each sentence of the first side. `backward`: the best of each of the
-/// second.
-#[derive(Debug, Default, Clone, Copy, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum MiningStrategy {
-    /// The best of both directions, each sentence once.
-    #[default]
-    MaxScore,
-    /// The best in both directions.
-    Intersection,
-    /// The best of each of the first side.
-    Forward,
-    /// The best of each of the second side.
-    Backward,
 }
 
 /// Two sentences that are translations of each other: by the ids of their documents, each of one passage or, with `unit: sentence`, of one
@@ -160,12 +119,9 @@ pub struct KnownPair {
 #[serde(deny_unknown_fields)]
 pub struct FindDuplicatesRequest {
     /// Only documents in these languages, as BCP 47 tags; empty or left out for all.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub languages: Option<Vec<String>>,
     /// Only documents that match.
-    #[serde(default)]
-    #[schema(value_type = Option<FilterNode>, nullable = false)]
+    #[schema(value_type = Option<FilterNode>)]
     pub filter: Option<Value>,
     /// What is compared.
     #[serde(default)]
@@ -187,21 +143,7 @@ pub struct FindDuplicatesRequest {
     /// The languages of two duplicate passages or documents.
     #[serde(default)]
     #[schema(default = "any")]
-    pub pairs: DuplicateLanguages,
-}
-
-/// `any`: any languages. `same`: the same language. `different`: two languages, so that clusters contain translations.
-/// Documents without a recognized language count only with `any`.
-#[derive(Debug, Default, Clone, Copy, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum DuplicateLanguages {
-    /// Any languages.
-    #[default]
-    Any,
-    /// The same language.
-    Same,
-    /// Two different languages.
-    Different,
+    pub pairs: LanguageRule,
 }
 
 /// Mine translation pairs
@@ -213,13 +155,10 @@ pub enum DuplicateLanguages {
 /// With a key that is restricted to collections, only that key can see a job with texts.
 #[utoipa::path(
     post, path = "/v1/mine", tag = "mining",
-    params(
-        ("idempotency-key" = Option<String>, Header, description = "A name of your choice for this request, 1 to 255 printable \
-            ASCII characters: if you send it again within 24 hours, the server answers with the same job and starts no other."),
-    ),
+    params(("idempotency-key" = Option<String>, Header, description = REPEATS_JOB)),
     request_body(content = MinePairsRequest, description = "What to mine, and how."),
     responses((
-        status = 202, description = "The job was accepted.", body = JobInfo,
+        status = 202, description = "The job was accepted.", body = Job,
         headers(("location" = String, description = "Path of the job.")),
     )),
 )]
@@ -241,17 +180,8 @@ pub async fn mine_pairs(
         first,
         second,
         neighbors: body.neighbors,
-        margin: match body.margin {
-            MarginName::Ratio => Margin::Ratio,
-            MarginName::Distance => Margin::Distance,
-            MarginName::Absolute => Margin::Absolute,
-        },
-        strategy: match body.strategy {
-            MiningStrategy::MaxScore => Strategy::MaxScore,
-            MiningStrategy::Intersection => Strategy::Intersection,
-            MiningStrategy::Forward => Strategy::Forward,
-            MiningStrategy::Backward => Strategy::Backward,
-        },
+        margin: body.margin,
+        strategy: body.strategy,
         one_to_one: body.one_to_one,
         exact: body.exact,
         deduplicate: body.deduplicate,
@@ -274,12 +204,11 @@ pub async fn mine_pairs(
     post, path = "/v1/collections/{collection}/duplicates", tag = "mining",
     params(
         ("collection" = String, Path, description = "Name of the collection.", example = "news"),
-        ("idempotency-key" = Option<String>, Header, description = "A name of your choice for this request, 1 to 255 printable \
-            ASCII characters: if you send it again within 24 hours, the server answers with the same job and starts no other."),
+        ("idempotency-key" = Option<String>, Header, description = REPEATS_JOB),
     ),
     request_body(content = FindDuplicatesRequest, description = "Which duplicates to look for."),
     responses((
-        status = 202, description = "The job was accepted.", body = JobInfo,
+        status = 202, description = "The job was accepted.", body = Job,
         headers(("location" = String, description = "Path of the job.")),
     )),
 )]
@@ -294,24 +223,19 @@ pub async fn find_duplicates(
     checks.add(check_range("/size_max", body.size_max, 2, SIZE_MAX));
     if !(-1.0..=1.0).contains(&body.score_min) {
         let detail = format!("must be a number from -1 to 1, got {}", body.score_min);
-        checks.add::<()>(Err(ApiError::at(Code::InvalidRequest, "/score_min", detail)));
+        checks.add::<()>(invalid("/score_min", detail));
     }
     let languages = checks.add(languages(&body.languages.unwrap_or_default(), "/languages"));
     let filter = checks.add(filter::parse(body.filter, limits));
     let (Some(languages), Some(filter)) = (languages, filter) else { return Err(checks.refusal()) };
     checks.end()?;
     let request = DuplicatesRequest {
-        languages,
-        filter,
+        only: SearchFilter { languages, filter },
         unit: body.unit,
         score_min: body.score_min,
         neighbors: body.neighbors,
         size_max: body.size_max,
-        pairs: match body.pairs {
-            DuplicateLanguages::Any => LanguageRule::Any,
-            DuplicateLanguages::Same => LanguageRule::Same,
-            DuplicateLanguages::Different => LanguageRule::Different,
-        },
+        pairs: body.pairs,
     };
     Ok(accepted(api.service.find_duplicates_once(&collection, request, key).await.map_err(placed)?))
 }
@@ -336,24 +260,15 @@ fn yes() -> bool {
     true
 }
 
-fn side<'de, D: Deserializer<'de>>(deserializer: D) -> Result<MiningSide, D::Error> {
-    Object::deserialize(deserializer).map(|Object(side)| side)
-}
-
-fn known_pairs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<KnownPair>>, D::Error> {
-    let pairs = Option::<Vec<Object<KnownPair>>>::deserialize(deserializer)?;
-    Ok(pairs.map(|pairs| pairs.into_iter().map(|Object(pair)| pair).collect()))
-}
-
 fn check_range<T: PartialOrd + std::fmt::Display>(pointer: &str, got: T, min: T, max: T) -> Result<(), ApiError> {
     if (&min..=&max).contains(&&got) {
         return Ok(());
     }
-    Err(ApiError::at(Code::InvalidRequest, pointer, format!("must be an integer from {min} to {max}, got {got}")))
+    invalid(pointer, format!("must be an integer from {min} to {max}, got {got}"))
 }
 
 fn cut(threshold: Option<f64>, known: Option<Vec<KnownPair>>) -> Result<Cut, ApiError> {
-    let refuse = |detail: String| Err(ApiError::at(Code::InvalidRequest, "/known_pairs", detail));
+    let refuse = |detail: String| invalid("/known_pairs", detail);
     match (threshold, known) {
         (Some(_), Some(_)) => refuse("must be left out with threshold: give one of the two".to_owned()),
         (Some(threshold), None) => Ok(Cut::Threshold(threshold)),
@@ -366,23 +281,17 @@ fn cut(threshold: Option<f64>, known: Option<Vec<KnownPair>>) -> Result<Cut, Api
 }
 
 fn sentences(pointer: &str, side: MiningSide, unit: MiningUnit, limits: &Limits, caller: &Caller) -> Result<Sentences, ApiError> {
-    let refuse = |member: &str, detail: &str| Err(ApiError::at(Code::InvalidRequest, format!("{pointer}{member}"), detail));
+    let refuse = |member: &str, detail: &str| invalid(format!("{pointer}{member}"), detail);
     match side {
         MiningSide { collection: Some(_), texts: Some(_), .. } | MiningSide { collection: None, texts: None, .. } => {
             refuse("", "must have exactly one of collection and texts")
         }
         MiningSide { collection: Some(name), languages: codes, filter, texts: None } => {
-            let name = CollectionName::parse(&name);
-            let name =
-                name.map_err(|error| ApiError::at(Code::InvalidRequest, format!("{pointer}/collection"), error.to_string()))?;
+            let name = parsed(format!("{pointer}/collection"), CollectionName::parse(&name))?;
             check_reach(caller, &name)?;
-            let filter = parse_filter(pointer, filter, limits)?;
-            Ok(Sentences::Collection {
-                name,
-                languages: languages(&codes.unwrap_or_default(), &format!("{pointer}/languages"))?,
-                filter,
-                unit,
-            })
+            let filter = filter::parse(filter, limits).map_err(|error| error.within(pointer))?;
+            let languages = languages(&codes.unwrap_or_default(), &format!("{pointer}/languages"))?;
+            Ok(Sentences::Collection { name, only: SearchFilter { languages, filter }, unit })
         }
         MiningSide { filter: Some(_), .. } => refuse("/filter", "works with collection only"),
         MiningSide { languages: Some(_), .. } => refuse("/languages", "works with collection only"),
@@ -395,11 +304,6 @@ fn sentences(pointer: &str, side: MiningSide, unit: MiningUnit, limits: &Limits,
             Ok(Sentences::List(texts))
         }
     }
-}
-
-/// A filter parses itself at `/filter`; this one lies deeper.
-fn parse_filter(pointer: &str, filter: Option<Value>, limits: &Limits) -> Result<Filter, ApiError> {
-    filter::parse(filter, limits).map_err(|error| error.within(pointer))
 }
 
 /// The error at the place of the request that it concerns.

@@ -9,12 +9,12 @@ use axum::http::header::{CONTENT_TYPE, HeaderName};
 use futures::stream::{self, Stream};
 use utoipa::ToSchema;
 
-use crate::domain::{Caller, Code, DuplicateCluster, JobId, JobType, MinedSentence, ScoredPair};
+use crate::domain::{Code, DuplicateCluster, JobType, MinedSentence, ScoredPair};
 use crate::http::api::Api;
 use crate::http::documents::import_export::NDJSON;
 use crate::http::error::ApiError;
+use crate::http::jobs::VisibleJob;
 use crate::http::jobs::streams::lines;
-use crate::http::jobs::{JobPath, visible};
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS};
 use crate::http::openapi::operations::Example;
 use crate::http::request::extract::NoParameters;
@@ -90,13 +90,8 @@ type Lines = ([(HeaderName, &'static str); 1], Body);
             \"second\":{\"id\":\"fr-1\",\"language\":\"fr\",\"text\":\"Le train est en retard.\"}}\n"),
     )),
 )]
-pub async fn get_mined_pairs(
-    State(api): State<Api>,
-    caller: Caller,
-    JobPath(id): JobPath,
-    _: NoParameters,
-) -> Result<Lines, ApiError> {
-    as_lines(&api, &caller, &id, PAIRS).await
+pub async fn get_mined_pairs(State(api): State<Api>, _: NoParameters, job: VisibleJob) -> Result<Lines, ApiError> {
+    as_lines(&api, &job, PAIRS).await
 }
 
 /// Get mined pairs as a table
@@ -110,13 +105,8 @@ pub async fn get_mined_pairs(
         example = json!("score\tfirst_id\tsecond_id\tfirst_text\tsecond_text\n1.31\tde-7\tfr-1\tDer Zug hat Verspätung.\tLe train est en retard.\n"),
     )),
 )]
-pub async fn get_mined_pairs_table(
-    State(api): State<Api>,
-    caller: Caller,
-    JobPath(id): JobPath,
-    _: NoParameters,
-) -> Result<Lines, ApiError> {
-    as_table(&api, &caller, &id, PAIRS, pair_rows).await
+pub async fn get_mined_pairs_table(State(api): State<Api>, _: NoParameters, job: VisibleJob) -> Result<Lines, ApiError> {
+    as_table(&api, &job, PAIRS, pair_rows).await
 }
 
 /// Get clusters of duplicates
@@ -131,13 +121,8 @@ pub async fn get_mined_pairs_table(
             \"Le train est en retard.\"},{\"id\":\"de-7\",\"language\":\"de\",\"text\":\"Der Zug hat Verspätung.\"}]}\n"),
     )),
 )]
-pub async fn get_duplicate_clusters(
-    State(api): State<Api>,
-    caller: Caller,
-    JobPath(id): JobPath,
-    _: NoParameters,
-) -> Result<Lines, ApiError> {
-    as_lines(&api, &caller, &id, CLUSTERS).await
+pub async fn get_duplicate_clusters(State(api): State<Api>, _: NoParameters, job: VisibleJob) -> Result<Lines, ApiError> {
+    as_lines(&api, &job, CLUSTERS).await
 }
 
 /// Get clusters of duplicates as a table
@@ -151,24 +136,17 @@ pub async fn get_duplicate_clusters(
         example = json!("cluster\tid\trepresentative\tlanguage\ttext\n1\tfr-1\tyes\tfr\tLe train est en retard.\n1\tde-7\t\tde\tDer Zug hat Verspätung.\n"),
     )),
 )]
-pub async fn get_duplicate_clusters_table(
-    State(api): State<Api>,
-    caller: Caller,
-    JobPath(id): JobPath,
-    _: NoParameters,
-) -> Result<Lines, ApiError> {
-    as_table(&api, &caller, &id, CLUSTERS, cluster_rows).await
+pub async fn get_duplicate_clusters_table(State(api): State<Api>, _: NoParameters, job: VisibleJob) -> Result<Lines, ApiError> {
+    as_table(&api, &job, CLUSTERS, cluster_rows).await
 }
 
-async fn as_lines(api: &Api, caller: &Caller, id: &JobId, kind: Kind) -> Result<Lines, ApiError> {
-    visible(api, caller, id).await?;
-    let (file, bytes) = api.service.job_lines(id, kind.what, kind.of).await?;
+async fn as_lines(api: &Api, VisibleJob(job): &VisibleJob, kind: Kind) -> Result<Lines, ApiError> {
+    let (file, bytes) = api.service.job_lines(&job.id, kind.what, kind.of).await?;
     Ok(([(CONTENT_TYPE, NDJSON)], Body::from_stream(lines(file, bytes, None))))
 }
 
-async fn as_table(api: &Api, caller: &Caller, id: &JobId, kind: Kind, rows: Rows) -> Result<Lines, ApiError> {
-    visible(api, caller, id).await?;
-    let (file, bytes) = api.service.job_lines(id, kind.what, kind.of).await?;
+async fn as_table(api: &Api, VisibleJob(job): &VisibleJob, kind: Kind, rows: Rows) -> Result<Lines, ApiError> {
+    let (file, bytes) = api.service.job_lines(&job.id, kind.what, kind.of).await?;
     Ok(([(CONTENT_TYPE, TSV)], Body::from_stream(table(file, bytes, kind.head, rows))))
 }
 

@@ -5,13 +5,13 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::embeddings::check_text;
-use crate::domain::{Code, DetectedLanguage, Limits};
+use crate::domain::{Code, DetectedLanguage};
 use crate::http::api::Api;
-use crate::http::error::{ApiError, Checks};
+use crate::http::error::ApiError;
 use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::JsonBody;
+use crate::http::request::values::check_texts;
 
 /// The errors of each operation.
 pub const ERRORS: &[OperationErrors] =
@@ -42,11 +42,10 @@ pub struct LanguageDetections {
 pub struct LanguageDetection {
     /// ISO 639-1 code of the most likely language.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub language: Option<&'static str>,
     /// Confidence, 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, minimum = 0, maximum = 1)]
+    #[schema(minimum = 0, maximum = 1)]
     pub confidence: Option<f32>,
 }
 
@@ -66,17 +65,6 @@ pub async fn detect_languages(
     check_texts("/texts", &body.texts, api.service.limits())?;
     let found = api.service.detect(body.texts).await?;
     Ok(Json(LanguageDetections { detections: found.into_iter().map(LanguageDetection::from).collect() }))
-}
-
-/// Refuses a list of texts that is empty or too long, or has a text that is blank or too long.
-pub fn check_texts(pointer: &str, texts: &[String], limits: &Limits) -> Result<(), ApiError> {
-    let (max, got) = (limits.embedding_inputs_max, texts.len());
-    if !(1..=max).contains(&got) {
-        let detail = format!("must hold 1 to {max} texts (embedding_inputs_max), got {got}");
-        return Err(ApiError::at(Code::InvalidRequest, pointer, detail));
-    }
-    let checked = texts.iter().enumerate().map(|(index, text)| check_text(&format!("{pointer}/{index}"), text, limits));
-    Checks::all(checked).map(drop)
 }
 
 impl From<Option<DetectedLanguage>> for LanguageDetection {

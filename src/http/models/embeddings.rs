@@ -15,10 +15,11 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::domain::{Code, Embedding, Limits, ModelInfo};
 use crate::http::api::Api;
-use crate::http::error::{ApiError, Checks};
+use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::JsonBody;
+use crate::http::request::values::check_text;
 
 /// The errors of each operation.
 pub const ERRORS: &[OperationErrors] = &[(
@@ -40,25 +41,18 @@ pub struct CreateEmbeddingsRequest {
     /// One text or several.
     pub input: EmbeddingInput,
     /// Name of the model; the loaded one by default.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub model: Option<String>,
     /// Encoding of embeddings: `float` by default.
-    #[serde(default)]
-    #[schema(nullable = false, default = "float")]
+    #[schema(default = "float")]
     pub encoding_format: Option<EncodingFormat>,
     /// Values per embedding: the model's `dimension`, as it cannot be shortened. Any other is refused.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 1)]
+    #[schema(minimum = 1)]
     pub dimensions: Option<usize>,
     /// What the texts are: `document` by default. Searches embed their text as `query`, so use that for query vectors
     /// that you make yourself.
-    #[serde(default)]
-    #[schema(nullable = false, default = "document")]
+    #[schema(default = "document")]
     pub input_type: Option<EmbeddingInputType>,
     /// Accepted for OpenAI's clients, and ignored.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub user: Option<String>,
 }
 
@@ -121,7 +115,6 @@ pub struct EmbeddingItem {
     pub embedding: EmbeddingValues,
     /// True if the text was longer than the model reads, so that its end was ignored; omitted otherwise.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    #[schema(required = false)]
     pub truncated: bool,
 }
 
@@ -191,7 +184,7 @@ fn check_model(body: &CreateEmbeddingsRequest, model: &ModelInfo) -> Result<(), 
     if let Some(got) = body.dimensions.filter(|got| *got != model.dimension) {
         let (dimension, name) = (model.dimension, &model.name);
         let detail = format!("must be {dimension} or left out: embeddings of {name} cannot be shortened, got {got}");
-        checks.add::<()>(Err(ApiError::at(Code::InvalidRequest, "/dimensions", detail)));
+        checks.add::<()>(invalid("/dimensions", detail));
     }
     checks.end()
 }
@@ -201,7 +194,7 @@ fn texts(input: EmbeddingInput, limits: &Limits) -> Result<Vec<String>, ApiError
     let texts = match input {
         EmbeddingInput::One(text) => return check_text("/input", &text, limits).map(|()| vec![text]),
         EmbeddingInput::Many(texts) => texts,
-        EmbeddingInput::Tokens => return Err(ApiError::at(Code::InvalidRequest, "/input", TOKENS)),
+        EmbeddingInput::Tokens => return invalid("/input", TOKENS),
     };
     let (max, got) = (limits.embedding_inputs_max, texts.len());
     if !(1..=max).contains(&got) {
@@ -214,19 +207,6 @@ fn texts(input: EmbeddingInput, limits: &Limits) -> Result<Vec<String>, ApiError
     let checked = texts.iter().enumerate().map(|(index, text)| check_text(&format!("/input/{index}"), text, limits));
     Checks::all(checked)?;
     Ok(texts)
-}
-
-/// Refuses a text that is blank or too long.
-pub fn check_text(pointer: &str, text: &str, limits: &Limits) -> Result<(), ApiError> {
-    let (max, got) = (limits.text_bytes_max, text.len());
-    let detail = if text.trim().is_empty() {
-        "must contain something besides white space".to_owned()
-    } else if got > max {
-        format!("must have at most {max} bytes (text_bytes_max), got {got}")
-    } else {
-        return Ok(());
-    };
-    Err(ApiError::at(Code::InvalidRequest, pointer, detail))
 }
 
 fn encode(embedding: &Embedding, format: EncodingFormat) -> EmbeddingValues {

@@ -65,7 +65,6 @@ pub struct LoadedModel {
     pub device: String,
     /// Why it does not run where it was asked to; omitted if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub device_note: Option<String>,
     /// Measured quality.
     pub quality: ModelQuality,

@@ -5,14 +5,13 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::detection::check_texts;
-use super::embeddings::check_text;
 use crate::domain::{Code, Limits, PairSimilarity, SimilarityMatrix};
 use crate::http::api::Api;
-use crate::http::error::{ApiError, Checks};
+use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::JsonBody;
+use crate::http::request::values::{check_text, check_texts};
 use crate::service::json::objects;
 
 /// Errors of both operations.
@@ -62,8 +61,7 @@ pub struct CompareSetsRequest {
     #[schema(min_items = 1)]
     pub first: Vec<String>,
     /// The texts of the columns; defaults to those of the rows.
-    #[serde(default)]
-    #[schema(nullable = false, min_items = 1)]
+    #[schema(min_items = 1)]
     pub second: Option<Vec<String>>,
 }
 
@@ -82,8 +80,7 @@ pub async fn compare_pairs(
     let limits = api.service.limits();
     let (max, got) = (limits.embedding_inputs_max, body.pairs.len() * 2);
     if !(1..=max).contains(&got) {
-        let detail = format!("must hold 2 to {max} texts (embedding_inputs_max), got {got}");
-        return Err(ApiError::at(Code::InvalidRequest, "/pairs", detail));
+        return invalid("/pairs", format!("must hold 2 to {max} texts (embedding_inputs_max), got {got}"));
     }
     let mut checks = Checks::default();
     for (index, pair) in body.pairs.iter().enumerate() {
@@ -118,8 +115,7 @@ fn check_sets(first: &[String], second: &[String], limits: &Limits) -> Result<()
     check_texts("/second", second, limits)?;
     let (max, got) = (limits.embedding_inputs_max, first.len() + second.len());
     if got > max {
-        let detail = format!("both sets together may hold at most {max} texts (embedding_inputs_max), got {got}");
-        return Err(ApiError::at(Code::InvalidRequest, "/second", detail));
+        return invalid("/second", format!("both sets together may hold at most {max} texts (embedding_inputs_max), got {got}"));
     }
     Ok(())
 }

@@ -16,9 +16,8 @@ use utoipa::OpenApi;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
 use super::api::Api;
-use super::documents::WaitFor;
 use super::error::{OpenAiProblem, Problem, Shape};
-use crate::domain::Code;
+use crate::domain::{Code, Wait};
 use crate::http::documents::import_export::ExportInclude;
 use crate::http::middleware::access::Access;
 use crate::http::response::etags;
@@ -30,6 +29,14 @@ const SCHEME: &str = "key";
 
 /// The id of jobs, snapshots and requests in examples.
 const EXAMPLE_ID: &str = "0198c0de-7a11-7000-8000-2f1de5c0ffee";
+
+/// Members for which null means something, by their schemas: OpenAI's errors have it, and a patch removes by it.
+const MAY_BE_NULL: [(&str, &str); 4] = [
+    ("OpenAiProblemDetail", "param"),
+    ("PatchDocumentRequest", "title"),
+    ("PatchDocumentRequest", "expires_at"),
+    ("UpdateDocumentsRequest", "expires_at"),
+];
 
 /// What the document says besides its operations.
 #[derive(OpenApi)]
@@ -68,7 +75,7 @@ const EXAMPLE_ID: &str = "0198c0de-7a11-7000-8000-2f1de5c0ffee";
         (name = "keys", description = "Keys: who may do what."),
         (name = "health", description = "Liveness and readiness, for operators and their tools."),
     ),
-    components(schemas(Problem, OpenAiProblem, WaitFor, ExportInclude)),
+    components(schemas(Problem, OpenAiProblem, Wait, ExportInclude)),
 )]
 struct Frame;
 
@@ -113,6 +120,7 @@ pub fn complete(document: utoipa::openapi::OpenApi, declared: &Operations) -> Va
     }
     let schemas = document.pointer_mut("/components/schemas").and_then(Value::as_object_mut);
     if let Some(schemas) = schemas {
+        schemas.iter_mut().for_each(|(name, schema)| leave_out_null(name, schema));
         schemas.values_mut().for_each(say_defaults_in_words);
         patterns::of_schemas(schemas);
     }
@@ -122,12 +130,30 @@ pub fn complete(document: utoipa::openapi::OpenApi, declared: &Operations) -> Va
     document
 }
 
-/// A header or a query parameter can be left out, but not be null.
+/// An optional member can be left out, but not be null, except where null means something.
+fn leave_out_null(name: &str, schema: &mut Value) {
+    let members = schema.get_mut("properties").and_then(Value::as_object_mut);
+    for (member, schema) in members.into_iter().flatten() {
+        if !MAY_BE_NULL.contains(&(name, member)) {
+            never_null(schema);
+        }
+    }
+}
+
+/// A header or a parameter can be left out, but not be null.
 fn never_null(schema: &mut Value) {
-    let Some(types) = schema.get_mut("type").and_then(Value::as_array_mut) else { return };
-    types.retain(|one| one != "null");
-    if let [one] = types.as_slice() {
-        schema["type"] = one.clone();
+    if let Some(types) = schema.get_mut("type").and_then(Value::as_array_mut) {
+        types.retain(|one| one != "null");
+        if let [one] = types.as_slice() {
+            schema["type"] = one.clone();
+        }
+    } else if let Some(kinds) = schema.get("oneOf").and_then(Value::as_array) {
+        let others: Vec<Value> = kinds.iter().filter(|one| one["type"] != "null").cloned().collect();
+        if let ([Value::Object(other)], Some(members)) = (others.as_slice(), schema.as_object_mut()) {
+            members.shift_remove("oneOf");
+            let own = std::mem::replace(members, other.clone());
+            members.extend(own);
+        }
     }
 }
 

@@ -83,9 +83,9 @@ impl<'a> BodySchema<'a> {
     }
 }
 
-fn misfits(document: &Value, schema: &Value, value: &Value, place: &str) -> Vec<Misfit> {
+fn misfits(document: &Value, schema: &Value, value: &Value, pointer: &str) -> Vec<Misfit> {
     let mut walk = Walk { document, found: Vec::new(), nulls_only: false };
-    walk.value(schema, value, place);
+    walk.value(schema, value, pointer);
     walk.found
 }
 
@@ -96,100 +96,100 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn value(&mut self, schema: &Value, value: &Value, place: &str) {
+    fn value(&mut self, schema: &Value, value: &Value, pointer: &str) {
         if self.found.len() >= MISFITS_MAX {
             return;
         }
         let schema = resolved(self.document, schema);
         if let Some(kinds) = kinds(schema) {
-            return self.one_of(kinds, value, place);
+            return self.one_of(kinds, value, pointer);
         }
         if !has_type(schema, value) {
-            return self.add(place, wrong_type(value, &expected(schema)), value.is_null());
+            return self.add(pointer, wrong_type(value, &expected(schema)), value.is_null());
         }
         match value {
             Value::Array(items) => {
-                self.bounds(schema, items.len() as f64, ["minItems", "maxItems"], place, "items");
+                self.bounds(schema, items.len() as f64, ["minItems", "maxItems"], pointer, "items");
                 let element = schema.get("items").unwrap_or(&Value::Null);
                 for (index, item) in items.iter().enumerate() {
-                    self.value(element, item, &format!("{place}/{index}"));
+                    self.value(element, item, &format!("{pointer}/{index}"));
                 }
             }
-            Value::Object(members) => self.members(schema, members, place),
+            Value::Object(members) => self.members(schema, members, pointer),
             Value::String(text) => {
-                self.bounds(schema, text.chars().count() as f64, ["minLength", "maxLength"], place, "characters");
-                self.variant(schema, text, place);
+                self.bounds(schema, text.chars().count() as f64, ["minLength", "maxLength"], pointer, "characters");
+                self.variant(schema, text, pointer);
             }
             Value::Number(number) => {
                 let got = number.as_f64().unwrap_or_default();
-                self.bounds(schema, got, ["minimum", "maximum"], place, "");
+                self.bounds(schema, got, ["minimum", "maximum"], pointer, "");
             }
             Value::Null | Value::Bool(_) => {}
         }
     }
 
     /// One of several schemas must fit; where none does, the one of the value's type says why.
-    fn one_of(&mut self, kinds: &[Value], value: &Value, place: &str) {
-        let all = || kinds.iter().map(|kind| misfits(self.document, kind, value, place));
+    fn one_of(&mut self, kinds: &[Value], value: &Value, pointer: &str) {
+        let all = || kinds.iter().map(|kind| misfits(self.document, kind, value, pointer));
         if all().any(|found| found.is_empty()) {
             return;
         }
         let near = kinds.iter().find(|kind| has_type(resolved(self.document, kind), value));
         match near {
-            Some(kind) => self.value(kind, value, place),
+            Some(kind) => self.value(kind, value, pointer),
             None => {
                 let expected: Vec<String> = kinds.iter().map(|kind| expected(resolved(self.document, kind))).collect();
-                self.add(place, wrong_type(value, &expected.join(" or ")), value.is_null());
+                self.add(pointer, wrong_type(value, &expected.join(" or ")), value.is_null());
             }
         }
     }
 
-    fn members(&mut self, schema: &Value, members: &Map<String, Value>, place: &str) {
+    fn members(&mut self, schema: &Value, members: &Map<String, Value>, pointer: &str) {
         let properties = schema["properties"].as_object();
         for (name, member) in members {
-            let place = format!("{place}/{}", name.replace('~', "~0").replace('/', "~1"));
+            let pointer = format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
             let known = properties.and_then(|properties| properties.get(name));
             match known.or_else(|| schema.get("additionalProperties")) {
                 Some(Value::Bool(false)) => {
                     let names = properties.into_iter().flat_map(Map::keys).map(String::as_str);
-                    self.add(&place, format!("unknown field `{name}`, expected {}", choice(names)), false);
+                    self.add(&pointer, format!("unknown field `{name}`, expected {}", choice(names)), false);
                 }
-                Some(schema) => self.value(schema, member, &place),
+                Some(schema) => self.value(schema, member, &pointer),
                 None => {}
             }
         }
         for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
             if !members.contains_key(name) {
-                self.add(&format!("{place}/{name}"), format!("missing field `{name}`"), false);
+                self.add(&format!("{pointer}/{name}"), format!("missing field `{name}`"), false);
             }
         }
     }
 
-    fn variant(&mut self, schema: &Value, text: &str, place: &str) {
+    fn variant(&mut self, schema: &Value, text: &str, pointer: &str) {
         let Some(variants) = schema["enum"].as_array() else { return };
         if !variants.iter().any(|variant| variant == text) {
             let names = variants.iter().filter_map(Value::as_str);
-            self.add(place, format!("unknown variant `{text}`, expected {}", choice(names)), false);
+            self.add(pointer, format!("unknown variant `{text}`, expected {}", choice(names)), false);
         }
     }
 
-    fn bounds(&mut self, schema: &Value, got: f64, keywords: [&str; 2], place: &str, unit: &str) {
+    fn bounds(&mut self, schema: &Value, got: f64, keywords: [&str; 2], pointer: &str, unit: &str) {
         let [least, most] = keywords.map(|keyword| schema[keyword].as_f64());
         let (verb, unit) = if unit.is_empty() { ("be", String::new()) } else { ("have", format!(" {unit}")) };
         if let Some(least) = least.filter(|least| got < *least) {
-            self.add(place, format!("must {verb} at least {least}{unit}, got {got}"), false);
+            self.add(pointer, format!("must {verb} at least {least}{unit}, got {got}"), false);
         }
         if let Some(most) = most.filter(|most| got > *most) {
-            self.add(place, format!("must {verb} at most {most}{unit}, got {got}"), false);
+            self.add(pointer, format!("must {verb} at most {most}{unit}, got {got}"), false);
         }
     }
 
-    fn add(&mut self, place: &str, detail: String, null: bool) {
+    fn add(&mut self, pointer: &str, detail: String, null: bool) {
         if self.nulls_only && !null {
             return;
         }
         let detail = if null { "must not be null; leave it out instead".to_owned() } else { detail };
-        self.found.push(Misfit { pointer: place.to_owned(), detail, null });
+        self.found.push(Misfit { pointer: pointer.to_owned(), detail, null });
     }
 }
 

@@ -17,7 +17,7 @@ use super::body_schemas::{Bodies, BodySchema, Misfit, choice};
 use super::cursor::{self, List};
 use crate::domain::{Caller, Code, CollectionName, DocumentId, KeyId, Limits, Page, RequestKey};
 use crate::http::api::Api;
-use crate::http::error::{ApiError, Checks, Violation};
+use crate::http::error::{ApiError, Checks, Violation, invalid};
 use crate::service::json::{self, JsonError};
 
 /// Default rows per page of a list.
@@ -33,6 +33,13 @@ pub trait RequestBody: Sized + Send + 'static {
     /// Reads it; `bodies` has the schema of the operation's body.
     fn read(json: &[u8], bodies: &Bodies, operation: &str) -> Result<Self, ApiError>;
 }
+
+/// Describes an idempotency key that makes the server repeat its answer.
+pub const REPEATS_ANSWER: &str = "A name of your choice for this request, 1 to 255 printable ASCII characters: if you send it \
+    again within 24 hours, the server repeats its answer and does nothing.";
+/// Describes an idempotency key that makes the server start one job only.
+pub const REPEATS_JOB: &str = "A name of your choice for this request, 1 to 255 printable ASCII characters: if you send it \
+    again within 24 hours, the server answers with the same job and starts no other.";
 
 /// A JSON body.
 pub struct JsonBody<T>(pub T);
@@ -245,7 +252,7 @@ pub fn check_limit(got: usize, pointer: &str, limits: &Limits) -> Result<usize, 
     if (1..=max).contains(&got) {
         return Ok(got);
     }
-    Err(ApiError::at(Code::InvalidRequest, pointer, format!("must be an integer from 1 to {max}, got {got}")))
+    invalid(pointer, format!("must be an integer from 1 to {max}, got {got}"))
 }
 
 /// Parses JSON of this schema, names everything that does not fit, and takes null only where the schema does.
@@ -273,17 +280,17 @@ pub fn misfitting(misfits: Vec<Misfit>) -> ApiError {
 /// The error of reading, which ended at the first violation, with the others. Of one place reading tells more than the schema,
 /// except that a null can be left out.
 fn completed(error: ApiError, mut misfits: Vec<Misfit>) -> ApiError {
-    let Some((first, place)) = error.errors.first().and_then(|first| Some((first, first.pointer.as_deref()?))) else {
+    let Some((first, pointer)) = error.errors.first().and_then(|first| Some((first, first.pointer.as_deref()?))) else {
         return error;
     };
     let within =
-        |misfit: &Misfit| misfit.pointer.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        |misfit: &Misfit| misfit.pointer.strip_prefix(pointer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     let more_exact = misfits.iter().any(within);
-    match misfits.iter_mut().find(|misfit| misfit.pointer == place) {
+    match misfits.iter_mut().find(|misfit| misfit.pointer == pointer) {
         Some(misfit) if misfit.null => {}
         Some(misfit) => misfit.detail.clone_from(&first.detail),
         None if more_exact => {}
-        None => misfits.insert(0, Misfit { pointer: place.to_owned(), detail: first.detail.clone(), null: false }),
+        None => misfits.insert(0, Misfit { pointer: pointer.to_owned(), detail: first.detail.clone(), null: false }),
     }
     misfitting(misfits)
 }

@@ -25,21 +25,18 @@ pub const VALUES_MAX: usize = 10_000;
 pub struct FilterNode {
     /// All of these must hold; an empty list always holds. Excludes the other members.
     #[serde(default, deserialize_with = "nodes")]
-    #[schema(nullable = false)]
     pub and: Option<Vec<FilterNode>>,
     /// At least one of these must hold; an empty list never holds. Excludes the other members.
     #[serde(default, deserialize_with = "nodes")]
-    #[schema(nullable = false)]
     pub or: Option<Vec<FilterNode>>,
     /// This must not hold. Excludes the other members.
     #[serde(default, deserialize_with = "node")]
-    #[schema(value_type = Option<FilterNode>, nullable = false)]
+    #[schema(value_type = Option<FilterNode>)]
     pub not: Option<Box<FilterNode>>,
     /// What the operator tests: `id`, `language`, `created_at` or `updated_at`, which are the document's own, or a metadata
     /// value, as keys from the outermost to the innermost, joined by dots. Escape a dot or a backslash within a key with a
     /// backslash. The prefix `metadata.` is optional unless the path is one of the four names.
-    #[serde(default)]
-    #[schema(nullable = false, examples("year", "author.name", "language", "metadata.language"))]
+    #[schema(examples("year", "author.name", "language", "metadata.language"))]
     pub field: Option<String>,
     /// The value equals this string, number or boolean. Numbers are compared by value; values of different types are never
     /// equal. Times are RFC 3339 and compared to the millisecond.
@@ -52,11 +49,11 @@ pub struct FilterNode {
     pub ne: Option<Value>,
     /// The value equals one of these; an empty list never holds.
     #[serde(default, rename = "in", deserialize_with = "present")]
-    #[schema(value_type = Option<Vec<Value>>, nullable = false)]
+    #[schema(value_type = Option<Vec<Value>>)]
     pub one_of: Option<Value>,
     /// The value is an array with an element that equals one of these. For metadata only.
     #[serde(default, deserialize_with = "present")]
-    #[schema(value_type = Option<Vec<Value>>, nullable = false)]
+    #[schema(value_type = Option<Vec<Value>>)]
     pub any: Option<Value>,
     /// The value is greater than this number or string. Strings are ordered by code points.
     #[serde(default, deserialize_with = "present")]
@@ -76,11 +73,11 @@ pub struct FilterNode {
     pub lte: Option<Value>,
     /// Whether the value exists; null counts as missing. For metadata and `language`.
     #[serde(default, deserialize_with = "present")]
-    #[schema(value_type = Option<bool>, nullable = false)]
+    #[schema(value_type = Option<bool>)]
     pub exists: Option<Value>,
     /// The value is a string that begins with this. For metadata and `id`.
     #[serde(default, deserialize_with = "present")]
-    #[schema(value_type = Option<String>, nullable = false)]
+    #[schema(value_type = Option<String>)]
     pub prefix: Option<Value>,
 }
 
@@ -93,8 +90,8 @@ pub fn parse(filter: Option<Value>, limits: &Limits) -> Result<Filter, ApiError>
         return Err(ApiError::at(Code::InvalidFilter, "/filter", too_deep(max)));
     }
     let Object(node) = serde_path_to_error::deserialize(filter).map_err(|error| {
-        let place = format!("/filter{}", pointer(error.path()));
-        ApiError::at(Code::InvalidFilter, place, readable(error.inner()))
+        let at = format!("/filter{}", pointer(error.path()));
+        ApiError::at(Code::InvalidFilter, at, readable(error.inner()))
     })?;
     Reader { limits, conditions: 0, values: 0 }.node(node, "/filter", 1)
 }
@@ -162,22 +159,22 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn node(&mut self, mut node: FilterNode, place: &str, depth: usize) -> Result<Filter, ApiError> {
-        let invalid = |detail: String| Err(ApiError::at(Code::InvalidFilter, place, detail));
+    fn node(&mut self, mut node: FilterNode, pointer: &str, depth: usize) -> Result<Filter, ApiError> {
+        let invalid = |detail: String| Err(ApiError::at(Code::InvalidFilter, pointer, detail));
         let max = self.limits.filter_depth_max;
         if depth > max {
             return invalid(too_deep(max));
         }
         let mut operators = node.operators();
         match (node.and, node.or, node.not, node.field, operators.len()) {
-            (Some(nodes), None, None, None, 0) => Ok(Filter::And(self.nodes(nodes, &format!("{place}/and"), depth)?)),
-            (None, Some(nodes), None, None, 0) => Ok(Filter::Or(self.nodes(nodes, &format!("{place}/or"), depth)?)),
+            (Some(nodes), None, None, None, 0) => Ok(Filter::And(self.nodes(nodes, &format!("{pointer}/and"), depth)?)),
+            (None, Some(nodes), None, None, 0) => Ok(Filter::Or(self.nodes(nodes, &format!("{pointer}/or"), depth)?)),
             (None, None, Some(node), None, 0) => {
-                Ok(Filter::Not(Box::new(self.node(*node, &format!("{place}/not"), depth + 1)?)))
+                Ok(Filter::Not(Box::new(self.node(*node, &format!("{pointer}/not"), depth + 1)?)))
             }
             (None, None, None, Some(field), 1) => {
                 let (operator, value) = operators.remove(0);
-                self.condition(&field, operator, value, place)
+                self.condition(&field, operator, value, pointer)
             }
             (None, None, None, Some(_), 0) => invalid(format!("a field needs an operator, one of {}", OPERATORS.join(", "))),
             (None, None, None, Some(_), _) => {
@@ -193,27 +190,27 @@ impl Reader<'_> {
     }
 
     /// Parses the nodes of `and` or `or`. An empty list counts as a condition: many of them are as much work.
-    fn nodes(&mut self, nodes: Vec<FilterNode>, place: &str, depth: usize) -> Result<Vec<Filter>, ApiError> {
+    fn nodes(&mut self, nodes: Vec<FilterNode>, pointer: &str, depth: usize) -> Result<Vec<Filter>, ApiError> {
         if nodes.is_empty() {
-            self.count(place)?;
+            self.count(pointer)?;
         }
-        let read = |(index, node)| self.node(node, &format!("{place}/{index}"), depth + 1);
+        let read = |(index, node)| self.node(node, &format!("{pointer}/{index}"), depth + 1);
         nodes.into_iter().enumerate().map(read).collect()
     }
 
-    fn count(&mut self, place: &str) -> Result<(), ApiError> {
+    fn count(&mut self, pointer: &str) -> Result<(), ApiError> {
         self.conditions += 1;
         let max = self.limits.filter_conditions_max;
         if self.conditions > max {
             let detail = format!("a filter may have at most {max} conditions (filter_conditions_max)");
-            return Err(ApiError::at(Code::InvalidFilter, place, detail));
+            return Err(ApiError::at(Code::InvalidFilter, pointer, detail));
         }
         Ok(())
     }
 
-    fn condition(&mut self, field: &str, operator: &'static str, value: Value, place: &str) -> Result<Filter, ApiError> {
-        self.count(place)?;
-        let refuse = |member: &str, detail: String| ApiError::at(Code::InvalidFilter, format!("{place}/{member}"), detail);
+    fn condition(&mut self, field: &str, operator: &'static str, value: Value, pointer: &str) -> Result<Filter, ApiError> {
+        self.count(pointer)?;
+        let refuse = |member: &str, detail: String| ApiError::at(Code::InvalidFilter, format!("{pointer}/{member}"), detail);
         let field = Field::parse(field).map_err(|detail| refuse("field", detail))?;
         let allowed = operators_of(&field);
         if !allowed.contains(&operator) {
@@ -228,8 +225,8 @@ impl Reader<'_> {
         let test = match operator {
             "eq" => Test::Eq(one(&value)?),
             "ne" => Test::Ne(one(&value)?),
-            "in" => Test::In(self.list(&field, &value, operator, place)?),
-            "any" => Test::Any(self.list(&field, &value, operator, place)?),
+            "in" => Test::In(self.list(&field, &value, operator, pointer)?),
+            "any" => Test::Any(self.list(&field, &value, operator, pointer)?),
             "gt" => ordered(Relation::Gt)?,
             "gte" => ordered(Relation::Gte)?,
             "lt" => ordered(Relation::Lt)?,
@@ -245,18 +242,18 @@ impl Reader<'_> {
         Ok(Filter::Field(field, test))
     }
 
-    fn list(&mut self, field: &Field, value: &Value, operator: &str, place: &str) -> Result<Vec<Scalar>, ApiError> {
+    fn list(&mut self, field: &Field, value: &Value, operator: &str, pointer: &str) -> Result<Vec<Scalar>, ApiError> {
         let refuse = |at: String, detail: String| Err(ApiError::at(Code::InvalidFilter, at, detail));
         let Value::Array(values) = value else {
-            return refuse(format!("{place}/{operator}"), format!("must be an array, got {}", kind(value)));
+            return refuse(format!("{pointer}/{operator}"), format!("must be an array, got {}", kind(value)));
         };
         self.values = self.values.saturating_add(values.len());
         if self.values > VALUES_MAX {
             let detail = format!("the lists of a filter may hold at most {VALUES_MAX} values together");
-            return refuse(format!("{place}/{operator}"), detail);
+            return refuse(format!("{pointer}/{operator}"), detail);
         }
         let read = |(index, value)| {
-            let at = format!("{place}/{operator}/{index}");
+            let at = format!("{pointer}/{operator}/{index}");
             scalar(field, value).map_err(|detail| ApiError::at(Code::InvalidFilter, at, detail))
         };
         values.iter().enumerate().map(read).collect()
@@ -368,10 +365,10 @@ mod tests {
         assert_eq!(parse(Some(filter.clone())), Ok(expect), "{filter}");
     }
 
-    fn refuse(filter: Value, place: &str, words: &str) {
+    fn refuse(filter: Value, pointer: &str, words: &str) {
         let error = parse(Some(filter.clone())).expect_err("must be refused");
         assert_eq!(error.code, Code::InvalidFilter, "{filter}");
-        assert_eq!(error.errors[0].pointer.as_deref(), Some(place), "{filter}");
+        assert_eq!(error.errors[0].pointer.as_deref(), Some(pointer), "{filter}");
         assert!(error.detail.contains(words), "{filter}: {}", error.detail);
     }
 

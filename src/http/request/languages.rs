@@ -5,8 +5,8 @@ use crate::http::error::{ApiError, Checks};
 
 /// Languages by their tags, each once. `pointer` is where the list stands in the request.
 pub fn languages(tags: &[String], pointer: &str) -> Result<Vec<Language>, ApiError> {
-    let read = |(place, tag): (usize, &String)| {
-        Language::from_tag(tag).map_err(|error| refused_tag(&error, &format!("{pointer}/{place}")))
+    let read = |(index, tag): (usize, &String)| {
+        Language::from_tag(tag).map_err(|error| refused_tag(&error, &format!("{pointer}/{index}")))
     };
     let mut languages = Vec::new();
     for language in Checks::all(tags.iter().enumerate().map(read))? {

@@ -7,3 +7,4 @@ pub mod extract;
 pub mod filter;
 pub mod languages;
 pub mod preconditions;
+pub mod values;

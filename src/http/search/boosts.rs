@@ -14,21 +14,17 @@ use crate::service::json::some_object;
 #[serde(deny_unknown_fields)]
 pub struct BoostInput {
     /// The documents that get the whole weight. Excludes `field` and `decay`.
-    #[serde(default)]
-    #[schema(value_type = Option<FilterNode>, nullable = false)]
+    #[schema(value_type = Option<FilterNode>)]
     pub filter: Option<Value>,
     /// A metadata path as in filters, `created_at` or `updated_at`. Documents without such a number or date are not moved.
-    #[serde(default)]
-    #[schema(nullable = false, examples("published"))]
+    #[schema(examples("published"))]
     pub field: Option<String>,
     /// How the weight fades with the distance from the origin.
     #[serde(default, deserialize_with = "some_object")]
-    #[schema(nullable = false)]
     pub decay: Option<DecayInput>,
     /// The factor of the odds in mode `full`, otherwise of the score; below 1 it lowers it. All boosts together are a factor of 0.001
     /// to 1000.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 0.01, maximum = 100, default = 2)]
+    #[schema(minimum = 0.01, maximum = 100, default = 2)]
     pub weight: Option<f64>,
 }
 
@@ -37,16 +33,11 @@ pub struct BoostInput {
 #[serde(deny_unknown_fields)]
 pub struct DecayInput {
     /// A number, an RFC 3339 time or date, or `now`, the default.
-    #[serde(default)]
     #[schema(value_type = Value, required = false, examples("now", 100))]
     pub origin: Option<Value>,
     /// Exponential: the distance at which nearness is 1/2, above 0.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub half_life: Option<f64>,
     /// Gaussian: the standard deviation, above 0.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub scale: Option<f64>,
 }
 
@@ -68,7 +59,7 @@ pub(super) fn check_diversity(diversity: Option<f32>, balance_languages: Option<
             invalid("/diversity", format!("must be a number from 0 to 1, got {diversity}"))
         }
         Some(_) if balance_languages == Some(true) => {
-            invalid("/diversity", "must be left out with balance_languages, which orders the hits already".to_owned())
+            invalid("/diversity", "must be left out with balance_languages, which orders the hits already")
         }
         diversity => Ok(diversity.unwrap_or_default()),
     }
@@ -79,10 +70,10 @@ fn check_boost(input: BoostInput, limits: &Limits) -> Result<Boost, ApiError> {
     let by = match (input.filter, input.field, input.decay) {
         (Some(filter), None, None) => filter::parse(Some(filter), limits).map(BoostBy::Filter),
         (None, Some(field), Some(decay)) => check_decay(&field, &decay).map(BoostBy::Decay),
-        (None, Some(_), None) => invalid("/decay", "missing; a field needs it".to_owned()),
-        (None, None, Some(_)) => invalid("/field", "missing; decay needs it".to_owned()),
-        (None, None, None) => invalid("", "must have filter, or field with decay, got neither".to_owned()),
-        (Some(_), ..) => invalid("", "must have filter, or field with decay, got both".to_owned()),
+        (None, Some(_), None) => invalid("/decay", "missing; a field needs it"),
+        (None, None, Some(_)) => invalid("/field", "missing; decay needs it"),
+        (None, None, None) => invalid("", "must have filter, or field with decay, got neither"),
+        (Some(_), ..) => invalid("", "must have filter, or field with decay, got both"),
     };
     let by = checks.add(by);
     let (range, weight) = (Boost::WEIGHTS, input.weight.unwrap_or(Boost::WEIGHT_DEFAULT));
@@ -141,7 +132,7 @@ fn check_shape(decay: &DecayInput) -> Result<DecayShape, ApiError> {
     match (decay.half_life, decay.scale) {
         (Some(half_life), None) => Ok(DecayShape::Exponential { half_life: positive("half_life", half_life)? }),
         (None, Some(scale)) => Ok(DecayShape::Gaussian { scale: positive("scale", scale)? }),
-        (None, None) => invalid("/decay", "must have exactly one of half_life and scale, got none".to_owned()),
-        (Some(_), Some(_)) => invalid("/decay", "must have exactly one of half_life and scale, got both".to_owned()),
+        (None, None) => invalid("/decay", "must have exactly one of half_life and scale, got none"),
+        (Some(_), Some(_)) => invalid("/decay", "must have exactly one of half_life and scale, got both"),
     }
 }

@@ -12,6 +12,7 @@ use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::request::extract::check_limit;
 use crate::http::request::filter;
 use crate::http::request::languages::languages;
+use crate::http::request::values::{check_text, parsed};
 use crate::http::search::facets::{self, FACETS_MAX};
 
 /// Default number of hits.
@@ -45,7 +46,7 @@ pub fn check_rest(
     let SearchDocumentsRequest { margin, limit, offset, score_min, group_by, include, .. } = body;
     let page = checks.add(check_page(limit, offset, limits));
     if score_min.is_some_and(|score| !score.is_finite()) {
-        checks.add(invalid::<()>("/score_min", "must be a finite number".to_owned()));
+        checks.add(invalid::<()>("/score_min", "must be a finite number"));
     }
     let languages = checks.add(body.languages.map(|codes| languages(&codes, "/languages")).transpose());
     let filter = checks.add(filter::parse(body.filter, limits));
@@ -104,26 +105,12 @@ pub fn check_batch(body: SearchBatchRequest, collection: &Collection, limits: &L
     }))
 }
 
-/// Validates a text to search for.
-pub fn check_text(pointer: &str, text: &str, limits: &Limits) -> Result<(), ApiError> {
-    if text.trim().is_empty() {
-        return invalid(pointer, "must contain something besides white space".to_owned());
-    }
-    let (max, got) = (limits.text_bytes_max, text.len());
-    if got > max { invalid(pointer, format!("must have at most {max} bytes (text_bytes_max), got {got}")) } else { Ok(()) }
-}
-
 /// Validates a vector to search for.
 pub fn check_vector(pointer: &str, values: &[f32], collection: &Collection) -> Result<Embedding, ApiError> {
-    if let Some(place) = values.iter().position(|value| !value.is_finite()) {
-        return invalid(&format!("{pointer}/{place}"), "must be a number within the range of 32-bit floats".to_owned());
+    if let Some(index) = values.iter().position(|value| !value.is_finite()) {
+        return invalid(&format!("{pointer}/{index}"), "must be a number within the range of 32-bit floats");
     }
-    collection.own_vector(values.to_vec()).map_err(|problem| ApiError::at(Code::InvalidRequest, pointer, problem))
-}
-
-/// Validates the id of a document to search by.
-pub fn check_id(pointer: &str, id: &str) -> Result<DocumentId, ApiError> {
-    DocumentId::parse(id).map_err(|error| ApiError::at(Code::InvalidRequest, pointer, error.to_string()))
+    parsed(pointer, collection.own_vector(values.to_vec()))
 }
 
 fn check_target(body: &SearchDocumentsRequest, collection: &Collection, limits: &Limits) -> Result<SearchTarget, ApiError> {
@@ -133,9 +120,9 @@ fn check_target(body: &SearchDocumentsRequest, collection: &Collection, limits: 
             Ok(SearchTarget::Text(query.clone()))
         }
         (None, Some(vector), None) => Ok(SearchTarget::Vector(check_vector("/vector", vector, collection)?)),
-        (None, None, Some(id)) => Ok(SearchTarget::Like(check_id("/like", id)?)),
-        (None, None, None) => invalid("", "must have exactly one of query, vector and like, got none".to_owned()),
-        _ => invalid("", "must have exactly one of query, vector and like, got several".to_owned()),
+        (None, None, Some(id)) => Ok(SearchTarget::Like(parsed("/like", DocumentId::parse(id))?)),
+        (None, None, None) => invalid("", "must have exactly one of query, vector and like, got none"),
+        _ => invalid("", "must have exactly one of query, vector and like, got several"),
     }
 }
 
@@ -144,15 +131,15 @@ fn check_mode(body: &SearchDocumentsRequest, target: &SearchTarget) -> Result<do
     let default = if is_text && body.margin.is_none() { SearchMode::Full } else { SearchMode::Dense };
     let mode = body.mode.unwrap_or(default);
     if mode != SearchMode::Dense && !is_text {
-        return invalid("/mode", "modes full, lexical and hybrid need query, got vector or like".to_owned());
+        return invalid("/mode", "modes full, lexical and hybrid need query, got vector or like");
     }
     if mode != SearchMode::Full && body.candidates.is_some() {
-        return invalid("/candidates", "works with mode full only".to_owned());
+        return invalid("/candidates", "works with mode full only");
     }
     if mode != SearchMode::Hybrid {
-        for (place, given) in [("/weights", body.weights.is_some()), ("/rank_constant", body.rank_constant.is_some())] {
+        for (pointer, given) in [("/weights", body.weights.is_some()), ("/rank_constant", body.rank_constant.is_some())] {
             if given {
-                return invalid(place, "works with mode hybrid only".to_owned());
+                return invalid(pointer, "works with mode hybrid only");
             }
         }
     }
@@ -160,7 +147,7 @@ fn check_mode(body: &SearchDocumentsRequest, target: &SearchTarget) -> Result<do
         SearchMode::Full => domain::SearchMode::Full(check_candidates(body.candidates)?),
         SearchMode::Dense => domain::SearchMode::Dense,
         SearchMode::Lexical if body.exact == Some(true) => {
-            return invalid("/exact", "compares embeddings, which mode lexical does not use".to_owned());
+            return invalid("/exact", "compares embeddings, which mode lexical does not use");
         }
         SearchMode::Lexical => domain::SearchMode::Lexical,
         SearchMode::Hybrid => domain::SearchMode::Hybrid(check_fusion(body)?),
@@ -169,18 +156,19 @@ fn check_mode(body: &SearchDocumentsRequest, target: &SearchTarget) -> Result<do
 
 fn check_parameters(body: &SearchDocumentsRequest, mode: domain::SearchMode) -> Result<SearchParameters, ApiError> {
     let (ef, oversampling) = (body.ef_search, body.oversampling);
-    for (place, given) in [("/ef_search", ef.is_some()), ("/oversampling", oversampling.is_some())] {
+    for (pointer, given) in [("/ef_search", ef.is_some()), ("/oversampling", oversampling.is_some())] {
         if given && mode == domain::SearchMode::Lexical {
-            return invalid(place, "applies to embeddings, which mode lexical does not use".to_owned());
+            return invalid(pointer, "applies to embeddings, which mode lexical does not use");
         }
     }
     if let Some(got) = ef.filter(|asked| !EF.contains(asked)) {
-        let detail = format!("must be an integer from {} to {}, got {got}", EF.start(), EF.end());
-        return invalid("/ef_search", detail);
+        return invalid("/ef_search", format!("must be an integer from {} to {}, got {got}", EF.start(), EF.end()));
     }
     if let Some(got) = oversampling.filter(|asked| !OVERSAMPLING.contains(asked)) {
-        let detail = format!("must be a number from {} to {}, got {got}", OVERSAMPLING.start(), OVERSAMPLING.end());
-        return invalid("/oversampling", detail);
+        return invalid(
+            "/oversampling",
+            format!("must be a number from {} to {}, got {got}", OVERSAMPLING.start(), OVERSAMPLING.end()),
+        );
     }
     Ok(SearchParameters { ef_search: ef, oversampling })
 }
@@ -201,13 +189,13 @@ fn check_fusion(body: &SearchDocumentsRequest) -> Result<Fusion, ApiError> {
     }
     let Some(weights) = &body.weights else { return Ok(Fusion { rank_constant, ..default }) };
     let (dense, lexical) = (weights.dense.unwrap_or(default.dense), weights.lexical.unwrap_or(default.lexical));
-    for (place, weight) in [("/weights/dense", dense), ("/weights/lexical", lexical)] {
+    for (pointer, weight) in [("/weights/dense", dense), ("/weights/lexical", lexical)] {
         if !weight.is_finite() || weight < 0.0 {
-            return invalid(place, format!("must be a finite number of at least 0, got {weight}"));
+            return invalid(pointer, format!("must be a finite number of at least 0, got {weight}"));
         }
     }
     if dense == 0.0 && lexical == 0.0 {
-        return invalid("/weights", "must not both be 0".to_owned());
+        return invalid("/weights", "must not both be 0");
     }
     Ok(Fusion { rank_constant, dense, lexical })
 }
@@ -223,7 +211,7 @@ fn check_page(limit: Option<usize>, offset: Option<usize>, limits: &Limits) -> R
 
 fn check_margin(margin: &MarginScoring, mode: domain::SearchMode, metric: Metric) -> Result<usize, ApiError> {
     if mode != domain::SearchMode::Dense {
-        return invalid("/margin", "works with mode dense only".to_owned());
+        return invalid("/margin", "works with mode dense only");
     }
     if metric != Metric::Cosine {
         return invalid("/margin", format!("works with the metric cosine only, but the collection has {}", metric.name()));

@@ -24,16 +24,13 @@ pub struct FacetInput {
     pub field: String,
     /// Maximum values, the most frequent ones, from 1 to the server's limit (1000 unless configured otherwise). Defaults to 10, and
     /// to none with `stats` or `histogram`.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 1)]
+    #[schema(minimum = 1)]
     pub limit: Option<usize>,
     /// Whether to give the count, range, sum and mean of its numbers or, if it has none, the count and range of its RFC 3339 dates.
-    #[serde(default)]
-    #[schema(nullable = false, default = false)]
+    #[schema(default = false)]
     pub stats: Option<bool>,
     /// Counts the documents in each interval of its numbers or dates.
     #[serde(default, deserialize_with = "some_object")]
-    #[schema(nullable = false)]
     pub histogram: Option<HistogramInput>,
 }
 
@@ -66,10 +63,9 @@ fn check_one(input: FacetInput, limits: &Limits) -> Result<FacetRequest, ApiErro
     };
     let histogram = checks.add(input.histogram.map(|histogram| check_interval(&histogram.interval)).transpose());
     let field = match Field::parse(&input.field) {
-        Ok(Field::Language) if adds_up => invalid(
-            "/field",
-            "must be a metadata path, created_at or updated_at with stats or histogram, got language".to_owned(),
-        ),
+        Ok(Field::Language) if adds_up => {
+            invalid("/field", "must be a metadata path, created_at or updated_at with stats or histogram, got language")
+        }
         Ok(Field::CreatedAt | Field::UpdatedAt) if adds_up && input.limit.is_some() => {
             invalid("/limit", format!("must be left out: the values of {} are not counted one by one", input.field))
         }

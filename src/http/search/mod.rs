@@ -63,7 +63,6 @@ pub struct SearchResult {
     pub hits: Vec<Hit>,
     /// The counts that `facets` asks for, in its order; omitted if it asks for none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub facets: Option<Vec<Facet>>,
     /// Whether a query was longer than the model reads, or had more words than are searched for (200), so that
     /// its end was ignored.
@@ -71,11 +70,9 @@ pub struct SearchResult {
     /// True while the collection's index is still catching up after a start of the server: documents that were added shortly
     /// before it stopped may be missing. Omitted otherwise.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    #[schema(required = false)]
     pub incomplete: bool,
     /// Statistics of the search; omitted unless `explain` asks for them.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
     pub explanation: Option<SearchStatistics>,
     /// Milliseconds from the parsed request to the response; for a search in a batch, of its own steps.
     #[schema(minimum = 0)]

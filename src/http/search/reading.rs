@@ -12,13 +12,10 @@ pub(super) fn check_reading(
     mode: domain::SearchMode,
 ) -> Result<QueryReading, ApiError> {
     if body.words.is_some() && mode == domain::SearchMode::Dense {
-        return invalid(
-            "/words",
-            "works with modes full, lexical and hybrid only, because dense does not compare words".to_owned(),
-        );
+        return invalid("/words", "works with modes full, lexical and hybrid only, because dense does not compare words");
     }
     if body.operators.is_some() && !matches!(target, SearchTarget::Text(_)) {
-        return invalid("/operators", "works with query only, got vector or like".to_owned());
+        return invalid("/operators", "works with query only, got vector or like");
     }
     let default = QueryReading::default();
     Ok(QueryReading {
@@ -31,10 +28,7 @@ pub(super) fn check_reading(
 pub(super) fn check_preferred(body: &SearchDocumentsRequest, target: &SearchTarget) -> Result<Vec<PreferredLanguage>, ApiError> {
     let Some(tags) = &body.prefer_language else { return Ok(Vec::new()) };
     if body.balance_languages == Some(true) {
-        return invalid(
-            "/prefer_language",
-            "must be left out with balance_languages, which orders the languages already".to_owned(),
-        );
+        return invalid("/prefer_language", "must be left out with balance_languages, which orders the languages already");
     }
     if !(1..=Language::COUNT).contains(&tags.len()) {
         return invalid("/prefer_language", format!("must name 1 to {} languages, got {}", Language::COUNT, tags.len()));

@@ -5,83 +5,66 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::boosts::BoostInput;
-use super::checks::{check_id, check_rest, check_text, check_vector};
+use super::checks::{check_rest, check_vector};
 use super::request::{GroupBy, HitPart, SearchDocumentsRequest};
-use crate::domain::{Code, Collection, ExampleSet, Examples, Limits, SearchRequest, SearchTarget};
-use crate::http::error::{ApiError, Checks};
+use crate::domain::{Collection, DocumentId, ExampleSet, Examples, Limits, SearchRequest, SearchTarget};
+use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::request::filter::FilterNode;
-use crate::service::json::{Object, some_object, some_objects};
+use crate::http::request::values::{check_text, parsed};
+use crate::service::json::{object, some_object, some_objects};
 
 /// A recommendation: finds documents that are like the positive examples and unlike the negative ones.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RecommendDocumentsRequest {
     /// What hits should be like: at least one example.
-    #[serde(deserialize_with = "required_object")]
+    #[serde(deserialize_with = "object")]
     pub positive: ExampleInputs,
     /// What hits should not be like.
     #[serde(default, deserialize_with = "some_object")]
-    #[schema(nullable = false)]
     pub negative: Option<ExampleInputs>,
     /// Maximum number of hits, from 1 to the server's limit (1000 unless configured otherwise).
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 1, default = 10)]
+    #[schema(minimum = 1, default = 10)]
     pub limit: Option<usize>,
     /// Number of hits to skip. With `limit` at most the server's limit.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 0, default = 0)]
+    #[schema(minimum = 0, default = 0)]
     pub offset: Option<usize>,
     /// Only hits in these languages, as BCP 47 tags; empty for all. Defaults to the collection's `default_languages`.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub languages: Option<Vec<String>>,
     /// Only hits that match.
-    #[serde(default)]
-    #[schema(value_type = Option<FilterNode>, nullable = false)]
+    #[schema(value_type = Option<FilterNode>)]
     pub filter: Option<Value>,
     /// Only hits with at least this score.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub score_min: Option<f32>,
     /// Whether to compare with all embeddings instead of searching the index.
-    #[serde(default)]
-    #[schema(nullable = false, default = false)]
+    #[schema(default = false)]
     pub exact: Option<bool>,
     /// Candidates while searching the index, as in a search.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 8, maximum = 4096)]
+    #[schema(minimum = 8, maximum = 4096)]
     pub ef_search: Option<usize>,
     /// How many passages per requested one to compare again by their stored values, as in a search.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 1, maximum = 64)]
+    #[schema(minimum = 1, maximum = 64)]
     pub oversampling: Option<f32>,
     /// Limits the hits of each group.
     #[serde(default, deserialize_with = "some_object")]
-    #[schema(nullable = false)]
     pub group_by: Option<GroupBy>,
     /// Whether languages take turns, as in a search.
-    #[serde(default)]
-    #[schema(nullable = false, default = false)]
+    #[schema(default = false)]
     pub balance_languages: Option<bool>,
     /// Languages to prefer, 1 to 62, most preferred first, as in a search except for `auto`.
-    #[serde(default)]
-    #[schema(nullable = false, min_items = 1, max_items = 62)]
+    #[schema(min_items = 1, max_items = 62)]
     pub prefer_language: Option<Vec<String>>,
     /// What moves the scores of hits, as in a search.
     #[serde(default, deserialize_with = "some_objects")]
-    #[schema(nullable = false, min_items = 1, max_items = 10)]
+    #[schema(min_items = 1, max_items = 10)]
     pub boosts: Option<Vec<BoostInput>>,
     /// How much hits should differ from each other, as in a search.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 0, maximum = 1, default = 0)]
+    #[schema(minimum = 0, maximum = 1, default = 0)]
     pub diversity: Option<f32>,
     /// What hits include besides id, score and language; by default title, metadata and passage.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub include: Option<Vec<HitPart>>,
     /// Whether to report how hits were found and how long each step took.
-    #[serde(default)]
-    #[schema(nullable = false, default = false)]
+    #[schema(default = false)]
     pub explain: Option<bool>,
 }
 
@@ -90,16 +73,10 @@ pub struct RecommendDocumentsRequest {
 #[serde(deny_unknown_fields)]
 pub struct ExampleInputs {
     /// Ids of documents of the collection. They are never hits themselves.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub ids: Option<Vec<String>>,
     /// Embeddings with as many values as the collection's.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub vectors: Option<Vec<Vec<f32>>>,
     /// Texts, in any language.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub texts: Option<Vec<String>>,
 }
 
@@ -113,7 +90,7 @@ pub fn check_examples(
     let positive = checks.add(check_set("/positive", body.positive, collection, limits));
     if positive == Some(ExampleSet::default()) {
         let detail = "must have at least one example in ids, vectors or texts";
-        checks.add::<()>(Err(ApiError::at(Code::InvalidRequest, "/positive", detail)));
+        checks.add::<()>(invalid("/positive", detail));
     }
     let negative = checks.add(check_set("/negative", body.negative.unwrap_or_default(), collection, limits));
     let examples = positive.zip(negative).map(|(positive, negative)| Examples { positive, negative });
@@ -139,28 +116,23 @@ pub fn check_examples(
     check_rest(rest, target, collection, limits)
 }
 
-fn check_set(place: &str, input: ExampleInputs, collection: &Collection, limits: &Limits) -> Result<ExampleSet, ApiError> {
+fn check_set(pointer: &str, input: ExampleInputs, collection: &Collection, limits: &Limits) -> Result<ExampleSet, ApiError> {
     let ExampleInputs { ids, vectors, texts } = input;
     let (ids, vectors, texts) = (ids.unwrap_or_default(), vectors.unwrap_or_default(), texts.unwrap_or_default());
     let max = limits.examples_max;
     for (member, got) in [("ids", ids.len()), ("vectors", vectors.len()), ("texts", texts.len())] {
         if got > max {
-            let detail = format!("must hold at most {max} examples (examples_max), got {got}");
-            return Err(ApiError::at(Code::InvalidRequest, format!("{place}/{member}"), detail));
+            return invalid(format!("{pointer}/{member}"), format!("must hold at most {max} examples (examples_max), got {got}"));
         }
     }
     let mut checks = Checks::default();
     for (index, text) in texts.iter().enumerate() {
-        checks.add(check_text(&format!("{place}/texts/{index}"), text, limits));
+        checks.add(check_text(&format!("{pointer}/texts/{index}"), text, limits));
     }
-    let ids = ids.iter().enumerate().map(|(index, id)| check_id(&format!("{place}/ids/{index}"), id));
+    let ids = ids.iter().enumerate().map(|(index, id)| parsed(format!("{pointer}/ids/{index}"), DocumentId::parse(id)));
     let vectors =
-        vectors.iter().enumerate().map(|(index, vector)| check_vector(&format!("{place}/vectors/{index}"), vector, collection));
+        vectors.iter().enumerate().map(|(index, vector)| check_vector(&format!("{pointer}/vectors/{index}"), vector, collection));
     let (ids, vectors) = (checks.add(Checks::all(ids)), checks.add(Checks::all(vectors)));
     let (Some(ids), Some(vectors)) = (ids, vectors) else { return Err(checks.refusal()) };
     checks.end().map(|()| ExampleSet { ids, vectors, texts })
-}
-
-fn required_object<'de, T: Deserialize<'de>, D: serde::Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
-    Object::deserialize(deserializer).map(|Object(value)| value)
 }

@@ -16,124 +16,95 @@ pub struct SearchDocumentsRequest {
     /// The query, in any language: not blank, at most the server's limit for texts (1 MiB unless configured otherwise). In the
     /// modes `full`, `lexical` and `hybrid`, quotes require words exactly as spelled and in this order, and a minus excludes a
     /// word or a quote: `"heavy rain" -wind`.
-    #[serde(default)]
-    #[schema(nullable = false, min_length = 1)]
+    #[schema(min_length = 1)]
     pub query: Option<String>,
     /// An embedding to search near, with as many values as the collection's embeddings; under the metric cosine not all zeros.
     /// Only for mode `dense`; the other modes need `query`.
-    #[serde(default)]
-    #[schema(nullable = false, min_items = 1)]
+    #[schema(min_items = 1)]
     pub vector: Option<Vec<f32>>,
     /// Id of a document to search near: near the mean of its passages' embeddings. The document itself is never a hit. Only for
     /// mode `dense`; the other modes need `query`.
-    #[serde(default)]
-    #[schema(nullable = false, min_length = 1, max_length = 512)]
+    #[schema(min_length = 1, max_length = 512)]
     pub like: Option<String>,
     /// The search mode. Defaults to `full` for a `query`, and to `dense` for a `vector`, for `like`, and with `margin`.
-    #[serde(default)]
-    #[schema(value_type = SearchMode, required = false)]
     pub mode: Option<SearchMode>,
     /// Whether a passage must have any word of the `query` or all of them. For modes `full`, `lexical` and `hybrid`. Defaults to
     /// `any`.
-    #[serde(default)]
-    #[schema(value_type = WordMatching, required = false)]
     pub words: Option<WordMatching>,
     /// Whether quotes and minus signs in the `query` require and exclude words, in modes `full`, `lexical` and
     /// `hybrid`. Set it to false if the query was not written for a search engine. `dense` ignores both.
-    #[serde(default)]
-    #[schema(nullable = false, default = true)]
+    #[schema(default = true)]
     pub operators: Option<bool>,
     /// For mode `full`: how many passages each ranking proposes (embeddings, tokens, words) before all of them are scored, from
     /// 10 to
     /// 10000. More candidates find more, but take longer.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 10, maximum = 10000, default = 50)]
+    #[schema(minimum = 10, maximum = 10000, default = 50)]
     pub candidates: Option<usize>,
     /// Weights of the rankings in mode `hybrid`.
     #[serde(default, deserialize_with = "some_object")]
-    #[schema(nullable = false)]
     pub weights: Option<SearchWeights>,
     /// For mode `hybrid`, from 1 to 1000: each ranking adds weight / (rank constant + rank) to a document's score. A larger
     /// constant dampens the differences between the first ranks.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 1, maximum = 1000, default = 60)]
+    #[schema(minimum = 1, maximum = 1000, default = 60)]
     pub rank_constant: Option<f32>,
     /// Maximum number of hits, from 1 to the server's limit (1000 unless configured otherwise).
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 1, default = 10)]
+    #[schema(minimum = 1, default = 10)]
     pub limit: Option<usize>,
     /// Number of hits to skip. With `limit` at most the server's limit.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 0, default = 0)]
+    #[schema(minimum = 0, default = 0)]
     pub offset: Option<usize>,
     /// Only hits in these languages, as BCP 47 tags; empty for all. Defaults to the collection's `default_languages`.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub languages: Option<Vec<String>>,
     /// Only hits that match.
-    #[serde(default)]
-    #[schema(value_type = Option<FilterNode>, nullable = false)]
+    #[schema(value_type = Option<FilterNode>)]
     pub filter: Option<Value>,
     /// Only hits with at least this score, as it is after `boosts`. What a score means depends on the mode and on `margin`.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub score_min: Option<f32>,
     /// Whether to compare with all embeddings instead of searching the index, which may miss a near one. Slow in a large
     /// collection, and writes wait meanwhile.
-    #[serde(default)]
-    #[schema(nullable = false, default = false)]
+    #[schema(default = false)]
     pub exact: Option<bool>,
     /// Candidates while searching the index; defaults to the collection's `hnsw.ef_search`. More candidates miss
     /// less, but take longer. Not for mode `lexical`.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 8, maximum = 4096)]
+    #[schema(minimum = 8, maximum = 4096)]
     pub ef_search: Option<usize>,
     /// How many passages per requested one the index proposes, to compare them again by their stored values, from 1 to 64; 1
     /// skips that comparison. The default depends on the collection's quantization: 2 for `i8`, 8 for `b1`, otherwise 1. Not for
     /// mode `lexical`.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 1, maximum = 64)]
+    #[schema(minimum = 1, maximum = 64)]
     pub oversampling: Option<f32>,
     /// For mode `dense`: rescores the nearest documents by their ratio margin, which makes scores comparable between
     /// languages.
     #[serde(default, deserialize_with = "some_object")]
-    #[schema(nullable = false)]
     pub margin: Option<MarginScoring>,
     /// Limits the hits of each group.
     #[serde(default, deserialize_with = "some_object")]
-    #[schema(nullable = false)]
     pub group_by: Option<GroupBy>,
     /// Whether languages take turns: first the best hit of each language, then the second best of each, and so on. A hit takes a
     /// turn only if it is at least half as near as the nearest, or if its BM25 is at least half of the best one's; the others
     /// follow by score.
-    #[serde(default)]
-    #[schema(nullable = false, default = false)]
+    #[schema(default = false)]
     pub balance_languages: Option<bool>,
     /// Languages to prefer, 1 to 62, most preferred first, as BCP 47 tags; `auto` means the query's own. Their documents rank
     /// before others whose score is less than a quarter better; scores do not change. Not with `balance_languages`.
-    #[serde(default)]
-    #[schema(nullable = false, min_items = 1, max_items = 62)]
+    #[schema(min_items = 1, max_items = 62)]
     pub prefer_language: Option<Vec<String>>,
     /// What moves the scores of hits, 1 to 10.
     #[serde(default, deserialize_with = "some_objects")]
-    #[schema(nullable = false, min_items = 1, max_items = 10)]
+    #[schema(min_items = 1, max_items = 10)]
     pub boosts: Option<Vec<BoostInput>>,
     /// How much hits should differ from each other (maximal marginal relevance), from 0 to 1. Not with `balance_languages`.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 0, maximum = 1, default = 0)]
+    #[schema(minimum = 0, maximum = 1, default = 0)]
     pub diversity: Option<f32>,
     /// Fields whose values to count, 1 to 20, among all documents that match `languages` and `filter`, whether or not they are
     /// hits. The searches of a batch may have at most 20 together.
     #[serde(default, deserialize_with = "some_objects")]
-    #[schema(nullable = false, min_items = 1, max_items = 20)]
+    #[schema(min_items = 1, max_items = 20)]
     pub facets: Option<Vec<FacetInput>>,
     /// What hits include besides id, score and language; by default title, metadata and passage.
-    #[serde(default)]
-    #[schema(nullable = false)]
     pub include: Option<Vec<HitPart>>,
     /// Whether to report how hits were found and how long each step took.
-    #[serde(default)]
-    #[schema(nullable = false, default = false)]
+    #[schema(default = false)]
     pub explain: Option<bool>,
 }
 
@@ -169,12 +140,10 @@ pub enum WordMatching {
 #[serde(deny_unknown_fields)]
 pub struct SearchWeights {
     /// Of the ranking by meaning.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 0, default = 1)]
+    #[schema(minimum = 0, default = 1)]
     pub dense: Option<f32>,
     /// Of the ranking by words.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 0, default = 1)]
+    #[schema(minimum = 0, default = 1)]
     pub lexical: Option<f32>,
 }
 
@@ -185,8 +154,7 @@ pub struct SearchWeights {
 #[serde(deny_unknown_fields)]
 pub struct MarginScoring {
     /// Size of a neighborhood, from 1 to 32.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 1, maximum = 32, default = 4)]
+    #[schema(minimum = 1, maximum = 32, default = 4)]
     pub neighbors: Option<usize>,
 }
 
@@ -199,8 +167,7 @@ pub struct GroupBy {
     #[schema(min_length = 1, examples("language", "topic", "author.name"))]
     pub field: String,
     /// Maximum hits per group, from 1 to the server's limit for hits.
-    #[serde(default)]
-    #[schema(nullable = false, minimum = 1, default = 1)]
+    #[schema(minimum = 1, default = 1)]
     pub size: Option<usize>,
 }
 

@@ -14,8 +14,8 @@ use super::texts::of_documents_patiently;
 use super::trained::{Scored, Trained};
 use super::training::wait_for_index;
 use crate::domain::{
-    ApplyRequest, ClassifierName, CollectionName, Document, DocumentId, DocumentPatch, Job, JobId, JobUnit, Limits, Metadata,
-    MetadataPath, Scope, TitleChange,
+    ApplyRequest, ClassifierName, CollectionName, Document, DocumentId, DocumentPatch, Job, JobId, JobUnit, LabeledDocuments,
+    Limits, Metadata, MetadataPath, Scope, TitleChange,
 };
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
@@ -70,23 +70,24 @@ impl Service {
     /// Accepts a job that writes the labels of documents into their metadata.
     pub async fn apply_classifier(&self, name: &ClassifierName, request: ApplyRequest) -> Result<Job, Error> {
         let trained = self.trained(name).await?;
-        let collection = self.state.collection(&request.collection)?;
+        let collection = self.state.collection(&request.documents.collection)?;
         self.state.check_embedded(&collection)?;
         let label_source = self.state.label_source(&trained, false)?;
         if let Some(source) = &trained.definition.source {
             let own = self.state.collection(&source.collection).ok().is_some_and(|own| own.row.id == collection.row.id);
-            let written = [Some(&request.field), request.probability_field.as_ref()];
+            let written = [Some(&request.documents.field), request.probability_field.as_ref()];
             let overlaps = |path: &MetadataPath| {
                 path.keys().starts_with(source.field.keys()) || source.field.keys().starts_with(path.keys())
             };
             if let Some(field) = written.into_iter().flatten().find(|path| own && overlaps(path)) {
-                let collection = request.collection.as_str().to_owned();
+                let collection = request.documents.collection.as_str().to_owned();
                 return Err(ClassifierError::OwnLabels { field: field.to_string(), collection }.into());
             }
         }
         drop(label_source);
         let permit = self.job_permit()?;
-        let ApplyRequest { collection: asked, filter, field, probability_field, threshold } = request;
+        let ApplyRequest { documents: LabeledDocuments { collection: asked, field, filter }, probability_field, threshold } =
+            request;
         let only = SearchFilter { languages: Vec::new(), filter: filter.clone() };
         let count = move |collection: &Arc<OpenCollection>| Ok(collection.store.count_matching(&only, usize::MAX)? as u64);
         let total = collection.run(count).await?;

@@ -6,7 +6,7 @@ use super::error::ClassifierError;
 use super::outcome::BINS;
 use super::trained::{Scored, Trained};
 use crate::classify::{
-    ClassReport, ClassScore, LabelNames, LabelReport, evaluate_labels, evaluate_languages, majority, reliability,
+    ClassCounts, ClassReport, LabelNames, LabelReport, evaluate_labels, evaluate_languages, majority, reliability,
 };
 use crate::domain::{
     Calibration, CalibrationBin, ConfusionCell, Evaluation, EvaluationScores, LabelEvaluation, Language, LanguageEvaluation,
@@ -109,12 +109,14 @@ impl EvaluatedAnswers {
     fn label_sets(&self, names: &LabelNames) -> Result<Evaluation, ClassifierError> {
         let (expected, answered) = (&self.expected, &self.answered);
         let all = evaluate_labels(expected, answered, names.len())?;
-        let mut places: BTreeMap<Option<Language>, Vec<usize>> = BTreeMap::new();
-        self.languages.iter().enumerate().for_each(|(place, language)| places.entry(*language).or_default().push(place));
-        let mut languages = Vec::with_capacity(places.len());
-        for (language, places) in places {
-            let expected: Vec<_> = places.iter().map(|place| expected[*place].clone()).collect();
-            let answered: Vec<_> = places.iter().map(|place| answered[*place].clone()).collect();
+        let mut by_language: BTreeMap<Option<Language>, Vec<usize>> = BTreeMap::new();
+        for (index, language) in self.languages.iter().enumerate() {
+            by_language.entry(*language).or_default().push(index);
+        }
+        let mut languages = Vec::with_capacity(by_language.len());
+        for (language, indices) in by_language {
+            let expected: Vec<_> = indices.iter().map(|index| expected[*index].clone()).collect();
+            let answered: Vec<_> = indices.iter().map(|index| answered[*index].clone()).collect();
             let scores = of_labels(&evaluate_labels(&expected, &answered, names.len())?);
             languages.push(LanguageEvaluation { language, scores });
         }
@@ -155,15 +157,15 @@ fn of_labels(report: &LabelReport) -> EvaluationScores {
 }
 
 /// Labels that are expected or answered at least once, by name.
-fn label_scores(names: &LabelNames, scores: &[ClassScore]) -> Vec<LabelEvaluation> {
-    let seen = names.iter().zip(scores).filter(|(_, score)| score.support + score.answered > 0);
-    let score = seen.map(|(label, score)| LabelEvaluation {
+fn label_scores(names: &LabelNames, counts: &[ClassCounts]) -> Vec<LabelEvaluation> {
+    let seen = names.iter().zip(counts).filter(|(_, counts)| counts.occurs());
+    let score = seen.map(|(label, counts)| LabelEvaluation {
         label: label.to_owned(),
-        precision: score.precision,
-        recall: score.recall,
-        f1: score.f1,
-        support: score.support,
-        answered: score.answered,
+        precision: counts.precision(),
+        recall: counts.recall(),
+        f1: counts.f1(),
+        support: counts.support,
+        answered: counts.answered,
     });
     score.collect()
 }

@@ -98,7 +98,8 @@ impl NeighborSource<'_> {
             Self::Texts { texts, .. } => {
                 let near = nearest_texts(texts, asked, limit).into_iter().map(|(place, score)| {
                     let EmbeddedText { text, labels, language, .. } = &texts[place];
-                    LabeledNeighborText { document: None, text: text.clone(), labels: labels.clone(), language: *language, score }
+                    let (labels, score) = (labels.clone(), score.clamp(-1.0, 1.0));
+                    LabeledNeighborText { id: None, text: text.clone(), labels, language: *language, score }
                 });
                 Ok(near.collect())
             }
@@ -107,8 +108,8 @@ impl NeighborSource<'_> {
                 let near = rows.into_iter().filter_map(|(row, score)| {
                     let labels = labels_at(&row.document.metadata, &source.field, *multi_label).ok()??;
                     let text = row.document.text.get(row.passage.start..row.passage.end)?.to_owned();
-                    let (document, language) = (Some(row.document.id), row.document.language);
-                    Some(LabeledNeighborText { document, text, labels, language, score })
+                    let (id, language) = (Some(row.document.id), row.document.language);
+                    Some(LabeledNeighborText { id, text, labels, language, score: score.clamp(-1.0, 1.0) })
                 });
                 Ok(near.collect())
             }

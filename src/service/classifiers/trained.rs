@@ -6,8 +6,8 @@ use super::error::ClassifierError;
 use super::neighbor_source::{LabelSource, LabeledNeighbor, NeighborSource, in_parallel};
 use crate::classify::{self, LabelNames, Mlp, Prototypes, VoteRule, VoteWeight, vote};
 use crate::domain::{
-    ClassifierDefinition, ClassifierKind, ClassifierName, Embedding, KnnSettings, LabeledNeighborText, NeighborWeight,
-    PredictOptions, Prediction, TrainingReport,
+    ClassifierDefinition, ClassifierKind, ClassifierName, Embedding, KnnSettings, LabelProbability, LabeledNeighborText,
+    NeighborWeight, PredictOptions, Prediction, TrainingReport,
 };
 use crate::service::error::Error;
 use crate::service::limits::budget::AnswerBudget;
@@ -161,15 +161,17 @@ impl Trained {
             let near = near.as_ref().filter(|_| options.explain > 0);
             let neighbors = near.map(|near| near.explain(asked, options.explain)).transpose()?.unwrap_or_default();
             let labels = self.decide(&scored, options.threshold);
-            let scores: Vec<(String, f32)> = scored.ranked.into_iter().take(options.scores).collect();
-            let shown = scores.iter().map(|(label, _)| label).chain(labels.iter().flatten()).map(String::len);
+            let probable = |(label, share): (String, f32)| LabelProbability { label, probability: share.clamp(0.0, 1.0) };
+            let scores: Vec<_> = scored.ranked.into_iter().take(options.scores).map(probable).collect();
+            let shown = scores.iter().map(|one| &one.label).chain(labels.iter().flatten()).map(String::len);
             let bytes = neighbors.iter().map(size).chain(shown).sum::<usize>();
             if !budget.spend(bytes as u64) {
                 let advice = "ask for fewer texts or documents, or lower explain and scores";
                 let too_large = || Error::AnswerTooLarge { bytes: budget.spent(), limit: budget.limit(), advice };
                 return Err(budget.refusal().unwrap_or_else(too_large));
             }
-            Ok(Prediction { document: asked.document.clone(), language: asked.language, labels, scores, neighbors })
+            let (id, language, abstained) = (asked.document.clone(), asked.language, labels.is_none());
+            Ok(Prediction { id, language, labels: labels.unwrap_or_default(), abstained, scores, neighbors })
         };
         asked.iter().zip(scored).map(answer).collect()
     }

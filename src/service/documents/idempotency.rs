@@ -8,12 +8,11 @@ use crate::service::error::Error;
 /// Writes outcomes.
 pub(crate) fn write(outcomes: &[UpsertOutcome]) -> String {
     let one = |outcome: &UpsertOutcome| {
-        let id = outcome.id.as_ref().map(DocumentId::as_str);
-        let version = outcome.version.map(|version| version.0);
-        match &outcome.status {
-            UpsertStatus::Created => json!({"id": id, "status": "created", "version": version}),
-            UpsertStatus::Updated => json!({"id": id, "status": "updated", "version": version}),
-            UpsertStatus::Failed { code, detail } => json!({"id": id, "code": code.name(), "detail": detail}),
+        let UpsertOutcome { id, status } = outcome;
+        match status {
+            UpsertStatus::Created(version) => json!({"id": id, "status": "created", "version": version}),
+            UpsertStatus::Updated(version) => json!({"id": id, "status": "updated", "version": version}),
+            UpsertStatus::Failed { code, detail } => json!({"id": id, "code": code, "detail": detail}),
         }
     };
     Value::Array(outcomes.iter().map(one).collect()).to_string()
@@ -26,13 +25,11 @@ pub(crate) fn read(text: &str) -> Result<Vec<UpsertOutcome>, Error> {
 }
 
 fn outcome(kept: &Value) -> Option<UpsertOutcome> {
-    let id = match &kept["id"] {
-        Value::Null => None,
-        id => Some(DocumentId::parse(id.as_str()?).ok()?),
-    };
+    let id = DocumentId::parse(kept["id"].as_str()?).ok()?;
+    let version = || kept["version"].as_u64().map(Sequence);
     let status = match kept["status"].as_str() {
-        Some("created") => UpsertStatus::Created,
-        Some("updated") => UpsertStatus::Updated,
+        Some("created") => UpsertStatus::Created(version()?),
+        Some("updated") => UpsertStatus::Updated(version()?),
         Some(_) => return None,
         None => {
             let name = kept["code"].as_str()?;
@@ -40,7 +37,7 @@ fn outcome(kept: &Value) -> Option<UpsertOutcome> {
             UpsertStatus::Failed { code, detail: kept["detail"].as_str()?.to_owned() }
         }
     };
-    Some(UpsertOutcome { id, status, version: kept["version"].as_u64().map(Sequence) })
+    Some(UpsertOutcome { id, status })
 }
 
 #[cfg(test)]
@@ -49,12 +46,12 @@ mod tests {
 
     #[test]
     fn outcomes_are_read_as_they_were_written() {
-        let id = DocumentId::parse("été").ok();
+        let id = DocumentId::parse("été").unwrap();
         let failed = UpsertStatus::Failed { code: Code::InvalidRequest, detail: "is \"blank\"".to_owned() };
         let outcomes = vec![
-            UpsertOutcome { id: id.clone(), status: UpsertStatus::Created, version: Some(Sequence(7)) },
-            UpsertOutcome { id, status: UpsertStatus::Updated, version: Some(Sequence(8)) },
-            UpsertOutcome { id: None, status: failed, version: None },
+            UpsertOutcome { id: id.clone(), status: UpsertStatus::Created(Sequence(7)) },
+            UpsertOutcome { id: id.clone(), status: UpsertStatus::Updated(Sequence(8)) },
+            UpsertOutcome { id, status: failed },
         ];
         assert_eq!(read(&write(&outcomes)).unwrap(), outcomes);
         assert!(read("{}").is_err() && read(r#"[{"id": "a"}]"#).is_err());

@@ -296,7 +296,7 @@ fn with_tokens(upserted: Vec<Upserted>, tokens: Vec<Vec<Tokens>>) -> (Vec<Pendin
 fn outcomes(ids: Vec<DocumentId>, refused: Vec<(usize, UpsertOutcome)>, upserted: &[Upserted]) -> Vec<UpsertOutcome> {
     let stored = ids.into_iter().zip(upserted).map(|(id, upserted)| {
         let status = if upserted.created { UpsertStatus::Created } else { UpsertStatus::Updated };
-        UpsertOutcome { id: Some(id), status, version: Some(upserted.sequence) }
+        UpsertOutcome { id, status: status(upserted.sequence) }
     });
     let mut outcomes: Vec<UpsertOutcome> = stored.collect();
     // By ascending position: everything before each insertion is in place already.
@@ -309,8 +309,9 @@ fn outcomes(ids: Vec<DocumentId>, refused: Vec<(usize, UpsertOutcome)>, upserted
 /// The outcomes of a repeated request. Its passages are embedded or being embedded; a caller that waits for them still does.
 fn done_before(answer: &str, wait: Wait) -> Result<Stored, Error> {
     let outcomes = idempotency::read(answer)?;
-    let stored = outcomes.iter().filter(|outcome| wait == Wait::Indexed && outcome.version.is_some());
-    let awaited = stored.filter_map(|outcome| outcome.id.clone()).collect();
+    let is_stored = |outcome: &&UpsertOutcome| !matches!(outcome.status, UpsertStatus::Failed { .. });
+    let stored = outcomes.iter().filter(|_| wait == Wait::Indexed).filter(is_stored);
+    let awaited = stored.map(|outcome| outcome.id.clone()).collect();
     Ok(Stored { outcomes, pending: None, awaited })
 }
 
@@ -354,7 +355,7 @@ pub(crate) fn bounds(state: &State, row: &Collection) -> PassageBounds {
 }
 
 fn failed(id: DocumentId, code: Code, detail: String) -> UpsertOutcome {
-    UpsertOutcome { id: Some(id), status: UpsertStatus::Failed { code, detail }, version: None }
+    UpsertOutcome { id, status: UpsertStatus::Failed { code, detail } }
 }
 
 /// Generates an id for a document without one. Later ids sort after earlier ones.

@@ -1,12 +1,12 @@
 //! Documents as callers send them, in requests or as lines of imports, and their validation.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::domain::timestamps::parse_rfc3339;
 use crate::domain::{
-    self, Code, Collection, DocumentId, Embedding, Language, LanguageTagError, Limits, MetadataObject, NewDocument,
-    RefusedDocument,
+    self, Code, Collection, DocumentFailure, DocumentId, Embedding, Language, LanguageTagError, Limits, MetadataObject,
+    NewDocument, RefusedDocument,
 };
 use crate::service::json::{JsonError, parse_object, shorten};
 use crate::store::system_clock as now_ms;
@@ -18,45 +18,44 @@ pub const ZERO_IN_KEY: &str = "must not have a key with the character U+0000";
 const TTL_SECONDS_MAX: u64 = 3_155_760_000;
 
 /// A document as the caller sends it.
-#[derive(Debug, Deserialize, ToSchema)]
+// An export has documents in this form, too.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DocumentInput {
     /// Your own id: any text of 1 to 512 bytes without control characters, but not `.` or `..`. A stored document with
     /// the same id is replaced. Without an id, the server generates a UUIDv7.
-    #[serde(default)]
-    #[schema(nullable = false, min_length = 1, max_length = 512)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 512)]
     pub id: Option<String>,
     /// The title: one line without control characters, at most 1000 characters. It is embedded with every passage of the text and
     /// its words count in lexical search.
-    #[serde(default)]
-    #[schema(nullable = false, min_length = 1, max_length = 1000)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 1000)]
     pub title: Option<String>,
     /// The text, in any language: not blank, at most the server's limit (1 MiB unless configured otherwise). Required, except in
     /// a collection of vectors.
-    #[serde(default)]
-    #[schema(nullable = false, min_length = 1)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1)]
     pub text: Option<String>,
     /// Your own vector, which stands for the whole document: required in a collection that was created with a
     /// `dimension`, with that many values; refused in any other.
-    #[serde(default)]
-    #[schema(nullable = false, min_items = 1, max_items = 8192)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(min_items = 1, max_items = 8192)]
     pub vector: Option<Vec<f32>>,
     /// The text's language, as a BCP 47 tag of a language that `GET /v1/models` lists. For `pt-BR`, `por` or `iw` the server
     /// stores the ISO 639-1 code of the language. Without a language, or with `und`, the server detects it.
-    #[serde(default)]
-    #[schema(nullable = false)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub language: Option<String>,
     /// Anything else about the document, to filter by and to return.
-    #[serde(default)]
-    #[schema(nullable = false)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<MetadataObject>,
     /// When the document expires: nothing finds it from then on, and the server removes it.
-    #[serde(default)]
-    #[schema(nullable = false, format = DateTime)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = DateTime)]
     pub expires_at: Option<String>,
     /// The same, in seconds from now.
-    #[serde(default)]
-    #[schema(nullable = false, maximum = 3155760000u64)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 3155760000u64)]
     pub ttl_seconds: Option<u64>,
 }
 
@@ -81,12 +80,12 @@ pub struct DocumentProblem {
 }
 
 impl Refusal {
-    /// The first pointer, and a message about it and the others. Pointers begin with `base`.
-    pub fn summary(&self, base: &str) -> (String, String) {
+    /// Names the first pointer, with a message about it and the others. Pointers begin with `base`.
+    pub fn failure(&self, base: &str) -> DocumentFailure {
         let mut places = self.problems.iter().map(|problem| (format!("{base}{}", problem.pointer), problem.detail.as_str()));
         let (pointer, first) = places.next().unwrap_or_else(|| (base.to_owned(), ""));
         let detail = places.fold(first.to_owned(), |all, (pointer, detail)| format!("{all}; {pointer}: {detail}"));
-        (pointer, detail)
+        DocumentFailure { code: self.code, pointer, detail }
     }
 }
 
@@ -99,19 +98,19 @@ impl DocumentProblem {
 
 /// Parses one document from JSON, in the form of an element of `documents`, and validates it: a line of an import.
 pub fn read_document(json: &[u8], collection: &Collection, limits: &Limits) -> Result<NewDocument, RefusedDocument> {
-    let input: DocumentInput = parse_object(json).map_err(|error| match error {
-        JsonError::Malformed(problem) => {
-            let detail = shorten(format!("the line {problem}")).replace(" at line 1 column", " at column");
-            RefusedDocument { id: None, code: Code::MalformedJson, pointer: String::new(), detail }
-        }
-        JsonError::Invalid { pointer, problem } => {
-            RefusedDocument { id: None, code: Code::InvalidRequest, pointer, detail: shorten(problem) }
-        }
+    let input: DocumentInput = parse_object(json).map_err(|error| {
+        let failure = match error {
+            JsonError::Malformed(problem) => {
+                let detail = shorten(format!("the line {problem}")).replace(" at line 1 column", " at column");
+                DocumentFailure { code: Code::MalformedJson, pointer: String::new(), detail }
+            }
+            JsonError::Invalid { pointer, problem } => {
+                DocumentFailure { code: Code::InvalidRequest, pointer, detail: shorten(problem) }
+            }
+        };
+        RefusedDocument { id: None, failure }
     })?;
-    check(input, collection, limits).map_err(|refusal| {
-        let (pointer, detail) = refusal.summary("");
-        RefusedDocument { id: refusal.id, code: refusal.code, pointer, detail }
-    })
+    check(input, collection, limits).map_err(|refusal| RefusedDocument { failure: refusal.failure(""), id: refusal.id })
 }
 
 /// Collects the problems of a document.

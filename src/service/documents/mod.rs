@@ -133,18 +133,11 @@ impl CollectionHandle {
         deleted.await?.map(drop).ok_or_else(|| self.no_document(id))
     }
 
-    /// As `delete_matching`, but a repeated request returns the same number and deletes nothing. A request that did not finish leaves
-    /// no record, and continues when it is repeated.
-    pub async fn delete_matching_once(&self, filter: Filter, request: RequestKey) -> Result<u64, Error> {
-        let [deleted] = self.once(request, async || Ok([self.delete_matching(filter).await?])).await?;
-        Ok(deleted)
-    }
-
     /// Deletes the documents that match and did not change since this began. Returns their number.
     ///
     /// Each of its transactions is short and final: a failure or a crash in between leaves the rest, and sending the request
-    /// again deletes it.
-    pub async fn delete_matching(&self, filter: Filter) -> Result<u64, Error> {
+    /// again deletes it. A request that was done before returns the same number and deletes nothing.
+    pub async fn delete_matching(&self, filter: Filter, request: Option<RequestKey>) -> Result<u64, Error> {
         let delete = |collection: &OpenCollection, filter: &SearchFilter, until, place| {
             let some = collection.store.delete_some(filter, until, place)?;
             if !some.rows.is_empty() {
@@ -153,37 +146,34 @@ impl CollectionHandle {
             }
             Ok(([some.rows.len() as u64], some.next))
         };
-        let [deleted] = self.in_steps(filter, delete).await?;
+        let [deleted] = self.once(request, async || self.in_steps(filter, delete).await).await?;
         Ok(deleted)
     }
 
-    /// As `update_matching`, once for a request, as `delete_matching_once`.
-    pub async fn update_matching_once(
+    /// Changes metadata and expiry of the documents that match and did not change since this began, as `delete_matching` does.
+    /// Gives how many matched, and how many of these it changed.
+    pub async fn update_matching(
         &self,
         filter: Filter,
         patch: DocumentPatch,
-        request: RequestKey,
+        request: Option<RequestKey>,
     ) -> Result<[u64; 2], Error> {
-        self.once(request, async || self.update_matching(filter, patch).await).await
-    }
-
-    /// Changes metadata and expiry of the documents that match and did not change since this began, in transactions as those of
-    /// `delete_matching`. Gives how many matched, and how many of these it changed.
-    pub async fn update_matching(&self, filter: Filter, patch: DocumentPatch) -> Result<[u64; 2], Error> {
         let update = move |collection: &OpenCollection, filter: &SearchFilter, until, place| {
             let some = collection.store.update_some(filter, until, place, patch.clone())?;
             collection.damage.forget_rows(&some.rows);
             Ok(([some.matched as u64, some.rows.len() as u64], some.next))
         };
-        self.in_steps(filter, update).await
+        self.once(request, async || self.in_steps(filter, update).await).await
     }
 
-    /// Answers with numbers as before when this request was done before, and keeps them otherwise.
+    /// Answers with numbers as before when this request was done before, and keeps them otherwise. A request that did not finish
+    /// leaves no record.
     async fn once<const N: usize>(
         &self,
-        request: RequestKey,
+        request: Option<RequestKey>,
         work: impl AsyncFnOnce() -> Result<[u64; N], Error>,
     ) -> Result<[u64; N], Error> {
+        let Some(request) = request else { return work().await };
         self.service.check_running()?;
         let asked = request.clone();
         let kept = self.open().run(move |collection| Ok(collection.store.idempotency_record(&asked)?)).await?;

@@ -36,25 +36,14 @@ pub struct Held {
 
 /// Why nothing more can be taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum Refusal {
     /// The limit is reached.
     #[error("{name} is {limit} for all callers together, and nothing is free; try again later")]
-    Full {
-        /// The setting.
-        name: &'static str,
-        /// The bound.
-        limit: u64,
-    },
+    Full { name: &'static str, limit: u64 },
     /// The caller has its fair share.
     #[error("{name} is {limit} for all callers together, and this caller already has its share of {held}; try again later")]
-    Share {
-        /// The setting.
-        name: &'static str,
-        /// The bound.
-        limit: u64,
-        /// What the caller holds.
-        held: u64,
-    },
+    Share { name: &'static str, limit: u64, held: u64 },
 }
 
 impl Bound {

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::corpus::Source;
 use super::cut_sentences;
@@ -19,7 +20,9 @@ use super::results::ResultsFile;
 use super::steps::{Exclusion, begin, recovered};
 use super::texts::{EqualTexts, Texts};
 use super::{Corpus, MineError, embeddings, keep_results, listed, of_collection};
-use crate::domain::{CollectionName, DuplicateCluster, Filter, Job, JobUnit, Language, Metadata, MiningUnit, RequestKey, Scope};
+use crate::domain::{
+    CollectionName, DuplicateCluster, Job, JobUnit, Language, Metadata, MiningUnit, RequestKey, Scope, SearchFilter,
+};
 use crate::mining::{Clusters, DuplicateRule, NeighborLists, cluster};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
@@ -31,17 +34,11 @@ use crate::service::upload_receiver::check_room;
 
 /// The file of the clusters in the job's folder.
 const CLUSTERS: &str = "clusters.ndjson";
-/// Every choice of languages with its name in requests.
-const LANGUAGE_RULES: [(&str, LanguageRule); 3] =
-    [("any", LanguageRule::Any), ("same", LanguageRule::Same), ("different", LanguageRule::Different)];
-
 /// A search for duplicates.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DuplicatesRequest {
-    /// Documents in these languages; empty means all.
-    pub languages: Vec<Language>,
-    /// Documents for which this holds.
-    pub filter: Filter,
+    /// Which documents.
+    pub only: SearchFilter,
     /// Whether passages are compared, or whole documents.
     pub unit: MiningUnit,
     /// Least cosine of two passages, or documents, that belong together.
@@ -54,14 +51,18 @@ pub struct DuplicatesRequest {
     pub pairs: LanguageRule,
 }
 
-/// Of which languages two passages that belong together are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// `any`: any languages. `same`: the same language. `different`: two languages, so that clusters contain translations.
+/// Documents without a recognized language count only with `any`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = DuplicateLanguages)]
 pub enum LanguageRule {
-    /// Of any.
+    /// Any languages.
+    #[default]
     Any,
-    /// Of the same one: near-duplicates.
+    /// The same language: near-duplicates.
     Same,
-    /// Of two: translations.
+    /// Two different languages: translations.
     Different,
 }
 
@@ -76,7 +77,7 @@ pub(crate) struct DuplicatesPlan {
     score_min: f32,
     neighbors: usize,
     size_max: u32,
-    pairs: String,
+    pairs: LanguageRule,
 }
 
 /// What the job tells from the beginning: how many passages, or documents, are compared, and what that needs.
@@ -139,10 +140,6 @@ impl LanguageRule {
             Self::Different => one.is_some() && other.is_some() && one != other,
         }
     }
-
-    fn name(self) -> &'static str {
-        LANGUAGE_RULES.iter().find(|(_, rule)| *rule == self).map_or("", |(name, _)| name)
-    }
 }
 
 impl Service {
@@ -172,8 +169,8 @@ impl Service {
         collection: Arc<OpenCollection>,
         request: DuplicatesRequest,
     ) -> Result<(NewJob<DuplicatesJob>, Option<Folder>), Error> {
-        let DuplicatesRequest { languages, filter, unit, score_min, neighbors, size_max, pairs } = request;
-        let found = of_collection(name.clone(), collection, languages, filter)?.by(unit, self.limits())?;
+        let DuplicatesRequest { only, unit, score_min, neighbors, size_max, pairs } = request;
+        let found = of_collection(name.clone(), collection, only)?.by(unit, self.limits())?;
         let places = found.ids.len() as u64;
         let memory_bytes = memory::of_duplicates(found.size(), neighbors, found.dimension(self.model()));
         memory::check(memory_bytes, self.limits())?;
@@ -182,7 +179,7 @@ impl Service {
         let id = new_job_id()?;
         let folder = Folder::create(self.state.job_dir(&id))?;
         found.write(&self.state.job_dir(&id), "side")?;
-        let plan = DuplicatesPlan { side: found.planned(), score_min, neighbors, size_max, pairs: pairs.name().to_owned() };
+        let plan = DuplicatesPlan { side: found.planned(), score_min, neighbors, size_max, pairs };
         let of = |counted| Some(places).filter(|_| counted == unit);
         let [passages, documents, sentences] = [MiningUnit::Passage, MiningUnit::Document, MiningUnit::Sentence].map(of);
         let new = NewJob {
@@ -229,31 +226,30 @@ impl JobKind for DuplicatesJob {
 }
 
 async fn find(context: &JobContext, plan: &DuplicatesPlan) -> Result<(), JobError> {
-    let rule = request::named(&context.job.id, &LANGUAGE_RULES, &plan.pairs)?;
-    let (side, traits) = open(context, plan).await?;
+    let (corpus, traits) = open(context, plan).await?;
     let mut details = context.job.progress().1;
-    details.insert(counted(plan.side.unit()).to_owned(), side.places().into());
-    details.insert("different".to_owned(), side.sentences().into());
-    let mut steps = begin(context, &[&side], details);
-    steps.check_memory(memory::of_duplicates(side.size(), plan.neighbors, side.dimension()))?;
-    steps.embed(&side).await?;
-    steps.index(&side).await?;
+    details.insert(counted(plan.side.unit()).to_owned(), corpus.places().into());
+    details.insert("different".to_owned(), corpus.sentences().into());
+    let mut steps = begin(context, &[&corpus], details);
+    steps.check_memory(memory::of_duplicates(corpus.size(), plan.neighbors, corpus.dimension()))?;
+    steps.embed(&corpus).await?;
+    steps.index(&corpus).await?;
     let Traits { documents, languages } = traits;
     let documents = Arc::new(documents);
     let exclusion = Exclusion::OwnDocument { documents: Arc::clone(&documents) };
-    let ef = steps.ef(&side, &side, plan.neighbors, &exclusion).await?;
-    let lists = steps.neighbors((&side, &side), plan.neighbors, ef, &exclusion).await?;
+    let ef = steps.ef(&corpus, &corpus, plan.neighbors, &exclusion).await?;
+    let lists = steps.neighbors((&corpus, &corpus), plan.neighbors, ef, &exclusion).await?;
 
     let state = context.state()?;
-    let (folder, reserve) = (state.job_dir(&context.job.id), state.limits.disk_reserve_bytes);
+    let (rule, folder, reserve) = (plan.pairs, state.job_dir(&context.job.id), state.limits.disk_reserve_bytes);
     drop(state);
     let limits = DuplicateRule { score_min: plan.score_min, size_max: plan.size_max };
     let canceled_by = context.clone();
     let written = blocking(move || {
-        let occurrences = Occurrences::new(rule, side.numbers(), &documents, &languages);
+        let occurrences = Occurrences::new(rule, corpus.numbers(), &documents, &languages);
         let pairs = occurrences.near(&lists).chain(occurrences.copies(&lists)).chain(occurrences.equal());
-        let clusters = cluster(side.places(), pairs, &limits).map_err(MineError::from)?;
-        write(&canceled_by, ResultsFile::create(folder, CLUSTERS, reserve)?, &clusters, &side)
+        let clusters = cluster(corpus.places(), pairs, &limits).map_err(MineError::from)?;
+        write(&canceled_by, ResultsFile::create(folder, CLUSTERS, reserve)?, &clusters, &corpus)
     })
     .await;
     // Writing that was told to stop fails; that is no failure of the job.
@@ -280,7 +276,7 @@ async fn open(context: &JobContext, plan: &DuplicatesPlan) -> Result<(Arc<Corpus
                 (Source::Collection { collection, whole, unit }, request::read_ids(&folder, "side")?)
             }
         };
-        let side = Corpus::open(
+        let corpus = Corpus::open(
             source,
             ids,
             EqualTexts::One,
@@ -290,7 +286,7 @@ async fn open(context: &JobContext, plan: &DuplicatesPlan) -> Result<(Arc<Corpus
                 traits.languages.push(language);
             },
         )?;
-        Ok::<_, JobError>((Arc::new(side), traits))
+        Ok::<_, JobError>((Arc::new(corpus), traits))
     });
     opened.await.map_err(Error::from)?
 }
@@ -381,13 +377,13 @@ impl<'a> Occurrences<'a> {
 }
 
 /// Writes the clusters with their texts. Passages that are gone are left out, and clusters of which one is left.
-fn write(context: &JobContext, mut file: ResultsFile, clusters: &Clusters, side: &Corpus) -> Result<Metadata, Error> {
+fn write(context: &JobContext, mut file: ResultsFile, clusters: &Clusters, corpus: &Corpus) -> Result<Metadata, Error> {
     let (mut written, mut members_written) = (0_u64, 0_u64);
     for one in clusters.iter() {
         if context.check().is_err() {
             return Err(Error::Stopping);
         }
-        let shown = side.shown(one.members)?;
+        let shown = corpus.shown(one.members)?;
         let representative = one.members.iter().position(|member| *member == one.representative);
         let representative = representative.and_then(|at| shown[at].as_ref()).or_else(|| shown.iter().flatten().next());
         let Some(representative) = representative.map(|shown| shown.id.clone()) else { continue };
@@ -413,7 +409,6 @@ mod tests {
         let [de, fr] = ["de", "fr"].map(Language::parse);
         let check = |rule: LanguageRule, expect: [bool; 3]| {
             assert_eq!([rule.allows(de, de), rule.allows(de, fr), rule.allows(de, None)], expect, "{rule:?}");
-            assert_eq!(request::named(&super::new_job_id().unwrap(), &LANGUAGE_RULES, rule.name()).unwrap(), rule);
         };
         check(LanguageRule::Any, [true, true, true]);
         check(LanguageRule::Same, [true, false, false]);

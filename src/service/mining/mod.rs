@@ -45,7 +45,7 @@ use crate::service::state::{Service, State};
 use comparing::BothWays;
 use corpus::Source;
 use embedding_file::EmbeddingFile;
-use request::{MARGINS, MinePlan, STRATEGIES, named};
+use request::MinePlan;
 use results::ResultsFile;
 use steps::{Exclusion, begin, recovered};
 use texts::{EqualTexts, Texts};
@@ -107,7 +107,7 @@ async fn mine(context: &JobContext, plan: &MinePlan) -> Result<(), JobError> {
             return Err(Error::from(MineError::TooFewSentences { side: name, expected, got }).into());
         }
     }
-    let margin = named(&context.job.id, &MARGINS, &plan.margin)?;
+    let (margin, strategy) = (plan.margin, plan.strategy);
     let dimension = first.dimension();
     let mut details = context.job.progress().1;
     for (name, side) in [("first", &first), ("second", &second)] {
@@ -128,7 +128,6 @@ async fn mine(context: &JobContext, plan: &MinePlan) -> Result<(), JobError> {
     let begun = Instant::now();
 
     let (state, kept) = (context.state()?, plan.clone());
-    let strategy = named(&context.job.id, &STRATEGIES, &plan.strategy)?;
     let (one, other) = (Arc::clone(&first), Arc::clone(&second));
     let (pairs, judged) = blocking(move || {
         let mut pairs = pairs(&forward, &backward, margin, strategy)?;

@@ -6,20 +6,9 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::results::write_durably;
-use crate::domain::{CollectionId, CollectionName, Filter, JobId, KeyId, Language, MiningUnit};
+use crate::domain::{CollectionId, CollectionName, KeyId, MiningUnit, SearchFilter};
 use crate::mining::{Margin, Strategy};
 use crate::service::error::Error;
-
-/// Every margin with its name in requests.
-pub(crate) const MARGINS: [(&str, Margin); 3] =
-    [("ratio", Margin::Ratio), ("distance", Margin::Distance), ("absolute", Margin::Absolute)];
-/// Every strategy with its name in requests.
-pub(crate) const STRATEGIES: [(&str, Strategy); 4] = [
-    ("max_score", Strategy::MaxScore),
-    ("intersection", Strategy::Intersection),
-    ("forward", Strategy::Forward),
-    ("backward", Strategy::Backward),
-];
 
 /// A search for translation pairs.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,10 +42,8 @@ pub enum Sentences {
     Collection {
         /// The collection.
         name: CollectionName,
-        /// Documents in these languages; empty means all.
-        languages: Vec<Language>,
-        /// Documents for which this holds.
-        filter: Filter,
+        /// Which of its documents.
+        only: SearchFilter,
         /// What a sentence is.
         unit: MiningUnit,
     },
@@ -82,10 +69,9 @@ pub(crate) struct MinePlan {
     pub(crate) first: PlannedCorpus,
     pub(crate) second: PlannedCorpus,
     pub(crate) neighbors: usize,
-    pub(crate) margin: String,
-    pub(crate) strategy: String,
+    pub(crate) margin: Margin,
+    pub(crate) strategy: Strategy,
     pub(crate) one_to_one: bool,
-    #[serde(default)]
     pub(crate) exact: Option<bool>,
     pub(crate) deduplicate: bool,
     pub(crate) threshold: Option<f64>,
@@ -135,17 +121,6 @@ impl PlannedCorpus {
             _ => MiningUnit::Passage,
         }
     }
-}
-
-/// The value of this name in a table.
-pub(crate) fn named<T: Copy>(id: &JobId, table: &[(&str, T)], name: &str) -> Result<T, Error> {
-    let found = table.iter().find(|(one, _)| *one == name).map(|(_, value)| *value);
-    found.ok_or_else(|| Error::JobState { id: id.clone(), problem: "its request has values that this version does not know" })
-}
-
-/// The name of a value in its table.
-pub(crate) fn name_of<T: PartialEq>(table: &[(&'static str, T)], value: &T) -> &'static str {
-    table.iter().find(|(_, one)| one == value).map_or("", |(name, _)| name)
 }
 
 /// Writes the sentences of a corpus into the job's folder.

@@ -8,14 +8,12 @@ use std::sync::Arc;
 use super::cut_sentences::{self, CutSentence};
 use super::embedding_file::EmbeddingFile;
 use super::memory::{self, PAIR_BYTES};
-use super::request::{
-    self, Cut, MARGINS, MinePlan, MineRequest, PlannedCollection, PlannedCorpus, STRATEGIES, Sentences, name_of,
-};
+use super::request::{self, Cut, MinePlan, MineRequest, PlannedCollection, PlannedCorpus, Sentences};
 use super::size::Size;
 use super::{MineDetails, MineError, MineJob, Strategy};
 use crate::domain::{
-    CollectionName, DocumentId, Filter, Job, JobId, JobStatus, JobType, JobUnit, Language, Limits, MiningUnit, ModelInfo,
-    PassageId, RequestKey,
+    CollectionName, DocumentId, Job, JobId, JobStatus, JobType, JobUnit, Limits, MiningUnit, ModelInfo, PassageId, RequestKey,
+    SearchFilter,
 };
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
@@ -25,7 +23,6 @@ use crate::service::open_collection::OpenCollection;
 use crate::service::state::Service;
 use crate::service::upload_receiver::check_room;
 use crate::storage::Scope;
-use crate::store::SearchFilter;
 
 /// The sentences of a corpus when the job is accepted.
 pub(crate) struct Found {
@@ -146,8 +143,8 @@ impl Service {
             first: first.planned(),
             second: second.planned(),
             neighbors: request.neighbors,
-            margin: name_of(&MARGINS, &request.margin).to_owned(),
-            strategy: name_of(&STRATEGIES, &request.strategy).to_owned(),
+            margin: request.margin,
+            strategy: request.strategy,
             one_to_one: request.one_to_one,
             exact: request.exact,
             deduplicate: request.deduplicate,
@@ -258,9 +255,7 @@ impl Found {
 /// Finds the sentences of a corpus. Blocks.
 fn find(sentences: Sentences, collection: Option<Arc<OpenCollection>>, limits: &Limits) -> Result<Found, Error> {
     match (sentences, collection) {
-        (Sentences::Collection { name, languages, filter, unit }, Some(collection)) => {
-            of_collection(name, collection, languages, filter)?.by(unit, limits)
-        }
+        (Sentences::Collection { name, only, unit }, Some(collection)) => of_collection(name, collection, only)?.by(unit, limits),
         (Sentences::List(texts), _) => {
             let ids = (0..texts.len() as u64).collect();
             Ok(Found { collection: None, whole: false, unit: MiningUnit::Passage, ids, texts, sentences: Vec::new() })
@@ -269,16 +264,10 @@ fn find(sentences: Sentences, collection: Option<Arc<OpenCollection>>, limits: &
     }
 }
 
-/// Finds the passages of a collection whose documents are in one of `languages` and match. Blocks.
-pub(crate) fn of_collection(
-    name: CollectionName,
-    collection: Arc<OpenCollection>,
-    languages: Vec<Language>,
-    filter: Filter,
-) -> Result<Found, Error> {
-    let filter = SearchFilter { languages, filter };
-    let whole = filter == SearchFilter::default();
-    let passages = collection.store.passages_in(Scope { filter: &filter, words: None })?;
+/// Finds the passages of some documents of a collection. Blocks.
+pub(crate) fn of_collection(name: CollectionName, collection: Arc<OpenCollection>, only: SearchFilter) -> Result<Found, Error> {
+    let whole = only == SearchFilter::default();
+    let passages = collection.store.passages_in(Scope { filter: &only, words: None })?;
     let ids = passages.iter().map(|PassageId(id)| id).collect();
     Ok(Found {
         collection: Some((name, collection)),

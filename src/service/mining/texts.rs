@@ -33,10 +33,10 @@ impl Texts {
     }
 
     /// The text at a position.
-    pub(crate) fn text(&self, place: usize) -> &str {
+    pub(crate) fn text(&self, position: usize) -> &str {
         match self {
-            Self::List(texts) => &texts[place],
-            Self::Cut { sentences, .. } => &sentences[place].sentence.text,
+            Self::List(texts) => &texts[position],
+            Self::Cut { sentences, .. } => &sentences[position].sentence.text,
         }
     }
 
@@ -62,7 +62,7 @@ impl Texts {
                 some.iter().for_each(|sentence| record(sentence.document, sentence.sentence.language));
             }
         }
-        Ok(groups(equal, (0..self.len()).map(|place| self.text(place)))?)
+        Ok(groups(equal, (0..self.len()).map(|position| self.text(position)))?)
     }
 
     /// Whether both are cut from the same collection.
@@ -74,10 +74,10 @@ impl Texts {
     }
 
     /// Whether positions in these and other texts are the same sentence of a document.
-    pub(crate) fn is_same(&self, place: usize, other: &Self, other_place: usize) -> bool {
+    pub(crate) fn is_same(&self, position: usize, other: &Self, other_position: usize) -> bool {
         match (self, other) {
             (Self::Cut { sentences: ones, .. }, Self::Cut { sentences: others, .. }) if self.is_of_collection_of(other) => {
-                let (one, other) = (&ones[place], &others[other_place]);
+                let (one, other) = (&ones[position], &others[other_position]);
                 (one.document, one.sentence.start) == (other.document, other.sentence.start)
             }
             _ => false,
@@ -85,12 +85,12 @@ impl Texts {
     }
 
     /// The sentence at a position as results show it.
-    pub(crate) fn shown(&self, place: usize) -> MinedSentence {
+    pub(crate) fn shown(&self, position: usize) -> MinedSentence {
         match self {
             Self::List(texts) => {
-                MinedSentence { id: place.to_string(), language: None, text: texts[place].clone(), start: None, end: None }
+                MinedSentence { id: position.to_string(), language: None, text: texts[position].clone(), start: None, end: None }
             }
-            Self::Cut { sentences, .. } => sentences[place].sentence.clone(),
+            Self::Cut { sentences, .. } => sentences[position].sentence.clone(),
         }
     }
 }

@@ -11,14 +11,20 @@
 //! Danish. A text in none of the 62 languages is taken for one of them.
 
 use std::collections::HashMap;
+use std::sync::LazyLock;
 
 use unicode_segmentation::UnicodeSegmentation;
 use whatlang::{Detector, Lang};
 
-use super::frequent_words::FREQUENT_WORDS;
 use super::script::{Script, is_foreign, is_kana, script_of};
 use crate::domain::{DetectedLanguage, Language};
 use crate::text::normalize::normalize;
+
+/// Frequent words of the languages in Latin script, each row with the code of its language: counted in mixed text and chosen by how
+/// much more frequent a word is in one language than in the others. A word that a close relative shares is in both rows, so that
+/// it is evidence for neither.
+static FREQUENT_WORDS: LazyLock<Vec<(&str, &str)>> =
+    LazyLock::new(|| include_str!("frequent_words.txt").lines().filter_map(|row| row.split_once(' ')).collect());
 
 /// Maximum letters of a text to read. Trigram counts are conclusive long before; a book costs no more than a page.
 const LETTERS_MAX: usize = 1_000;
@@ -69,7 +75,7 @@ impl RuleDetector {
     /// Adds up the evidence of the frequent words for each language, and of the trigrams for the one they chose: about as
     /// much as two words that no other language has.
     fn latin(&self, letters: &str) -> Option<(&'static str, f32)> {
-        let mut scores = [0.0_f32; FREQUENT_WORDS.len()];
+        let mut scores = vec![0.0_f32; FREQUENT_WORDS.len()];
         for word in letters.unicode_words() {
             for &row in self.rows.get(word).map_or(&[][..], Vec::as_slice) {
                 scores[row] += self.weight(word);

@@ -121,7 +121,7 @@ async fn a_text_of_many_passages_does_not_go_ahead_of_queries() {
     let query = running.embed_words(1);
     eventually("the query waits", async || running.embedder.queue_depth() == 21).await;
     running.control.resume();
-    assert_eq!(told.await.unwrap()[0].labels, Some(vec!["weather".to_owned()]));
+    assert_eq!(told.await.unwrap()[0].labels, ["weather"]);
     at_work.await.unwrap();
     query.await.unwrap();
     let batches: Vec<usize> = running.control.batches()[before..].iter().map(Vec::len).collect();

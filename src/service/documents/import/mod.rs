@@ -30,8 +30,8 @@ use results::{Checkpoint, Counts, Line, Results};
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{
-    Collection, CollectionId, CollectionName, ColumnTypes, DocumentId, FileEncoding, FileFormat, Job, JobId, JobUnit,
-    NewDocument, RefusedDocument, Scope,
+    Collection, CollectionId, CollectionName, ColumnTypes, DocumentFailure, DocumentId, FileEncoding, FileFormat, Job, JobId,
+    JobUnit, NewDocument, RefusedDocument, Scope,
 };
 use crate::store::{PreparedDocument, Upserted};
 
@@ -306,10 +306,8 @@ impl Import {
 fn prepare_document(state: &State, row: &Collection, document: NewDocument) -> Result<PreparedDocument, RefusedDocument> {
     let given = document.id.clone();
     let prepared = given.clone().map_or_else(new_id, Ok).and_then(|id| prepare(state, row, id, document));
-    prepared.map(|(document, _)| document).map_err(|error| RefusedDocument {
-        id: given,
-        code: error.code(),
-        pointer: String::new(),
-        detail: error.to_string(),
+    prepared.map(|(document, _)| document).map_err(|error| {
+        let failure = DocumentFailure { code: error.code(), pointer: String::new(), detail: error.to_string() };
+        RefusedDocument { id: given, failure }
     })
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::table::{Cells, Columns};
-use crate::domain::{Code, ColumnTypes, FileFormat, RefusedDocument};
+use crate::domain::{Code, ColumnTypes, DocumentFailure, FileFormat, RefusedDocument};
 use crate::service::error::Error;
 
 /// The byte order mark, with which a text file may begin.
@@ -159,7 +159,7 @@ impl Records {
 }
 
 fn malformed(detail: String) -> RefusedDocument {
-    RefusedDocument { id: None, code: Code::InvalidRequest, pointer: String::new(), detail }
+    RefusedDocument { id: None, failure: DocumentFailure { code: Code::InvalidRequest, pointer: String::new(), detail } }
 }
 
 fn json(object: &Map<String, Value>) -> Vec<u8> {
@@ -183,7 +183,7 @@ mod tests {
         let mut found = Vec::new();
         while let Some(Record { line, content }) = records.next().unwrap() {
             let content = content.map(|json| String::from_utf8(json).unwrap());
-            found.push((line, content.unwrap_or_else(|refused| format!("! {}", refused.detail))));
+            found.push((line, content.unwrap_or_else(|refused| format!("! {}", refused.failure.detail))));
         }
         found
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::records::Place;
-use crate::domain::RefusedDocument;
+use crate::domain::{RefusedDocument, UpsertCounts};
 use crate::service::error::Error;
 use crate::service::folders::sync_dir;
 
@@ -41,9 +41,8 @@ pub(crate) struct Checkpoint {
 #[derive(Debug, Serialize)]
 pub(crate) struct Counts {
     lines: u64,
-    created: u64,
-    updated: u64,
-    failed: u64,
+    #[serde(flatten)]
+    documents: UpsertCounts,
 }
 
 impl Checkpoint {
@@ -74,13 +73,11 @@ impl Checkpoint {
                     }
                     None => continue,
                 },
-                Err(refused) => {
+                Err(RefusedDocument { id, failure }) => {
                     self.failed += 1;
-                    let RefusedDocument { id, code, pointer, detail } = refused;
-                    let error = json!({"code": code.name(), "pointer": pointer, "detail": detail});
                     match id {
-                        Some(id) => json!({"line": line, "id": id.as_str(), "status": "failed", "error": error}),
-                        None => json!({"line": line, "status": "failed", "error": error}),
+                        Some(id) => json!({"line": line, "id": id, "status": "failed", "error": failure}),
+                        None => json!({"line": line, "status": "failed", "error": failure}),
                     }
                 }
             };
@@ -94,7 +91,8 @@ impl Checkpoint {
 
     /// The job's details.
     pub(crate) fn counts(&self) -> Counts {
-        Counts { lines: self.place.line, created: self.created, updated: self.updated, failed: self.failed }
+        let documents = UpsertCounts { created: self.created, updated: self.updated, failed: self.failed };
+        Counts { lines: self.place.line, documents }
     }
 }
 
