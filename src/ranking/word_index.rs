@@ -94,7 +94,7 @@ impl Concept {
 /// The entries of a word, and room behind them.
 #[derive(Debug, Clone, Copy)]
 struct Posting {
-    start: u32,
+    start: usize,
     length: u32,
     room: u32,
 }
@@ -146,7 +146,7 @@ impl WordIndex {
         }
     }
 
-    /// Arranges what is new once there is much of it: after changes, before searches.
+    /// Arranges the entries once many are new: after changes, before searches.
     pub fn prepare(&mut self) {
         if self.entries.len() - self.arranged > NEW_MIN.max(self.arranged / 2) {
             self.arrange();
@@ -156,19 +156,20 @@ impl WordIndex {
     /// Adds an entry to a posting, which moves behind all others when it has no room.
     fn push(&mut self, place: u32, entry: u32) {
         let posting = &mut self.postings[place as usize];
-        let (start, length) = (posting.start as usize, posting.length as usize);
+        let length = posting.length as usize;
         if posting.length == posting.room {
-            (posting.start, posting.room) = (self.entries.len() as u32, 2 * posting.length.max(1));
-            self.entries.extend_from_within(start..start + length);
-            self.entries.resize((posting.start + posting.room) as usize, 0);
+            let own = posting.start..posting.start + length;
+            (posting.start, posting.room) = (self.entries.len(), 2 * posting.length.max(1));
+            self.entries.extend_from_within(own);
+            self.entries.resize(posting.start + posting.room as usize, 0);
         }
-        self.entries[posting.start as usize + length] = entry;
+        self.entries[posting.start + length] = entry;
         posting.length += 1;
     }
 
     fn posting(&self, place: u32) -> &[u32] {
         let Posting { start, length, .. } = self.postings[place as usize];
-        &self.entries[start as usize..][..length as usize]
+        &self.entries[start..start + length as usize]
     }
 
     /// The number of passages.
@@ -255,7 +256,6 @@ impl WordIndex {
     fn entries(&self, concept: &Concept) -> u64 {
         let (entries, version) = (u64::from(u32::MAX), u64::from(self.version) << u32::BITS);
         let counted = concept.counted.load(Ordering::Relaxed);
-        // No change yet, no passage.
         if counted & !entries == version {
             return counted & entries;
         }
@@ -307,7 +307,8 @@ impl WordIndex {
                 lengths.push(self.lengths[slot]);
             }
         }
-        let (mut entries, mut postings) = (Vec::new(), Vec::new());
+        let length = self.postings.iter().map(|posting| posting.length as usize).sum();
+        let (mut entries, mut postings) = (Vec::with_capacity(length), Vec::with_capacity(self.postings.len()));
         let mut moved = vec![None; self.postings.len()];
         for old in self.by_concept() {
             let start = entries.len();
@@ -318,7 +319,7 @@ impl WordIndex {
             let length = (entries.len() - start) as u32;
             if length > 0 {
                 moved[old as usize] = Some(postings.len() as u32);
-                postings.push(Posting { start: start as u32, length, room: length });
+                postings.push(Posting { start, length, room: length });
             }
         }
         let place_of = |place: u32| moved[place as usize];
@@ -467,5 +468,30 @@ mod tests {
         assert!(index.nearest(&scores, 2_000, |_| true).iter().all(|(passage, _)| passage.0 < 500));
         assert_eq!(index.nearest(&index.scores(&[BATEAU], &translations), 2_000, |_| true).len(), 500);
         assert_eq!(index.score(&index.scores(&[1_700], &translations), PassageId(700)), 0.0);
+    }
+
+    #[test]
+    fn scores_are_the_same_before_and_after_entries_are_arranged() {
+        let (translations, mut index, mut other) = (translations(), WordIndex::default(), WordIndex::default());
+        let add = |index: &mut WordIndex, passages: std::ops::Range<u32>| {
+            for passage in passages {
+                let boat = [BOAT, BATEAU, TREE][passage as usize % 3];
+                let words = WordCounts::of(vec![boat, 100 + passage % 50, 1_000 + passage % 999]);
+                index.insert(PassageId(passage.into()), &words, &translations);
+            }
+        };
+        let found = |index: &WordIndex| {
+            let of = |word| index.nearest(&index.scores(&[word, 120], &translations), 30_000, |_| true);
+            [BATEAU, SHIP, TREE, 130, 1_500].map(of)
+        };
+        add(&mut index, 0..25_000);
+        let before = found(&index);
+        index.prepare();
+        assert_eq!((index.arranged, index.entries.len()), (75_000, 75_000));
+        assert_eq!(found(&index), before);
+        add(&mut index, 25_000..25_100);
+        index.prepare();
+        add(&mut other, 0..25_100);
+        assert_eq!((found(&index), index.arranged), (found(&other), 75_000), "few are not arranged at once");
     }
 }
