@@ -17,7 +17,7 @@ pub use rows::ScorerError;
 pub use scorer::TokenScorer;
 pub use token_index::TokenIndex;
 pub use token_table::{TokenTable, TokenTableError};
-pub use translations::{Sense, Translations, TranslationsError};
+pub use translations::{Sense, Translations, TranslationsError, same_meaning};
 pub use word_index::{WordIndex, WordScores};
 
 use crate::domain::PassageId;

@@ -30,8 +30,8 @@ const REMEMBERED_MAX: u64 = 4 << 20;
 /// The rows, and the cache of near tokens.
 pub(super) struct Rows {
     dimension: usize,
-    /// `ROWS_PER_BLOCK` rows each but the last.
-    blocks: Vec<Tensor<i8>>,
+    /// `ROWS_PER_BLOCK` rows each but the last. Packed, because few tokens times many rows is twice as fast as the other way round.
+    blocks: Vec<Factor>,
     /// One over the length of each row; 0 for a row of zeros.
     inverse_lengths: Vec<f32>,
     weights: Vec<f32>,
@@ -70,7 +70,9 @@ impl Rows {
     /// Takes a model's token table. Ids from 65,536 on are never searched for.
     pub(super) fn new(table: TokenTable) -> Result<Self, ScorerError> {
         let TokenTable { dimension, rows, scales: _, mut weights } = table;
-        let block = |rows: &[i8]| Tensor::try_from_slice(rows, &[rows.len() / dimension, dimension]).map_err(ScorerError::of);
+        let block = |rows: &[i8]| {
+            Factor::new(Tensor::try_from_slice(rows, &[rows.len() / dimension, dimension]).map_err(ScorerError::of)?)
+        };
         let blocks = rows.chunks(ROWS_PER_BLOCK * dimension).take(IDS_MAX / ROWS_PER_BLOCK).map(block);
         let length = |row: &[i8]| (row.iter().map(|&value| i32::from(value).pow(2)).sum::<i32>() as f32).sqrt();
         weights.truncate(IDS_MAX);
@@ -87,7 +89,7 @@ impl Rows {
     /// The row of a token; `None` if the table does not have it.
     pub(super) fn row(&self, token: u16) -> Option<&[i8]> {
         let token = usize::from(token);
-        let block = self.blocks.get(token / ROWS_PER_BLOCK)?.as_slice();
+        let block = self.blocks.get(token / ROWS_PER_BLOCK)?.rows.as_slice();
         block.get(token % ROWS_PER_BLOCK * self.dimension..)?.get(..self.dimension)
     }
 
@@ -145,18 +147,18 @@ impl Rows {
 
     /// The same from the rows themselves.
     fn look_for_near(&self, ids: &[u16]) -> Result<Vec<Arc<[NearToken]>>, ScorerError> {
-        let own = Factor::new(self.gather(ids)?)?;
+        let own = self.gather(ids)?;
         let mut near = vec![Vec::new(); ids.len()];
-        // The minimum of a product, divided by the length of the other row.
-        let least: Vec<f32> = ids.iter().map(|&id| SCANNED / self.inverse_lengths[usize::from(id)]).collect();
         for (block, first) in self.blocks.iter().zip((0..).step_by(ROWS_PER_BLOCK)) {
-            let products = own.products(block)?;
-            for (token, products) in (first..).zip(products.as_slice().chunks_exact(ids.len())) {
-                let inverse = self.inverse_lengths[token];
-                for (lane, &product) in products.iter().enumerate() {
-                    if product as f32 * inverse >= least[lane] {
+            let products = block.products(&own)?;
+            let rows = block.rows.shape()[0];
+            for ((near, &id), products) in near.iter_mut().zip(ids).zip(products.as_slice().chunks_exact(rows)) {
+                // The minimum of a product, divided by the length of the other row.
+                let least = SCANNED / self.inverse_lengths[usize::from(id)];
+                for ((token, &product), inverse) in (first..).zip(products).zip(&self.inverse_lengths[first..]) {
+                    if product as f32 * inverse >= least {
                         let token = token as u16;
-                        near[lane].push(NearToken { token, cosine: self.cosine(product, token, ids[lane]) });
+                        near.push(NearToken { token, cosine: self.cosine(product, token, id) });
                     }
                 }
             }

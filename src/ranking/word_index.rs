@@ -5,6 +5,7 @@
 //! structured queries, Darwish and Oard, 2003, with concepts between the two words).
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::best;
 use super::translations::Translations;
@@ -16,6 +17,11 @@ const B: f32 = 0.75;
 const SLOTS_MAX: usize = 1 << (u32::BITS - WORD_COUNT_BITS);
 /// Minimum removed passages before room is made.
 const DEAD_MIN: usize = 1 << 12;
+/// Minimum new entries before all are arranged anew.
+const NEW_MIN: usize = 1 << 16;
+/// Room behind the entries of a word, as a part of them, when they are arranged: so a frequent word does not move with the next
+/// passage.
+const ROOM_PART: u32 = 8;
 /// Maximum words of the question to search for; of a longer one, the first.
 pub const QUESTION_WORDS_MAX: usize = 64;
 /// Two words with a lower probability of the same meaning are different words.
@@ -28,9 +34,14 @@ const TELLING: f32 = 0.5;
 /// below. Beyond that, the words of the question that most passages have find nothing.
 const VISITS_PER_PASSAGE: usize = 1;
 const VISITS_MIN: usize = 50_000;
+/// From this share of all passages on, all are scored for a word: faster than to remember which of them have it.
+const SCORED_PART: usize = 16;
+/// Words of a concept may be out of order until they are this part of all, and at least so many.
+const UNSORTED_PART: usize = 4;
+const UNSORTED_MIN: usize = 16;
 
 /// Passages with their words.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub struct WordIndex {
     /// The slot of each passage.
     places: HashMap<PassageId, u32>,
@@ -42,14 +53,56 @@ pub struct WordIndex {
     length_sum: u64,
     /// The place of each word's posting.
     words: HashMap<u32, u32>,
-    /// By position; empty ones are of words that no passage has any more.
+    /// By place.
     postings: Vec<Posting>,
-    /// For each concept the words of the collection that have it, by their places.
-    concepts: HashMap<u16, Vec<(u32, f32)>>,
+    /// Of all postings: slot, then count in the lowest `WORD_COUNT_BITS`. The first `arranged` ones stand by the concepts of their
+    /// words, since a question reads all that have one of its concepts.
+    entries: Vec<u32>,
+    arranged: usize,
+    concepts: HashMap<u16, Concept>,
+    /// Changes so far.
+    version: u32,
 }
 
-/// The passages that have a word: slot, then count in the lowest `WORD_COUNT_BITS`.
-type Posting = Vec<u32>;
+/// The words of the collection that have a concept.
+#[derive(Debug, Default)]
+struct Concept {
+    /// By their places, with the probability that the word means it: the first `sorted` ones likeliest first, then new ones.
+    words: Vec<(u32, f32)>,
+    sorted: usize,
+    /// The entries of their postings in all, in the lower half; the version of the index that this is true of, in the upper half.
+    /// They are counted when a question asks: changes are more frequent.
+    counted: AtomicU64,
+}
+
+impl Concept {
+    fn add(&mut self, place: u32, probability: f32) {
+        self.words.push((place, probability));
+        if self.words.len() - self.sorted > UNSORTED_MIN.max(self.words.len() / UNSORTED_PART) {
+            self.sort();
+        }
+    }
+
+    fn sort(&mut self) {
+        self.words.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        self.sorted = self.words.len();
+    }
+
+    /// The words that mean it with this probability or more.
+    fn words_from(&self, probability: f32) -> impl Iterator<Item = (u32, f32)> + '_ {
+        let (sorted, new) = self.words.split_at(self.sorted);
+        let likely = move |(_, own): &&(u32, f32)| *own >= probability;
+        sorted.iter().take_while(likely).chain(new.iter().filter(likely)).copied()
+    }
+}
+
+/// The entries of a word, and room behind them.
+#[derive(Debug, Clone, Copy)]
+struct Posting {
+    start: usize,
+    length: u32,
+    room: u32,
+}
 
 /// How well passages answer a question.
 #[derive(Debug, Clone, Default)]
@@ -77,16 +130,17 @@ impl WordIndex {
             return;
         }
         let slot = self.passages.len() as u32;
+        self.version = self.version.wrapping_add(1);
         for (word, count) in words.iter() {
             let place = *self.words.entry(word).or_insert_with(|| {
                 let place = self.postings.len() as u32;
                 for sense in translations.senses(word) {
-                    self.concepts.entry(sense.concept).or_default().push((place, sense.probability()));
+                    self.concepts.entry(sense.concept).or_default().add(place, sense.probability());
                 }
-                self.postings.push(Posting::with_capacity(1));
+                self.postings.push(Posting { start: 0, length: 0, room: 0 });
                 place
             });
-            self.postings[place as usize].push((slot << WORD_COUNT_BITS) | u32::from(count));
+            self.push(place, (slot << WORD_COUNT_BITS) | u32::from(count));
         }
         let length = u16::try_from(words.total()).unwrap_or(u16::MAX);
         self.length_sum += u64::from(length);
@@ -102,8 +156,34 @@ impl WordIndex {
         self.length_sum -= u64::from(self.lengths[slot as usize]);
         let dead = self.passages.len() - self.places.len();
         if dead > DEAD_MIN.max(self.passages.len() / 2) {
-            self.compact();
+            self.arrange();
         }
+    }
+
+    /// Arranges the entries once many are new: after changes, before searches.
+    pub fn prepare(&mut self) {
+        if self.entries.len() - self.arranged > NEW_MIN.max(self.arranged / 2) {
+            self.arrange();
+        }
+    }
+
+    /// Adds an entry to a posting, which moves behind all others when it has no room.
+    fn push(&mut self, place: u32, entry: u32) {
+        let posting = &mut self.postings[place as usize];
+        let length = posting.length as usize;
+        if posting.length == posting.room {
+            let own = posting.start..posting.start + length;
+            (posting.start, posting.room) = (self.entries.len(), 2 * posting.length.max(1));
+            self.entries.extend_from_within(own);
+            self.entries.resize(posting.start + posting.room as usize, 0);
+        }
+        self.entries[posting.start + length] = entry;
+        posting.length += 1;
+    }
+
+    fn posting(&self, place: u32) -> &[u32] {
+        let Posting { start, length, .. } = self.postings[place as usize];
+        &self.entries[start..start + length as usize]
     }
 
     /// The number of passages.
@@ -157,87 +237,138 @@ impl WordIndex {
 
     /// What a word of the question finds.
     fn lane(&self, word: u32, translations: &Translations) -> Lane {
-        let frequency = |place: u32| self.postings[place as usize].len();
-        let mut found: Vec<(u32, f32)> = Vec::new();
+        // The place of each word found, with the probability in the lower half: probabilities are in the order of their bits.
+        let mut found: Vec<u64> = Vec::new();
+        let entry = |place: u32, same: f32| u64::from(place) << u32::BITS | u64::from(same.to_bits());
         let mut expected = 0.0;
         for sense in translations.senses(word) {
+            let Some(concept) = self.concepts.get(&sense.concept) else { continue };
             let probability = sense.probability();
-            for (other, of_other) in self.concepts.get(&sense.concept).into_iter().flatten() {
-                if probability * of_other >= PART_MIN {
-                    found.push((*other, probability * of_other));
-                }
-                expected += probability * frequency(*other) as f32;
-            }
+            let words = concept.words_from(PART_MIN / probability);
+            found.extend(words.map(|(other, of_other)| entry(other, probability * of_other)));
+            expected += probability * self.entries(concept) as f32;
         }
         let own = self.words.get(&word).copied();
         if let (Some(own), true) = (own, found.is_empty()) {
-            expected = frequency(own) as f32;
+            expected = self.frequency(own) as f32;
         }
-        found.extend(own.map(|own| (own, 1.0)));
-        found.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+        found.extend(own.map(|own| entry(own, 1.0)));
+        found.sort_unstable();
+        let place = |entry: u64| (entry >> u32::BITS) as u32;
         // The probabilities of several shared concepts add up; a word certainly means itself.
-        let same = |of_word: &[(u32, f32)]| (of_word[0].0, of_word.iter().map(|(_, same)| same).sum::<f32>().min(1.0));
-        let words: Vec<(u32, f32)> = found.chunk_by(|a, b| a.0 == b.0).map(same).filter(|(_, same)| *same >= SAME_MIN).collect();
+        let sum = |of_word: &[u64]| of_word.iter().map(|entry| f32::from_bits(*entry as u32)).sum::<f32>().min(1.0);
+        let words = found.chunk_by(|a, b| place(*a) == place(*b)).map(|of_word| (place(of_word[0]), sum(of_word)));
+        let words: Vec<(u32, f32)> = words.filter(|(_, same)| *same >= SAME_MIN).collect();
         let (all, having) = (self.len() as f32, expected.min(self.len() as f32));
-        let visits = words.iter().map(|(place, _)| frequency(*place)).sum();
+        let visits = words.iter().map(|(place, _)| self.frequency(*place)).sum();
         Lane { asked: word, words, visits, rarity: (1.0 + (all - having + 0.5) / (having + 0.5)).ln() }
+    }
+
+    fn frequency(&self, place: u32) -> usize {
+        self.postings[place as usize].length as usize
+    }
+
+    /// The entries of the postings of a concept's words.
+    fn entries(&self, concept: &Concept) -> u64 {
+        let (entries, version) = (u64::from(u32::MAX), u64::from(self.version) << u32::BITS);
+        let counted = concept.counted.load(Ordering::Relaxed);
+        if counted & !entries == version {
+            return counted & entries;
+        }
+        let counted: usize = concept.words.iter().map(|(place, _)| self.frequency(*place)).sum();
+        let counted = (counted as u64).min(entries);
+        concept.counted.store(version | counted, Ordering::Relaxed);
+        counted
     }
 
     /// Adds the score of a word of the question for each passage. `counts` are zeros before and after.
     fn add(&self, lane: &Lane, counts: &mut [f32], met: &mut Vec<u32>, scores: &mut [f32]) {
-        for (place, same) in &lane.words {
-            for entry in &self.postings[*place as usize] {
-                let (slot, count) = (entry >> WORD_COUNT_BITS, entry & u32::from(WORD_COUNT_MAX));
-                if counts[slot as usize] == 0.0 {
-                    met.push(slot);
-                }
-                counts[slot as usize] += same * count as f32;
-            }
-        }
         let mean = self.length_sum as f32 / self.len().max(1) as f32;
-        for slot in met.drain(..).map(|slot| slot as usize) {
-            let count = std::mem::take(&mut counts[slot]);
-            let length = 1.0 - B + B * f32::from(self.lengths[slot]) / mean.max(1.0);
-            scores[slot] += lane.rarity * count * (K1 + 1.0) / (count + K1 * length);
+        let per_word = B / mean.max(1.0);
+        let score = |count: f32, length: u16| {
+            let length = 1.0 - B + per_word * f32::from(length);
+            lane.rarity * count * (K1 + 1.0) / (count + K1 * length)
+        };
+        let entries = lane.words.iter().flat_map(|(place, same)| self.posting(*place).iter().map(move |entry| (entry, same)));
+        let entries =
+            entries.map(|(entry, same)| ((entry >> WORD_COUNT_BITS) as usize, same * (entry & u32::from(WORD_COUNT_MAX)) as f32));
+        if lane.visits > scores.len() / SCORED_PART {
+            entries.for_each(|(slot, count)| counts[slot] += count);
+            for ((counted, own), length) in counts.iter_mut().zip(scores).zip(&self.lengths) {
+                *own += score(std::mem::take(counted), *length);
+            }
+            return;
+        }
+        met.clear();
+        for (slot, count) in entries {
+            if counts[slot] == 0.0 {
+                met.push(slot as u32);
+            }
+            counts[slot] += count;
+        }
+        for slot in met.iter().map(|slot| *slot as usize) {
+            scores[slot] += score(std::mem::take(&mut counts[slot]), self.lengths[slot]);
         }
     }
 
-    /// Makes room: removes the slots of removed passages.
-    fn compact(&mut self) {
-        let mut moved = vec![None; self.passages.len()];
-        let (mut passages, mut lengths) = (Vec::new(), Vec::new());
+    /// Arranges all entries anew: without the slots of removed passages, and without words that no passage has any more.
+    fn arrange(&mut self) {
+        let mut slots = vec![None; self.passages.len()];
+        let (mut passages, mut lengths) = (Vec::with_capacity(self.len()), Vec::with_capacity(self.len()));
         for (slot, passage) in self.passages.iter().enumerate() {
             if let Some(passage) = *passage {
-                moved[slot] = Some(passages.len() as u32);
+                slots[slot] = Some(passages.len() as u32);
                 self.places.insert(passage, passages.len() as u32);
                 passages.push(Some(passage));
                 lengths.push(self.lengths[slot]);
             }
         }
-        for posting in &mut self.postings {
+        let length = self.postings.iter().map(|posting| (posting.length + posting.length / ROOM_PART) as usize).sum();
+        let (mut entries, mut postings) = (Vec::with_capacity(length), Vec::with_capacity(self.postings.len()));
+        let mut moved = vec![None; self.postings.len()];
+        for old in self.by_concept() {
+            let start = entries.len();
             let count = |entry: u32| entry & u32::from(WORD_COUNT_MAX);
             let kept =
-                |entry: &u32| moved[(entry >> WORD_COUNT_BITS) as usize].map(|slot| (slot << WORD_COUNT_BITS) | count(*entry));
-            *posting = posting.iter().filter_map(kept).collect();
+                |entry: &u32| slots[(entry >> WORD_COUNT_BITS) as usize].map(|slot| (slot << WORD_COUNT_BITS) | count(*entry));
+            entries.extend(self.posting(old).iter().filter_map(kept));
+            let length = (entries.len() - start) as u32;
+            if length > 0 {
+                moved[old as usize] = Some(postings.len() as u32);
+                let room = length + length / ROOM_PART;
+                entries.resize(start + room as usize, 0);
+                postings.push(Posting { start, length, room });
+            }
         }
-        self.forget_words();
-        (self.passages, self.lengths) = (passages, lengths);
-    }
-
-    /// Drops the words that no passage has any more.
-    fn forget_words(&mut self) {
-        let mut moved = vec![None; self.postings.len()];
-        let mut postings = Vec::new();
-        for (place, posting) in self.postings.drain(..).enumerate().filter(|(_, posting)| !posting.is_empty()) {
-            moved[place] = Some(postings.len() as u32);
-            postings.push(posting);
-        }
-        self.postings = postings;
         let place_of = |place: u32| moved[place as usize];
         self.words = self.words.drain().filter_map(|(word, place)| Some((word, place_of(place)?))).collect();
-        for words in self.concepts.values_mut() {
-            *words = words.iter().filter_map(|(place, probability)| Some((place_of(*place)?, *probability))).collect();
+        for concept in self.concepts.values_mut() {
+            let kept = concept.words.iter().filter_map(|(place, probability)| Some((place_of(*place)?, *probability)));
+            concept.words = kept.collect();
+            concept.sort();
         }
+        self.arranged = entries.len();
+        (self.passages, self.lengths, self.postings, self.entries) = (passages, lengths, postings, entries);
+        self.version = self.version.wrapping_add(1);
+    }
+
+    /// The places of all words: those of the same likeliest concept together, likeliest first.
+    fn by_concept(&self) -> Vec<u32> {
+        let mut likeliest = vec![(0.0, None); self.postings.len()];
+        for (concept, Concept { words, .. }) in &self.concepts {
+            for (place, probability) in words {
+                let (most, of) = &mut likeliest[*place as usize];
+                if *probability > *most || (*probability == *most && Some(*concept) < *of) {
+                    (*most, *of) = (*probability, Some(*concept));
+                }
+            }
+        }
+        let mut places: Vec<u32> = (0..self.postings.len() as u32).collect();
+        places.sort_unstable_by(|a, b| {
+            let ((a_most, a_of), (b_most, b_of)) = (likeliest[*a as usize], likeliest[*b as usize]);
+            a_of.cmp(&b_of).then(f32::total_cmp(&b_most, &a_most)).then(a.cmp(b))
+        });
+        places
     }
 }
 
@@ -357,5 +488,32 @@ mod tests {
         assert!(index.nearest(&scores, 2_000, |_| true).iter().all(|(passage, _)| passage.0 < 500));
         assert_eq!(index.nearest(&index.scores(&[BATEAU], &translations), 2_000, |_| true).len(), 500);
         assert_eq!(index.score(&index.scores(&[1_700], &translations), PassageId(700)), 0.0);
+    }
+
+    #[test]
+    fn scores_are_the_same_before_and_after_entries_are_arranged() {
+        let (translations, mut index, mut other) = (translations(), WordIndex::default(), WordIndex::default());
+        let add = |index: &mut WordIndex, passages: std::ops::Range<u32>| {
+            for passage in passages {
+                let boat = [BOAT, BATEAU, TREE][passage as usize % 3];
+                let words = WordCounts::of(vec![boat, 100 + passage % 50, 1_000 + passage % 999]);
+                index.insert(PassageId(passage.into()), &words, &translations);
+            }
+        };
+        let found = |index: &WordIndex| {
+            let of = |word| index.nearest(&index.scores(&[word, 120], &translations), 30_000, |_| true);
+            [BATEAU, SHIP, TREE, 130, 1_500].map(of)
+        };
+        add(&mut index, 0..25_000);
+        let before = found(&index);
+        index.prepare();
+        let arranged = index.arranged;
+        assert!(arranged == index.entries.len() && arranged > 75_000, "{arranged}");
+        assert!(found(&index) == before);
+        add(&mut index, 25_000..25_100);
+        index.prepare();
+        add(&mut other, 0..25_100);
+        assert_eq!((index.arranged, index.entries.len()), (arranged, arranged), "there is room for a few");
+        assert!(found(&index) == found(&other));
     }
 }

@@ -13,7 +13,7 @@ use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::plain_words::{self, word_key};
 use super::runs::{self, Class, class, cut, normalized};
-use super::terms::passage_terms;
+use super::terms::has_term;
 use crate::domain::Language;
 use crate::domain::terms::QueryTerms;
 
@@ -82,22 +82,27 @@ impl PassageWords {
         let mut open = None;
         let within = |(at, grapheme): &(usize, &str)| at + grapheme.len() <= MARKED_BYTES_MAX;
         for (at, grapheme) in passage.grapheme_indices(true).take_while(within) {
-            let normal = if grapheme.len() == 1 { grapheme.to_ascii_lowercase() } else { normalized(grapheme) };
-            // Characters that only control how a text is displayed leave nothing, and separate nothing.
-            for part in normal.graphemes(true) {
-                let of = part.chars().find_map(class);
-                let is_mark = of.is_none() && part.chars().all(is_combining_mark);
-                if is_mark || (of.is_some() && of == open && words.is_parted_from(part)) {
-                    words.lengthen(at + grapheme.len(), part, open.is_some());
-                    continue;
-                }
-                if let Some(of) = of {
-                    words.push(at..at + grapheme.len(), part, of, open == Some(of));
-                }
-                open = of;
+            let source = at..at + grapheme.len();
+            match grapheme.as_bytes() {
+                [byte] => words.take(source, char::from(byte.to_ascii_lowercase()).encode_utf8(&mut [0]), &mut open),
+                // Characters that only control how a text is displayed leave nothing, and separate nothing.
+                _ => normalized(grapheme).graphemes(true).for_each(|part| words.take(source.clone(), part, &mut open)),
             }
         }
         words
+    }
+
+    /// Takes a visible character of the passage, or a part of one. `open` is the class of the last one, unless it separates.
+    fn take(&mut self, source: Range<usize>, part: &str, open: &mut Option<Class>) {
+        let of = part.chars().find_map(class);
+        let is_mark = of.is_none() && part.chars().all(is_combining_mark);
+        if is_mark || (of.is_some() && of == *open && self.is_parted_from(part)) {
+            return self.lengthen(source.end, part, open.is_some());
+        }
+        if let Some(of) = of {
+            self.push(source, part, of, *open == Some(of));
+        }
+        *open = of;
     }
 
     fn push(&mut self, source: Range<usize>, part: &str, of: Class, goes_on: bool) {
@@ -135,8 +140,7 @@ impl PassageWords {
         for run in &self.runs {
             let characters = &self.characters[run.characters.clone()];
             if run.class == Class::Word {
-                let terms = passage_terms(self.text(characters), self.language);
-                if terms.words.split(' ').chain(terms.folded.split(' ')).any(|term| !term.is_empty() && sought.has(term)) {
+                if has_term(self.text(characters), self.language, |term| sought.has(term)) {
                     marks.extend(source(characters));
                 }
                 continue;

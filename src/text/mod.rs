@@ -19,6 +19,7 @@ pub mod stems;
 mod structure;
 pub mod terms;
 pub mod tokenize;
+mod unigram;
 mod words;
 
 pub use crate::bundle::TEXT_VERSION;

@@ -1,7 +1,7 @@
 //! A text in its normal form, split into runs of letters and digits of one class, and words in their plain form.
 
-use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::is_combining_mark;
+use unicode_normalization::{IsNormalized, UnicodeNormalization as _, is_nfc_quick, is_nfkc_quick};
 
 use super::diacritics;
 
@@ -66,9 +66,12 @@ pub(super) fn class(c: char) -> Option<Class> {
 
 /// NFKC, lower case, ASCII digits, one form of sigma; without characters that only control how a text is displayed.
 pub(super) fn normalized(text: &str) -> String {
+    if text.is_ascii() {
+        return text.to_ascii_lowercase();
+    }
     let mut shown = String::with_capacity(text.len());
     let mut before = ' ';
-    for c in text.nfkc() {
+    let mut take = |c: char| {
         match c {
             // Persian puts this between parts of a word, where others write a space; in Indic scripts it only shapes letters.
             '\u{200c}' if is_arabic(before) => shown.push(' '),
@@ -79,9 +82,17 @@ pub(super) fn normalized(text: &str) -> String {
             _ => shown.extend(digit(c).unwrap_or(c).to_lowercase()),
         }
         before = c;
+    };
+    // Most texts are in this form already, which is faster to see than to make.
+    match is_nfkc_quick(text.chars()) {
+        IsNormalized::Yes => text.chars().for_each(take),
+        _ => text.nfkc().for_each(&mut take),
     }
     // Lower-casing can leave a letter and its mark apart that have a composed form only in lower case.
-    shown.nfkc().collect()
+    match is_nfkc_quick(shown.chars()) {
+        IsNormalized::Yes => shown,
+        _ => shown.nfkc().collect(),
+    }
 }
 
 fn is_arabic(c: char) -> bool {
@@ -107,7 +118,9 @@ pub(super) fn fold(word: &str) -> Option<String> {
     }
     let mut plain = String::with_capacity(word.len());
     for c in word.chars() {
-        if let Some(replaced) = plain_letter(c) {
+        if c.is_ascii() {
+            plain.push(c);
+        } else if let Some(replaced) = plain_letter(c) {
             plain.push_str(replaced);
         } else if matches!(c, '\u{400}'..='\u{52f}') {
             plain.push(c);
@@ -115,7 +128,10 @@ pub(super) fn fold(word: &str) -> Option<String> {
             plain.extend(std::iter::once(c).nfd().filter(|part| !is_accent(*part)));
         }
     }
-    let plain: String = plain.nfc().collect();
+    let plain = match is_nfc_quick(plain.chars()) {
+        IsNormalized::Yes => plain,
+        _ => plain.nfc().collect(),
+    };
     (plain != word).then_some(plain)
 }
 

@@ -9,6 +9,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
+use frostem::Stemmer;
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::plain_words::{self, word_key};
@@ -33,11 +34,10 @@ pub fn passage_terms(text: &str, language: Option<Language>) -> PassageTerms {
                 push(&mut words, word);
                 let plain = fold(word);
                 push(&mut folded, plain.as_deref().unwrap_or_default());
-                if let Some(stem) = stemmer.as_ref().and_then(|stemmer| stem(stemmer, word)) {
-                    let stem = fold(&stem).map_or(stem, Cow::Owned);
-                    if plain.as_deref() != Some(stem.as_ref()) {
-                        push(&mut folded, &stem);
-                    }
+                if let Some(stem) = stemmer.as_ref().and_then(|stemmer| plain_stem(stemmer, word))
+                    && plain.as_deref() != Some(stem.as_ref())
+                {
+                    push(&mut folded, &stem);
                 }
             }
             Class::Unspaced | Class::Hangul => {
@@ -51,6 +51,23 @@ pub fn passage_terms(text: &str, language: Option<Language>) -> PassageTerms {
         }
     }
     PassageTerms { words, folded, plain: WordCounts::of(keys) }
+}
+
+/// Whether a word of a passage in a language is, or has a term that is, one of those that `sought` knows: the terms are those
+/// that `passage_terms` finds.
+pub(super) fn has_term(text: &str, language: Option<Language>, sought: impl Fn(&str) -> bool) -> bool {
+    let stemmer = language.and_then(stemmer);
+    runs(&normalized(text)).map(|run| cut(run.text)).any(|word| {
+        sought(word)
+            || fold(word).is_some_and(|plain| sought(&plain))
+            || stemmer.as_ref().and_then(|stemmer| plain_stem(stemmer, word)).is_some_and(|stem| sought(&stem))
+    })
+}
+
+/// The stem of a word, without accents.
+fn plain_stem<'w>(stemmer: &Stemmer, word: &'w str) -> Option<Cow<'w, str>> {
+    let stem = stem(stemmer, word)?;
+    Some(fold(&stem).map_or(stem, Cow::Owned))
 }
 
 /// The other forms of a query's word in a language: without its accents, and its stem.

@@ -6,12 +6,15 @@ use std::sync::Arc;
 
 use super::TextError;
 use super::preprocess::Preprocessor;
+use super::unigram::Unigram;
 use crate::bundle::{Bundle, Preprocessing, TOKENIZER};
 
 /// A bundle's tokenizer. Clones share one; encoding takes `&self`.
 #[derive(Clone)]
 pub struct Tokenizer {
     inner: Arc<tokenizers::Tokenizer>,
+    /// The same, faster, if it is of the kind that is trained here.
+    unigram: Option<Arc<Unigram>>,
     unknown: u32,
     preprocessor: Option<Arc<Preprocessor>>,
 }
@@ -56,7 +59,8 @@ impl Tokenizer {
         inner.with_truncation(None).map_err(load)?;
         inner.with_padding(None);
         let unknown = ["<unk>", "[UNK]"].iter().find_map(|token| inner.token_to_id(token)).unwrap_or(0);
-        Ok(Self { inner: Arc::new(inner), unknown, preprocessor: None })
+        let json = std::fs::read(path).map_err(|source| load(source.into()))?;
+        Ok(Self { inner: Arc::new(inner), unigram: Unigram::new(&json).map(Arc::new), unknown, preprocessor: None })
     }
 
     /// The same tokenizer with `preprocessing` before it.
@@ -79,19 +83,35 @@ impl Tokenizer {
     pub fn encode(&self, text: &str, tokens_max: usize) -> Result<Tokens, TextError> {
         let prepared = self.preprocessor.as_ref().map(|preprocessor| preprocessor.prepare(text));
         let seen = prepared.as_deref().unwrap_or(text);
-        let encoding = self.inner.encode_fast(seen, true).map_err(|source| TextError::Tokenize { bytes: text.len(), source })?;
-        let all = encoding.get_ids();
-        let mut ids = all[..all.len().min(tokens_max)].to_vec();
+        let mut ids: Vec<u32> = match &self.unigram {
+            Some(unigram) => {
+                let tokens = unigram.tokens(seen, tokens_max.saturating_add(1), |part| self.general(part))?;
+                tokens.into_iter().map(|(id, _)| id).collect()
+            }
+            None => {
+                let encoding = self.inner.encode_fast(seen, true);
+                encoding.map_err(|source| TextError::Tokenize { bytes: text.len(), source })?.get_ids().to_vec()
+            }
+        };
+        let truncated = ids.len() > tokens_max;
+        ids.truncate(tokens_max);
         if ids.is_empty() {
             ids.push(self.unknown);
         }
-        Ok(Tokens { ids, truncated: all.len() > tokens_max })
+        Ok(Tokens { ids, truncated })
     }
 
     /// Returns the byte range in `text` of each of its tokens, in order. Ranges of neighbors may touch or overlap where one
     /// character became several.
     pub fn offsets(&self, text: &str) -> Result<Vec<Range<usize>>, TextError> {
         Tokenize::offsets(self, text)
+    }
+
+    /// The tokens of any text with their byte ranges in it, without those that are added to every text.
+    fn general(&self, text: &str) -> Result<Vec<(u32, Range<usize>)>, TextError> {
+        let encoding = self.inner.encode(text, false).map_err(|source| TextError::Tokenize { bytes: text.len(), source })?;
+        let ranges = encoding.get_offsets().iter().map(|&(start, end)| start..end);
+        Ok(encoding.get_ids().iter().copied().zip(ranges).collect())
     }
 }
 
@@ -103,12 +123,13 @@ impl Tokenize for Tokenizer {
     fn pieces(&self, text: &str) -> Result<Vec<(u32, Range<usize>)>, TextError> {
         let aligned = self.preprocessor.as_ref().map(|preprocessor| preprocessor.prepare_aligned(text));
         let seen = aligned.as_ref().map_or(text, |aligned| aligned.text.as_str());
-        let encoding = self.inner.encode(seen, false).map_err(|source| TextError::Tokenize { bytes: text.len(), source })?;
-        let ranges = encoding.get_offsets().iter().map(|&(start, end)| start..end);
-        let ids = encoding.get_ids().iter().copied();
-        Ok(match &aligned {
-            Some(aligned) => ids.zip(ranges.map(|range| aligned.source(range))).collect(),
-            None => ids.zip(ranges).collect(),
-        })
+        let mut pieces = match &self.unigram {
+            Some(unigram) => unigram.tokens(seen, usize::MAX, |part| self.general(part))?,
+            None => self.general(seen)?,
+        };
+        if let Some(aligned) = &aligned {
+            pieces.iter_mut().for_each(|(_, range)| *range = aligned.source(range.clone()));
+        }
+        Ok(pieces)
     }
 }

@@ -5,6 +5,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 /// The quantization of the collections under test: `QUANTIZATION`, or what a collection has when nobody says.
 pub fn quantization() -> Option<String> {
@@ -55,6 +56,14 @@ impl Server {
 
     pub fn resident_mb(&self) -> u64 {
         resident_mb(self.child.id())
+    }
+
+    /// The time that its threads have computed, which other programs on the machine disturb less than the time that passes.
+    pub fn computed(&self) -> Duration {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).into_iter().flatten().flatten();
+        let statistics = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("schedstat")).ok());
+        let nanoseconds = statistics.filter_map(|line| line.split(' ').next()?.parse::<u64>().ok());
+        Duration::from_nanos(nanoseconds.sum())
     }
 }
 

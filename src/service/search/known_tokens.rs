@@ -49,6 +49,7 @@ impl CollectionTokens {
         }
         if let Some(translations) = translations {
             changes.words.iter().for_each(|(passage, counts)| words.insert(*passage, counts, translations));
+            words.prepare();
         }
         for (passage, tokens) in &changes.passages {
             index.insert(*passage, tokens);

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::super::Error;
 use crate::domain::{Language, QueryTerms, SearchTarget};
 use crate::embed::{Embedder, PassageWords, SoughtTerms, joined, meet, query_terms};
-use crate::ranking::{Question, TokenMatch};
+use crate::ranking::{Question, Sense, TokenMatch, same_meaning};
 
 /// Minimum probability that a word of a passage means what a word of the query does, to be marked.
 const TRANSLATION_MIN: f32 = 0.1;
@@ -75,8 +75,11 @@ impl<'a> Marking<'a> {
             marks.extend(words.of_pieces(&of(TokenMatch::Near)));
         }
         if let Some(translations) = self.embedder.translations() {
-            let asked = &self.asked.words;
-            marks.extend(words.of_words(|word| asked.iter().any(|one| translations.same_meaning(*one, word) >= TRANSLATION_MIN)));
+            let asked: Vec<&[Sense]> = self.asked.words.iter().map(|word| translations.senses(*word)).collect();
+            marks.extend(words.of_words(|word| {
+                let senses = translations.senses(word);
+                asked.iter().any(|asked| same_meaning(asked, senses) >= TRANSLATION_MIN)
+            }));
         }
         Ok(in_characters(passage, &joined(marks)))
     }

@@ -1,0 +1,376 @@
+//! The tokenizers trained here, several times as fast as the general implementation and with the same tokens.
+//!
+//! These are Unigram models (Kudo, "Subword regularization", 2018) over words in lower case and in Unicode's form NFKC. Of
+//! most words it is quickly known that this form is no more than their lower case; only the others are left to the general
+//! implementation, word by word, since no token reaches beyond white space.
+
+use std::ops::Range;
+
+use daachorse::DoubleArrayAhoCorasick;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use unicode_categories::UnicodeCategories as _;
+use unicode_normalization::{IsNormalized, UnicodeNormalization as _, is_nfkc_quick};
+
+/// What stands before each word.
+const BEGINNING: char = '▁';
+/// How much less likely an unknown character is than the least likely piece, as a logarithm.
+const UNKNOWN_PENALTY: f64 = 10.0;
+/// Distance of a character of full width from the one in ASCII that stands for it.
+const FULL_WIDTH: u32 = 0xff01 - 0x21;
+
+/// A Unigram model with the pieces of its vocabulary.
+pub(super) struct Unigram {
+    /// Finds all pieces in a text; the value is the token id.
+    pieces: DoubleArrayAhoCorasick<u32>,
+    /// The logarithm of each piece's probability.
+    scores: Vec<f64>,
+    unknown: u32,
+    unknown_score: f64,
+    /// Texts that are tokens wherever they stand.
+    added: Vec<String>,
+}
+
+/// What this reads of a `tokenizer.json`.
+#[derive(Deserialize)]
+struct Settings {
+    normalizer: Value,
+    pre_tokenizer: Value,
+    post_processor: Value,
+    added_tokens: Vec<AddedToken>,
+    model: Model,
+}
+
+#[derive(Deserialize)]
+struct AddedToken {
+    content: String,
+    normalized: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Model {
+    r#type: String,
+    unk_id: u32,
+    byte_fallback: bool,
+    vocab: Vec<(String, f64)>,
+}
+
+/// The best way to divide the text before a place: where its last piece begins, which that is, and its score.
+#[derive(Clone, Copy)]
+struct Best {
+    start: usize,
+    id: u32,
+    score: f64,
+}
+
+/// Room that is used again for each word.
+#[derive(Default)]
+struct Room {
+    /// A text between white space in lower case, byte for byte in the same place.
+    lower: String,
+    /// A word of it with its beginning.
+    word: String,
+    best: Vec<Best>,
+    tokens: Vec<(u32, Range<usize>)>,
+}
+
+impl Unigram {
+    /// Takes the content of a `tokenizer.json`; `None` if it is not of the kind that is trained here.
+    pub(super) fn new(json: &[u8]) -> Option<Self> {
+        let Settings { normalizer, pre_tokenizer, post_processor, added_tokens, model } = serde_json::from_slice(json).ok()?;
+        let kind = |kinds: &[&str]| kinds.iter().map(|kind| json!({ "type": kind })).collect::<Vec<_>>();
+        let expected = json!({"type": "Sequence", "normalizers": kind(&["Nmt", "NFKC", "Lowercase", "NFKC"])});
+        let splits = json!({"type": "Sequence", "pretokenizers": [
+            {"type": "WhitespaceSplit"},
+            {"type": "Punctuation", "behavior": "Isolated"},
+            {"type": "Digits", "individual_digits": false},
+            {"type": "Metaspace", "replacement": BEGINNING, "prepend_scheme": "always", "split": true},
+        ]});
+        let is_ours = normalizer == expected && pre_tokenizer == splits && post_processor.is_null();
+        let Model { r#type, unk_id, byte_fallback, vocab } = model;
+        if !is_ours || r#type != "Unigram" || byte_fallback || added_tokens.iter().any(|token| token.normalized) {
+            return None;
+        }
+        let least = vocab.iter().map(|(_, score)| *score).fold(f64::INFINITY, f64::min);
+        Some(Self {
+            scores: vocab.iter().map(|(_, score)| *score).collect(),
+            pieces: DoubleArrayAhoCorasick::with_values((0_u32..).zip(vocab).map(|(id, (piece, _))| (piece, id))).ok()?,
+            unknown: unk_id,
+            unknown_score: least - UNKNOWN_PENALTY,
+            added: added_tokens.into_iter().map(|token| token.content).collect(),
+        })
+    }
+
+    /// The first `tokens_max` tokens of a text with their byte ranges in it. `general` tokenizes any text.
+    pub(super) fn tokens<E>(
+        &self,
+        text: &str,
+        tokens_max: usize,
+        general: impl Fn(&str) -> Result<Vec<(u32, Range<usize>)>, E>,
+    ) -> Result<Vec<(u32, Range<usize>)>, E> {
+        if self.added.iter().any(|added| text.contains(added.as_str())) {
+            let mut tokens = general(text)?;
+            tokens.truncate(tokens_max);
+            return Ok(tokens);
+        }
+        let mut room = Room::default();
+        let mut rest = text;
+        while let Some(start) = rest.find(|c| !is_white_space(c)) {
+            let end = rest[start..].find(is_white_space).map_or(rest.len(), |length| start + length);
+            let at = text.len() - rest.len() + start;
+            self.add(&rest[start..end], at, &mut room, &general)?;
+            rest = &rest[end..];
+            if room.tokens.len() >= tokens_max {
+                break;
+            }
+        }
+        room.tokens.truncate(tokens_max);
+        Ok(room.tokens)
+    }
+
+    /// Adds the tokens of a part of a text without white space that begins at `at`.
+    fn add<E>(
+        &self,
+        part: &str,
+        at: usize,
+        room: &mut Room,
+        general: impl Fn(&str) -> Result<Vec<(u32, Range<usize>)>, E>,
+    ) -> Result<(), E> {
+        let mut lower = std::mem::take(&mut room.lower);
+        if lower_case(part, &mut lower) {
+            let mut rest = lower.as_str();
+            while let Some(first) = rest.chars().next() {
+                let start = lower.len() - rest.len();
+                let length = word_length(rest, first);
+                match in_ascii(first) {
+                    Some(c) => self.add_word(c.encode_utf8(&mut [0; 4]), at + start..at + start + length, room),
+                    None => self.add_word(&rest[..length], at + start..at + start + length, room),
+                }
+                rest = &rest[length..];
+            }
+        } else {
+            let tokens = general(part)?;
+            room.tokens.extend(tokens.into_iter().map(|(id, range)| (id, at + range.start..at + range.end)));
+        }
+        room.lower = lower;
+        Ok(())
+    }
+
+    /// Adds the tokens of a word from its place in the text: the most likely ones (Viterbi). A word of another length than its
+    /// place is one character.
+    fn add_word(&self, word: &str, source: Range<usize>, room: &mut Room) {
+        let Room { word: text, best, tokens, .. } = room;
+        text.clear();
+        text.push(BEGINNING);
+        text.push_str(word);
+        best.clear();
+        best.resize(text.len() + 1, Best { start: usize::MAX, id: self.unknown, score: 0.0 });
+        let mut found = self.pieces.find_overlapping_iter(text.as_bytes()).peekable();
+        for (start, c) in text.char_indices() {
+            let end = start + c.len_utf8();
+            let mut is_piece = false;
+            // Of pieces with the same end, those that begin first come first.
+            while let Some(piece) = found.next_if(|piece| piece.end() == end) {
+                is_piece |= piece.start() == start;
+                improve(best, piece.start(), end, (piece.value(), self.scores[piece.value() as usize]));
+            }
+            if !is_piece {
+                improve(best, start, end, (self.unknown, self.unknown_score));
+            }
+        }
+        // The beginning stands at the first character.
+        let (shift, first) = (BEGINNING.len_utf8(), word.chars().next().map_or(0, char::len_utf8));
+        let place = |start: usize, end: usize| match word.len() == source.len() {
+            true => source.start + start.saturating_sub(shift)..source.start + end.saturating_sub(shift).max(first),
+            false => source.clone(),
+        };
+        let added = tokens.len();
+        let mut end = text.len();
+        while end > 0 {
+            let Best { start, id, .. } = best[end];
+            let range = place(start, end);
+            match tokens[added..].last_mut() {
+                // Neighboring unknown characters are one token.
+                Some((after, place)) if id == self.unknown && *after == id => place.start = range.start,
+                _ => tokens.push((id, range)),
+            }
+            end = start;
+        }
+        tokens[added..].reverse();
+    }
+}
+
+/// Takes a piece with a score from `start` to `end` if that is better than what there is.
+fn improve(best: &mut [Best], start: usize, end: usize, (id, score): (u32, f64)) {
+    let score = score + best[start].score;
+    if best[end].start == usize::MAX || score > best[end].score {
+        best[end] = Best { start, id, score };
+    }
+}
+
+/// Whether a character separates words, by itself or once it is normalized.
+fn is_white_space(c: char) -> bool {
+    match c {
+        '\u{b}' => false,
+        '\u{200b}'..='\u{200f}' | BEGINNING | '\u{feff}' | '\u{fffd}' => true,
+        _ => c.is_whitespace(),
+    }
+}
+
+/// Writes the normal form of a text to `lower`, but for characters of full width. False if that takes more than lower case of
+/// the same length.
+fn lower_case(text: &str, lower: &mut String) -> bool {
+    lower.clear();
+    if text.is_ascii() {
+        lower.push_str(text);
+        lower.make_ascii_lowercase();
+        return !text.bytes().any(|byte| byte.is_ascii_control());
+    }
+    for c in text.chars() {
+        let mut lowered = c.to_lowercase();
+        match (lowered.next(), lowered.next()) {
+            (Some(own), None) if own.len_utf8() == c.len_utf8() && !c.is_control() => lower.push(own),
+            _ => return false,
+        }
+    }
+    is_normal(text) && (text == lower || is_normal(lower))
+}
+
+/// Whether a text is in the form NFKC, but for characters of full width.
+fn is_normal(text: &str) -> bool {
+    let chars = || text.chars().map(|c| in_ascii(c).unwrap_or(c));
+    match is_nfkc_quick(chars()) {
+        IsNormalized::Yes => true,
+        IsNormalized::Maybe => chars().nfkc().eq(chars()),
+        IsNormalized::No => false,
+    }
+}
+
+/// The punctuation that stands for one of full width.
+fn in_ascii(c: char) -> Option<char> {
+    let narrow = u32::from(c).checked_sub(FULL_WIDTH).and_then(char::from_u32)?;
+    narrow.is_ascii_punctuation().then_some(narrow)
+}
+
+/// Bytes of the first word of a text: a punctuation mark, digits, or what is neither.
+fn word_length(text: &str, first: char) -> usize {
+    if is_punctuation(first) {
+        return first.len_utf8();
+    }
+    let is_numeric = first.is_numeric();
+    text.find(|c: char| c.is_numeric() != is_numeric || is_punctuation(c)).unwrap_or(text.len())
+}
+
+fn is_punctuation(c: char) -> bool {
+    c.is_ascii_punctuation() || (!c.is_ascii() && (in_ascii(c).is_some() || c.is_punctuation()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::LazyLock;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Letters of many scripts, marks that join them, digits and punctuation.
+    const WORDS: &str =
+        "[a-zA-Zàéüßøłžėñçâîșőıİ0-9 ,.…'’а-яёА-ЯЁα-ωΆ-ώあ-んア-ン一-龥，。！ก-๛אבגדअ-ह\u{93c}\u{94d}\u{bbe}\u{301}\u{308}]{0,40}";
+
+    static JSON: LazyLock<Vec<u8>> =
+        LazyLock::new(|| std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("models/ems-small/tokenizer.json")).unwrap());
+    static OWN: LazyLock<Unigram> = LazyLock::new(|| Unigram::new(&JSON).unwrap());
+    static GENERAL: LazyLock<tokenizers::Tokenizer> = LazyLock::new(|| tokenizers::Tokenizer::from_bytes(&*JSON).unwrap());
+
+    fn general(text: &str) -> Result<Vec<(u32, Range<usize>)>, tokenizers::Error> {
+        let encoding = GENERAL.encode(text, false)?;
+        let ranges = encoding.get_offsets().iter().map(|&(start, end)| start..end);
+        Ok(encoding.get_ids().iter().copied().zip(ranges).collect())
+    }
+
+    fn refuse(text: &str) -> Result<Vec<(u32, Range<usize>)>, String> {
+        Err(text.to_owned())
+    }
+
+    fn own(text: &str) -> Vec<(u32, Range<usize>)> {
+        OWN.tokens(text, usize::MAX, general).unwrap()
+    }
+
+    #[test]
+    fn tokens_and_places_are_those_of_the_general_implementation() {
+        let texts = [
+            "",
+            " \t ",
+            "The trains, of 12:30, are late…",
+            "«Été» e\u{301}te\u{301} 3½ m² ﬁn",
+            "雙方昨天簽訂了合約，價格是１００元。",
+            "東京\u{3000}ﾀﾜｰ！？",
+            "हिन्दी में ज़मीन, தமிழ் மொழி",
+            "ที่นี่ 도서관에서 책을",
+            "می\u{200c}خواهم مَدْرَسَه؟",
+            "İstanbul ẞ ǅ K",
+            "a\u{a0}b\u{b}c\u{85}d\u{0}e\u{7f}f\u{ad}g\u{feff}h▁i",
+            "＜\u{338} <\u{338}",
+            "\u{10fffd}\u{10fffd}x\u{10fffd} 👩\u{200d}👧",
+            "before <unk> and <pad>after",
+        ];
+        for text in texts {
+            assert_eq!(own(text), general(text).unwrap(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn ordinary_texts_are_left_to_nobody() {
+        let texts = [
+            "Der Zug, 12:30 Uhr, hat Verspätung!",
+            "Он сказал: «Привет».",
+            "Ο Λόγος του",
+            "雙方昨天簽訂了合約，價格是100元。",
+            "東京タワーは、高い！",
+            "हिन्दी में, தமிழ் மொழி",
+            "ที่นี่ 도서관에서 책을",
+            "مدرسة كبيرة؟",
+        ];
+        for text in texts {
+            assert_eq!(OWN.tokens(text, usize::MAX, refuse), Ok(general(text).unwrap()), "{text}");
+        }
+        assert_eq!(OWN.tokens("so ﬁne", usize::MAX, refuse), Err("ﬁne".to_owned()), "word by word");
+    }
+
+    #[test]
+    fn the_first_tokens_are_enough() {
+        for text in ["one two three four", "<unk> two three four"] {
+            assert_eq!(OWN.tokens(text, 2, general).unwrap(), general(text).unwrap()[..2]);
+        }
+    }
+
+    #[test]
+    fn a_tokenizer_of_another_kind_is_left_alone() {
+        assert!(Unigram::new(b"{}").is_none());
+        let other = |change: &dyn Fn(&mut Value)| {
+            let mut json: Value = serde_json::from_slice(&JSON).unwrap();
+            json["model"]["vocab"] = json!([["<unk>", 0.0], ["a", -1.0]]);
+            change(&mut json);
+            Unigram::new(&serde_json::to_vec(&json).unwrap()).is_some()
+        };
+        assert!(other(&|_| {}));
+        assert!(!other(&|json| json["normalizer"] = Value::Null));
+        assert!(!other(&|json| json["pre_tokenizer"]["pretokenizers"][2]["individual_digits"] = true.into()));
+        assert!(!other(&|json| json["model"]["byte_fallback"] = true.into()));
+        assert!(!other(&|json| json["added_tokens"][0]["normalized"] = true.into()));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_has_the_tokens_of_the_general_implementation(text in any::<String>()) {
+            prop_assert_eq!(own(&text), general(&text).unwrap());
+        }
+
+        #[test]
+        fn any_words_have_the_tokens_of_the_general_implementation(text in WORDS) {
+            prop_assert_eq!(own(&text), general(&text).unwrap());
+        }
+    }
+}
