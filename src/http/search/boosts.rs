@@ -127,7 +127,7 @@ fn now() -> DecayOrigin {
 fn check_shape(decay: &DecayInput) -> Result<DecayShape, ApiError> {
     let positive = |member: &str, distance: f64| {
         let is_positive = distance > 0.0 && distance.is_finite();
-        if is_positive { Ok(distance) } else { invalid(&format!("/decay/{member}"), format!("must be above 0, got {distance}")) }
+        if is_positive { Ok(distance) } else { invalid(format!("/decay/{member}"), format!("must be above 0, got {distance}")) }
     };
     match (decay.half_life, decay.scale) {
         (Some(half_life), None) => Ok(DecayShape::Exponential { half_life: positive("half_life", half_life)? }),

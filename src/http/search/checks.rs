@@ -108,7 +108,7 @@ pub fn check_batch(body: SearchBatchRequest, collection: &Collection, limits: &L
 /// Validates a vector to search for.
 pub fn check_vector(pointer: &str, values: &[f32], collection: &Collection) -> Result<Embedding, ApiError> {
     if let Some(index) = values.iter().position(|value| !value.is_finite()) {
-        return invalid(&format!("{pointer}/{index}"), "must be a number within the range of 32-bit floats");
+        return invalid(format!("{pointer}/{index}"), "must be a number within the range of 32-bit floats");
     }
     parsed(pointer, collection.own_vector(values.to_vec()))
 }

@@ -1,0 +1,131 @@
+//! Tests of the index of words: what a question finds, and in which order.
+
+use super::*;
+use crate::ranking::translations::Sense;
+
+const BOAT: u32 = 10;
+const BATEAU: u32 = 20;
+const SHIP: u32 = 30;
+const TREE: u32 = 40;
+const KUBERNETES: u32 = 50;
+
+/// Concept 1 is a boat, 2 a ship, 3 a tree.
+fn translations() -> Translations {
+    Translations::new(vec![
+        (BOAT, vec![Sense::new(1, 1.0)]),
+        (BATEAU, vec![Sense::new(1, 0.6), Sense::new(2, 0.4)]),
+        (SHIP, vec![Sense::new(2, 1.0)]),
+        (TREE, vec![Sense::new(3, 1.0)]),
+    ])
+}
+
+fn index(passages: &[&[u32]]) -> WordIndex {
+    let (mut index, translations) = (WordIndex::default(), translations());
+    for (passage, words) in (0..).zip(passages) {
+        index.insert(PassageId(passage), &WordCounts::of(words.to_vec()), &translations);
+    }
+    index
+}
+
+fn nearest(index: &WordIndex, question: &[u32]) -> Vec<u64> {
+    let scores = index.scores(question, &translations());
+    index.nearest(&scores, 10, |_| true).into_iter().map(|(passage, _)| passage.0).collect()
+}
+
+#[test]
+fn a_word_finds_its_translations_the_likelier_ones_first() {
+    let index = index(&[&[TREE, 1, 2], &[SHIP, 3, 4], &[BOAT, 5, 6], &[7, 8, 9]]);
+    assert_eq!(nearest(&index, &[BATEAU]), [2, 1]);
+    assert_eq!(nearest(&index, &[SHIP]), [1], "the concept of a boat is another");
+}
+
+#[test]
+fn a_word_itself_counts_most() {
+    let index = index(&[&[BOAT, 1, 2], &[BATEAU, 3, 4], &[5, 6, 7]]);
+    assert_eq!(nearest(&index, &[BATEAU]), [1, 0]);
+}
+
+#[test]
+fn a_word_without_translations_finds_itself() {
+    let index = index(&[&[BOAT, 1], &[KUBERNETES, 2]]);
+    assert_eq!(nearest(&index, &[KUBERNETES]), [1]);
+    assert_eq!(nearest(&index, &[60]), [0_u64; 0]);
+}
+
+#[test]
+fn the_score_is_that_of_the_formula() {
+    let index = index(&[&[BOAT, BOAT, 1, 2], &[3, 4]]);
+    let scores = index.scores(&[BATEAU, 60], &translations());
+    // One passage has the boat, which is meant with 0.6 in parts of 127; nobody has word 60. The mean length is 3.
+    let (all, having, count) = (2.0_f32, 76.0 / 127.0, 2.0 * 76.0 / 127.0);
+    let rarity = (1.0 + (all - having + 0.5) / (having + 0.5)).ln();
+    let unknown = (1.0 + (all + 0.5) / 0.5).ln();
+    let expect = rarity * count * 2.2 / (count + 1.2 * (0.25 + 0.75 * 4.0 / 3.0)) / (rarity + unknown);
+    let got = index.score(&scores, PassageId(0));
+    assert!((got - expect).abs() < 1e-5, "{got}, expected {expect}");
+    assert_eq!(index.score(&scores, PassageId(1)), 0.0);
+}
+
+#[test]
+fn a_rare_word_says_more_than_a_common_one() {
+    let index = index(&[&[BOAT, TREE], &[BOAT, 1], &[BOAT, 2], &[3, 4]]);
+    assert_eq!(nearest(&index, &[BOAT, TREE])[0], 0);
+    let scores = index.scores(&[BOAT, TREE], &translations());
+    assert!(index.score(&scores, PassageId(0)) > 2.0 * index.score(&scores, PassageId(1)));
+}
+
+#[test]
+fn only_what_is_accepted_is_found() {
+    let index = index(&[&[BOAT], &[BATEAU], &[3]]);
+    let scores = index.scores(&[BOAT], &translations());
+    assert_eq!(index.nearest(&scores, 10, |passage| passage.0 == 1).len(), 1);
+    assert_eq!(index.nearest(&scores, 1, |_| true)[0].0, PassageId(0));
+}
+
+#[test]
+fn passages_that_are_replaced_or_removed_are_gone_whenever_room_is_made() {
+    let (mut index, translations) = (WordIndex::default(), translations());
+    let words =
+        |round: u32, passage: u32| WordCounts::of(vec![if round == 9 { BOAT } else { TREE }, 100 + round, 1_000 + passage]);
+    for round in 0..10 {
+        for passage in 0..1_000 {
+            index.insert(PassageId(passage.into()), &words(round, passage), &translations);
+        }
+    }
+    for passage in 500..1_000 {
+        index.remove(PassageId(passage));
+    }
+    assert_eq!(index.len(), 500);
+    assert!(index.passages.len() < 6_000, "{} slots", index.passages.len());
+    let scores = index.scores(&[SHIP, TREE, BATEAU], &translations);
+    assert!(index.nearest(&scores, 2_000, |_| true).iter().all(|(passage, _)| passage.0 < 500));
+    assert_eq!(index.nearest(&index.scores(&[BATEAU], &translations), 2_000, |_| true).len(), 500);
+    assert_eq!(index.score(&index.scores(&[1_700], &translations), PassageId(700)), 0.0);
+}
+
+#[test]
+fn scores_are_the_same_before_and_after_entries_are_arranged() {
+    let (translations, mut index, mut other) = (translations(), WordIndex::default(), WordIndex::default());
+    let add = |index: &mut WordIndex, passages: std::ops::Range<u32>| {
+        for passage in passages {
+            let boat = [BOAT, BATEAU, TREE][passage as usize % 3];
+            let words = WordCounts::of(vec![boat, 100 + passage % 50, 1_000 + passage % 999]);
+            index.insert(PassageId(passage.into()), &words, &translations);
+        }
+    };
+    let found = |index: &WordIndex| {
+        let of = |word| index.nearest(&index.scores(&[word, 120], &translations), 30_000, |_| true);
+        [BATEAU, SHIP, TREE, 130, 1_500].map(of)
+    };
+    add(&mut index, 0..25_000);
+    let before = found(&index);
+    index.prepare();
+    let arranged = index.arranged;
+    assert!(arranged == index.entries.len() && arranged > 75_000, "{arranged}");
+    assert!(found(&index) == before);
+    add(&mut index, 25_000..25_100);
+    index.prepare();
+    add(&mut other, 0..25_100);
+    assert_eq!((index.arranged, index.entries.len()), (arranged, arranged), "there is room for a few");
+    assert!(found(&index) == found(&other));
+}
