@@ -126,18 +126,8 @@ cp tests/clients/progenitor.rs "$work/round-trip/src/main.rs"
 CARGO_TARGET_DIR=$work/rust-target cargo build --quiet --manifest-path "$work/round-trip/Cargo.toml"
 
 say "against a live server"
-export ORT_DYLIB_PATH=${ORT_DYLIB_PATH:-$root/.runtime/onnxruntime/libonnxruntime.so}
-data=$(mktemp -d)
-"$program" serve --listen 127.0.0.1:0 --data "$data" --log-format json 2>"$data/log" &
-server=$!
-trap 'kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; rm -rf "$data"' EXIT
-address=
-for _ in $(seq 300); do
-    address=$(sed -n 's/.*"address":"\([^"]*\)".*/\1/p' "$data/log" | head -1)
-    [ -n "$address" ] && break
-    kill -0 "$server" || { cat "$data/log"; exit 1; }
-    sleep 0.1
-done
+. scripts/live_server.sh
+live_server "$program" "$(mktemp -d)"
 export DRAGOMAN_URL=http://$address
 PYTHONPATH=$work/python-client python3 tests/clients/round_trip.py
 "$work/openai/bin/python" tests/clients/openai_dialect.py

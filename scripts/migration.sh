@@ -21,18 +21,9 @@ if [ ! -f "$place/installed" ]; then
     touch "$place/installed"
 fi
 
-export ORT_DYLIB_PATH=${ORT_DYLIB_PATH:-$root/.runtime/onnxruntime/libonnxruntime.so}
+. scripts/live_server.sh
 work=$(mktemp -d)
-"$program" serve --listen 127.0.0.1:0 --data "$work/data" --log-format json 2>"$work/log" &
-server=$!
-trap 'kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; rm -rf "$work"' EXIT
-address=
-for _ in $(seq 300); do
-    address=$(sed -n 's/.*"address":"\([^"]*\)".*/\1/p' "$work/log" | head -1)
-    [ -n "$address" ] && break
-    kill -0 "$server" || { cat "$work/log"; exit 1; }
-    sleep 0.1
-done
+live_server "$program" "$work"
 export DRAGOMAN_SERVER=http://$address
 
 "$place/bin/python" tests/clients/exports.py "$work"

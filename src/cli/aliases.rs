@@ -7,7 +7,7 @@ use super::client::{Call, Client};
 use super::confirm::ConfirmArgs;
 use super::error::{CliError, Outcome};
 use super::listing;
-use super::output::{Column, Output, shown};
+use super::output::{Column, shown};
 use super::server::Group;
 use crate::domain::CollectionName;
 
@@ -46,8 +46,7 @@ pub struct DeleteArgs {
 
 /// Runs the command.
 pub fn run(args: Group<Action>) -> Result<Outcome, CliError> {
-    let output = Output::new(&args.server);
-    let client = Client::new(&args.server, &output)?;
+    let (output, client) = Client::connect(&args.server)?;
     match args.action {
         Action::List => {
             let columns = [Column::Text("ALIAS"), Column::Text("COLLECTION")];

@@ -145,6 +145,13 @@ impl Call {
 }
 
 impl Client {
+    /// The output that the options ask for, and a client of their server, as `new`.
+    pub fn connect(args: &ServerArgs) -> Result<(Output, Self), CliError> {
+        let output = Output::new(args);
+        let client = Self::new(args, &output)?;
+        Ok((output, client))
+    }
+
     /// A client of the server in the options. It connects with the first call.
     pub fn new(args: &ServerArgs, output: &Output) -> Result<Self, CliError> {
         args.key.as_ref().map_or(Ok(()), Key::check)?;

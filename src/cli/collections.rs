@@ -131,8 +131,7 @@ pub fn given(args: &impl Serialize) -> Map<String, Value> {
 
 /// Runs the command.
 pub fn run(args: Group<Action>) -> Result<Outcome, CliError> {
-    let output = Output::new(&args.server);
-    let client = Client::new(&args.server, &output)?;
+    let (output, client) = Client::connect(&args.server)?;
     match args.action {
         Action::List => list(&client, &output)?,
         Action::Show(args) => show(&output, &client.send(&Call::get(&["v1", "collections", args.collection.as_str()]))?.body)?,

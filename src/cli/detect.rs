@@ -34,8 +34,7 @@ pub struct DetectArgs {
 
 /// Runs the command: writes a line for each text, with language, confidence and text, separated by tabs.
 pub fn run(args: DetectArgs) -> Result<Outcome, CliError> {
-    let output = Output::new(&args.server);
-    let client = Client::new(&args.server, &output)?;
+    let (output, client) = Client::connect(&args.server)?;
     if !args.texts.is_empty() {
         return args.texts.chunks(BATCH_TEXTS_MAX).try_for_each(|batch| detect(&client, &output, batch)).map(|()| Outcome::Done);
     }

@@ -126,8 +126,7 @@ pub struct IdsArgs {
 
 /// Runs the command.
 pub fn run(args: Group<Action>) -> Result<Outcome, CliError> {
-    let output = Output::new(&args.server);
-    let client = Client::new(&args.server, &output)?;
+    let (output, client) = Client::connect(&args.server)?;
     match args.action {
         Action::Upsert(args) => upsert(&client, &output, &args),
         Action::List(args) => list(&client, &output, &args),

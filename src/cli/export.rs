@@ -11,7 +11,7 @@ use super::client::{Call, Client};
 use super::error::{CliError, Outcome};
 use super::files::Target;
 use super::import::{Compression, by_name};
-use super::output::{Output, Unit, stdout_error};
+use super::output::{Unit, stdout_error};
 use super::server::ServerArgs;
 use crate::domain::CollectionName;
 
@@ -42,8 +42,7 @@ pub struct ExportArgs {
 
 /// Runs the command.
 pub fn run(args: ExportArgs) -> Result<Outcome, CliError> {
-    let output = Output::new(&args.server);
-    let client = Client::new(&args.server, &output)?;
+    let (output, client) = Client::connect(&args.server)?;
     let name = args.collection.as_str();
     let documents = client.send(&Call::get(&["v1", "collections", name]))?.body["documents"].as_u64();
     let compression = args.compression.unwrap_or(by_name(args.output.as_deref()).1);

@@ -67,8 +67,7 @@ pub struct ResultsArgs {
 
 /// Runs the command.
 pub fn run(args: Group<Action>) -> Result<Outcome, CliError> {
-    let output = Output::new(&args.server);
-    let client = Client::new(&args.server, &output)?;
+    let (output, client) = Client::connect(&args.server)?;
     match args.action {
         Action::List(args) => list(&client, &output, &args).map(|()| Outcome::Done),
         Action::Show(args) => show(&output, &get(&client, &args.id)?).map(|()| Outcome::Done),

@@ -34,8 +34,7 @@ pub struct RevokeArgs {
 
 /// Runs the command.
 pub fn run(args: Group<Action>) -> Result<Outcome, CliError> {
-    let output = Output::new(&args.server);
-    let client = Client::new(&args.server, &output)?;
+    let (output, client) = Client::connect(&args.server)?;
     match args.action {
         Action::List => list(&client, &output)?,
         Action::Create(args) => create(&client, &output, &args)?,

@@ -140,8 +140,7 @@ pub enum ResultsFormat {
 
 /// Runs `dragoman mine`.
 pub fn mine(args: MineArgs) -> Result<Outcome, CliError> {
-    let output = Output::new(&args.server);
-    let client = Client::new(&args.server, &output)?;
+    let (output, client) = Client::connect(&args.server)?;
     let mut body = given(&json!({
         "first": sentences(&args.first, args.first_languages, args.first_filter, &output)?,
         "second": sentences(&args.second, args.second_languages, args.second_filter, &output)?,
@@ -162,8 +161,7 @@ pub fn mine(args: MineArgs) -> Result<Outcome, CliError> {
 
 /// Runs `dragoman duplicates`.
 pub fn duplicates(args: DuplicatesArgs) -> Result<Outcome, CliError> {
-    let output = Output::new(&args.server);
-    let client = Client::new(&args.server, &output)?;
+    let (output, client) = Client::connect(&args.server)?;
     let call = Call::post(&["v1", "collections", args.collection.as_str(), "duplicates"]).json(&given(&args).into());
     follow(&client, &output, &call, &args.results, "clusters")
 }

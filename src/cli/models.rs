@@ -7,7 +7,7 @@ use super::EXIT_CODES;
 use super::client::Client;
 use super::error::{CliError, Outcome};
 use super::listing;
-use super::output::{Column, Output, count, shown};
+use super::output::{Column, count, shown};
 use super::server::ServerArgs;
 
 /// The command's arguments.
@@ -21,8 +21,7 @@ pub struct ModelsArgs {
 
 /// Runs the command.
 pub fn run(args: ModelsArgs) -> Result<Outcome, CliError> {
-    let output = Output::new(&args.server);
-    let client = Client::new(&args.server, &output)?;
+    let (output, client) = Client::connect(&args.server)?;
     let columns = [
         Column::Text("NAME"),
         Column::Text("VERSION"),

@@ -12,7 +12,7 @@ use super::collections::given;
 use super::error::{CliError, Outcome};
 use super::files::Target;
 use super::jobs;
-use super::output::{Output, shown, stdout_error};
+use super::output::{shown, stdout_error};
 use super::server::ServerArgs;
 use crate::domain::CollectionName;
 
@@ -48,8 +48,7 @@ pub struct ProjectArgs {
 
 /// Runs the command.
 pub fn run(args: ProjectArgs) -> Result<Outcome, CliError> {
-    let output = Output::new(&args.server);
-    let client = Client::new(&args.server, &output)?;
+    let (output, client) = Client::connect(&args.server)?;
     let body = json!({"center": args.center, "max_documents": args.max_documents, "neighbors": args.neighbors});
     let path = ["v1", "collections", args.collection.as_str(), "projections"];
     let job = client.send(&Call::post(&path).json(&given(&body).into()))?.body;

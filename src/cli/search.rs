@@ -107,8 +107,7 @@ pub enum Words {
 
 /// Runs the command.
 pub fn run(args: SearchArgs) -> Result<Outcome, CliError> {
-    let output = Output::new(&args.server);
-    let client = Client::new(&args.server, &output)?;
+    let (output, client) = Client::connect(&args.server)?;
     let call = Call::post(&["v1", "collections", args.collection.as_str(), "search"]).repeatable();
     let answer = client.send(&call.json(&request(args)))?.body;
     if output.json {

@@ -36,8 +36,7 @@ pub struct SimilarityArgs {
 
 /// Runs the command: writes a line for each pair, with score and texts, separated by tabs.
 pub fn run(args: SimilarityArgs) -> Result<Outcome, CliError> {
-    let output = Output::new(&args.server);
-    let client = Client::new(&args.server, &output)?;
+    let (output, client) = Client::connect(&args.server)?;
     if let (Some(first), Some(second)) = (args.first, args.second) {
         return compare(&client, &output, &[(first, second)]).map(|()| Outcome::Done);
     }

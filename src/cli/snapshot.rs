@@ -122,8 +122,7 @@ pub struct DeleteArgs {
 
 /// Runs the command.
 pub fn run(args: Group<Action>) -> Result<Outcome, CliError> {
-    let output = Output::new(&args.server);
-    let client = Client::new(&args.server, &output)?;
+    let (output, client) = Client::connect(&args.server)?;
     match args.action {
         Action::Create(args) => {
             let body = given(&json!({"collections": args.collections}));

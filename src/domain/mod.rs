@@ -15,6 +15,7 @@ pub mod histogram;
 pub mod ids;
 pub mod import_export;
 pub mod job;
+pub mod json;
 pub mod key;
 pub mod language;
 #[cfg(feature = "server")]

@@ -6,23 +6,11 @@ use super::checksum::DocumentRow;
 use super::documents::DocumentStore;
 use super::error::Fault;
 use super::expiry::LIVE;
+use super::patch::{Recut, patched};
 use super::rows::embedded;
 use super::writer::WriteTransaction;
 use super::{Deleted, PendingPassage, PreparedDocument, StoreError, TermsOf, Upserted, mutations, queries, term_rows};
-use crate::domain::{Document, DocumentId, DocumentPatch, PassageSpan, Precondition, Sequence, metadata};
-
-/// A text that was split again, because its title changes.
-#[derive(Debug, Clone)]
-pub struct Recut {
-    /// The title that it was split with.
-    pub title: Option<String>,
-    /// The text.
-    pub text: String,
-    /// Its passages.
-    pub passages: Vec<PassageSpan>,
-    /// Whether its one passage keeps its embedding, which is the caller's own.
-    pub keeps_embedding: bool,
-}
+use crate::domain::{Document, DocumentId, DocumentPatch, Precondition, Sequence};
 
 /// The outcome of a patch.
 #[derive(Debug, Clone, PartialEq)]
@@ -128,18 +116,7 @@ fn replace_passages(
         false => None,
     };
     mutations::remove_passages(transaction, key)?;
-    let prepared = PreparedDocument {
-        id: document.id.clone(),
-        title: recut.title.clone(),
-        text: recut.text.clone(),
-        language: document.language,
-        language_confidence: document.language_confidence,
-        metadata: Default::default(),
-        expires_at_ms: None,
-        passages: recut.passages.clone(),
-        embedding,
-    };
-    mutations::insert_passages(transaction, key, &prepared, terms_of)
+    mutations::insert_passages(transaction, key, &recut.prepared(document, embedding), terms_of)
 }
 
 /// Applies a patch to the row of a document as read in this transaction. Says whether it changed anything.
@@ -149,39 +126,20 @@ pub(super) fn change(
     patch: &DocumentPatch,
     terms_of: TermsOf,
 ) -> Result<bool, Fault> {
-    let mut merged = document.metadata.clone();
-    metadata::merge(&mut merged, &patch.metadata);
-    let bounds = [
-        ("bytes as JSON", patch.metadata_bytes_max, metadata::bytes(&merged)),
-        ("levels", patch.metadata_depth_max, metadata::depth(&merged)),
-    ];
-    if let Some(&(unit, max, got)) = bounds.iter().find(|(_, max, got)| got > max) {
-        return Err(StoreError::MetadataTooLarge { unit, max, got }.into());
-    }
-    // A language given by the caller is no longer a guess, even if it is the detected one.
-    let (language, confidence) = match patch.language {
-        Some(language) => (Some(language), None),
-        None => (document.language, document.language_confidence),
-    };
-    let title = patch.title.clone().applied(document.title.clone());
-    let expires_at_ms = patch.expires_at_ms.unwrap_or(document.expires_at_ms);
-    let same = merged == document.metadata && language == document.language && confidence == document.language_confidence;
-    if same && title == document.title && expires_at_ms == document.expires_at_ms {
-        return Ok(false);
-    }
+    let Some(changed) = patched(document, patch)? else { return Ok(false) };
     let failed = |error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
     let row = DocumentRow {
         id: document.id.as_str(),
-        language: language.map(|language| language.code()),
-        language_confidence: confidence,
+        language: changed.language.map(|language| language.code()),
+        language_confidence: changed.language_confidence,
         created_at_ms: document.created_at_ms,
         // A clock that jumps back must not make a document older than it was.
         updated_at_ms: transaction.now_ms.max(document.updated_at_ms),
         sequence: transaction.next_sequence(),
-        metadata: &serde_json::to_string(&merged).map_err(failed)?,
+        metadata: &serde_json::to_string(&changed.metadata).map_err(failed)?,
         text: &document.text,
-        title: title.as_deref(),
-        expires_at_ms,
+        title: changed.title.as_deref(),
+        expires_at_ms: changed.expires_at_ms,
     };
     let sql = "update documents set language = ?2, language_confidence = ?3, updated_at_ms = ?4, sequence = ?5, metadata = ?6,
                title = ?7, expires_at_ms = ?8, checksum = ?9 where id = ?1";
@@ -196,12 +154,11 @@ pub(super) fn change(
         row.expires_at_ms,
         row.checksum(),
     ])?;
-    transaction.note_expiry(expires_at_ms);
-    // With a new title, the caller replaces the passages.
-    if language != document.language && title == document.title {
+    transaction.note_expiry(changed.expires_at_ms);
+    if changed.renews_terms {
         let sql = "select key from documents where id = ?1";
         let key = transaction.connection.prepare_cached(sql)?.query_row([row.id], |row| row.get(0))?;
-        term_rows::renew(transaction.connection, key, language, terms_of)?;
+        term_rows::renew(transaction.connection, key, changed.language, terms_of)?;
     }
     Ok(true)
 }

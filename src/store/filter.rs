@@ -292,7 +292,7 @@ impl Compiler<'_> {
 }
 
 /// The smallest text, by code points, that is greater than every text with this prefix; `None` if there is none.
-fn after_all_with(prefix: &str) -> Option<String> {
+pub(crate) fn after_all_with(prefix: &str) -> Option<String> {
     let mut chars: Vec<char> = prefix.chars().collect();
     while let Some(last) = chars.pop() {
         if let Some(next) = (last..=char::MAX).nth(1) {

@@ -36,6 +36,7 @@ mod migrate;
 mod mutations;
 mod open_databases;
 mod passage_tokens;
+mod patch;
 mod projected;
 mod queries;
 mod readers;
@@ -56,12 +57,13 @@ pub use classifiers::{ClassifierText, FinishedTraining, StoredClassifier, Traini
 pub(crate) use classifiers::{read_classifier, read_classifier_text};
 pub use clock::{Clock, system_clock};
 pub(crate) use columns::Columns;
-pub use conditional::{PatchOutcome, Recut};
+pub use conditional::PatchOutcome;
 pub use copies::Copied;
 pub use documents::DocumentStore;
 pub use error::StoreError;
 pub use expired::Expired;
 pub(crate) use expiry::NextExpiry;
+pub(crate) use filter::after_all_with;
 pub use foreign::{DatabaseKind, check_foreign, check_head, holds_documents};
 pub use idempotency::Idempotent;
 pub(crate) use jobs::{created_job, read_job};
@@ -72,6 +74,8 @@ pub use lexical::Demanded;
 pub use matching::{DeletedSome, Matching, UpdatedSome};
 pub use open_databases::{OpenDatabases, StoreOptions};
 pub use passage_tokens::{PassageTokens, PassageWords, TokenChanges};
+pub use patch::Recut;
+pub(crate) use patch::patched;
 pub use projected::{DocumentEmbeddings, DocumentTraits};
 pub use records::{
     Change, Deleted, DocumentKey, HitSizes, PassageDocument, PassageRow, PendingPassage, PreparedDocument, Upserted,

@@ -187,6 +187,11 @@ fn counts_that_were_kept_do_not_outlive_a_document() {
         assert_eq!(engine.counts().unwrap().documents, 2);
         NOW.store(1_000, Ordering::SeqCst);
         assert_eq!(engine.counts().unwrap().documents, 1);
+        NOW.store(999, Ordering::SeqCst);
+        engine.put(expiring("later", "tide", 2_000));
+        assert_eq!(engine.counts().unwrap().documents, 3);
+        NOW.store(2_000, Ordering::SeqCst);
+        assert_eq!(engine.counts().unwrap().documents, 1);
     }
 }
 

@@ -1,4 +1,5 @@
-//! Documents that expire, with clocks of the tests' own: from its moment on no read finds a document, whether it was removed or not.
+//! Documents that expire, with clocks of the tests' own: the reads, restarts and copies of a data directory. What holds for every
+//! engine is in `tests/engines/expiry.rs`.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -6,7 +7,7 @@ use dragoman::domain::{
     DocumentOrder, DocumentPatch, FacetRequest, Field, Filter, HistogramInterval, MetadataPath, MiningUnit, Page, PassageId,
     Precondition, ScrollRequest, Sequence, TitleChange,
 };
-use dragoman::store::{Change, DocumentStore, MovedDocument, PatchOutcome, PreparedDocument, SearchFilter, StoreError};
+use dragoman::store::{Change, DocumentStore, MovedDocument, PreparedDocument, SearchFilter, StoreError};
 use rusqlite::Connection;
 use serde_json::json;
 
@@ -162,42 +163,6 @@ fn what_expires_while_the_server_is_off_or_crashes_is_not_found_and_then_removed
 }
 
 #[test]
-fn many_are_removed_in_several_transactions() {
-    clock!(NOW, clock);
-    let folder = tempfile::tempdir().unwrap();
-    let store = DocumentStore::open_with_clock(folder.path(), &OPTIONS, clock).unwrap();
-    store.upsert((0..501).map(|n| expiring(&format!("d{n}"), "tide", n)).collect()).unwrap();
-    NOW.store(1_000, Ordering::SeqCst);
-    let first = store.delete_expired().unwrap();
-    assert_eq!((first.rows.len(), first.more), (500, true));
-    let second = store.delete_expired().unwrap();
-    assert_eq!((second.rows.len(), second.more), (1, false));
-    assert!(!store.expiry_due());
-}
-
-#[test]
-fn a_patch_sets_and_clears_an_expiry() {
-    clock!(NOW, clock);
-    let folder = tempfile::tempdir().unwrap();
-    let store = DocumentStore::open_with_clock(folder.path(), &OPTIONS, clock).unwrap();
-    let first = put(&store, document("a", "tide"));
-    let patch = |patch| store.patch(&id("a"), patch, None, Precondition::None).unwrap();
-    let PatchOutcome::Done(changed, _) = patch(expiry(Some(500))) else { panic!("the document is there") };
-    assert_eq!(changed.expires_at_ms, Some(500));
-    assert!(changed.sequence > first.sequence);
-    let PatchOutcome::Done(same, _) = patch(expiry(Some(500))) else { panic!("the document is there") };
-    assert_eq!(same.sequence, changed.sequence, "a patch that changes nothing keeps the version");
-    assert!(matches!(patch(expiry(None)), PatchOutcome::Done(cleared, _) if cleared.expires_at_ms.is_none()));
-    NOW.store(600, Ordering::SeqCst);
-    assert_eq!(all(&store), ["a"]);
-    // The index of expiries knows nothing of it any more either.
-    assert_eq!(store.delete_expired().unwrap().rows, [0; 0]);
-    assert!(matches!(patch(expiry(Some(600))), PatchOutcome::Absent));
-    assert_eq!(patch(expiry(None)), PatchOutcome::Absent, "what has expired cannot be brought back");
-    assert!(store.expiry_due());
-}
-
-#[test]
 fn a_document_that_has_expired_counts_as_absent_in_writes() {
     clock!(NOW, clock);
     let folder = tempfile::tempdir().unwrap();
@@ -213,21 +178,6 @@ fn a_document_that_has_expired_counts_as_absent_in_writes() {
     assert_eq!((stored.expires_at_ms, stored.created_at_ms), (None, 1_000));
     assert_eq!(store.delete_expired().unwrap().rows, [0; 0]);
     assert_eq!(all(&store), ["goes", "stays"]);
-}
-
-#[test]
-fn counts_that_were_kept_do_not_outlive_a_document() {
-    clock!(NOW, clock);
-    let folder = tempfile::tempdir().unwrap();
-    let store = two(folder.path(), clock);
-    assert_eq!(store.counts().unwrap().documents, 2);
-    NOW.store(1_000, Ordering::SeqCst);
-    assert_eq!(store.counts().unwrap().documents, 1);
-    NOW.store(999, Ordering::SeqCst);
-    put(&store, expiring("later", "tide", 2_000));
-    assert_eq!(store.counts().unwrap().documents, 3);
-    NOW.store(2_000, Ordering::SeqCst);
-    assert_eq!(store.counts().unwrap().documents, 1);
 }
 
 #[test]
@@ -289,15 +239,4 @@ fn documents_are_updated_in_short_transactions_and_each_once() {
     assert_eq!(store.embeddings(PassageId(0), 1).unwrap(), [(PassageId(1), embedding(1.0))], "nothing is embedded again");
     assert_eq!(store.changes(until, 10).unwrap(), [], "nothing changes in the index");
     assert_eq!(store.sequence().unwrap(), Sequence(later.sequence.0 + 600));
-}
-
-#[test]
-fn an_update_that_makes_one_document_too_large_changes_none_of_its_transaction() {
-    let (_folder, store) = crate::store();
-    let long = json!({"long": "x".repeat(990)}).as_object().unwrap().clone();
-    store.upsert(vec![document("a", "tide"), PreparedDocument { metadata: long, ..document("b", "tide") }]).unwrap();
-    let patch = DocumentPatch { metadata: json!({"n": 1}).as_object().unwrap().clone(), expires_at_ms: None, ..expiry(None) };
-    let refused = store.update_some(&SearchFilter::default(), store.sequence().unwrap(), 0, patch).unwrap_err();
-    assert!(matches!(refused, StoreError::MetadataTooLarge { max: 1_000, .. }), "{refused:?}");
-    assert!(store.get(&id("a")).unwrap().unwrap().metadata.is_empty());
 }

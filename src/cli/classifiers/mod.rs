@@ -195,8 +195,7 @@ pub struct DeleteArgs {
 
 /// Runs the command.
 pub fn run(args: Group<Action>) -> Result<Outcome, CliError> {
-    let output = Output::new(&args.server);
-    let client = Client::new(&args.server, &output)?;
+    let (output, client) = Client::connect(&args.server)?;
     match args.action {
         Action::List => list(&client, &output)?,
         Action::Show(args) => jobs::show(&output, &get(&client, args.classifier.as_str())?)?,

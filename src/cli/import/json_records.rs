@@ -5,6 +5,8 @@ use std::io::{self, BufRead};
 
 use serde_json::{Map, Value};
 
+use crate::domain::json::kind;
+
 /// Longest record that is read.
 const RECORD_BYTES_MAX: usize = 16 << 20;
 /// Longest name of a member.
@@ -314,18 +316,6 @@ fn parsed(json: &[u8]) -> Result<Value, String> {
         return Err(format!("the record must have at most {RECORD_BYTES_MAX} bytes, got more"));
     }
     serde_json::from_slice(json).map_err(|error| format!("the record is not valid JSON: {error}"))
-}
-
-/// What kind of JSON a value is, for messages.
-pub fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "an array",
-        Value::Object(_) => "an object",
-    }
 }
 
 /// The error of a stream that does not go on as JSON does.

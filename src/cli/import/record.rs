@@ -4,8 +4,8 @@ use std::io;
 
 use serde_json::{Map, Value, json};
 
-use super::json_records::kind;
 use crate::domain::DocumentId;
+use crate::domain::json::kind;
 
 /// Longest part of an id that does not fit that is shown.
 const ID_CHARACTERS_SHOWN: usize = 80;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
+use crate::domain::json::kind;
 use crate::domain::{Code, Field, Filter, Language, Limits, Relation, Scalar, Test, timestamps};
 use crate::http::error::ApiError;
 use crate::service::json::{Object, objects, pointer, readable};
@@ -315,18 +316,6 @@ fn scalar(field: &Field, value: &Value) -> Result<Scalar, String> {
             }
             other => Err(format!("must be a string, a number or a boolean, got {}", kind(other))),
         },
-    }
-}
-
-/// The type of a value, for errors.
-pub fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "an array",
-        Value::Object(_) => "an object",
     }
 }
 

@@ -4,9 +4,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::domain::json::kind;
 use crate::domain::{Boost, BoostBy, Decay, DecayOrigin, DecayShape, Field, Limits, timestamps};
 use crate::http::error::{ApiError, Checks, invalid};
-use crate::http::request::filter::{self, FilterNode, kind};
+use crate::http::request::filter::{self, FilterNode};
 use crate::service::json::some_object;
 
 /// Moves the score of the documents that match `filter`, or whose `field` is near to an origin.

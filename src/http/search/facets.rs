@@ -4,10 +4,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::domain::json::kind;
 use crate::domain::{FacetRequest, Field, HistogramInterval, Limits};
 use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::request::extract::check_limit;
-use crate::http::request::filter::kind;
 use crate::service::json::some_object;
 
 /// Maximum facets per request.

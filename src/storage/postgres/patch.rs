@@ -8,32 +8,13 @@ use super::fault::Fault;
 use super::reading::{self, Found};
 use super::upsert::{add_passages, remove_passages};
 use super::writing::Writing;
-use crate::domain::{Document, DocumentPatch, metadata};
-use crate::store::{PendingPassage, PreparedDocument, Recut, StoreError};
+use crate::domain::{Document, DocumentPatch};
+use crate::store::{PendingPassage, Recut, patched};
 
 /// Applies a patch to the row of a document. Says whether it changed anything.
 pub(super) fn change(writing: &mut Writing<'_>, found: &Found, patch: &DocumentPatch) -> Result<bool, Fault> {
     let document = &found.document;
-    let mut merged = document.metadata.clone();
-    metadata::merge(&mut merged, &patch.metadata);
-    let bounds = [
-        ("bytes as JSON", patch.metadata_bytes_max, metadata::bytes(&merged)),
-        ("levels", patch.metadata_depth_max, metadata::depth(&merged)),
-    ];
-    if let Some(&(unit, max, got)) = bounds.iter().find(|(_, max, got)| got > max) {
-        return Err(StoreError::MetadataTooLarge { unit, max, got }.into());
-    }
-    // A language given by the caller is no longer a guess, even if it is the detected one.
-    let (language, confidence) = match patch.language {
-        Some(language) => (Some(language), None),
-        None => (document.language, document.language_confidence),
-    };
-    let title = patch.title.clone().applied(document.title.clone());
-    let expires_at_ms = patch.expires_at_ms.unwrap_or(document.expires_at_ms);
-    let same = merged == document.metadata && language == document.language && confidence == document.language_confidence;
-    if same && title == document.title && expires_at_ms == document.expires_at_ms {
-        return Ok(false);
-    }
+    let Some(changed) = patched(document, patch)? else { return Ok(false) };
     // A clock that jumps back must not make a document older than it was.
     let updated_at_ms = writing.now_ms.max(document.updated_at_ms);
     let sequence = writing.next_sequence();
@@ -44,22 +25,21 @@ pub(super) fn change(writing: &mut Writing<'_>, found: &Found, patch: &DocumentP
     );
     let values = [
         (&found.key as _, Type::INT8),
-        (&language.map(|language| language.code()) as _, Type::TEXT),
-        (&confidence as _, Type::FLOAT4),
+        (&changed.language.map(|language| language.code()) as _, Type::TEXT),
+        (&changed.language_confidence as _, Type::FLOAT4),
         (&updated_at_ms as _, Type::INT8),
         (&sequence as _, Type::INT8),
-        (&stored(&merged) as _, Type::TEXT),
-        (&fields(&merged) as _, Type::TEXT),
-        (&title.as_deref().map(|title| escape(title).into_owned()) as _, Type::TEXT),
-        (&expires_at_ms as _, Type::INT8),
+        (&stored(&changed.metadata) as _, Type::TEXT),
+        (&fields(&changed.metadata) as _, Type::TEXT),
+        (&changed.title.as_deref().map(|title| escape(title).into_owned()) as _, Type::TEXT),
+        (&changed.expires_at_ms as _, Type::INT8),
     ];
     writing.session.execute(&sql, &values)?;
-    writing.note_expiry(expires_at_ms);
-    // With a new title, the caller replaces the passages.
-    if language != document.language && title == document.title {
+    writing.note_expiry(changed.expires_at_ms);
+    if changed.renews_terms {
         let mut batch = Batch::default();
         for passage in reading::passages_of(writing.session, writing.names, found.key)? {
-            let terms = (writing.terms_of)(&passage.context.with(&passage.text), language);
+            let terms = (writing.terms_of)(&passage.context.with(&passage.text), changed.language);
             batch.renew_terms(found.key, passage.id.0 as i64, &terms);
         }
         batch.store(writing)?;
@@ -81,18 +61,7 @@ pub(super) fn replace_passages(
     let old: Vec<i64> = reading::passages_of(writing.session, writing.names, key)?.iter().map(|old| old.id.0 as i64).collect();
     let mut batch = Batch::default();
     remove_passages(writing, &mut batch, key, &old);
-    let prepared = PreparedDocument {
-        id: document.id.clone(),
-        title: recut.title.clone(),
-        text: recut.text.clone(),
-        language: document.language,
-        language_confidence: document.language_confidence,
-        metadata: Default::default(),
-        expires_at_ms: None,
-        passages: recut.passages.clone(),
-        embedding,
-    };
-    let pending = add_passages(writing, &mut batch, key, &prepared)?;
+    let pending = add_passages(writing, &mut batch, key, &recut.prepared(document, embedding))?;
     batch.store(writing)?;
     Ok(pending)
 }

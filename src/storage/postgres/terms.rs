@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use sha2::{Digest as _, Sha256};
 
 use crate::domain::PassageTerms;
+use crate::store;
 
 /// Longest term that is stored as it is, in bytes: an index has no room for every length.
 const BYTES_MAX: usize = 255;
@@ -66,17 +67,7 @@ pub(super) fn stored(term: &str) -> String {
 /// The end of the terms with this prefix in the order of code points; `None` if there is none, or if the term is too long to have
 /// longer ones.
 pub(super) fn after_all_with(prefix: &str) -> Option<String> {
-    if prefix.len() > BYTES_KEPT {
-        return None;
-    }
-    let mut chars: Vec<char> = prefix.chars().collect();
-    while let Some(last) = chars.pop() {
-        if let Some(next) = (last..=char::MAX).nth(1) {
-            chars.push(next);
-            return Some(chars.into_iter().collect());
-        }
-    }
-    None
+    if prefix.len() > BYTES_KEPT { None } else { store::after_all_with(prefix) }
 }
 
 #[cfg(test)]

@@ -1,0 +1,76 @@
+//! What a patch makes of a document, whatever engine has it.
+
+use super::{PreparedDocument, StoreError};
+use crate::domain::{Document, DocumentPatch, Embedding, Language, Metadata, PassageSpan, metadata};
+
+/// A text that was split again, because its title changes.
+#[derive(Debug, Clone)]
+pub struct Recut {
+    /// The title that it was split with.
+    pub title: Option<String>,
+    /// The text.
+    pub text: String,
+    /// Its passages.
+    pub passages: Vec<PassageSpan>,
+    /// Whether its one passage keeps its embedding, which is the caller's own.
+    pub keeps_embedding: bool,
+}
+
+/// The fields of a document that a patch changes, as they are afterwards.
+#[derive(Debug)]
+pub(crate) struct PatchedFields {
+    pub(crate) metadata: Metadata,
+    pub(crate) language: Option<Language>,
+    pub(crate) language_confidence: Option<f32>,
+    pub(crate) title: Option<String>,
+    pub(crate) expires_at_ms: Option<i64>,
+    /// Whether the passages stay, but their words are those of another language.
+    pub(crate) renews_terms: bool,
+}
+
+/// What a patch makes of a document; `None` if it changes nothing.
+pub(crate) fn patched(document: &Document, patch: &DocumentPatch) -> Result<Option<PatchedFields>, StoreError> {
+    let mut merged = document.metadata.clone();
+    metadata::merge(&mut merged, &patch.metadata);
+    let bounds = [
+        ("bytes as JSON", patch.metadata_bytes_max, metadata::bytes(&merged)),
+        ("levels", patch.metadata_depth_max, metadata::depth(&merged)),
+    ];
+    if let Some(&(unit, max, got)) = bounds.iter().find(|(_, max, got)| got > max) {
+        return Err(StoreError::MetadataTooLarge { unit, max, got });
+    }
+    // A language given by the caller is no longer a guess, even if it is the detected one.
+    let (language, language_confidence) = match patch.language {
+        Some(language) => (Some(language), None),
+        None => (document.language, document.language_confidence),
+    };
+    let title = patch.title.clone().applied(document.title.clone());
+    let expires_at_ms = patch.expires_at_ms.unwrap_or(document.expires_at_ms);
+    let keeps_language = language == document.language;
+    let keeps_title = title == document.title;
+    let keeps_confidence = language_confidence == document.language_confidence;
+    if merged == document.metadata && keeps_language && keeps_confidence && keeps_title && expires_at_ms == document.expires_at_ms
+    {
+        return Ok(None);
+    }
+    // With a new title, the caller replaces the passages.
+    let renews_terms = !keeps_language && keeps_title;
+    Ok(Some(PatchedFields { metadata: merged, language, language_confidence, title, expires_at_ms, renews_terms }))
+}
+
+impl Recut {
+    /// The document with the passages that replace those it has. `embedding` is that of its one passage, if it keeps one.
+    pub(crate) fn prepared(&self, document: &Document, embedding: Option<Embedding>) -> PreparedDocument {
+        PreparedDocument {
+            id: document.id.clone(),
+            title: self.title.clone(),
+            text: self.text.clone(),
+            language: document.language,
+            language_confidence: document.language_confidence,
+            metadata: Default::default(),
+            expires_at_ms: None,
+            passages: self.passages.clone(),
+            embedding,
+        }
+    }
+}
