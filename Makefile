@@ -17,17 +17,17 @@ NOT_ON_POSTGRES = archives snapshot reembedding imported_and_restored who_waits_
 	no_request_brings_the_server_out_of_order no_foreign_page_starts a_job_is_canceled_by_those_who_may \
 	the_encoder_are_counted compares_with_all_and_says_so says_how_wide_it_looks
 
+# The whole workspace at once, so that dependencies are built once. What the trainer sees of the server, it must see alone, too.
 test: runtime training-runtime postgres-runtime ## Passes all tests that need no GPU and no Docker engine
-	$(CARGO) check --lib --no-default-features
-	$(CARGO) test
-	DRAGOMAN_TEST_STORE=postgres $(CARGO) test --test api -- $(NOT_ON_POSTGRES:%=--skip %)
-	$(CARGO) test -p dragoman-training
+	$(CARGO) test --workspace
+	DRAGOMAN_TEST_STORE=postgres $(CARGO) test --workspace --test api -- $(NOT_ON_POSTGRES:%=--skip %)
+	$(CARGO) check --package dragoman-training
 
 fuzz: runtime ## Hunts for inputs that bring the server out of order, for FUZZ_SECONDS (600); see tests/fuzz/main.rs
 	DRAGOMAN_FUZZ_S=$(FUZZ_SECONDS) $(CARGO) test --test fuzz -- --test-threads 1 --nocapture
 
-bench: runtime bench-peers ## Prints ratios measured in one run on this machine
-	$(CARGO) bench --bench embedding --bench http --bench text --bench index --bench filters --bench mining --bench start_up --bench memory --bench growth --bench search --bench peers
+bench: runtime postgres-runtime bench-peers ## Prints ratios measured in one run on this machine
+	$(CARGO) bench --bench embedding --bench http --bench text --bench index --bench filters --bench mining --bench start_up --bench memory --bench growth --bench search --bench peers --bench stores
 
 bench-peers: tools ## Installs the databases that `make bench` compares with into .runtime
 	@test -x .runtime/chroma/bin/chroma || { $(PYTHON) -m venv .runtime/chroma && .runtime/chroma/bin/pip install --quiet chromadb==1.5.9; }

@@ -2,7 +2,9 @@
 
 #![allow(dead_code, reason = "each benchmark uses its part")]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::time::Duration;
 
 /// Resident bytes of a process.
 #[derive(Debug, Clone, Copy, Default)]
@@ -39,6 +41,25 @@ pub fn folder_bytes(folder: &Path, counts: &dyn Fn(&str) -> bool) -> u64 {
         _ => 0,
     });
     bytes.sum()
+}
+
+/// The time that the children of a process, and theirs, have computed.
+pub fn computed_by_children(process: u32) -> Duration {
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let processes: Vec<u32> = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    let parents: BTreeMap<u32, u64> = processes.into_iter().map(|one| (one, number(&status(one), "PPid:"))).collect();
+    let (mut family, mut found) = (BTreeSet::from([u64::from(process)]), 0);
+    while family.len() > found {
+        found = family.len();
+        family.extend(
+            parents.iter().filter(|(_, parent)| family.contains(parent)).map(|(one, _)| u64::from(*one)).collect::<Vec<_>>(),
+        );
+    }
+    let computed = |one: &u64| {
+        let statistics = std::fs::read_to_string(format!("/proc/{one}/schedstat")).ok()?;
+        statistics.split(' ').next()?.parse::<u64>().ok()
+    };
+    Duration::from_nanos(family.iter().filter_map(computed).sum())
 }
 
 fn status(process: u32) -> String {

@@ -9,6 +9,7 @@ mod chroma;
 mod clusters;
 mod measure;
 mod passages;
+mod searching;
 mod server;
 mod wire;
 
@@ -18,6 +19,7 @@ use std::time::{Duration, Instant};
 use chroma::Chroma;
 use measure::{median, median_rate};
 use passages::Passage;
+use searching::{BATCH, COLLECTION, LIMIT, fill, ids, question, ready, wait};
 use serde_json::{Value, json};
 use server::{Cores, Server};
 use wire::{Connection, post, rate};
@@ -25,10 +27,7 @@ use wire::{Connection, post, rate};
 const MODEL: &str = "models/ems-small";
 const DOCUMENTS: usize = 100_000;
 const QUESTIONS: usize = 1_000;
-const BATCH: usize = 500;
-const WRITERS: usize = 4;
 const CLIENTS: usize = 8;
-const LIMIT: usize = 10;
 const ROUNDS: usize = 3;
 /// Questions of one round for one server.
 const ROUND_S: f64 = 6.0;
@@ -40,7 +39,6 @@ const JUDGED: usize = 100;
 /// Texts that are embedded by one request.
 const EMBEDDED: usize = 100;
 const MODES: [&str; 4] = ["full", "dense", "lexical", "hybrid"];
-const COLLECTION: &str = "/v1/collections/bench";
 
 fn main() {
     let documents = std::env::var("DOCUMENTS").ok().and_then(|text| text.parse().ok()).unwrap_or(DOCUMENTS);
@@ -49,7 +47,7 @@ fn main() {
     let data = folder.path().join("dragoman");
     {
         let server = Server::start(Path::new(MODEL), &data, Cores::All);
-        let took = fill(server.address(), &passages);
+        let took = fill(&[server.address()], &passages);
         println!("{} passages, {} questions", passages.len(), questions.len());
         println!(
             "stored and searchable: {:.0} passages/s, {} MB resident\n",
@@ -72,43 +70,6 @@ fn main() {
 
 fn rate_of(count: usize, took: Duration) -> f64 {
     count as f64 / took.as_secs_f64()
-}
-
-fn fill(address: &str, passages: &[Passage]) -> Duration {
-    Connection::open(address).call("/v1/collections", &json!({"name": "bench", "metadata_indexes": ["half", "thousandth"]}));
-    let document = |(number, passage): (usize, &Passage)| {
-        let metadata = json!({"half": number % 2, "tenth": number % 10, "hundredth": number % 100, "thousandth": number % 1_000});
-        json!({"id": number.to_string(), "text": passage.text, "language": passage.language, "metadata": metadata})
-    };
-    let documents: Vec<Value> = passages.iter().enumerate().map(document).collect();
-    let path = format!("{COLLECTION}/documents");
-    let requests: Vec<Vec<u8>> = documents.chunks(BATCH).map(|batch| post(&path, &json!({ "documents": batch }))).collect();
-    let begun = Instant::now();
-    rate(address, &requests, requests.len(), WRITERS);
-    wait(address);
-    begun.elapsed()
-}
-
-/// Waits until everything is embedded and each way to search answers.
-fn wait(address: &str) {
-    let mut connection = Connection::open(address);
-    ready(&mut connection);
-    connection.call(&format!("{COLLECTION}/search"), &json!({"query": "warm"}));
-}
-
-/// Waits until everything is embedded and indexed.
-fn ready(connection: &mut Connection) {
-    loop {
-        let collection = connection.get(COLLECTION);
-        if collection["passages_pending"] == 0 && collection["index_state"] == "ready" {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(200));
-    }
-}
-
-fn question(text: &str, mode: &str) -> Value {
-    json!({"query": text, "mode": mode, "limit": LIMIT})
 }
 
 /// Each question is asked once in a mode: a question in new words takes longer than one that was asked before.
@@ -166,10 +127,6 @@ fn recalls(address: &str, passages: &[Passage], questions: &[String]) {
         println!("| {name} | {:.4} | {:.2} |", hits as f64 / all.max(1) as f64, median(took).as_secs_f64() * 1e3);
     }
     println!();
-}
-
-fn ids(answer: &Value) -> Vec<String> {
-    answer["hits"].as_array().expect("hits").iter().map(|hit| hit["id"].as_str().expect("an id").to_owned()).collect()
 }
 
 /// Bytes of a text in the tables of the database: of a long one all its passages.

@@ -29,6 +29,11 @@ pub struct Server {
 
 impl Server {
     pub fn start(model: &Path, data: &Path, cores: Cores) -> Self {
+        Self::start_on(model, data, cores, None)
+    }
+
+    /// As `start`, with everything in the database at the URL `store`.
+    pub fn start_on(model: &Path, data: &Path, cores: Cores, store: Option<&str>) -> Self {
         let program = env!("CARGO_BIN_EXE_dragoman");
         let one = cores == Cores::One;
         let pinned = one && Command::new("taskset").arg("--version").stdout(Stdio::null()).status().is_ok();
@@ -37,6 +42,9 @@ impl Server {
             command.args(["--cpu-list", "0", program]);
         }
         command.args(["serve", "--listen", "127.0.0.1:0", "--log-format", "json", "--threads", if one { "1" } else { "0" }]);
+        if let Some(store) = store {
+            command.env("DRAGOMAN_STORE", store);
+        }
         command.arg("--model").arg(model).arg("--data").arg(data).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program starts");
         let mut lines = BufReader::new(child.stderr.take().expect("its log is read")).lines();

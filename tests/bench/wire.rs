@@ -69,11 +69,17 @@ impl Connection {
 
 /// Requests per second of `clients` connections that send `total` requests in all, going round in `requests`.
 pub fn rate(address: &str, requests: &[Vec<u8>], total: usize, clients: usize) -> f64 {
+    rate_over(&[address], requests, total, clients)
+}
+
+/// The same, with the clients spread over several servers.
+pub fn rate_over(addresses: &[&str], requests: &[Vec<u8>], total: usize, clients: usize) -> f64 {
     let next = AtomicUsize::new(0);
     let begun = Instant::now();
     std::thread::scope(|scope| {
-        for _ in 0..clients {
-            scope.spawn(|| {
+        for address in addresses.iter().cycle().take(clients) {
+            let next = &next;
+            scope.spawn(move || {
                 let mut connection = Connection::open(address);
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);

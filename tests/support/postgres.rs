@@ -173,6 +173,11 @@ impl Database {
         }
     }
 
+    /// The process that watches over it, whose descendants are all of its processes.
+    pub fn watcher(&self) -> u32 {
+        self.watcher.lock().unwrap().id()
+    }
+
     /// Kills it without warning, and starts it again.
     pub fn kill_and_start(&self) {
         let mut watcher = self.watcher.lock().unwrap();
