@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use parking_lot::RwLock;
 use postgres::config::{Host, SslMode};
 use postgres::types::{Kind, Type};
 use postgres::{Config, NoTls};
 use r2d2::{ManageConnection, Pool, PooledConnection};
 
 use super::fault::Fault;
+use super::member::Membership;
 use super::session::{Session, VectorTypes};
 use super::tls::Tls;
 use crate::store::StoreError;
@@ -26,10 +28,16 @@ const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a server may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// A transaction holds rows that other servers wait for. So the database notices within half a minute that a machine is gone, and ends
+/// the transaction of a process that stands still.
+const ALIVE: &str = "set tcp_keepalives_idle = 10; set tcp_keepalives_interval = 5; set tcp_keepalives_count = 4;
+    set idle_in_transaction_session_timeout = '60s'";
+
 /// In order; released ones never change.
 const MIGRATIONS: &[&str] = &[
     include_str!("../../../migrations/postgres/0001_collections.sql"),
     include_str!("../../../migrations/postgres/0002_catalog.sql"),
+    include_str!("../../../migrations/postgres/0003_servers.sql"),
 ];
 
 /// How to reach a database server.
@@ -50,8 +58,8 @@ pub struct PostgresServer {
     /// Of connections besides the pool.
     manager: Manager,
     tls: Tls,
-    /// Whether nobody may reach it any more.
-    is_shut: AtomicBool,
+    /// This server among those that use the database, once it has opened the catalog.
+    member: RwLock<Option<Arc<Membership>>>,
     /// Whether it did not answer when it was last asked.
     is_away: AtomicBool,
 }
@@ -80,14 +88,14 @@ impl PostgresServer {
             .connection_timeout(CONNECTION_TIMEOUT)
             .build(manager.clone())
             .map_err(|error| Fault::from(error).while_doing(DOING))?;
-        Ok(Arc::new(Self { pool: Some(pool), manager, tls, is_shut: AtomicBool::new(false), is_away: AtomicBool::new(false) }))
+        Ok(Arc::new(Self { pool: Some(pool), manager, tls, member: RwLock::default(), is_away: AtomicBool::new(false) }))
     }
 
     /// A free connection; waits for one.
     pub(super) fn session(&self) -> Result<PooledConnection<Manager>, Fault> {
         match &self.pool {
-            Some(pool) if !self.is_shut.load(Ordering::Acquire) => Ok(pool.get()?),
-            _ => Err(StoreError::DatabaseInUse.into()),
+            Some(pool) => Ok(pool.get()?),
+            None => Err(StoreError::Closed.into()),
         }
     }
 
@@ -98,7 +106,7 @@ impl PostgresServer {
 
     /// Whether it answered a moment ago.
     pub fn is_reachable(&self) -> bool {
-        !self.is_shut.load(Ordering::Acquire) && !self.is_away.load(Ordering::Acquire)
+        !self.is_away.load(Ordering::Acquire)
     }
 
     /// Whether it answers.
@@ -106,9 +114,19 @@ impl PostgresServer {
         self.is_away.store(!answers, Ordering::Release);
     }
 
-    /// From now on nobody reaches it: it belongs to another server.
-    pub(super) fn shut(&self) {
-        self.is_shut.store(true, Ordering::Release);
+    /// This server among those that use the database.
+    pub(super) fn member(&self) -> Option<Arc<Membership>> {
+        self.member.read().clone()
+    }
+
+    /// The number of this server among those that use the database.
+    pub(super) fn member_id(&self) -> Option<i64> {
+        self.member.read().as_ref().map(|member| member.id)
+    }
+
+    /// From now on this server is that one among those that use the database, or none.
+    pub(super) fn set_member(&self, member: Option<Arc<Membership>>) {
+        *self.member.write() = member;
     }
 
     /// Ends the statement of a connection.
@@ -146,6 +164,7 @@ impl ManageConnection for Manager {
         client.batch_execute(
             "select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'",
         )?;
+        client.batch_execute(ALIVE)?;
         if self.types.one != Type::UNKNOWN {
             // The client asks what this type is when a column first has it, and would wait for that behind the rows of a large answer.
             client.query_typed("select null::vector where false", &[])?;
