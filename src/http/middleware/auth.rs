@@ -1,4 +1,5 @@
-//! The checks before every handler: the drain, what other servers changed, the key, its scope and reach, the limits on traffic, the time limit.
+//! The checks before every handler: the drain, what other servers changed, the key, its scope and reach, the limits on traffic, the
+//! time limit.
 
 use std::sync::Arc;
 
