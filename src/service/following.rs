@@ -97,11 +97,7 @@ impl State {
 
     /// Changes a part of the catalog, and the memory with it. `change` checks the memory and then changes both; it is repeated if
     /// another server changed that part of the catalog meanwhile. Blocks.
-    pub(super) fn change_catalog<T>(
-        &self,
-        part: CatalogPart,
-        mut change: impl FnMut() -> Result<T, Error>,
-    ) -> Result<T, Error> {
+    pub(super) fn change_catalog<T>(&self, part: CatalogPart, mut change: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
         let followed = &self.following.parts[part as usize];
         let mut attempts = 0;
         loop {

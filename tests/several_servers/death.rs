@@ -39,9 +39,8 @@ fn load(clients: &[Client], worker: usize, stop: &AtomicBool) -> Vec<usize> {
         assert_eq!((status, &answer["hits"][0]["id"]), (200, &json!(id)), "{answer}");
         let name = format!("c{worker}-{number}");
         if number % 10 == 0 {
-            let (status, answer) = repeated(clients, &turn, |client| {
-                client.try_send("PUT", &format!("/v1/collections/{name}"), &[], &json!({}))
-            });
+            let (status, answer) =
+                repeated(clients, &turn, |client| client.try_send("PUT", &format!("/v1/collections/{name}"), &[], &json!({})));
             assert!([200, 201].contains(&status), "{answer}");
         }
     }

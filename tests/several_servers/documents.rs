@@ -75,10 +75,10 @@ fn passages_are_embedded_once_by_the_server_that_stored_them() {
     let clients = servers.clients::<2>();
     create(&clients[0], "news");
     for round in 0..20 {
-        let documents: Vec<Value> =
-            (0..20).map(|number| json!({"id": format!("{round}-{number}"), "text": format!("Satz {number} in {round}")})).collect();
-        let (status, answer) =
-            clients[round % 2].post(&format!("{DOCUMENTS}?wait=stored"), &json!({ "documents": documents }));
+        let documents: Vec<Value> = (0..20)
+            .map(|number| json!({"id": format!("{round}-{number}"), "text": format!("Satz {number} in {round}")}))
+            .collect();
+        let (status, answer) = clients[round % 2].post(&format!("{DOCUMENTS}?wait=stored"), &json!({ "documents": documents }));
         assert_eq!(status, 200, "{answer}");
     }
     clients[0].wait_until("all is embedded", |client| client.get("/v1/collections/news").1["passages_pending"] == 0);

@@ -28,6 +28,7 @@ pub struct Servers {
 }
 
 impl Servers {
+    /// Starts some.
     pub fn start(count: usize) -> Self {
         let url = Database::shared().0.own().url;
         let mut servers = Self { url, running: Vec::new() };
@@ -43,7 +44,7 @@ impl Servers {
 
     fn command(&self, data: &Path) -> Command {
         let mut command = command(data, MODEL);
-        command.env("DRAGOMAN_STORE", &self.url);
+        command.env("DRAGOMAN_STORE", &self.url).env("DRAGOMAN_JOBS_RUNNING_MAX", "1");
         command
     }
 
@@ -52,6 +53,7 @@ impl Servers {
         std::array::from_fn(|at| self.running[at].0.client())
     }
 
+    /// A connection to their database.
     pub fn database(&self) -> postgres::Client {
         postgres::Client::connect(&self.url, postgres::NoTls).unwrap()
     }

@@ -1,8 +1,8 @@
 //! Looks after jobs where several servers share a catalog: takes over those of servers that are gone, stops those that were canceled
 //! through another server, and drops those that another one has taken over.
 
-use std::sync::atomic::Ordering;
 use std::sync::Weak;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::sync::watch;

@@ -49,8 +49,8 @@ use crate::store::{
     SearchFilter, StoreError, TermsOf, TextPatch, TokenChanges, UpdatedSome, Upserted,
 };
 pub use catalog::{CatalogNames, CatalogPart, CatalogVersions, JobHold, LookedAfter, PostgresCatalog};
-use partition::Partition;
 pub use orphans::Adoption;
+use partition::Partition;
 pub use server::{PostgresOptions, PostgresServer};
 
 /// The documents of one collection on a database server.

@@ -36,7 +36,9 @@ impl Partition {
         let Some(member) = self.server.member() else { return Ok(Adoption::Needless) };
         let there = self.read("looking for passages without embedding", |session| {
             let (passages, orphaned) = (&self.names.passages, self.orphaned());
-            let sql = format!("select count(*) from (select 1 from {passages} where embedded_sequence is null and {orphaned} limit 1) p");
+            let sql = format!(
+                "select count(*) from (select 1 from {passages} where embedded_sequence is null and {orphaned} limit 1) p"
+            );
             session.number(&sql, &[])
         })?;
         if there == 0 {

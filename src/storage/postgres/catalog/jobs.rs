@@ -231,7 +231,8 @@ fn read_all(session: &mut Session, sql: &str, values: &[Parameter<'_>]) -> Resul
 }
 
 fn insert(session: &mut Session, job: &Job, owner: i64) -> Result<(), Fault> {
-    let sql = "insert into dragoman.jobs (id, type, status, collection, request, details, done, total, unit, created_at_ms, owner)
+    let sql =
+        "insert into dragoman.jobs (id, type, status, collection, request, details, done, total, unit, created_at_ms, owner)
                values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
     let values: [Parameter<'_>; 11] = [
         (&job.id.as_str(), Type::TEXT),

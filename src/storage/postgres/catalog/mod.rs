@@ -88,7 +88,8 @@ impl PostgresCatalog {
                 let sql = format!("select {COLUMNS} from dragoman.catalog order by name");
                 let collections = session.rows(&sql, &[])?.into_iter().map(|row| read_collection(&CatalogRow(row)));
                 let collections = collections.collect::<Result<_, Fault>>()?;
-                let sql = "select c.id, i.path from dragoman.metadata_indexes i join dragoman.collections c on c.key = i.collection
+                let sql =
+                    "select c.id, i.path from dragoman.metadata_indexes i join dragoman.collections c on c.key = i.collection
                            order by c.id, i.path";
                 let mut metadata_indexes: HashMap<CollectionId, Vec<MetadataPath>> = HashMap::new();
                 for row in session.rows(sql, &[])? {
