@@ -5,13 +5,12 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
-
-use parking_lot::Mutex;
 
 use super::blocking::blocking;
 use super::error::Error;
+use super::followed::Look;
 use super::state::{BrokenCollection, Service, State};
 use crate::domain::{Collection, chain};
 use crate::service::open_collection::OpenCollection;
@@ -20,30 +19,6 @@ use crate::store::StoreError;
 
 /// How often a change is tried while other servers change the same part of the catalog.
 const ATTEMPTS_MAX: u32 = 1_000;
-
-/// How far the memory of this server has followed the catalog.
-#[derive(Default)]
-pub(super) struct Following {
-    /// Of concurrent requests one looks at the catalog for all.
-    looked: tokio::sync::Mutex<Option<Look>>,
-    parts: [Followed; CatalogPart::ALL.len()],
-}
-
-/// A look at the catalog.
-struct Look {
-    begun: Instant,
-    failure: Option<StoreError>,
-}
-
-/// How far a part has followed.
-#[derive(Default)]
-struct Followed {
-    /// What the memory has.
-    version: AtomicI64,
-    /// Held while the memory changes, together with the catalog where this server changes that: an older state of the catalog never
-    /// replaces a newer one.
-    applying: Mutex<()>,
-}
 
 impl Service {
     /// Sees to it that this server knows what other servers acknowledged before this call.

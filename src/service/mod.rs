@@ -15,6 +15,7 @@ pub mod documents;
 mod embedding;
 pub mod error;
 mod folders;
+mod followed;
 mod following;
 pub mod gauges;
 mod handle;

@@ -13,7 +13,7 @@ use tokio::sync::{Semaphore, watch};
 use super::classifiers::ClassifierCache;
 use super::embedding::priority;
 use super::error::Error;
-use super::following::Following;
+use super::followed::Following;
 use super::jobs::Jobs;
 use super::upload_receiver::Uploads;
 use crate::domain::{Collection, CollectionName, Embedded, Limits, ModelInfo, Payer};

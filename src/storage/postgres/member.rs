@@ -14,6 +14,7 @@ use postgres::types::Type;
 use uuid::Uuid;
 
 use super::fault::Fault;
+use super::membership::Membership;
 use super::server::{PostgresServer, waiting};
 use super::session::Session;
 use crate::store::StoreError;
@@ -24,16 +25,6 @@ const LOCK: i64 = 0x6472_6167_6f6d_616f;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long the database may take to notice that the server before is gone.
 const PATIENCE: Duration = Duration::from_secs(3);
-
-/// What others of this process see of it.
-pub(super) struct Membership {
-    /// Drawn at the start.
-    pub(super) id: i64,
-    /// Holds the locks; `None` while the database is away.
-    locks: Mutex<Option<Session>>,
-    /// Reads what every request waits for, so it waits for no connection of the pool.
-    looking: Mutex<Option<Session>>,
-}
 
 /// The membership of this server, until it is dropped.
 pub(super) struct Member {
@@ -64,7 +55,7 @@ impl Member {
             while !stop.load(Ordering::Acquire) {
                 std::thread::park_timeout(LOOK_EVERY);
                 let Some(server) = reached.upgrade() else { break };
-                kept.keep(&server);
+                keep(&kept, &server);
             }
             // Here, because closing connections blocks.
             drop((kept.locks.lock().take(), kept.looking.lock().take()));
@@ -110,38 +101,17 @@ impl Drop for Member {
     }
 }
 
-impl Membership {
-    /// Takes a lock by its name, without waiting, until `unlock` or until the connection breaks. Says whether it has it.
-    pub(super) fn lock(&self, name: &str) -> bool {
-        self.with_locks("select pg_try_advisory_lock(hashtextextended($1, 0))", name)
+/// Sees to it that the locks are held.
+fn keep(shared: &Membership, server: &PostgresServer) {
+    let mut locks = shared.locks.lock();
+    if locks.as_mut().is_some_and(|session| session.check().is_ok()) {
+        return;
     }
-
-    /// Gives a lock back.
-    pub(super) fn unlock(&self, name: &str) {
-        self.with_locks("select pg_advisory_unlock(hashtextextended($1, 0))", name);
-    }
-
-    fn with_locks(&self, sql: &str, name: &str) -> bool {
-        let ask = || {
-            let mut locks = self.locks.lock();
-            let row = locks.as_mut()?.row(sql, &[(&name, Type::TEXT)]).ok()??;
-            row.try_get(0).ok()
-        };
-        waiting(ask).unwrap_or_default()
-    }
-
-    /// Sees to it that the locks are held.
-    fn keep(&self, server: &PostgresServer) {
-        let mut locks = self.locks.lock();
-        if locks.as_mut().is_some_and(|session| session.check().is_ok()) {
-            return;
-        }
-        *locks = None;
-        let found = locked(server, self.id);
-        server.note(found.is_ok());
-        // None: the database has not yet noticed that the connection before is gone.
-        *locks = found.unwrap_or_default();
-    }
+    *locks = None;
+    let found = locked(server, shared.id);
+    server.note(found.is_ok());
+    // None: the database has not yet noticed that the connection before is gone.
+    *locks = found.unwrap_or_default();
 }
 
 /// A connection that holds the locks, and the server's row; `None` while another one holds a lock.

@@ -13,6 +13,7 @@ mod filter;
 mod hits;
 mod lexical;
 mod member;
+mod membership;
 mod names;
 mod nearest;
 mod orphans;

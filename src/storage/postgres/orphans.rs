@@ -4,6 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use super::partition::Partition;
+use super::server::waiting;
 use crate::store::StoreError;
 
 /// What becomes of the passages without embedding that a server left.
@@ -44,7 +45,7 @@ impl Partition {
         if there == 0 {
             return Ok(Adoption::Needless);
         }
-        if !member.lock(&self.adoption()) {
+        if !waiting(|| member.lock(&self.adoption())) {
             return Ok(Adoption::Elsewhere);
         }
         self.adopting.store(true, Ordering::SeqCst);
@@ -54,7 +55,7 @@ impl Partition {
     pub(super) fn end_adoption(&self) {
         let adopted = self.adopting.swap(false, Ordering::SeqCst);
         if let Some(member) = self.server.member().filter(|_| adopted) {
-            member.unlock(&self.adoption());
+            waiting(|| member.unlock(&self.adoption()));
         }
     }
 

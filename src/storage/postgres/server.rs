@@ -12,7 +12,7 @@ use postgres::{Config, NoTls};
 use r2d2::{ManageConnection, Pool, PooledConnection};
 
 use super::fault::Fault;
-use super::member::Membership;
+use super::membership::Membership;
 use super::session::{Session, VectorTypes};
 use super::tls::Tls;
 use crate::store::StoreError;
