@@ -135,6 +135,25 @@ fn only_its_owner_changes_a_job_until_it_is_gone() {
 }
 
 #[test]
+fn a_server_writes_no_documents_for_a_job_that_is_another_ones() {
+    let options = Database::shared().0.own();
+    let (first, second) = (server(&options), server(&options));
+    let [one, other] = [&first, &second].map(|server| PostgresCatalog::open(server).unwrap());
+    let (job_id, row) = (job().id, named("one"));
+    CatalogStorage::create_job(&one, &job()).unwrap();
+    let write = |server: &Arc<PostgresServer>, name: &str| {
+        engine(server, &row).upsert_for_job(&job_id, vec![document(name, "text")], Box::new(|_| "{}".to_owned()))
+    };
+    write(&first, "a").unwrap();
+    let refused = write(&second, "b").unwrap_err();
+    assert!(matches!(refused, StoreError::JobElsewhere), "{refused:?}");
+    drop(one);
+    wait("the takeover", || !other.look_after_jobs().unwrap().taken.is_empty());
+    write(&second, "b").unwrap();
+    assert!(engine(&second, &row).get(&id("a")).unwrap().is_some());
+}
+
+#[test]
 fn a_server_that_was_taken_for_dead_goes_on_without_its_jobs() {
     let options = Database::shared().0.own();
     let [one, other] = two(&options);
@@ -165,6 +184,22 @@ fn a_server_that_wants_the_database_for_itself_is_not_disturbed() {
     let refused = PostgresCatalog::open(&server(&options)).err().unwrap();
     assert!(matches!(refused, StoreError::DatabaseInUse), "{refused:?}");
     drop(client);
+    two(&options);
+}
+
+#[test]
+fn no_table_is_made_beside_a_server_that_wants_the_database_for_itself() {
+    let database = &Database::shared().0;
+    let mut client = Client::connect(&database.options().url, NoTls).unwrap();
+    client.batch_execute("create database without_tables").unwrap();
+    let options = PostgresOptions { url: database.url("without_tables"), ..database.options() };
+    let mut alone = Client::connect(&options.url, NoTls).unwrap();
+    alone.batch_execute(&format!("select pg_advisory_lock({LOCK})")).unwrap();
+    let refused = PostgresServer::connect(&options).err().unwrap();
+    assert!(matches!(refused, StoreError::DatabaseInUse), "{refused:?}");
+    let tables = "select count(*) from pg_tables where schemaname = 'dragoman'";
+    assert_eq!(alone.query_one(tables, &[]).unwrap().get::<_, i64>(0), 0);
+    alone.batch_execute(&format!("select pg_advisory_unlock({LOCK})")).unwrap();
     two(&options);
 }
 

@@ -60,7 +60,9 @@ impl Service {
                 JobHold::Lost => state.jobs.drop_lost(&id),
                 JobHold::Canceled => {
                     if let Some(waiting) = state.jobs.cancel(&id) {
-                        state.finish(&waiting, JobStatus::Canceled, None)?;
+                        let ended = state.finish(&waiting, JobStatus::Canceled, None);
+                        // The next look ends it.
+                        ended.inspect_err(|_| state.enqueue(waiting))?;
                     }
                 }
             }

@@ -14,13 +14,11 @@ use postgres::types::Type;
 use uuid::Uuid;
 
 use super::fault::Fault;
-use super::membership::Membership;
+use super::membership::{Membership, SHARED_LOCK};
 use super::server::{PostgresServer, waiting};
 use super::session::Session;
 use crate::store::StoreError;
 
-/// All servers share it. One of before there were several wants it for itself.
-const LOCK: i64 = 0x6472_6167_6f6d_616f;
 /// How often the connection is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long the database may take to notice that the server before is gone.
@@ -117,7 +115,7 @@ fn keep(shared: &Membership, server: &PostgresServer) {
 /// A connection that holds the locks, and the server's row; `None` while another one holds a lock.
 fn locked(server: &PostgresServer, id: i64) -> Result<Option<Session>, Fault> {
     let mut session = server.connect_alone()?;
-    for lock in [format!("pg_try_advisory_lock_shared({LOCK})"), format!("pg_try_advisory_lock({id})")] {
+    for lock in [format!("pg_try_advisory_lock_shared({SHARED_LOCK})"), format!("pg_try_advisory_lock({id})")] {
         let row = session.row(&format!("select {lock}"), &[])?;
         if !row.map(|row| row.try_get::<_, bool>(0)).transpose()?.unwrap_or_default() {
             return Ok(None);

@@ -5,6 +5,9 @@ use postgres::types::Type;
 
 use super::session::Session;
 
+/// All servers share it. One of before there were several wants it for itself.
+pub(super) const SHARED_LOCK: i64 = 0x6472_6167_6f6d_616f;
+
 /// The membership of a server.
 pub(super) struct Membership {
     /// Drawn at the start.

@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 use postgres::config::{Host, SslMode};
+use postgres::error::SqlState;
 use postgres::types::{Kind, Type};
 use postgres::{Config, NoTls};
 use r2d2::{ManageConnection, Pool, PooledConnection};
 
 use super::fault::Fault;
-use super::membership::Membership;
+use super::membership::{Membership, SHARED_LOCK};
 use super::session::{Session, VectorTypes};
 use super::tls::Tls;
 use crate::store::StoreError;
@@ -25,6 +26,8 @@ const PGVECTOR_MIN: (u32, u32) = (0, 8);
 const MIGRATION_LOCK: i64 = 0x6472_6167_6f6d_616e;
 /// How long a caller waits for a free connection.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long the database may take to notice that a server is gone that wanted it for itself.
+const PATIENCE_S: u64 = 3;
 /// How long a server may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -277,6 +280,13 @@ fn migrate(session: &mut Session) -> Result<(), Fault> {
     }
     session.within("begin", |session| {
         session.batch(&format!("select pg_advisory_xact_lock({MIGRATION_LOCK})"))?;
+        let beside_others = format!(
+            "set local lock_timeout = '{PATIENCE_S}s'; select pg_advisory_xact_lock_shared({SHARED_LOCK}); set local lock_timeout = 0"
+        );
+        session.batch(&beside_others).map_err(|fault| match fault {
+            Fault::Server(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => StoreError::DatabaseInUse.into(),
+            other => other,
+        })?;
         session.batch(
             "create schema if not exists dragoman;
              create table if not exists dragoman.migrations (version bigint primary key)",
