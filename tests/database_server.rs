@@ -74,14 +74,14 @@ fn everything_is_there_again_in_another_data_directory() {
 }
 
 #[test]
-fn a_second_server_is_refused_until_the_first_is_gone() {
+fn a_second_server_works_beside_the_first() {
     let database = Database::start();
     let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let mut server = Program::run(on(&database, first.path()));
-    let log = refused(on(&database, second.path()));
-    assert!(log.contains("another server uses the database"), "{log}");
-    server.kill();
-    Program::run(on(&database, second.path()));
+    let server = Program::run(on(&database, first.path()));
+    create_news(&server.client());
+    let another = Program::run(on(&database, second.path()));
+    assert_eq!(another.client().get("/v1/collections/news").0, 200);
+    assert_eq!(server.client().get("/v1/collections/news").0, 200);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use tokio::sync::{Semaphore, watch};
 use super::blocking::blocking;
 use super::error::Error;
 use super::folders::{CATALOG, COLLECTIONS_DIR, sync_dir};
-use super::jobs::{Jobs, made_by};
+use super::jobs::{Jobs, made_by, takeover};
 use super::search;
 use super::state::{BrokenCollection, Parts, Service, State};
 use super::upload_receiver::Uploads;
@@ -51,8 +51,8 @@ impl Service {
         Self::opened(parts, (catalog, None, None))
     }
 
-    /// As `open`, with everything on a database server, which no other server may use meanwhile. The data directory then only has files
-    /// of jobs and maps.
+    /// As `open`, with everything on a database server, which other servers may use meanwhile. The data directory then only has files of
+    /// jobs and maps.
     pub fn open_on(options: &PostgresOptions, parts: Parts) -> Result<Self, Error> {
         let lock = store::lock(&parts.data_dir)?;
         if parts.data_dir.join(CATALOG).exists() {
@@ -87,6 +87,7 @@ impl Service {
             power_safe,
             keyring: Keyring::load(&*catalog)?,
             catalog,
+            following: Default::default(),
             server,
             _lock: lock,
             open: RwLock::new(BTreeMap::new()),
@@ -106,6 +107,7 @@ impl Service {
             schedule: Default::default(),
             runtime,
         };
+        state.begin_following();
         for row in rows {
             state.open_at_start(row, &going_on)?;
         }
@@ -115,7 +117,10 @@ impl Service {
         service.prepare_snapshots()?;
         service.resume_jobs()?;
         let stop = service.state.stop_announced.subscribe();
-        service.state.runtime.spawn(expiry::run(Arc::downgrade(&service.state), stop));
+        service.state.runtime.spawn(expiry::run(Arc::downgrade(&service.state), stop.clone()));
+        if service.state.catalog.shared().is_some() {
+            service.state.runtime.spawn(takeover::run(Arc::downgrade(&service.state), stop));
+        }
         Ok(service)
     }
 
@@ -128,6 +133,12 @@ impl Service {
         self.state.jobs.stop().await;
         // A collection that is being created or deleted is finished first.
         let _naming = self.state.naming.lock().await;
+        let following = Arc::clone(&self.state);
+        blocking(move || {
+            following.end_following();
+            Ok(())
+        })
+        .await?;
         let open: Vec<Arc<OpenCollection>> = {
             let open = self.state.open.read();
             open.values().cloned().collect()
@@ -197,11 +208,14 @@ impl State {
         match opened {
             Ok(collection) => {
                 match collection.store.forget_job_checkpoints(going_on) {
+                    Err(StoreError::Closed) if self.server.is_some() => return Ok(()),
                     Err(error) if error.is_damage() => drop(collection.record_damage(&error)),
                     forgotten => forgotten?,
                 }
                 self.open.write().insert(name, Arc::new(collection));
             }
+            // Another server deleted it a moment ago.
+            Err(Error::Store(StoreError::Closed)) if self.server.is_some() => (),
             Err(Error::Store(error)) if error.is_damage() => {
                 let problem = chain(&error);
                 tracing::error!(collection = %name, folder = %folder.display(), problem, "a damaged collection stays closed");

@@ -4,7 +4,7 @@
 //! projections and re-embedding), `documents` (with import and export), `jobs`, `keys`, `mining`, `models`, `search` and
 //! `snapshots`. A type of job is in the room of its resource; `jobs` runs them all.
 //!
-//! `state` is what all use cases share, `lifecycle` opens and shuts it down. `open_collection` is a collection in use: its
+//! `state` is what all use cases share, `lifecycle` opens and shuts it down, `following` keeps it up with other servers. `open_collection` is a collection in use: its
 //! database and index, their repair and upkeep, and the background worker. `handle` is what a request holds of one.
 //! `limits` bounds what all requests take together.
 
@@ -15,6 +15,8 @@ pub mod documents;
 mod embedding;
 pub mod error;
 mod folders;
+mod followed;
+mod following;
 pub mod gauges;
 mod handle;
 pub mod jobs;

@@ -13,6 +13,7 @@ use tokio::sync::{Semaphore, watch};
 use super::classifiers::ClassifierCache;
 use super::embedding::priority;
 use super::error::Error;
+use super::followed::Following;
 use super::jobs::Jobs;
 use super::upload_receiver::Uploads;
 use crate::domain::{Collection, CollectionName, Embedded, Limits, ModelInfo, Payer};
@@ -74,6 +75,8 @@ pub(crate) struct State {
     pub(super) limits: Limits,
     pub(super) power_safe: bool,
     pub(super) catalog: Box<dyn CatalogStorage>,
+    /// How far the memory has followed the catalog.
+    pub(super) following: Following,
     /// The database server that has everything, if there is one; else the data directory has.
     pub(super) server: Option<Arc<PostgresServer>>,
     /// Locked for this process until it ends.
@@ -162,8 +165,9 @@ impl Service {
 impl State {
     /// Finds a collection by its name or an alias. `broken` makes the result for one that cannot be opened.
     pub(super) fn find<B>(&self, name: &CollectionName, broken: impl FnOnce(&BrokenCollection) -> B) -> Result<Found<B>, Error> {
-        let own = self.own_name(name);
-        let own = own.as_ref().unwrap_or(name);
+        // Held meanwhile: an alias leads to a collection that is there.
+        let aliases = self.aliases.read();
+        let own = aliases.get(name).unwrap_or(name);
         let open = self.open.read();
         if let Some(collection) = open.get(own) {
             return Ok(Found::Open(Arc::clone(collection)));

@@ -1,6 +1,8 @@
 //! What the service asks of the catalog: names of collections, keys, jobs, classifiers, and which request created what.
 //!
-//! Calls block. Every change is durable when its call returns, and is made as a whole or not at all.
+//! Calls block. Every change is durable when its call returns, and is made as a whole or not at all. Where several servers share a
+//! catalog, a change fails with `StoreError::CatalogChanged` if this one does not know the catalog as it is, and a job's with
+//! `StoreError::JobElsewhere` if it is another server's.
 
 use std::time::Instant;
 
@@ -25,6 +27,11 @@ macro_rules! catalog_storage {
             fn embedded(&self) -> Option<&Catalog> {
                 None
             }
+
+            /// The catalog on a database server, if it is that: other servers change it, too.
+            fn shared(&self) -> Option<&PostgresCatalog> {
+                None
+            }
         }
 
         impl CatalogStorage for Catalog {
@@ -44,6 +51,10 @@ macro_rules! catalog_storage {
 
             fn end_by(&self, time: Instant) {
                 Self::end_by(self, time);
+            }
+
+            fn shared(&self) -> Option<&PostgresCatalog> {
+                Some(self)
             }
         }
     };

@@ -22,5 +22,8 @@ pub use first_passages::FirstPassages;
 pub use nearest::{Nearest, NearestSearch, Unit};
 pub use operations::{Answer, Storage};
 pub use passage_set::PassageSet;
-pub use postgres::{Postgres, PostgresCatalog, PostgresOptions, PostgresServer};
+pub use postgres::{
+    Adoption, CatalogNames, CatalogPart, CatalogVersions, JobHold, LookedAfter, Postgres, PostgresCatalog, PostgresOptions,
+    PostgresServer,
+};
 pub use scope::{Scope, WordPassages};

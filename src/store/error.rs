@@ -48,9 +48,15 @@ pub enum StoreError {
     /// Another server uses the data directory.
     #[error("the data directory {} is in use by another process", path.display())]
     DataDirectoryInUse { path: PathBuf },
-    /// Another server uses the database server's database.
-    #[error("another server uses the database: stop it first, or give each server a database of its own")]
+    /// A server that shares its database with no other one uses the database server's database.
+    #[error("a server of an older version uses the database: stop it first, or give each server a database of its own")]
     DatabaseInUse,
+    /// Another server changed the catalog since this one last looked. Nothing was stored.
+    #[error("the catalog was changed at the same moment; try again")]
+    CatalogChanged,
+    /// Another server has taken over a job. Nothing of this one's was stored.
+    #[error("another server runs the job")]
+    JobElsewhere,
     /// A collection with this name already exists.
     #[error("a collection {name} already exists")]
     CollectionExists { name: CollectionName },

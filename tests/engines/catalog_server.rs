@@ -1,17 +1,22 @@
-//! What holds for the catalog of a database server alone: one server at a time uses it, and its collections go with their documents.
+//! What holds for the catalog of a database server alone: any number of servers use it, none changes what it does not know, a job is
+//! changed by its owner alone, and collections go with their documents.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use dragoman::domain::{Collection, CollectionName, Metric, Page, Precondition};
-use dragoman::storage::{CatalogStorage, Postgres, PostgresCatalog, PostgresOptions, PostgresServer, Storage};
+use dragoman::domain::{
+    Collection, CollectionName, Job, JobId, JobProgress, JobStatus, JobType, JobUnit, Metadata, Metric, Page, Precondition,
+};
+use dragoman::storage::{
+    CatalogPart, CatalogStorage, JobHold, Postgres, PostgresCatalog, PostgresOptions, PostgresServer, Storage,
+};
 use dragoman::store::StoreError;
 use postgres::{Client, NoTls};
 
 use crate::contract::{DIMENSION, WRITES_MAX, collection, document, id, terms};
 use crate::postgres_server::Database;
 
-/// The lock of the server that uses the database.
+/// The lock that all servers of a database share.
 const LOCK: i64 = 0x6472_6167_6f6d_616f;
 
 fn server(options: &PostgresOptions) -> Arc<PostgresServer> {
@@ -44,14 +49,158 @@ fn wait(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
+/// Two servers of one database.
+fn two(options: &PostgresOptions) -> [PostgresCatalog; 2] {
+    [(); 2].map(|()| PostgresCatalog::open(&server(options)).unwrap())
+}
+
+/// Has a server know the catalog as it is.
+fn follow(catalog: &PostgresCatalog) {
+    let versions = catalog.versions().unwrap();
+    CatalogPart::ALL.into_iter().for_each(|part| catalog.set_known(part, versions.of(part)));
+}
+
+fn job() -> Job {
+    Job {
+        id: JobId::parse("0198c0de-0000-7000-8000-000000000001").unwrap(),
+        kind: JobType::Import,
+        status: JobStatus::Queued,
+        collection: None,
+        request: Metadata::new(),
+        details: Metadata::new(),
+        progress: JobProgress { done: 0, total: 99, unit: JobUnit::Bytes, rate: None, eta_s: None },
+        error: None,
+        cancel_requested: false,
+        created_at_ms: 1_000,
+        started_at_ms: None,
+        finished_at_ms: None,
+    }
+}
+
 #[test]
-fn a_database_has_one_server() {
+fn a_server_changes_only_a_catalog_that_it_knows_as_it_is() {
+    let [one, other] = two(&Database::shared().0.own());
+    CatalogStorage::create_once(&one, &named("a"), None).unwrap();
+    CatalogStorage::create_once(&one, &named("b"), None).unwrap();
+    let refused = CatalogStorage::create_once(&other, &named("c"), None).unwrap_err();
+    assert!(matches!(refused, StoreError::CatalogChanged), "{refused:?}");
+    assert_eq!(names(&other), ["a", "b"], "nothing was stored");
+    follow(&other);
+    CatalogStorage::create_once(&other, &named("c"), None).unwrap();
+    let versions = one.versions().unwrap();
+    assert_ne!(versions.of(CatalogPart::Names), one.known(CatalogPart::Names));
+    assert_eq!(versions.of(CatalogPart::Keys), one.known(CatalogPart::Keys), "each part has a version of its own");
+}
+
+#[test]
+fn of_two_servers_that_change_the_same_part_at_once_one_does() {
+    let catalogs = two(&Database::shared().0.own());
+    for round in 0..20 {
+        catalogs.iter().for_each(follow);
+        let created = std::thread::scope(|scope| {
+            let creating = [0, 1].map(|at| {
+                let (catalog, row) = (&catalogs[at], named(&format!("c{round}-{at}")));
+                scope.spawn(move || CatalogStorage::create_once(catalog, &row, None))
+            });
+            creating.map(|one| one.join().unwrap())
+        });
+        assert_eq!(created.iter().filter(|one| one.is_ok()).count(), 1, "{created:?}");
+    }
+}
+
+#[test]
+fn only_its_owner_changes_a_job_until_it_is_gone() {
+    let [one, other] = two(&Database::shared().0.own());
+    let (job, id) = (job(), job().id);
+    CatalogStorage::create_job(&one, &job).unwrap();
+    CatalogStorage::start_job(&one, &id, 2).unwrap();
+    assert_eq!(other.look_after_jobs().unwrap().taken, [], "its owner lives");
+    let finish = |catalog: &PostgresCatalog| CatalogStorage::finish_job(catalog, &id, JobStatus::Succeeded, None, 3);
+    for refused in [
+        CatalogStorage::start_job(&other, &id, 2),
+        CatalogStorage::record_progress(&other, &id, &job.progress, &job.details),
+        finish(&other),
+    ] {
+        assert!(matches!(refused, Err(StoreError::JobElsewhere)), "{refused:?}");
+    }
+    CatalogStorage::request_cancel(&other, &id).unwrap();
+    assert_eq!(one.holds(std::slice::from_ref(&id)).unwrap(), [(id.clone(), JobHold::Canceled)], "everybody may ask for that");
+    drop(one);
+    wait("the takeover", || {
+        let looked = other.look_after_jobs().unwrap();
+        looked.has_left && looked.taken.iter().any(|taken| taken.id == id && taken.cancel_requested)
+    });
+    finish(&other).unwrap();
+    assert_eq!(other.holds(&[id]).unwrap(), [], "it is over");
+}
+
+#[test]
+fn a_server_writes_no_documents_for_a_job_that_is_another_ones() {
     let options = Database::shared().0.own();
-    let catalog = PostgresCatalog::open(&server(&options)).unwrap();
-    let second = PostgresCatalog::open(&server(&options)).err().unwrap();
-    assert!(matches!(second, StoreError::DatabaseInUse), "{second:?}");
-    drop(catalog);
-    PostgresCatalog::open(&server(&options)).unwrap();
+    let (first, second) = (server(&options), server(&options));
+    let [one, other] = [&first, &second].map(|server| PostgresCatalog::open(server).unwrap());
+    let (job_id, row) = (job().id, named("one"));
+    CatalogStorage::create_job(&one, &job()).unwrap();
+    let write = |server: &Arc<PostgresServer>, name: &str| {
+        engine(server, &row).upsert_for_job(&job_id, vec![document(name, "text")], Box::new(|_| "{}".to_owned()))
+    };
+    write(&first, "a").unwrap();
+    let refused = write(&second, "b").unwrap_err();
+    assert!(matches!(refused, StoreError::JobElsewhere), "{refused:?}");
+    drop(one);
+    wait("the takeover", || !other.look_after_jobs().unwrap().taken.is_empty());
+    write(&second, "b").unwrap();
+    assert!(engine(&second, &row).get(&id("a")).unwrap().is_some());
+}
+
+#[test]
+fn a_server_that_was_taken_for_dead_goes_on_without_its_jobs() {
+    let options = Database::shared().0.own();
+    let [one, other] = two(&options);
+    let id = job().id;
+    CatalogStorage::create_job(&one, &job()).unwrap();
+    let mut client = Client::connect(&options.url, NoTls).unwrap();
+    let mine: i64 = client.query_one("select owner from dragoman.jobs", &[]).unwrap().get(0);
+    let end = "select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and mode = 'ExclusiveLock'
+               and (classid::bigint << 32) + objid::bigint = $1 and database = (select oid from pg_database where datname = current_database())";
+    client.query(end, &[&mine]).unwrap();
+    // Whether the other sees the lock free in that moment is chance; what counts is that the first goes on either way.
+    let taken = !other.look_after_jobs().unwrap().taken.is_empty();
+    let there = "select count(*) from dragoman.servers where id = $1";
+    wait("the first server", || {
+        follow(&one);
+        client.query_one(there, &[&mine]).unwrap().get::<_, i64>(0) == 1
+    });
+    let hold = one.holds(std::slice::from_ref(&id)).unwrap();
+    assert_eq!(hold, [(id, if taken { JobHold::Lost } else { JobHold::Own })]);
+    CatalogStorage::create_once(&one, &named("one"), None).unwrap();
+}
+
+#[test]
+fn a_server_that_wants_the_database_for_itself_is_not_disturbed() {
+    let options = Database::shared().0.own();
+    let mut client = Client::connect(&options.url, NoTls).unwrap();
+    client.batch_execute(&format!("select pg_advisory_lock({LOCK})")).unwrap();
+    let refused = PostgresCatalog::open(&server(&options)).err().unwrap();
+    assert!(matches!(refused, StoreError::DatabaseInUse), "{refused:?}");
+    drop(client);
+    two(&options);
+}
+
+#[test]
+fn no_table_is_made_beside_a_server_that_wants_the_database_for_itself() {
+    let database = &Database::shared().0;
+    let mut client = Client::connect(&database.options().url, NoTls).unwrap();
+    client.batch_execute("create database without_tables").unwrap();
+    let options = PostgresOptions { url: database.url("without_tables"), ..database.options() };
+    let mut alone = Client::connect(&options.url, NoTls).unwrap();
+    alone.batch_execute(&format!("select pg_advisory_lock({LOCK})")).unwrap();
+    let refused = PostgresServer::connect(&options).err().unwrap();
+    assert!(matches!(refused, StoreError::DatabaseInUse), "{refused:?}");
+    let tables = "select count(*) from pg_tables where schemaname = 'dragoman'";
+    assert_eq!(alone.query_one(tables, &[]).unwrap().get::<_, i64>(0), 0);
+    alone.batch_execute(&format!("select pg_advisory_unlock({LOCK})")).unwrap();
+    two(&options);
 }
 
 #[test]
@@ -96,41 +245,23 @@ fn a_server_goes_on_after_the_database_was_killed() {
     let page = Page { limit: 10, after: None };
     wait("the database", || CatalogStorage::list(&catalog, &page).is_ok());
     assert_eq!(names(&catalog), ["one"]);
-    // It has the lock again, so another one is refused.
     let mut client = Client::connect(&database.options().url, NoTls).unwrap();
     wait("the lock", || held(&mut client));
     assert!(server.is_reachable());
-    let second = PostgresCatalog::open(&database.connect()).err().unwrap();
-    assert!(matches!(second, StoreError::DatabaseInUse), "{second:?}");
+    assert!(!PostgresCatalog::open(&database.connect()).unwrap().look_after_jobs().unwrap().has_left, "nobody takes it for dead");
 }
 
 #[test]
-fn a_server_whose_database_was_taken_over_reaches_it_no_more() {
+fn what_a_living_server_is_about_to_create_stays() {
     let options = Database::shared().0.own();
-    let server = server(&options);
-    let catalog = PostgresCatalog::open(&server).unwrap();
-    let (mut other, mut watching) =
-        (Client::connect(&options.url, NoTls).unwrap(), Client::connect(&options.url, NoTls).unwrap());
-    // The other one waits for the lock, and has it before this one knows that it lost it.
-    let waiting = std::thread::spawn(move || {
-        other.batch_execute(&format!("select pg_advisory_lock({LOCK})")).unwrap();
-        other
-    });
-    let locks = "from pg_locks where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())";
-    let waits = format!("select 1 {locks} and not granted");
-    wait("the other", || !watching.query(&waits, &[]).unwrap().is_empty());
-    watching.query(&format!("select pg_terminate_backend(pid) {locks} and granted"), &[]).unwrap();
-    let other = waiting.join().unwrap();
-    wait("the end", || !server.is_reachable());
-    let refused = CatalogStorage::aliases(&catalog).unwrap_err();
-    assert!(matches!(refused, StoreError::DatabaseInUse), "{refused:?}");
-    drop(other);
-    let refused = engine_of(&server).err().unwrap();
-    assert!(matches!(refused, StoreError::DatabaseInUse), "not even when the other is gone: {refused:?}");
-}
-
-fn engine_of(server: &Arc<PostgresServer>) -> Result<Postgres, StoreError> {
-    Postgres::open(server, &named("one"), terms, WRITES_MAX)
+    let (first, second) = (server(&options), server(&options));
+    let catalog = PostgresCatalog::open(&first).unwrap();
+    let row = named("half-made");
+    drop(engine(&first, &row));
+    PostgresCatalog::open(&second).unwrap();
+    CatalogStorage::create_once(&catalog, &row, None).unwrap();
+    let found = Postgres::open_existing(&second, &row, terms, WRITES_MAX);
+    assert!(found.is_ok(), "{:?}", found.err());
 }
 
 /// Whether a server has the lock of this database.

@@ -58,7 +58,12 @@ impl Opened {
         self.catalog = None;
         self.catalog = Some(match &self.place {
             Place::Folder(folder) => Box::new(open(folder.path())),
-            Place::Database(options) => Box::new(PostgresCatalog::open(&PostgresServer::connect(options).unwrap()).unwrap()),
+            Place::Database(options) => {
+                let catalog = PostgresCatalog::open(&PostgresServer::connect(options).unwrap()).unwrap();
+                // As the next start does.
+                catalog.look_after_jobs().unwrap();
+                Box::new(catalog)
+            }
         });
     }
 }

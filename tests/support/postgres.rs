@@ -42,13 +42,13 @@ wait "$server"
 rm -rf "$2"
 "#;
 
-/// Removes all rows, and the tables of collections.
+/// Removes all rows, and the tables of collections. The version of the catalog goes on.
 const RENEW: &str = "
     do $$ declare one record; begin
         for one in select tablename from pg_tables where schemaname = 'dragoman' and tablename ~ '_[0-9]+$' loop
             execute 'drop table dragoman.' || one.tablename;
         end loop;
-        for one in select tablename from pg_tables where schemaname = 'dragoman' and tablename <> 'migrations' loop
+        for one in select tablename from pg_tables where schemaname = 'dragoman' and tablename not in ('migrations', 'catalog_state') loop
             execute 'delete from dragoman.' || one.tablename;
         end loop;
     end $$";

@@ -186,6 +186,27 @@ impl Client {
         answer(self.keyed(self.agent.delete(format!("{}{path}", self.base))).call())
     }
 
+    /// Sends a request with a body of JSON and with headers; gives status and body, or that the server is gone.
+    pub fn try_send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &Value,
+    ) -> Result<(u16, Value), ureq::Error> {
+        let mut request = ureq::http::Request::builder().method(method).uri(format!("{}{path}", self.base));
+        request = request.header("content-type", "application/json");
+        for (name, value) in headers.iter().copied().chain(self.key.as_deref().map(|key| ("authorization", key))) {
+            request = request.header(name, value);
+        }
+        answer(self.agent.run(request.body(body.to_string())?))
+    }
+
+    /// Sends a request with a body of JSON; gives status and body.
+    pub fn send(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        self.try_send(method, path, &[], body).unwrap()
+    }
+
     fn keyed<B>(&self, request: ureq::RequestBuilder<B>) -> ureq::RequestBuilder<B> {
         match &self.key {
             Some(key) => request.header("authorization", key),

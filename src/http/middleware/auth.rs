@@ -1,4 +1,5 @@
-//! The checks before every handler: the drain, the key, its scope and reach, the limits on traffic, the time limit.
+//! The checks before every handler: the drain, what other servers changed, the key, its scope and reach, the limits on traffic, the
+//! time limit.
 
 use std::sync::Arc;
 
@@ -53,6 +54,14 @@ impl AuthMiddleware {
         bounds
     }
 
+    /// Waits until this server knows what was acknowledged through others before.
+    async fn follow(&self) -> Result<(), ApiError> {
+        match tokio::time::timeout(self.settings.request_timeout, self.service.follow()).await {
+            Ok(followed) => Ok(followed?),
+            Err(_) => Err(ApiError::new(Code::StorageUnavailable, "the database server does not answer in time")),
+        }
+    }
+
     /// Who sends a request with these headers.
     fn caller(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
         if !self.service.is_guarded() {
@@ -91,6 +100,7 @@ pub async fn authorize(State(auth): State<AuthMiddleware>, mut request: Request,
         if watches && auth.settings.metrics_open {
             return Ok((None, None, Caller::Anyone));
         }
+        auth.follow().await?;
         if !auth.service.is_guarded() {
             let addressed = Addressed { method: request.method(), uri: request.uri(), headers: request.headers() };
             addressed.check(&auth.settings.hosts, &auth.settings.cors_origins)?;

@@ -17,6 +17,7 @@ use crate::service::error::Error;
 use crate::service::jobs::{NewJob, new_job_id};
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::{Service, State};
+use crate::storage::CatalogPart;
 use crate::store::system_clock as now_ms;
 use crate::store::{ClassifierText, StoredClassifier, TrainingProgress};
 
@@ -46,15 +47,17 @@ impl Service {
         let (state, created) = (Arc::clone(&self.state), row.clone());
         let before = blocking(move || {
             let _naming = naming;
-            if let Some(before) = request.as_ref().map(|request| state.classifier_created_before(request)).transpose()?.flatten()
-            {
-                return Ok(Some(before));
-            }
-            state.check_classifier_room(1)?;
-            if !state.catalog.create_classifier(&created, &texts, request.as_ref())? {
-                return Err(ClassifierError::Exists { name: created.record.name }.into());
-            }
-            Ok(None)
+            state.change_catalog(CatalogPart::Classifiers, || {
+                let before = request.as_ref().map(|request| state.classifier_created_before(request)).transpose()?.flatten();
+                if before.is_some() {
+                    return Ok(before);
+                }
+                state.check_classifier_room(1)?;
+                if !state.catalog.create_classifier(&created, &texts, request.as_ref())? {
+                    return Err(ClassifierError::Exists { name: created.record.name.clone() }.into());
+                }
+                Ok(None)
+            })
         });
         if let Some(before) = before.await? {
             return self.view_classifier(before);

@@ -7,6 +7,7 @@ use crate::domain::{Alias, CollectionName, Page};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::state::{Service, State};
+use crate::storage::CatalogPart;
 use crate::store::StoreError;
 
 impl Service {
@@ -27,7 +28,7 @@ impl Service {
     /// Makes a name an alias of a collection. An alias of another collection switches atomically: every request finds one or the
     /// other.
     pub async fn set_alias(&self, alias: Alias) -> Result<Alias, Error> {
-        self.change_names(move |state| state.set_alias(alias)).await
+        self.change_names(move |state| state.set_alias(&alias).map(|()| alias.clone())).await
     }
 
     /// Removes an alias; its collection stays.
@@ -35,7 +36,7 @@ impl Service {
         let name = name.clone();
         let delete = move |state: &State| {
             if !state.catalog.delete_alias(&name)? {
-                return Err(Error::AliasNotFound { name });
+                return Err(Error::AliasNotFound { name: name.clone() });
             }
             state.aliases.write().remove(&name);
             Ok(())
@@ -46,14 +47,14 @@ impl Service {
     /// Runs a change of names exclusively.
     async fn change_names<T: Send + 'static>(
         &self,
-        change: impl FnOnce(&State) -> Result<T, Error> + Send + 'static,
+        mut change: impl FnMut(&State) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         self.check_running()?;
         let naming = Arc::clone(&self.state.naming).lock_owned().await;
         let state = Arc::clone(&self.state);
         blocking(move || {
             let _naming = naming;
-            change(&state)
+            state.change_catalog(CatalogPart::Names, || change(&state))
         })
         .await
     }
@@ -70,7 +71,7 @@ impl State {
         self.aliases.write().retain(|_, own| own != collection);
     }
 
-    fn set_alias(&self, alias: Alias) -> Result<Alias, Error> {
+    fn set_alias(&self, alias: &Alias) -> Result<(), Error> {
         let id = {
             let open = self.open.read();
             let broken = self.broken.read();
@@ -90,6 +91,6 @@ impl State {
             other => other.into(),
         })?;
         self.aliases.write().insert(alias.name.clone(), alias.collection.clone());
-        Ok(alias)
+        Ok(())
     }
 }

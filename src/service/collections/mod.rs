@@ -25,11 +25,18 @@ use crate::index::{self, Index};
 use crate::service::folders::orphaned;
 use crate::service::open_collection::worker::Worker;
 use crate::service::open_collection::{Applied, OpenCollection};
-use crate::storage::{Postgres, PostgresServer};
+use crate::storage::{CatalogPart, Postgres};
 use crate::store::{DocumentStore, StoreError, StoreOptions, system_clock as now_ms};
 
 /// Connections that read one collection at once.
 const READERS_MAX: usize = 4;
+
+/// What became of a request to create a collection.
+enum Created {
+    Now(Arc<OpenCollection>),
+    /// The request was done before.
+    Before(Box<CollectionView>),
+}
 
 impl Service {
     /// Creates a collection.
@@ -74,11 +81,7 @@ impl Service {
         let state = Arc::clone(&self.state);
         blocking(move || {
             let _naming = naming;
-            if let Some(before) = request.as_ref().map(|request| state.created_before(request)).transpose()?.flatten() {
-                return Ok(before);
-            }
-            let created = state.create(row, metadata_indexes, request.as_ref())?;
-            view(&created)
+            state.create(row, metadata_indexes, request.as_ref())
         })
         .await
     }
@@ -176,12 +179,15 @@ impl CollectionHandle {
         let naming = Arc::clone(&state.naming).lock_owned().await;
         let change = move |collection: &Arc<OpenCollection>| {
             let _naming = naming;
-            let mut row = collection.current();
-            row.change(change);
-            if !state.catalog.update(&row)? {
-                return Err(Error::CollectionNotFound { name: row.name });
-            }
-            collection.set_current(row);
+            state.change_catalog(CatalogPart::Names, || {
+                let mut row = collection.current();
+                row.change(change.clone());
+                if !state.catalog.update(&row)? {
+                    return Err(Error::CollectionNotFound { name: row.name });
+                }
+                collection.set_current(row);
+                Ok(())
+            })?;
             view(collection)
         };
         // It may have been replaced meanwhile.
@@ -196,7 +202,8 @@ impl State {
     }
 
     /// The collection that an earlier request with this key has created.
-    fn created_before(&self, request: &RequestKey) -> Result<Option<CollectionView>, Error> {
+    fn created_before(&self, request: Option<&RequestKey>) -> Result<Option<CollectionView>, Error> {
+        let Some(request) = request else { return Ok(None) };
         let Some(id) = self.catalog.created_before(request, now_ms())? else { return Ok(None) };
         if let Some(collection) = self.collection_by_id(&id) {
             return view(&collection).map(Some);
@@ -211,28 +218,36 @@ impl State {
         row: Collection,
         metadata_indexes: Vec<MetadataPath>,
         request: Option<&RequestKey>,
-    ) -> Result<Arc<OpenCollection>, Error> {
-        if let Some(collection) = self.own_name(&row.name) {
-            return Err(Error::AliasExists { name: row.name, collection });
+    ) -> Result<CollectionView, Error> {
+        self.catch_up()?;
+        if let Some(before) = self.created_before(request)? {
+            return Ok(before);
         }
-        {
-            let open = self.open.read();
-            let broken = self.broken.read();
-            if open.contains_key(&row.name) || broken.contains_key(&row.name) {
-                return Err(Error::CollectionExists { name: row.name });
-            }
-            let limit = self.limits.collections_max;
-            if open.len() + broken.len() >= limit {
-                return Err(Error::TooManyCollections { limit });
-            }
-        }
+        self.check_new_name(&row.name)?;
         let folder = self.collections_dir().join(&row.id.0);
         let created = self.create_in(row, &folder, metadata_indexes, request);
-        if created.is_err() {
+        if !matches!(created, Ok(Created::Now(_))) {
             // If this fails, the next start removes it.
             let _ = std::fs::remove_dir_all(&folder);
         }
-        created
+        match created? {
+            Created::Now(collection) => view(&collection),
+            Created::Before(before) => Ok(*before),
+        }
+    }
+
+    /// Refuses a name that is taken, and one collection too many.
+    fn check_new_name(&self, name: &CollectionName) -> Result<(), Error> {
+        if let Some(collection) = self.own_name(name) {
+            return Err(Error::AliasExists { name: name.clone(), collection });
+        }
+        let open = self.open.read();
+        let broken = self.broken.read();
+        if open.contains_key(name) || broken.contains_key(name) {
+            return Err(Error::CollectionExists { name: name.clone() });
+        }
+        let limit = self.limits.collections_max;
+        if open.len() + broken.len() >= limit { Err(Error::TooManyCollections { limit }) } else { Ok(()) }
     }
 
     fn create_in(
@@ -241,7 +256,7 @@ impl State {
         folder: &Path,
         metadata_indexes: Vec<MetadataPath>,
         request: Option<&RequestKey>,
-    ) -> Result<Arc<OpenCollection>, Error> {
+    ) -> Result<Created, Error> {
         let access = |source| Error::Folder { path: folder.to_owned(), source };
         std::fs::create_dir(folder).map_err(access)?;
         let collection = Arc::new(self.make_collection(row, folder)?);
@@ -253,26 +268,50 @@ impl State {
             collection.install(Index::create(&collection.index_parameters())?, Applied::default());
             collection.catch_up()?;
         }
-        let row = &collection.row;
-        if let Err(error) = self.catalog.create_once(row, request) {
+        let named = self.change_catalog(CatalogPart::Names, || self.name(&collection, request));
+        if !matches!(named, Ok(None)) {
             collection.discard();
-            return Err(match error {
-                StoreError::CollectionExists { .. } => Error::CollectionExists { name: row.name.clone() },
-                other => other.into(),
-            });
         }
-        self.open.write().insert(row.name.clone(), Arc::clone(&collection));
+        if let Some(before) = named? {
+            return Ok(Created::Before(Box::new(before)));
+        }
         self.start_worker(&collection);
-        tracing::info!(collection = %row.name, id = %row.id, "collection created");
-        Ok(collection)
+        tracing::info!(collection = %collection.row.name, id = %collection.row.id, "collection created");
+        Ok(Created::Now(collection))
+    }
+
+    /// Gives a new collection its name, unless the request was done meanwhile, through another server.
+    fn name(&self, collection: &Arc<OpenCollection>, request: Option<&RequestKey>) -> Result<Option<CollectionView>, Error> {
+        if let Some(before) = self.created_before(request)? {
+            return Ok(Some(before));
+        }
+        let row = &collection.row;
+        self.check_new_name(&row.name)?;
+        self.catalog.create_once(row, request).map_err(|error| match error {
+            StoreError::CollectionExists { .. } => Error::CollectionExists { name: row.name.clone() },
+            other => other.into(),
+        })?;
+        self.open.write().insert(row.name.clone(), Arc::clone(collection));
+        Ok(None)
     }
 
     fn delete(&self, name: &CollectionName) -> Result<(), Error> {
+        let Some(collection) = self.change_catalog(CatalogPart::Names, || self.unname(name))? else { return Ok(()) };
+        tracing::info!(collection = %name, id = %collection.row.id, "collection deleted");
+        if let Err(error) = collection.destroy() {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(collection = %name, error, "cannot remove a deleted collection's folder; the next start tries again");
+        }
+        Ok(())
+    }
+
+    /// Removes a collection from the catalog, and gives it if it was open.
+    fn unname(&self, name: &CollectionName) -> Result<Option<Arc<OpenCollection>>, Error> {
         if let Some(collection) = self.own_name(name) {
             return Err(Error::AliasExists { name: name.clone(), collection });
         }
         if self.delete_broken(name)? {
-            return Ok(());
+            return Ok(None);
         }
         let not_found = || Error::CollectionNotFound { name: name.clone() };
         let collection = {
@@ -282,12 +321,7 @@ impl State {
         orphaned::removing_on_error(std::slice::from_ref(&collection.folder), || Ok(self.catalog.delete(name)?))?;
         self.open.write().remove(name);
         self.forget_aliases_of(name);
-        tracing::info!(collection = %name, id = %collection.row.id, "collection deleted");
-        if let Err(error) = collection.destroy() {
-            let error = &error as &dyn std::error::Error;
-            tracing::warn!(collection = %name, error, "cannot remove a deleted collection's folder; the next start tries again");
-        }
-        Ok(())
+        Ok(Some(collection))
     }
 
     /// Deletes a collection whose database cannot be opened. Returns whether there was one.
@@ -315,7 +349,8 @@ impl State {
     /// database shows that changes were lost; then both stay as they are.
     pub(crate) fn open_collection(&self, row: Collection, folder: &Path) -> Result<OpenCollection, Error> {
         if let Some(server) = &self.server {
-            return self.opened_on(server, row, folder);
+            let store = Postgres::open_existing(server, &row, passage_terms, self.limits.write_queue_max)?;
+            return self.opened_on(store, row, folder);
         }
         let store = DocumentStore::open_existing(folder, &self.store_options(), index::saved_sequence(folder))?;
         self.opened(row, folder, store)
@@ -324,7 +359,8 @@ impl State {
     /// Creates the database of a new collection in its empty folder.
     pub(crate) fn make_collection(&self, row: Collection, folder: &Path) -> Result<OpenCollection, Error> {
         if let Some(server) = &self.server {
-            return self.opened_on(server, row, folder);
+            let store = Postgres::open(server, &row, passage_terms, self.limits.write_queue_max)?;
+            return self.opened_on(store, row, folder);
         }
         let store = DocumentStore::open(folder, &self.store_options())?;
         self.opened(row, folder, store)
@@ -336,10 +372,9 @@ impl State {
         StoreOptions { power_safe: self.power_safe, write_queue_max, readers_max: READERS_MAX, terms_of: passage_terms, places }
     }
 
-    /// Opens a collection on the database server, or creates it there. Its folder is for maps.
-    fn opened_on(&self, server: &Arc<PostgresServer>, row: Collection, folder: &Path) -> Result<OpenCollection, Error> {
+    /// A collection on the database server. Its folder is for maps.
+    fn opened_on(&self, store: Postgres, row: Collection, folder: &Path) -> Result<OpenCollection, Error> {
         std::fs::create_dir_all(folder).map_err(|source| Error::Folder { path: folder.to_owned(), source })?;
-        let store = Postgres::open(server, &row, passage_terms, self.limits.write_queue_max)?;
         OpenCollection::on_server(row, folder.to_owned(), store, &self.limits)
     }
 

@@ -110,6 +110,8 @@ fn store_code(error: &StoreError) -> Code {
         | StoreError::Interrupted { .. }
         | StoreError::DataDirectoryInUse { .. }
         | StoreError::DatabaseInUse
+        | StoreError::CatalogChanged
+        | StoreError::JobElsewhere
         | StoreError::LexicalIncomplete { .. } => Code::Unavailable,
         StoreError::Sqlite { .. }
         | StoreError::Server { .. }

@@ -1,7 +1,7 @@
 //! Runs jobs: a bounded number at once, the others in the order in which they came.
 //!
 //! An accepted job is in the catalog first. If the server stops, in order or not, the job stays unfinished there, and the next
-//! start resumes it; its type decides how much it repeats. Tasks hold the service only while they use it, so that its jobs end
+//! start resumes it, or another server of the same catalog does; its type decides how much it repeats. Tasks hold the service only while they use it, so that its jobs end
 //! with it.
 
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use crate::domain::{Blame, JobFailure, JobStatus};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::state::State;
+use crate::store::StoreError;
 use crate::store::system_clock as now_ms;
 
 /// Pause before another attempt to record the end of a job.
@@ -78,6 +79,10 @@ impl JobContext {
         };
         let mut failures = 0_u64;
         while let Err(error) = self.try_end(state, status, error.clone()).await {
+            if matches!(error, Error::Store(StoreError::JobElsewhere)) {
+                tracing::info!(job = %self.job.id, kind = self.job.kind.name(), "another server runs the job");
+                return;
+            }
             failures += 1;
             if failures.is_power_of_two() {
                 let cause = error.chain();
@@ -93,6 +98,9 @@ impl JobContext {
     async fn try_end(&self, state: &Arc<State>, status: JobStatus, error: Option<JobFailure>) -> Result<(), Error> {
         let (of, job) = (Arc::clone(state), Arc::clone(&self.job));
         blocking(move || {
+            if !of.owns(&job.id)? {
+                return Err(StoreError::JobElsewhere.into());
+            }
             kind_of(job.kind).free_space(&of, &job);
             Ok(())
         })

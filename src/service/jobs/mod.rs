@@ -11,6 +11,7 @@ mod new_job;
 mod running;
 mod steps;
 pub(super) mod stored;
+pub(super) mod takeover;
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -42,6 +43,8 @@ use kind::{AnyJobKind, Named, Reading};
 const JOBS_DIR: &str = "jobs";
 /// Least time between two events that a watcher gets.
 const WATCH_PAUSE: Duration = Duration::from_millis(200);
+/// Pause between two looks at a job that another server runs.
+const ELSEWHERE_PAUSE: Duration = Duration::from_secs(1);
 
 /// Names the implementation of every type of job.
 macro_rules! job_types {
@@ -83,7 +86,8 @@ pub struct JobWatch {
     id: JobId,
     changes: Option<watch::Receiver<running::Progress>>,
     stop: watch::Receiver<bool>,
-    given: bool,
+    /// The job as it was last given.
+    given: Option<Job>,
     over: bool,
 }
 
@@ -139,7 +143,7 @@ impl Service {
         let changes = self.state.jobs.find(id).map(|job| job.watch());
         self.get_job(id).await?;
         let stop = self.state.stop_announced.subscribe();
-        Ok(JobWatch { service: self.clone(), id: id.clone(), changes, stop, given: false, over: false })
+        Ok(JobWatch { service: self.clone(), id: id.clone(), changes, stop, given: None, over: false })
     }
 
     /// Opens the file of a job's results, one line for each input line, with the number of bytes that are complete lines now.
@@ -263,14 +267,21 @@ impl Service {
                 Some(kind) => kind_of(kind).clean_up(&path),
             }
         }
-        for job in unfinished {
-            let resumed = RunningJob::new(&job, self.job_permit().ok());
-            if job.cancel_requested {
-                state.finish(&resumed, JobStatus::Canceled, None)?;
-            } else {
-                state.enqueue(Arc::new(resumed));
-            }
+        // Of several servers, each resumes what it takes over.
+        let resumed = match state.catalog.shared() {
+            Some(catalog) => catalog.look_after_jobs()?.taken,
+            None => unfinished,
+        };
+        resumed.iter().try_for_each(|job| self.resume(job))
+    }
+
+    /// Resumes a job of this server that does not run.
+    fn resume(&self, job: &Job) -> Result<(), Error> {
+        let resumed = RunningJob::new(job, self.job_permit().ok());
+        if job.cancel_requested {
+            return self.state.finish(&resumed, JobStatus::Canceled, None);
         }
+        self.state.enqueue(Arc::new(resumed));
         Ok(())
     }
 }
@@ -281,23 +292,32 @@ impl JobWatch {
         if self.over {
             return Ok(None);
         }
-        if self.given && !self.changed().await {
-            return Ok(None);
+        loop {
+            if self.given.is_some() && !self.changed().await {
+                return Ok(None);
+            }
+            let job = self.service.get_job(&self.id).await?;
+            // Without its task nothing changes it, unless another server runs it.
+            let is_elsewhere = self.changes.is_none() && self.service.state.catalog.shared().is_some();
+            self.over = job.status.is_finished() || (self.changes.is_none() && !is_elsewhere);
+            if self.over || !is_elsewhere || self.given.as_ref() != Some(&job) {
+                self.given = Some(job.clone());
+                return Ok(Some(job));
+            }
         }
-        self.given = true;
-        let job = self.service.get_job(&self.id).await?;
-        // Without its task nothing changes it.
-        self.over = job.status.is_finished() || self.changes.is_none();
-        Ok(Some(job))
     }
 
-    /// Waits for a change. False if there will be none.
+    /// Waits for a change, or where nobody tells of one, for a while. False if there will be none.
     async fn changed(&mut self) -> bool {
-        let Some(changes) = &mut self.changes else { return false };
+        let pause = if self.changes.is_some() { WATCH_PAUSE } else { ELSEWHERE_PAUSE };
         tokio::select! {
             _ = self.stop.wait_for(|stop| *stop) => return false,
-            () = tokio::time::sleep(WATCH_PAUSE) => (),
+            () = tokio::time::sleep(pause) => (),
         }
+        let Some(changes) = &mut self.changes else {
+            self.changes = self.service.state.jobs.find(&self.id).map(|job| job.watch());
+            return self.service.state.catalog.shared().is_some();
+        };
         let ended = tokio::select! {
             _ = self.stop.wait_for(|stop| *stop) => return false,
             changed = changes.changed() => changed.is_err(),

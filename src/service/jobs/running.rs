@@ -25,6 +25,8 @@ pub(super) struct Lists {
     pub(super) waiting: VecDeque<Arc<RunningJob>>,
     pub(super) running: BTreeMap<JobId, Arc<RunningJob>>,
     pub(super) tasks: Vec<JoinHandle<()>>,
+    /// Taken over from another server, and not resumed yet.
+    taken: Vec<Job>,
     pub(super) stopped: bool,
 }
 
@@ -83,6 +85,32 @@ impl Jobs {
         }
         let at = lists.waiting.iter().position(|job| job.id == *id)?;
         lists.waiting.remove(at)
+    }
+
+    /// The jobs that wait or run.
+    pub(super) fn unfinished(&self) -> Vec<JobId> {
+        let lists = self.lists.lock();
+        lists.running.keys().chain(lists.waiting.iter().map(|job| &job.id)).cloned().collect()
+    }
+
+    /// Stops a job that is another server's: it does not end here.
+    pub(super) fn drop_lost(&self, id: &JobId) {
+        let mut lists = self.lists.lock();
+        lists.waiting.retain(|job| job.id != *id);
+        if let Some(job) = lists.running.get(id) {
+            job.interrupted.store(true, Ordering::Release);
+            job.wake.notify_one();
+        }
+    }
+
+    /// Keeps jobs that were taken over until they are resumed.
+    pub(super) fn keep_taken(&self, jobs: Vec<Job>) {
+        self.lists.lock().taken.extend(jobs);
+    }
+
+    /// The jobs that were taken over and are to be resumed.
+    pub(super) fn taken(&self) -> Vec<Job> {
+        std::mem::take(&mut self.lists.lock().taken)
     }
 
     /// Interrupts running jobs and starts no more.

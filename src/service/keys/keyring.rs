@@ -24,9 +24,17 @@ pub(crate) struct Keyring {
 impl Keyring {
     /// Reads the keys from the catalog.
     pub(crate) fn load(catalog: &dyn CatalogStorage) -> Result<Self, StoreError> {
+        let keyring = Self { keys: RwLock::default(), operator: OnceLock::new(), changing: Arc::default() };
+        keyring.reload(catalog)?;
+        Ok(keyring)
+    }
+
+    /// Reads the keys from the catalog again.
+    pub(crate) fn reload(&self, catalog: &dyn CatalogStorage) -> Result<(), StoreError> {
         let keys =
             catalog.keys()?.into_iter().map(|StoredKey { key, secret_sha256 }| (key.id.clone(), (Arc::new(key), secret_sha256)));
-        Ok(Self { keys: RwLock::new(keys.collect()), operator: OnceLock::new(), changing: Arc::default() })
+        *self.keys.write() = keys.collect();
+        Ok(())
     }
 
     /// The keys with the hashes of their secrets.

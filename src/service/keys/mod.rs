@@ -16,6 +16,7 @@ use super::blocking::blocking;
 use super::error::Error;
 use super::state::Service;
 use crate::domain::{Caller, Key, KeyId, NewKey, Page};
+use crate::storage::CatalogPart;
 use crate::store::StoredKey;
 use crate::store::system_clock as now_ms;
 use keyring::Sha;
@@ -62,6 +63,20 @@ impl Service {
         let id = KeyId::parse(&Uuid::now_v7().simple().to_string())?;
         let key = Key { id, name, scope, collections, created_at_ms: now_ms(), expires_at_ms };
         let changing = Arc::clone(&self.state.keyring.changing).lock_owned().await;
+        let secret = new_secret(&key.id)?;
+        let stored = StoredKey { secret_sha256: sha256(&secret), key };
+        let service = self.clone();
+        blocking(move || {
+            let _changing = changing;
+            service.state.change_catalog(CatalogPart::Keys, || service.add_key(&stored))?;
+            tracing::info!(key = %stored.key.id, scope = stored.key.scope.name(), "key created");
+            Ok((stored.key, secret))
+        })
+        .await
+    }
+
+    fn add_key(&self, stored: &StoredKey) -> Result<(), Error> {
+        let StoredKey { key, secret_sha256 } = stored;
         if !self.is_guarded() && !key.is_permanent_admin() {
             return Err(Error::FirstKey);
         }
@@ -69,18 +84,9 @@ impl Service {
         if self.state.keyring.read().len() >= limit {
             return Err(Error::TooManyKeys { limit });
         }
-        let secret = new_secret(&key.id)?;
-        let stored = StoredKey { secret_sha256: sha256(&secret), key };
-        let state = Arc::clone(&self.state);
-        blocking(move || {
-            let _changing = changing;
-            state.catalog.add_key(&stored)?;
-            let StoredKey { key, secret_sha256 } = stored;
-            tracing::info!(key = %key.id, scope = key.scope.name(), "key created");
-            state.keyring.write().insert(key.id.clone(), (Arc::new(key.clone()), secret_sha256));
-            Ok((key, secret))
-        })
-        .await
+        self.state.catalog.add_key(stored)?;
+        self.state.keyring.write().insert(key.id.clone(), (Arc::new(key.clone()), *secret_sha256));
+        Ok(())
     }
 
     /// Lists keys, the oldest first, with the last id of the page if there is a next page.
@@ -100,8 +106,19 @@ impl Service {
     pub async fn revoke_key(&self, id: &KeyId) -> Result<(), Error> {
         self.check_running()?;
         let changing = Arc::clone(&self.state.keyring.changing).lock_owned().await;
+        let (service, id) = (self.clone(), id.clone());
+        blocking(move || {
+            let _changing = changing;
+            service.state.change_catalog(CatalogPart::Keys, || service.remove_key(&id))?;
+            tracing::info!(key = %id, "key revoked");
+            Ok(())
+        })
+        .await
+    }
+
+    fn remove_key(&self, id: &KeyId) -> Result<(), Error> {
+        let keyring = &self.state.keyring;
         {
-            let keyring = &self.state.keyring;
             let keys = keyring.read();
             if !keys.contains_key(id) {
                 return Err(Error::KeyNotFound { id: id.clone() });
@@ -111,15 +128,9 @@ impl Service {
                 return Err(Error::LastAdminKey);
             }
         }
-        let (state, id) = (Arc::clone(&self.state), id.clone());
-        blocking(move || {
-            let _changing = changing;
-            state.catalog.remove_key(&id)?;
-            state.keyring.write().remove(&id);
-            tracing::info!(key = %id, "key revoked");
-            Ok(())
-        })
-        .await
+        self.state.catalog.remove_key(id)?;
+        keyring.write().remove(id);
+        Ok(())
     }
 }
 

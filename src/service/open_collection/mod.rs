@@ -24,10 +24,10 @@ use tokio::task::JoinHandle;
 use super::blocking::blocking;
 use super::error::{Error, short};
 use super::search::CollectionTokens;
-use crate::domain::{Collection, Embedding, Limits, ModelInfo, PassageId, Sequence};
+use crate::domain::{Collection, Embedding, Limits, MetadataPath, ModelInfo, PassageId, Sequence};
 use crate::index::{self, Index, IndexParameters};
 use crate::service::folders::orphaned;
-use crate::storage::{Embedded, Postgres, Storage};
+use crate::storage::{Adoption, Embedded, Postgres, Storage};
 use crate::store::{Change, DocumentStore, StoreError};
 use found_damage::FoundDamage;
 use reserved::ReservedPassages;
@@ -88,6 +88,8 @@ pub(crate) struct OpenCollection {
     save_after: Mutex<Option<Instant>>,
     /// Passages that the worker skips.
     pub(crate) reserved: ReservedPassages,
+    /// Whether a server may have left passages without embedding.
+    orphans_expected: AtomicBool,
     deleted: AtomicBool,
     stopping: AtomicBool,
 }
@@ -126,6 +128,7 @@ impl OpenCollection {
         (sequence_at_open, identity): (Sequence, String),
         limits: &Limits,
     ) -> Self {
+        let is_shared = matches!(engine, Engine::Server(_));
         Self {
             current: RwLock::new(row.clone()),
             row,
@@ -146,6 +149,7 @@ impl OpenCollection {
             save_changes: limits.index_save_changes,
             save_after: Mutex::new(None),
             reserved: ReservedPassages::default(),
+            orphans_expected: AtomicBool::new(is_shared),
             deleted: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
         }
@@ -190,6 +194,43 @@ impl OpenCollection {
         *self.current.write() = row;
     }
 
+    /// Takes in the metadata indexes that it has by now, through another server.
+    pub(crate) fn know_indexes(&self, paths: Vec<MetadataPath>) {
+        if let Engine::Server(server) = &self.engine {
+            server.know_indexes(paths);
+        }
+    }
+
+    /// A server that wrote into this collection is gone: what it left undone is done here.
+    pub(crate) fn inherit(&self) {
+        if let Engine::Server(server) = &self.engine {
+            server.expect_expired();
+            self.orphans_expected.store(true, Ordering::Release);
+            self.wake.notify_one();
+        }
+    }
+
+    /// Whether a server may have left passages without embedding.
+    pub(crate) fn expects_orphans(&self) -> bool {
+        self.orphans_expected.load(Ordering::Acquire)
+    }
+
+    /// Takes on passages that a server left without embedding. Says whether there may be some that another server has taken on. Blocks.
+    pub(crate) fn adopt(&self) -> Result<bool, Error> {
+        let Engine::Server(server) = &self.engine else { return Ok(false) };
+        self.orphans_expected.store(false, Ordering::Release);
+        let adoption = server.adopt().inspect_err(|_| self.orphans_expected.store(true, Ordering::Release))?;
+        self.orphans_expected.store(adoption != Adoption::Needless, Ordering::Release);
+        Ok(adoption == Adoption::Elsewhere)
+    }
+
+    /// Leaves to others what it took on and did not do. Blocks.
+    pub(crate) fn end_adoption(&self) {
+        if let Engine::Server(server) = &self.engine {
+            server.end_adoption();
+        }
+    }
+
     /// Runs blocking work. If the collection was deleted meanwhile, any failure becomes `CollectionNotFound`.
     pub(crate) async fn run<T: Send + 'static>(
         self: &Arc<Self>,
@@ -197,10 +238,14 @@ impl OpenCollection {
     ) -> Result<T, Error> {
         let shared = Arc::clone(self);
         let result = blocking(move || work(&shared).map_err(|error| shared.report_damage(error))).await;
-        if result.is_err() && self.is_deleted() {
-            return Err(Error::CollectionNotFound { name: self.row.name.clone() });
+        match &result {
+            Err(_) if self.is_deleted() => Err(Error::CollectionNotFound { name: self.row.name.clone() }),
+            // Through another server, a moment ago.
+            Err(Error::Store(StoreError::Closed)) if self.embedded().is_err() && !self.should_stop() => {
+                Err(Error::CollectionNotFound { name: self.row.name.clone() })
+            }
+            _ => result,
         }
-        result
     }
 
     /// The index, once recovery is over.

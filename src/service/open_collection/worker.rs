@@ -22,6 +22,8 @@ use crate::store::{PendingPassage, StoreError};
 const PASSAGES_PER_TURN: usize = 128;
 /// Pause before another attempt when the encoder's queue is full or the store fails.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
+/// Pause before another look whether another server has embedded what one left that is gone.
+const ADOPTION_PAUSE: Duration = Duration::from_secs(5);
 /// The worker of one collection.
 pub(crate) struct Worker {
     /// The collection.
@@ -30,6 +32,14 @@ pub(crate) struct Worker {
     pub(crate) embedder: Embedder,
     /// Shared by all workers: how many of them may wait for the encoder at once.
     pub(crate) turns: Arc<Semaphore>,
+}
+
+/// What a pass through the pending passages left.
+enum Pass {
+    /// Nothing that can be embedded now.
+    Done,
+    /// Perhaps passages that another server embeds.
+    LeftToOthers,
 }
 
 impl Worker {
@@ -49,9 +59,13 @@ impl Worker {
                 return;
             }
             match passed {
-                Ok(()) => {
+                Ok(Pass::Done) => {
                     failures = 0;
                     self.collection.wake.notified().await;
+                }
+                Ok(Pass::LeftToOthers) => {
+                    failures = 0;
+                    self.pause(ADOPTION_PAUSE).await;
                 }
                 Err(error) => {
                     if !matches!(&error, Error::Embed(error) if is_passing(error)) {
@@ -65,14 +79,30 @@ impl Worker {
                             tracing::error!(%collection, failures, error, "background embedding failed; trying again");
                         }
                     }
-                    self.pause().await;
+                    self.pause(RETRY_PAUSE).await;
                 }
             }
         }
     }
 
-    /// Embeds everything that is pending, once.
-    async fn pass(&self) -> Result<(), Error> {
+    /// Embeds everything that is pending, once: what this server wrote, and what one left that is gone.
+    async fn pass(&self) -> Result<Pass, Error> {
+        if !self.collection.expects_orphans() {
+            return self.embed_pending().await.map(|()| Pass::Done);
+        }
+        let adopting = Arc::clone(&self.collection);
+        let left_to_others = blocking(move || adopting.adopt()).await?;
+        let embedded = self.embed_pending().await;
+        let adopted = Arc::clone(&self.collection);
+        blocking(move || {
+            adopted.end_adoption();
+            Ok(())
+        })
+        .await?;
+        embedded.map(|()| if left_to_others { Pass::LeftToOthers } else { Pass::Done })
+    }
+
+    async fn embed_pending(&self) -> Result<(), Error> {
         let mut after = PassageId(0);
         // The encoder works on the next batch while the one before is being stored.
         let mut storing: Option<JoinHandle<Result<(), Error>>> = None;
@@ -153,9 +183,9 @@ impl Worker {
     }
 
     /// Pauses, or until it is woken.
-    async fn pause(&self) {
+    async fn pause(&self, duration: Duration) {
         tokio::select! {
-            () = tokio::time::sleep(RETRY_PAUSE) => (),
+            () = tokio::time::sleep(duration) => (),
             () = self.collection.wake.notified() => (),
         }
     }

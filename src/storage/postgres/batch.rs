@@ -234,8 +234,9 @@ impl Passages {
             return Ok(());
         }
         let sql = format!(
-            "insert into {} (collection, document, ordinal, passage, begins, ends, headings, embedded_sequence, embedding)
-             select $1, * from unnest($2, $3::integer[], $4, $5, $6, $7, $8, $9)",
+            "insert into {} (collection, document, ordinal, passage, begins, ends, headings, embedded_sequence, embedding,
+                 writer)
+             select $1, *, $10 from unnest($2, $3::integer[], $4, $5, $6, $7, $8, $9)",
             writing.names.passages
         );
         let numbers = || Type::INT8_ARRAY;
@@ -249,6 +250,7 @@ impl Passages {
             (&self.headings as _, Type::TEXT_ARRAY),
             (&self.sequences as _, numbers()),
             (&self.embeddings as _, writing.session.types.many.clone()),
+            (&writing.writer as _, Type::INT8),
         ];
         writing.passages += writing.session.execute(&sql, &values)? as i64;
         Ok(())

@@ -76,6 +76,7 @@ impl Partition {
         checkpoint: Answer<Upserted>,
     ) -> Result<Vec<Upserted>, StoreError> {
         self.write_patiently("storing documents of a job", |writing| {
+            check_owner(writing, job)?;
             let outcomes = upsert(writing, &documents)?;
             keep_checkpoint(writing, job, &checkpoint(&outcomes))?;
             Ok(outcomes)
@@ -122,6 +123,7 @@ impl Partition {
         checkpoint: Answer<Patched>,
     ) -> Result<Vec<Patched>, StoreError> {
         self.write_patiently("changing documents of a job", |writing| {
+            check_owner(writing, job)?;
             let mut outcomes = Vec::with_capacity(patches.len());
             for TextPatch { id, title, text, patch } in &patches {
                 let is_same = |found: &Found| (&found.document.title, &found.document.text) == (title, text);
@@ -212,7 +214,9 @@ impl Partition {
     pub(super) fn forget_job_checkpoints(&self, kept: &[JobId]) -> Result<(), StoreError> {
         let kept: Vec<&str> = kept.iter().map(JobId::as_str).collect();
         self.read("deleting checkpoints", |session| {
-            let sql = "delete from dragoman.job_checkpoints where collection = $1 and job <> all($2)";
+            // Another server may have begun one since the jobs were read.
+            let sql = "delete from dragoman.job_checkpoints c where collection = $1 and job <> all($2) and not exists
+                       (select 1 from dragoman.jobs j where j.id = c.job and j.finished_at_ms is null)";
             session.execute(sql, &[(&self.key, Type::INT8), (&kept, Type::TEXT_ARRAY)]).map(drop)
         })
     }
@@ -366,6 +370,14 @@ fn keep_record(writing: &mut Writing<'_>, request: &RequestKey, answer: &str) ->
          (select number from dragoman.idempotency_records where collection = $1 order by number desc limit 1 offset {RECORDS_MAX})"
     );
     writing.session.execute(&oldest, &[collection]).map(drop)
+}
+
+/// Refuses what a server writes for a job that another one has taken over. Until the transaction ends, none takes it.
+fn check_owner(writing: &mut Writing<'_>, job: &JobId) -> Result<(), Fault> {
+    let Some(me) = writing.writer else { return Ok(()) };
+    let sql = "select 1 from dragoman.jobs where id = $1 and owner = $2 for share";
+    let values = [(&job.as_str() as _, Type::TEXT), (&me as _, Type::INT8)];
+    writing.session.row(sql, &values)?.map(drop).ok_or_else(|| StoreError::JobElsewhere.into())
 }
 
 fn keep_checkpoint(writing: &mut Writing<'_>, job: &JobId, checkpoint: &str) -> Result<(), Fault> {

@@ -1,5 +1,5 @@
 //! The engine on a database server: PostgreSQL with pgvector keeps the documents and finds the nearest of them, for any number of
-//! servers at once. It has no cache of its own that could be out of date, so nothing has to catch up.
+//! servers at once. What it keeps in memory is checked against the collection's sequence at each use, or changes nothing of an answer.
 
 mod batch;
 mod catalog;
@@ -12,8 +12,11 @@ mod fault;
 mod filter;
 mod hits;
 mod lexical;
+mod member;
+mod membership;
 mod names;
 mod nearest;
+mod orphans;
 mod partition;
 mod patch;
 mod reading;
@@ -46,7 +49,8 @@ use crate::store::{
     Idempotent, PassageDocument, PassageRow, PassageText, PatchOutcome, Patched, PendingPassage, PreparedDocument, Recut,
     SearchFilter, StoreError, TermsOf, TextPatch, TokenChanges, UpdatedSome, Upserted,
 };
-pub use catalog::PostgresCatalog;
+pub use catalog::{CatalogNames, CatalogPart, CatalogVersions, JobHold, LookedAfter, PostgresCatalog};
+pub use orphans::Adoption;
 use partition::Partition;
 pub use server::{PostgresOptions, PostgresServer};
 
@@ -66,6 +70,16 @@ impl Postgres {
         Ok(Self { rows: Partition::open(server, row, terms_of, writes_max, None)? })
     }
 
+    /// As `open`, of a collection that is there. `StoreError::Closed` if it was dropped.
+    pub fn open_existing(
+        server: &Arc<PostgresServer>,
+        row: &Collection,
+        terms_of: TermsOf,
+        writes_max: usize,
+    ) -> Result<Self, StoreError> {
+        Ok(Self { rows: Partition::open_existing(server, row, terms_of, writes_max)? })
+    }
+
     /// As `open`, with another clock than the database server's.
     pub fn open_with_clock(
         server: &Arc<PostgresServer>,
@@ -77,7 +91,28 @@ impl Postgres {
         Ok(Self { rows: Partition::open(server, row, terms_of, writes_max, Some(clock))? })
     }
 
-    /// Drops everything that the server has of the collection. Nothing answers afterwards.
+    /// Takes in the metadata indexes that the collection has by now, perhaps through another server.
+    pub fn know_indexes(&self, paths: Vec<MetadataPath>) {
+        self.rows.know_indexes(paths);
+    }
+
+    /// Whether a server that is gone left passages without embedding. If so, and no other server embeds them, `pending` gives them from
+    /// now on, until `end_adoption`.
+    pub fn adopt(&self) -> Result<Adoption, StoreError> {
+        self.rows.adopt()
+    }
+
+    /// Leaves the rest of what a server that is gone left to others.
+    pub fn end_adoption(&self) {
+        self.rows.end_adoption();
+    }
+
+    /// Has expired documents looked for: whoever wrote some is gone.
+    pub fn expect_expired(&self) {
+        self.rows.next_expiry.note(i64::MIN);
+    }
+
+    /// Drops everything that the server has of the collection, unless the catalog names it. Nothing answers afterwards.
     pub fn remove(&self) -> Result<(), StoreError> {
         self.rows.drop_rows()
     }

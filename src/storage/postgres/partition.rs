@@ -58,10 +58,13 @@ pub(super) struct Partition {
     pub(super) counted: Mutex<Option<Counted>>,
     /// Instead of the database server's, in tests.
     clock: Option<Clock>,
-    /// When the next document expires of those that were there at the start or that this server wrote since: it removes them.
+    /// When the next document expires of those that were there at the start or that this server wrote since: it removes them. Those of
+    /// others are theirs to remove.
     pub(super) next_expiry: NextExpiry,
     /// Held by who writes: others of this server wait here, without a connection.
     writing: Mutex<()>,
+    /// Whether this server embeds what others left.
+    pub(super) adopting: AtomicBool,
     writes_waiting: AtomicUsize,
     writes_max: usize,
     running: Arc<Running>,
@@ -94,9 +97,31 @@ impl Partition {
         writes_max: usize,
         clock: Option<Clock>,
     ) -> Result<Self, StoreError> {
+        let maker = server.member_id();
+        let made = |session: &mut Session, indexed| session.within("begin", |session| key_of(session, row, indexed, maker));
+        Self::open_by(made, server, row, (terms_of, writes_max), clock)
+    }
+
+    /// Opens the rows of a collection. `StoreError::Closed` if they were dropped.
+    pub(super) fn open_existing(
+        server: &Arc<PostgresServer>,
+        row: &Collection,
+        terms_of: TermsOf,
+        writes_max: usize,
+    ) -> Result<Self, StoreError> {
+        Self::open_by(|session, _| existing_key_of(session, &row.id), server, row, (terms_of, writes_max), None)
+    }
+
+    fn open_by(
+        key_of: impl FnOnce(&mut Session, Indexed) -> Result<i64, Fault>,
+        server: &Arc<PostgresServer>,
+        row: &Collection,
+        (terms_of, writes_max): (TermsOf, usize),
+        clock: Option<Clock>,
+    ) -> Result<Self, StoreError> {
         let indexed = indexed(row.metric, row.quantization, row.dimension);
         let opened = server.session().and_then(|mut session| {
-            let key = session.within("begin", |session| key_of(session, row, indexed))?;
+            let key = key_of(&mut session, indexed)?;
             let sql = "select path from dragoman.metadata_indexes where collection = $1 order by path";
             let paths = session.rows(sql, &[(&key, Type::INT8)])?;
             let paths = paths.iter().map(|row| path(row.try_get(0)?)).collect::<Result<Vec<_>, Fault>>()?;
@@ -121,18 +146,31 @@ impl Partition {
             clock,
             next_expiry,
             writing: Mutex::new(()),
+            adopting: AtomicBool::new(false),
             writes_waiting: AtomicUsize::new(0),
             writes_max: writes_max.max(1),
             running: Arc::default(),
         })
     }
 
-    /// Drops all rows of the collection. Nothing answers afterwards.
+    /// Drops all rows of the collection, unless the catalog names it: a commit whose answer was lost. Nothing answers afterwards.
     pub(super) fn drop_rows(&self) -> Result<(), StoreError> {
         self.close()?;
-        let drop_all =
-            |mut session: PooledConnection<Manager>| session.within("begin", |session| drop_collection(session, &self.id));
+        let sql = "select count(*) from dragoman.catalog where id = $1";
+        let drop_all = |mut session: PooledConnection<Manager>| {
+            session.within("begin", |session| match session.number(sql, &[(&self.id.0, Type::TEXT)])? {
+                0 => drop_collection(session, &self.id),
+                _ => Ok(()),
+            })
+        };
         self.server.session().and_then(drop_all).map_err(|fault| fault.while_doing("dropping a collection"))
+    }
+
+    /// Takes in the metadata indexes that the collection has by now.
+    pub(super) fn know_indexes(&self, paths: Vec<MetadataPath>) {
+        if *self.indexes.read() != paths {
+            *self.indexes.write() = paths;
+        }
     }
 
     /// The filter as SQL.
@@ -197,10 +235,12 @@ impl Partition {
         let _turn = self.writing.lock();
         let (key, names, terms_of) = (self.key, &self.names, self.terms_of);
         let now = self.clock.map_or_else(|| NOW_MS.to_owned(), |clock| at_ms(clock()));
+        let writer = self.server.member_id();
         let mut first_expiry_ms = i64::MAX;
         let written = self.run(doing, |session| {
             session.within("begin", |session| {
                 let mut writing = Writing::begin(session, names, key, terms_of, &now)?;
+                writing.writer = writer;
                 let done = work(&mut writing)?;
                 first_expiry_ms = writing.first_expiry_ms;
                 writing.finish()?;
@@ -274,19 +314,19 @@ fn indexed(metric: Metric, quantization: Quantization, dimension: usize) -> Inde
 }
 
 /// The key of a collection, whose partitions are created if it has none.
-fn key_of(session: &mut Session, row: &Collection, indexed: Indexed) -> Result<i64, Fault> {
-    let id = (&row.id.0 as _, Type::TEXT);
-    let sql = "insert into dragoman.collections (id) values ($1) on conflict (id) do nothing returning key";
-    if let Some(made) = session.row(sql, std::slice::from_ref(&id))? {
-        let key = made.try_get(0)?;
-        create(session, key, row, indexed)?;
-        return Ok(key);
-    }
-    match session.row("select key from dragoman.collections where id = $1", &[id])? {
-        Some(found) => Ok(found.try_get(0)?),
-        // Dropped in this moment.
-        None => Err(StoreError::Closed.into()),
-    }
+fn key_of(session: &mut Session, row: &Collection, indexed: Indexed, maker: Option<i64>) -> Result<i64, Fault> {
+    let values = [(&row.id.0 as _, Type::TEXT), (&maker as _, Type::INT8)];
+    let sql = "insert into dragoman.collections (id, maker) values ($1, $2) on conflict (id) do nothing returning key";
+    let Some(made) = session.row(sql, &values)? else { return existing_key_of(session, &row.id) };
+    let key = made.try_get(0)?;
+    create(session, key, row, indexed)?;
+    Ok(key)
+}
+
+/// The key of a collection that is there.
+fn existing_key_of(session: &mut Session, id: &CollectionId) -> Result<i64, Fault> {
+    let found = session.row("select key from dragoman.collections where id = $1", &[(&id.0, Type::TEXT)])?;
+    Ok(found.ok_or(StoreError::Closed)?.try_get(0)?)
 }
 
 /// Drops all rows of a collection, in the caller's transaction.

@@ -235,11 +235,12 @@ impl Partition {
             let sql = format!(
                 "with p as materialized (
                      select passage, document, begins, ends, headings from {passages}
-                     where embedded_sequence is null and passage > $1 order by passage limit $2
+                     where embedded_sequence is null and passage > $1 and {} order by passage limit $2
                  ), first as (select *, lag(document) over (order by passage) is distinct from document as is_first from p)
                  select first.passage, first.document, first.begins, first.ends, first.headings, case when is_first then d.text end,
                      case when is_first then d.title end
-                 from first join {documents} d on d.document = first.document order by first.passage"
+                 from first join {documents} d on d.document = first.document order by first.passage",
+                self.embeds()
             );
             rows::pending(&session.rows(&sql, &[(&to_sql(after.0), Type::INT8), (&limit(most), Type::INT8)])?)
         })

@@ -5,12 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use parking_lot::RwLock;
 use postgres::config::{Host, SslMode};
+use postgres::error::SqlState;
 use postgres::types::{Kind, Type};
 use postgres::{Config, NoTls};
 use r2d2::{ManageConnection, Pool, PooledConnection};
 
 use super::fault::Fault;
+use super::membership::{Membership, SHARED_LOCK};
 use super::session::{Session, VectorTypes};
 use super::tls::Tls;
 use crate::store::StoreError;
@@ -23,13 +26,21 @@ const PGVECTOR_MIN: (u32, u32) = (0, 8);
 const MIGRATION_LOCK: i64 = 0x6472_6167_6f6d_616e;
 /// How long a caller waits for a free connection.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long the database may take to notice that a server is gone that wanted it for itself.
+const PATIENCE_S: u64 = 3;
 /// How long a server may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A transaction holds rows that other servers wait for. So the database notices within half a minute that a machine is gone, and ends
+/// the transaction of a process that stands still.
+const ALIVE: &str = "set tcp_keepalives_idle = 10; set tcp_keepalives_interval = 5; set tcp_keepalives_count = 4;
+    set idle_in_transaction_session_timeout = '60s'";
 
 /// In order; released ones never change.
 const MIGRATIONS: &[&str] = &[
     include_str!("../../../migrations/postgres/0001_collections.sql"),
     include_str!("../../../migrations/postgres/0002_catalog.sql"),
+    include_str!("../../../migrations/postgres/0003_servers.sql"),
 ];
 
 /// How to reach a database server.
@@ -50,8 +61,8 @@ pub struct PostgresServer {
     /// Of connections besides the pool.
     manager: Manager,
     tls: Tls,
-    /// Whether nobody may reach it any more.
-    is_shut: AtomicBool,
+    /// This server among those that use the database, once it has opened the catalog.
+    member: RwLock<Option<Arc<Membership>>>,
     /// Whether it did not answer when it was last asked.
     is_away: AtomicBool,
 }
@@ -80,14 +91,14 @@ impl PostgresServer {
             .connection_timeout(CONNECTION_TIMEOUT)
             .build(manager.clone())
             .map_err(|error| Fault::from(error).while_doing(DOING))?;
-        Ok(Arc::new(Self { pool: Some(pool), manager, tls, is_shut: AtomicBool::new(false), is_away: AtomicBool::new(false) }))
+        Ok(Arc::new(Self { pool: Some(pool), manager, tls, member: RwLock::default(), is_away: AtomicBool::new(false) }))
     }
 
     /// A free connection; waits for one.
     pub(super) fn session(&self) -> Result<PooledConnection<Manager>, Fault> {
         match &self.pool {
-            Some(pool) if !self.is_shut.load(Ordering::Acquire) => Ok(pool.get()?),
-            _ => Err(StoreError::DatabaseInUse.into()),
+            Some(pool) => Ok(pool.get()?),
+            None => Err(StoreError::Closed.into()),
         }
     }
 
@@ -98,7 +109,7 @@ impl PostgresServer {
 
     /// Whether it answered a moment ago.
     pub fn is_reachable(&self) -> bool {
-        !self.is_shut.load(Ordering::Acquire) && !self.is_away.load(Ordering::Acquire)
+        !self.is_away.load(Ordering::Acquire)
     }
 
     /// Whether it answers.
@@ -106,9 +117,19 @@ impl PostgresServer {
         self.is_away.store(!answers, Ordering::Release);
     }
 
-    /// From now on nobody reaches it: it belongs to another server.
-    pub(super) fn shut(&self) {
-        self.is_shut.store(true, Ordering::Release);
+    /// This server among those that use the database.
+    pub(super) fn member(&self) -> Option<Arc<Membership>> {
+        self.member.read().clone()
+    }
+
+    /// The number of this server among those that use the database.
+    pub(super) fn member_id(&self) -> Option<i64> {
+        self.member.read().as_ref().map(|member| member.id)
+    }
+
+    /// From now on this server is that one among those that use the database, or none.
+    pub(super) fn set_member(&self, member: Option<Arc<Membership>>) {
+        *self.member.write() = member;
     }
 
     /// Ends the statement of a connection.
@@ -146,6 +167,7 @@ impl ManageConnection for Manager {
         client.batch_execute(
             "select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'",
         )?;
+        client.batch_execute(ALIVE)?;
         if self.types.one != Type::UNKNOWN {
             // The client asks what this type is when a column first has it, and would wait for that behind the rows of a large answer.
             client.query_typed("select null::vector where false", &[])?;
@@ -258,6 +280,13 @@ fn migrate(session: &mut Session) -> Result<(), Fault> {
     }
     session.within("begin", |session| {
         session.batch(&format!("select pg_advisory_xact_lock({MIGRATION_LOCK})"))?;
+        let beside_others = format!(
+            "set local lock_timeout = '{PATIENCE_S}s'; select pg_advisory_xact_lock_shared({SHARED_LOCK}); set local lock_timeout = 0"
+        );
+        session.batch(&beside_others).map_err(|fault| match fault {
+            Fault::Server(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => StoreError::DatabaseInUse.into(),
+            other => other,
+        })?;
         session.batch(
             "create schema if not exists dragoman;
              create table if not exists dragoman.migrations (version bigint primary key)",

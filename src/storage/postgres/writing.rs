@@ -25,6 +25,8 @@ pub(super) struct Writing<'s> {
     pub(super) names: &'s Names,
     pub(super) key: i64,
     pub(super) terms_of: TermsOf,
+    /// The number of this server, which embeds what it writes.
+    pub(super) writer: Option<i64>,
     /// When it began, by the clock of the database server, in milliseconds since the Unix epoch.
     pub(super) now_ms: i64,
     /// The documents that have not expired by then, as a table.
@@ -60,6 +62,7 @@ impl<'s> Writing<'s> {
             names,
             key,
             terms_of,
+            writer: None,
             now_ms,
             live: names.live(&at_ms(now_ms)),
             first_expiry_ms: i64::MAX,

@@ -2,9 +2,9 @@
 
 use postgres::types::Type;
 
-use super::PostgresCatalog;
 use super::creations;
 use super::rows::{CatalogRow, json, limit, text};
+use super::{CatalogPart, PostgresCatalog};
 use crate::domain::{ClassifierName, Embedding, JobFailure, JobId, Language, Page, RequestKey};
 use crate::storage::postgres::fault::Fault;
 use crate::storage::postgres::session::{Parameter, SNAPSHOT, Session};
@@ -24,8 +24,9 @@ impl PostgresCatalog {
         texts: &[ClassifierText],
         request: Option<&RequestKey>,
     ) -> Result<bool, StoreError> {
-        self.transaction("creating a classifier", |session| {
-            let Some(key) = insert(session, row)? else { return Ok(false) };
+        let me = self.member.id();
+        self.change_part("creating a classifier", CatalogPart::Classifiers, |session| {
+            let Some(key) = insert(session, row, me)? else { return Ok(false) };
             insert_texts(session, key, texts)?;
             if let Some(request) = request {
                 creations::keep(session, request, &row.id, row.record.created_at_ms)?;
@@ -84,8 +85,9 @@ impl PostgresCatalog {
 
     /// Records that a job trains a classifier again; returns whether it exists and no other job does.
     pub(crate) fn begin_retraining(&self, id: &str, job: &JobId) -> Result<bool, StoreError> {
-        let sql = "update dragoman.classifiers set next_job = $2 where id = $1 and next_job is null and state <> 'training'";
-        let values: [Parameter<'_>; 2] = [(&id, Type::TEXT), (&job.as_str(), Type::TEXT)];
+        let sql = "update dragoman.classifiers set next_job = $2, trainer = $3
+                   where id = $1 and next_job is null and state <> 'training'";
+        let values: [Parameter<'_>; 3] = [(&id, Type::TEXT), (&job.as_str(), Type::TEXT), (&self.member.id(), Type::INT8)];
         self.run("storing a training", |session| Ok(session.execute(sql, &values)? > 0))
     }
 
@@ -94,8 +96,9 @@ impl PostgresCatalog {
         let sql = "update dragoman.classifiers set state = 'ready', job = $2, next_job = null, version = version + 1, model = $3,
                        model_fingerprint = $4, dimension = $5, report = $6, weights = $7, error_code = null,
                        error_detail = null, trained_at_ms = $8
-                   where id = $1 and (next_job = $2 or (job = $2 and state = 'training'))";
-        let values: [Parameter<'_>; 8] = [
+                   where id = $1 and (next_job = $2 or (job = $2 and state = 'training'))
+                       and not exists (select 1 from dragoman.jobs j where j.id = $2 and j.owner <> $9)";
+        let values: [Parameter<'_>; 9] = [
             (&done.id, Type::TEXT),
             (&done.job.as_str(), Type::TEXT),
             (&done.model, Type::TEXT),
@@ -104,6 +107,7 @@ impl PostgresCatalog {
             (&json(&done.report), Type::TEXT),
             (&done.weights, Type::BYTEA),
             (&done.now_ms, Type::INT8),
+            (&self.member.id(), Type::INT8),
         ];
         self.transaction("storing a trained classifier", |session| {
             let found = session.execute(sql, &values)? > 0;
@@ -119,20 +123,26 @@ impl PostgresCatalog {
         let sql = "update dragoman.classifiers set error_code = $2, error_detail = $3,
                        state = case when next_job = $1 then state else 'failed' end,
                        next_job = case when next_job = $1 then null else next_job end
-                   where next_job = $1 or (job = $1 and state = 'training')";
+                   where (next_job = $1 or (job = $1 and state = 'training'))
+                       and not exists (select 1 from dragoman.jobs j where j.id = $1 and j.owner <> $4)";
         let detail = text(&error.detail);
-        let values: [Parameter<'_>; 3] =
-            [(&job.as_str(), Type::TEXT), (&error.code.name(), Type::TEXT), (&detail.as_ref(), Type::TEXT)];
+        let values: [Parameter<'_>; 4] = [
+            (&job.as_str(), Type::TEXT),
+            (&error.code.name(), Type::TEXT),
+            (&detail.as_ref(), Type::TEXT),
+            (&self.member.id(), Type::INT8),
+        ];
         self.change("storing a failed training", sql, &values)
     }
 
-    /// The jobs that train classifiers, for the first time or again.
+    /// The jobs that train classifiers, for the first time or again. Not those that another server may be about to create.
     pub(crate) fn trainings(&self) -> Result<Vec<JobId>, StoreError> {
-        let sql = "select job from dragoman.classifiers where state = 'training'
-                   union all select next_job from dragoman.classifiers where next_job is not null";
+        let sql = "select coalesce(next_job, job) from dragoman.classifiers
+                   where (state = 'training' or next_job is not null)
+                       and (trainer = $1 or not exists (select 1 from dragoman.servers where servers.id = trainer))";
         self.run("reading trainings", |session| {
             let mut jobs = Vec::new();
-            for row in session.rows(sql, &[])? {
+            for row in session.rows(sql, &[(&self.member.id(), Type::INT8)])? {
                 jobs.extend(JobId::parse(row.try_get(0)?).ok());
             }
             Ok(jobs)
@@ -149,12 +159,13 @@ impl PostgresCatalog {
 }
 
 /// Adds a row and gives its key; `None` if the name is taken.
-fn insert(session: &mut Session, row: &StoredClassifier) -> Result<Option<i64>, Fault> {
+fn insert(session: &mut Session, row: &StoredClassifier, trainer: i64) -> Result<Option<i64>, Fault> {
     let sql =
-        "insert into dragoman.classifiers (id, name, job, state, model, model_fingerprint, dimension, definition, created_at_ms)
-               values ($1, $2, $3, $4, $5, $6, $7, $8, $9) on conflict (name) do nothing returning key";
+        "insert into dragoman.classifiers (id, name, job, state, model, model_fingerprint, dimension, definition, created_at_ms,
+                   trainer)
+               values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) on conflict (name) do nothing returning key";
     let record = &row.record;
-    let values: [Parameter<'_>; 9] = [
+    let values: [Parameter<'_>; 10] = [
         (&row.id, Type::TEXT),
         (&record.name.as_str(), Type::TEXT),
         (&record.job.as_str(), Type::TEXT),
@@ -164,6 +175,7 @@ fn insert(session: &mut Session, row: &StoredClassifier) -> Result<Option<i64>, 
         (&(row.dimension as i64), Type::INT8),
         (&json(&row.definition), Type::TEXT),
         (&record.created_at_ms, Type::INT8),
+        (&trainer, Type::INT8),
     ];
     Ok(session.row(sql, &values)?.map(|row| row.try_get(0)).transpose()?)
 }

@@ -1,4 +1,6 @@
 //! Jobs in the catalog: accepted ones, their progress, and their results.
+//!
+//! A job belongs to the server that accepted it, until that one is dead and another one takes it over. Only its owner changes it.
 
 use postgres::types::Type;
 
@@ -9,16 +11,74 @@ use crate::domain::{
     CollectionName, Job, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, Metadata, Page, RequestKey,
 };
 use crate::storage::postgres::fault::Fault;
+use crate::storage::postgres::member::bury;
 use crate::storage::postgres::session::{Parameter, Session};
 use crate::store::{StoreError, created_job, read_job};
 
 const COLUMNS: &str = "id, type, status, collection, request, details, done, total, unit, error_code, error_detail,
     cancel_requested, created_at_ms, started_at_ms, finished_at_ms, key";
 
+/// What a look after the jobs found.
+#[derive(Debug)]
+pub struct LookedAfter {
+    /// Jobs that belong to this server from now on, in the order of arrival: those of servers that are gone.
+    pub taken: Vec<Job>,
+    /// Whether a server is gone since the last look, whoever found it dead.
+    pub has_left: bool,
+}
+
+/// How a server stands to an unfinished job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobHold {
+    /// It is to run it.
+    Own,
+    /// It is to stop it: somebody canceled it, perhaps through another server.
+    Canceled,
+    /// Another server has taken it over.
+    Lost,
+}
+
 impl PostgresCatalog {
+    /// Takes over the unfinished jobs of servers that are gone.
+    pub fn look_after_jobs(&self) -> Result<LookedAfter, StoreError> {
+        let me = self.member.id();
+        let sql = format!(
+            "update dragoman.jobs set owner = $1 where id in (
+                 select id from dragoman.jobs j where finished_at_ms is null and owner is distinct from $1
+                 and not exists (select 1 from dragoman.servers s where s.id = j.owner)
+                 for update skip locked
+             ) returning {COLUMNS}"
+        );
+        let (others, mut taken) = self.transaction("taking over jobs", |session| {
+            Ok((bury(session, me)?, read_all(session, &sql, &[(&me, Type::INT8)])?))
+        })?;
+        taken.sort_by(|a, b| a.id.cmp(&b.id));
+        let before = std::mem::replace(&mut *self.others.lock(), others.clone());
+        Ok(LookedAfter { taken, has_left: before.iter().any(|id| !others.contains(id)) })
+    }
+
+    /// How this server stands to those of these jobs that are unfinished.
+    pub fn holds(&self, jobs: &[JobId]) -> Result<Vec<(JobId, JobHold)>, StoreError> {
+        let ids: Vec<&str> = jobs.iter().map(JobId::as_str).collect();
+        let sql = "select id, cancel_requested, owner is not distinct from $2 from dragoman.jobs
+                   where id = any($1) and finished_at_ms is null";
+        self.run("looking at jobs", |session| {
+            let mut holds = Vec::new();
+            for row in session.rows(sql, &[(&ids, Type::TEXT_ARRAY), (&self.member.id(), Type::INT8)])? {
+                let hold = match (row.try_get(2)?, row.try_get(1)?) {
+                    (false, _) => JobHold::Lost,
+                    (true, true) => JobHold::Canceled,
+                    (true, false) => JobHold::Own,
+                };
+                holds.extend(JobId::parse(row.try_get(0)?).ok().map(|id| (id, hold)));
+            }
+            Ok(holds)
+        })
+    }
+
     /// Adds a job.
     pub(crate) fn create_job(&self, job: &Job) -> Result<(), StoreError> {
-        self.run("creating a job", |session| insert(session, job))
+        self.run("creating a job", |session| insert(session, job, self.member.id()))
     }
 
     /// Adds a job, unless this request was accepted before: then it returns that job's id.
@@ -28,7 +88,7 @@ impl PostgresCatalog {
             if let Some(before) = created_job(creations::find(session, request, new.created_at_ms)?)? {
                 return Ok(Some(before));
             }
-            insert(session, new)?;
+            insert(session, new, self.member.id())?;
             creations::keep(session, request, new.id.as_str(), new.created_at_ms)?;
             Ok(None)
         })
@@ -89,20 +149,23 @@ impl PostgresCatalog {
 
     /// Records that a job runs; keeps the first time that it did.
     pub(crate) fn start_job(&self, id: &JobId, now_ms: i64) -> Result<(), StoreError> {
-        let sql = "update dragoman.jobs set status = 'running', started_at_ms = coalesce(started_at_ms, $2) where id = $1";
-        self.change("starting a job", sql, &[(&id.as_str(), Type::TEXT), (&now_ms, Type::INT8)])
+        let sql = "update dragoman.jobs set status = 'running', started_at_ms = coalesce(started_at_ms, $2)
+                   where id = $1 and owner = $3";
+        let values = [(&id.as_str() as _, Type::TEXT), (&now_ms as _, Type::INT8), (&self.member.id() as _, Type::INT8)];
+        self.change_own("starting a job", sql, &values)
     }
 
     /// Records a job's progress.
     pub(crate) fn record_progress(&self, id: &JobId, progress: &JobProgress, details: &Metadata) -> Result<(), StoreError> {
-        let sql = "update dragoman.jobs set done = $2, total = $3, details = $4 where id = $1";
-        let values: [Parameter<'_>; 4] = [
+        let sql = "update dragoman.jobs set done = $2, total = $3, details = $4 where id = $1 and owner = $5";
+        let values: [Parameter<'_>; 5] = [
             (&id.as_str(), Type::TEXT),
             (&(progress.done as i64), Type::INT8),
             (&(progress.total as i64), Type::INT8),
             (&json(details), Type::TEXT),
+            (&self.member.id(), Type::INT8),
         ];
-        self.change("recording a job's progress", sql, &values)
+        self.change_own("recording a job's progress", sql, &values)
     }
 
     /// Records that a job should stop. Does nothing to a finished one.
@@ -120,16 +183,18 @@ impl PostgresCatalog {
         now_ms: i64,
     ) -> Result<(), StoreError> {
         debug_assert!(status.is_finished());
-        let sql = "update dragoman.jobs set status = $2, error_code = $3, error_detail = $4, finished_at_ms = $5 where id = $1";
+        let sql = "update dragoman.jobs set status = $2, error_code = $3, error_detail = $4, finished_at_ms = $5
+                   where id = $1 and owner = $6";
         let (code, detail) = (error.map(|error| error.code.name()), error.map(|error| text(&error.detail)));
-        let values: [Parameter<'_>; 5] = [
+        let values: [Parameter<'_>; 6] = [
             (&id.as_str(), Type::TEXT),
             (&status.name(), Type::TEXT),
             (&code, Type::TEXT),
             (&detail.as_deref(), Type::TEXT),
             (&now_ms, Type::INT8),
+            (&self.member.id(), Type::INT8),
         ];
-        self.change("finishing a job", sql, &values)
+        self.change_own("finishing a job", sql, &values)
     }
 
     /// Deletes finished jobs beyond the `kept_max` that finished last, and those that finished before `before_ms`.
@@ -151,16 +216,25 @@ impl PostgresCatalog {
     pub(super) fn change(&self, doing: &'static str, sql: &str, values: &[Parameter<'_>]) -> Result<(), StoreError> {
         self.run(doing, |session| session.execute(sql, values).map(drop))
     }
+
+    /// Changes a job of this server.
+    fn change_own(&self, doing: &'static str, sql: &str, values: &[Parameter<'_>]) -> Result<(), StoreError> {
+        self.run(doing, |session| match session.execute(sql, values)? {
+            0 => Err(StoreError::JobElsewhere.into()),
+            _ => Ok(()),
+        })
+    }
 }
 
 fn read_all(session: &mut Session, sql: &str, values: &[Parameter<'_>]) -> Result<Vec<Job>, Fault> {
     session.rows(sql, values)?.into_iter().map(|row| read_job(&CatalogRow(row))).collect()
 }
 
-fn insert(session: &mut Session, job: &Job) -> Result<(), Fault> {
-    let sql = "insert into dragoman.jobs (id, type, status, collection, request, details, done, total, unit, created_at_ms)
-               values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
-    let values: [Parameter<'_>; 10] = [
+fn insert(session: &mut Session, job: &Job, owner: i64) -> Result<(), Fault> {
+    let sql =
+        "insert into dragoman.jobs (id, type, status, collection, request, details, done, total, unit, created_at_ms, owner)
+               values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+    let values: [Parameter<'_>; 11] = [
         (&job.id.as_str(), Type::TEXT),
         (&job.kind.name(), Type::TEXT),
         (&job.status.name(), Type::TEXT),
@@ -171,6 +245,7 @@ fn insert(session: &mut Session, job: &Job) -> Result<(), Fault> {
         (&(job.progress.total as i64), Type::INT8),
         (&job.progress.unit.name(), Type::TEXT),
         (&job.created_at_ms, Type::INT8),
+        (&owner, Type::INT8),
     ];
     session.execute(sql, &values).map(drop)
 }

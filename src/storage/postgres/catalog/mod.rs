@@ -1,44 +1,103 @@
 //! The catalog on a database server: collections and their aliases, keys; `jobs` and `classifiers` have theirs.
 //!
-//! One server at a time works with it, because a server keeps what it has read in memory: `lease` sees to that.
+//! Any number of servers work with it. Each keeps what it has read in memory; `versions` says whether that is still so, and lets a
+//! server change only what it knows as it is.
 
 mod classifiers;
 mod creations;
 mod jobs;
-mod lease;
 mod rows;
+mod versions;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
 use postgres::types::Type;
 
 use super::fault::Fault;
-use super::partition::drop_collection;
+use super::member::{Member, bury};
+use super::partition::{drop_collection, path};
 use super::server::{PostgresServer, waiting};
-use super::session::{Parameter, Session};
-use crate::domain::{Alias, Collection, CollectionId, CollectionName, KeyId, Page, RequestKey};
+use super::session::{Parameter, SNAPSHOT, Session};
+use crate::domain::{Alias, Collection, CollectionId, CollectionName, KeyId, MetadataPath, Page, RequestKey};
 use crate::store::{StoreError, StoredKey, codes, names_json, read_collection, read_key};
-use lease::Lease;
+pub use jobs::{JobHold, LookedAfter};
+use parking_lot::Mutex;
 use rows::{CatalogRow, limit, text};
+use versions::Known;
+pub use versions::{CatalogPart, CatalogVersions};
 
 const COLUMNS: &str = "key, id, name, description, model, model_fingerprint, dimension, metric, created_at_ms,
     quantization, m, ef_construction, ef_search, default_languages, passage_tokens_max, passage_overlap_tokens";
 
-/// The catalog on a database server, of which no other server may use the database meanwhile.
+/// The catalog on a database server.
 pub struct PostgresCatalog {
     server: Arc<PostgresServer>,
-    _lease: Lease,
+    member: Member,
+    /// The versions that the memory of this server has, or gets before it answers.
+    known: Known,
+    /// The other servers, when they were last looked at.
+    others: Mutex<Vec<i64>>,
+}
+
+/// What a server keeps of the collections, all of one moment.
+#[derive(Debug, Default)]
+pub struct CatalogNames {
+    /// The collections, in the order of their names.
+    pub collections: Vec<Collection>,
+    /// The aliases, in the order of their names.
+    pub aliases: Vec<Alias>,
+    /// The metadata indexes of those collections that have any.
+    pub metadata_indexes: HashMap<CollectionId, Vec<MetadataPath>>,
 }
 
 impl PostgresCatalog {
-    /// Opens the catalog. `StoreError::DatabaseInUse` if another server works with it. Removes what a creation that was interrupted
-    /// left: a collection without a name and without documents.
+    /// Opens the catalog. `StoreError::DatabaseInUse` if a server of before there were several works with it. Removes what a creation
+    /// that was interrupted left: a collection without a name and without documents.
     pub fn open(server: &Arc<PostgresServer>) -> Result<Self, StoreError> {
-        let lease = Lease::take(server)?;
-        let catalog = Self { server: Arc::clone(server), _lease: lease };
+        let member = Member::join(server)?;
+        let catalog = Self { server: Arc::clone(server), member, known: Known::default(), others: Mutex::default() };
+        let others = catalog.transaction("looking for other servers", |session| bury(session, catalog.member.id()))?;
+        *catalog.others.lock() = others;
+        let versions = catalog.versions()?;
+        CatalogPart::ALL.into_iter().for_each(|part| catalog.set_known(part, versions.of(part)));
         catalog.run("removing interrupted creations", sweep)?;
         Ok(catalog)
+    }
+
+    /// The last changes of the catalog, through any server.
+    pub fn versions(&self) -> Result<CatalogVersions, StoreError> {
+        self.member.look("looking for changes of the catalog", versions::read)
+    }
+
+    /// The version of a part that this server knows. Only a part that is as this server knows it can be changed.
+    pub fn known(&self, part: CatalogPart) -> i64 {
+        self.known.of(part)
+    }
+
+    /// From now on this server knows that version of a part.
+    pub fn set_known(&self, part: CatalogPart, version: i64) {
+        self.known.set(part, version);
+    }
+
+    /// Reads what a server keeps of the collections.
+    pub fn names(&self) -> Result<CatalogNames, StoreError> {
+        self.run("reading the names", |session| {
+            session.within(SNAPSHOT, |session| {
+                let sql = format!("select {COLUMNS} from dragoman.catalog order by name");
+                let collections = session.rows(&sql, &[])?.into_iter().map(|row| read_collection(&CatalogRow(row)));
+                let collections = collections.collect::<Result<_, Fault>>()?;
+                let sql =
+                    "select c.id, i.path from dragoman.metadata_indexes i join dragoman.collections c on c.key = i.collection
+                           order by c.id, i.path";
+                let mut metadata_indexes: HashMap<CollectionId, Vec<MetadataPath>> = HashMap::new();
+                for row in session.rows(sql, &[])? {
+                    metadata_indexes.entry(CollectionId(row.try_get(0)?)).or_default().push(path(row.try_get(1)?)?);
+                }
+                Ok(CatalogNames { collections, aliases: read_aliases(session)?, metadata_indexes })
+            })
+        })
     }
 
     /// Statements of the catalog are short, and wait for nobody for long: there is nothing to end.
@@ -46,7 +105,7 @@ impl PostgresCatalog {
 
     /// Adds a collection, and with a request records that this request created it.
     pub(crate) fn create_once(&self, collection: &Collection, request: Option<&RequestKey>) -> Result<(), StoreError> {
-        let inserted = self.transaction("creating a collection", |session| {
+        let inserted = self.change_part("creating a collection", CatalogPart::Names, |session| {
             let inserted = insert(session, collection)?;
             if let Some(request) = request.filter(|_| inserted > 0) {
                 creations::keep(session, request, &collection.id.0, collection.created_at_ms)?;
@@ -72,7 +131,7 @@ impl PostgresCatalog {
         let (ef_search, languages) = (collection.hnsw.ef_search as i64, codes(&collection.default_languages));
         let values: [Parameter<'_>; 4] =
             [(&collection.id.0, Type::TEXT), (&description, Type::TEXT), (&ef_search, Type::INT8), (&languages, Type::TEXT)];
-        self.run("changing a collection", |session| Ok(session.execute(sql, &values)? > 0))
+        self.change_part("changing a collection", CatalogPart::Names, |session| Ok(session.execute(sql, &values)? > 0))
     }
 
     /// Lists collections in the order of their names.
@@ -87,7 +146,7 @@ impl PostgresCatalog {
 
     /// Removes a collection with its documents and aliases, and returns it.
     pub(crate) fn delete(&self, name: &CollectionName) -> Result<Option<Collection>, StoreError> {
-        self.transaction("deleting a collection", |session| {
+        self.change_part("deleting a collection", CatalogPart::Names, |session| {
             let sql = format!("delete from dragoman.catalog where name = $1 returning {COLUMNS}");
             let Some(row) = session.row(&sql, &[(&name.as_str(), Type::TEXT)])? else { return Ok(None) };
             let found = read_collection(&CatalogRow(row))?;
@@ -98,15 +157,7 @@ impl PostgresCatalog {
 
     /// All aliases, in the order of their names.
     pub(crate) fn aliases(&self) -> Result<Vec<Alias>, StoreError> {
-        let sql =
-            "select a.name, c.name, c.key from dragoman.aliases a join dragoman.catalog c on c.id = a.collection order by a.name";
-        let read = |row: postgres::Row| {
-            let key = row.try_get(2)?;
-            let corrupt = |_| StoreError::CorruptRow { table: "aliases", row: key, problem: "its name is not valid" };
-            let name = CollectionName::parse(row.try_get(0)?).map_err(corrupt)?;
-            Ok(Alias { name, collection: CollectionName::parse(row.try_get(1)?).map_err(corrupt)? })
-        };
-        self.run("reading the aliases", |session| session.rows(sql, &[])?.into_iter().map(read).collect())
+        self.run("reading the aliases", read_aliases)
     }
 
     /// Points `name` to a collection, instead of any previous one.
@@ -115,7 +166,7 @@ impl PostgresCatalog {
                    select $1, $2 where not exists (select 1 from dragoman.catalog where name = $1)
                    on conflict (name) do update set collection = excluded.collection";
         let values: [Parameter<'_>; 2] = [(&name.as_str(), Type::TEXT), (&collection.0, Type::TEXT)];
-        match self.run("setting an alias", |session| session.execute(sql, &values))? {
+        match self.change_part("setting an alias", CatalogPart::Names, |session| session.execute(sql, &values))? {
             0 => Err(StoreError::CollectionExists { name: name.clone() }),
             _ => Ok(()),
         }
@@ -124,7 +175,8 @@ impl PostgresCatalog {
     /// Removes an alias; returns whether it existed.
     pub(crate) fn delete_alias(&self, name: &CollectionName) -> Result<bool, StoreError> {
         let sql = "delete from dragoman.aliases where name = $1";
-        self.run("deleting an alias", |session| Ok(session.execute(sql, &[(&name.as_str(), Type::TEXT)])? > 0))
+        let name = [(&name.as_str() as _, Type::TEXT)];
+        self.change_part("deleting an alias", CatalogPart::Names, |session| Ok(session.execute(sql, &name)? > 0))
     }
 
     /// Adds a key.
@@ -143,7 +195,7 @@ impl PostgresCatalog {
             (&key.created_at_ms, Type::INT8),
             (&key.expires_at_ms, Type::INT8),
         ];
-        self.run("adding a key", |session| session.execute(sql, &values).map(drop))
+        self.change_part("adding a key", CatalogPart::Keys, |session| session.execute(sql, &values).map(drop))
     }
 
     /// All keys, in the order of their ids.
@@ -156,7 +208,8 @@ impl PostgresCatalog {
     /// Removes a key; returns whether it existed.
     pub(crate) fn remove_key(&self, id: &KeyId) -> Result<bool, StoreError> {
         let sql = "delete from dragoman.api_keys where id = $1";
-        self.run("removing a key", |session| Ok(session.execute(sql, &[(&id.as_str(), Type::TEXT)])? > 0))
+        let id = [(&id.as_str() as _, Type::TEXT)];
+        self.change_part("removing a key", CatalogPart::Keys, |session| Ok(session.execute(sql, &id)? > 0))
     }
 
     /// Runs one statement; errors say what was being done.
@@ -168,6 +221,33 @@ impl PostgresCatalog {
     fn transaction<T>(&self, doing: &'static str, work: impl FnOnce(&mut Session) -> Result<T, Fault>) -> Result<T, StoreError> {
         self.run(doing, |session| session.within("begin", work))
     }
+
+    /// Runs a change of a part. `StoreError::CatalogChanged` if the part is not as this server knows it.
+    fn change_part<T>(
+        &self,
+        doing: &'static str,
+        part: CatalogPart,
+        work: impl FnOnce(&mut Session) -> Result<T, Fault>,
+    ) -> Result<T, StoreError> {
+        let (done, version) = self.transaction(doing, |session| {
+            let version = versions::draw(session, part, self.known(part))?;
+            Ok((work(session)?, version))
+        })?;
+        self.set_known(part, version);
+        Ok(done)
+    }
+}
+
+fn read_aliases(session: &mut Session) -> Result<Vec<Alias>, Fault> {
+    let sql =
+        "select a.name, c.name, c.key from dragoman.aliases a join dragoman.catalog c on c.id = a.collection order by a.name";
+    let read = |row: postgres::Row| {
+        let key = row.try_get(2)?;
+        let corrupt = |_| StoreError::CorruptRow { table: "aliases", row: key, problem: "its name is not valid" };
+        let name = CollectionName::parse(row.try_get(0)?).map_err(corrupt)?;
+        Ok(Alias { name, collection: CollectionName::parse(row.try_get(1)?).map_err(corrupt)? })
+    };
+    session.rows(sql, &[])?.into_iter().map(read).collect()
 }
 
 /// Adds a row; returns 0 if the name is taken.
@@ -205,10 +285,12 @@ fn insert(session: &mut Session, collection: &Collection) -> Result<u64, Fault> 
     session.execute(sql, &values)
 }
 
-/// Drops collections that no name leads to, if they have no documents. Others stay, in case somebody misses them.
+/// Drops collections that no name leads to, if they have no documents and no server creates them. Others stay, in case somebody misses
+/// them.
 fn sweep(session: &mut Session) -> Result<(), Fault> {
     let sql = "select id, documents_drawn from dragoman.collections
-               where not exists (select 1 from dragoman.catalog where catalog.id = collections.id)";
+               where not exists (select 1 from dragoman.catalog where catalog.id = collections.id)
+               and not exists (select 1 from dragoman.servers where servers.id = collections.maker)";
     for row in session.rows(sql, &[])? {
         let id = CollectionId(row.try_get(0)?);
         if row.try_get::<_, i64>(1)? > 0 {

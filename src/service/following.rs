@@ -1,0 +1,174 @@
+//! Follows the catalog where several servers share one: collections, aliases and keys are in memory, and other servers change them.
+//!
+//! A request first passes `Service::follow`: then the memory is at least as new as the catalog was when the request arrived. A change
+//! goes through `State::change_catalog`: it is checked against the memory, and the catalog takes it only if the memory is up to date.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use super::blocking::blocking;
+use super::error::Error;
+use super::followed::Look;
+use super::state::{BrokenCollection, Service, State};
+use crate::domain::{Collection, chain};
+use crate::service::open_collection::OpenCollection;
+use crate::storage::{CatalogNames, CatalogPart, PostgresCatalog};
+use crate::store::StoreError;
+
+/// How often a change is tried while other servers change the same part of the catalog.
+const ATTEMPTS_MAX: u32 = 1_000;
+
+impl Service {
+    /// Sees to it that this server knows what other servers acknowledged before this call.
+    pub async fn follow(&self) -> Result<(), Error> {
+        if self.state.catalog.shared().is_none() {
+            return Ok(());
+        }
+        let arrived = Instant::now();
+        let mut looked = self.state.following.looked.lock().await;
+        if let Some(look) = looked.as_ref().filter(|look| look.begun >= arrived) {
+            return look.failure.clone().map_or(Ok(()), |failure| Err(failure.into()));
+        }
+        let (begun, state) = (Instant::now(), Arc::clone(&self.state));
+        let followed = blocking(move || state.catch_up()).await;
+        let failure = match &followed {
+            Ok(()) => None,
+            Err(Error::Store(error)) => Some(error.clone()),
+            Err(_) => return followed,
+        };
+        *looked = Some(Look { begun, failure });
+        followed
+    }
+}
+
+impl State {
+    /// Brings the memory up to date with the catalog. Blocks.
+    pub(super) fn catch_up(&self) -> Result<(), Error> {
+        let Some(catalog) = self.catalog.shared() else { return Ok(()) };
+        let versions = catalog.versions()?;
+        for part in CatalogPart::ALL {
+            let (followed, version) = (&self.following.parts[part as usize], versions.of(part));
+            if followed.version.load(Ordering::SeqCst) >= version {
+                continue;
+            }
+            let _applying = followed.applying.lock();
+            if followed.version.load(Ordering::SeqCst) >= version {
+                continue;
+            }
+            self.check_running()?;
+            match part {
+                CatalogPart::Names => self.apply_names(catalog)?,
+                CatalogPart::Keys => self.keyring.reload(catalog)?,
+                // They are read when they are used.
+                CatalogPart::Classifiers => (),
+            }
+            catalog.set_known(part, version);
+            followed.version.store(version, Ordering::SeqCst);
+        }
+        Ok(())
+    }
+
+    /// Changes a part of the catalog, and the memory with it. `change` checks the memory and then changes both; it is repeated if
+    /// another server changed that part of the catalog meanwhile. Blocks.
+    pub(super) fn change_catalog<T>(&self, part: CatalogPart, mut change: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
+        let followed = &self.following.parts[part as usize];
+        let mut attempts = 0;
+        loop {
+            self.catch_up()?;
+            attempts += 1;
+            let _applying = followed.applying.lock();
+            match change() {
+                Err(Error::Store(StoreError::CatalogChanged)) if attempts < ATTEMPTS_MAX => (),
+                changed => {
+                    if let Some(catalog) = self.catalog.shared().filter(|_| changed.is_ok()) {
+                        followed.version.store(catalog.known(part), Ordering::SeqCst);
+                    }
+                    return changed;
+                }
+            }
+        }
+    }
+
+    /// Nothing changes the memory any more: the server stops.
+    pub(super) fn end_following(&self) {
+        self.following.parts.iter().for_each(|followed| drop(followed.applying.lock()));
+    }
+
+    /// What the memory has from the start.
+    pub(super) fn begin_following(&self) {
+        let Some(catalog) = self.catalog.shared() else { return };
+        for part in CatalogPart::ALL {
+            self.following.parts[part as usize].version.store(catalog.known(part), Ordering::SeqCst);
+        }
+    }
+
+    /// Opens what is new, closes what is gone, and takes in what changed.
+    fn apply_names(&self, catalog: &PostgresCatalog) -> Result<(), Error> {
+        let CatalogNames { collections, aliases, mut metadata_indexes } = catalog.names()?;
+        let ids: HashMap<_, _> = collections.iter().map(|row| (row.id.clone(), row.name.clone())).collect();
+        let mut opened = Vec::new();
+        for row in collections {
+            let indexes = metadata_indexes.remove(&row.id).unwrap_or_default();
+            let known = self.open.read().get(&row.name).filter(|open| open.row.id == row.id).cloned();
+            if let Some(collection) = known {
+                if collection.current() != row {
+                    collection.set_current(row);
+                }
+                collection.know_indexes(indexes);
+            } else if let Some(collection) = self.open_found(row)? {
+                opened.push(Arc::new(collection));
+            }
+        }
+        let stays = |row: &Collection| ids.get(&row.id) == Some(&row.name);
+        // In this order, so that a name always leads somewhere: to the new collections, by the new aliases, then away from the old ones.
+        let mut gone: Vec<Arc<OpenCollection>> = Vec::new();
+        {
+            let mut open = self.open.write();
+            for collection in &opened {
+                gone.extend(open.insert(collection.row.name.clone(), Arc::clone(collection)));
+            }
+        }
+        *self.aliases.write() = aliases.into_iter().map(|alias| (alias.name, alias.collection)).collect();
+        {
+            let mut open = self.open.write();
+            gone.extend(open.values().filter(|collection| !stays(&collection.row)).cloned());
+            open.retain(|_, collection| stays(&collection.row));
+        }
+        self.broken.write().retain(|_, broken| stays(&broken.row));
+        opened.iter().for_each(|collection| self.start_worker(collection));
+        gone.into_iter().for_each(|collection| self.leave(collection));
+        Ok(())
+    }
+
+    /// Opens a collection that another server created; `None` if it cannot be, or is gone again.
+    fn open_found(&self, row: Collection) -> Result<Option<OpenCollection>, Error> {
+        if self.broken.read().get(&row.name).is_some_and(|broken| broken.row.id == row.id) {
+            return Ok(None);
+        }
+        let folder = self.collections_dir().join(&row.id.0);
+        match self.open_collection(row.clone(), &folder) {
+            Ok(collection) => Ok(Some(collection)),
+            Err(Error::Store(StoreError::Closed)) => Ok(None),
+            Err(Error::Store(error)) if error.is_damage() => {
+                tracing::error!(collection = %row.name, problem = chain(&error), "a damaged collection stays closed");
+                self.broken.write().insert(row.name.clone(), BrokenCollection { row, error });
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Closes a collection that another server deleted.
+    fn leave(&self, collection: Arc<OpenCollection>) {
+        tracing::info!(collection = %collection.row.name, id = %collection.row.id, "collection deleted through another server");
+        // It waits for writes, whoever follows does not.
+        self.runtime.spawn_blocking(move || {
+            if let Err(error) = collection.destroy() {
+                let (collection, error) = (&collection.row.name, &error as &dyn std::error::Error);
+                tracing::warn!(%collection, error, "cannot remove a deleted collection's folder; the next start tries again");
+            }
+        });
+    }
+}

@@ -1,0 +1,101 @@
+//! Looks after jobs where several servers share a catalog: takes over those of servers that are gone, stops those that were canceled
+//! through another server, and drops those that another one has taken over.
+
+use std::sync::Weak;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::domain::{JobId, JobStatus};
+use crate::service::blocking::blocking;
+use crate::service::error::Error;
+use crate::service::state::{Service, State};
+use crate::storage::{JobHold, LookedAfter};
+
+/// Pause between two looks.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Looks after the jobs until the server stops. Holds nothing open meanwhile.
+pub(crate) async fn run(state: Weak<State>, mut stop_announced: watch::Receiver<bool>) {
+    let mut failures = 0u32;
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(PAUSE) => (),
+            _ = stop_announced.wait_for(|announced| *announced) => return,
+        }
+        let Some(state) = state.upgrade().filter(|state| !state.stopping.load(Ordering::Acquire)) else { return };
+        match look(Service { state }).await {
+            Ok(()) => failures = 0,
+            Err(error) => {
+                failures += 1;
+                if failures.is_power_of_two() {
+                    tracing::warn!(failures, error = &error as &dyn std::error::Error, "cannot look after jobs; trying again");
+                }
+            }
+        }
+    }
+}
+
+async fn look(service: Service) -> Result<(), Error> {
+    // A job that is taken over may need a collection that is new.
+    service.follow().await?;
+    blocking(move || service.look_after_jobs()).await
+}
+
+impl Service {
+    fn look_after_jobs(&self) -> Result<(), Error> {
+        let state = &self.state;
+        let Some(catalog) = state.catalog.shared() else { return Ok(()) };
+        let LookedAfter { taken, has_left } = catalog.look_after_jobs()?;
+        if has_left {
+            let open: Vec<_> = state.open.read().values().cloned().collect();
+            open.iter().for_each(|collection| collection.inherit());
+        }
+        state.jobs.keep_taken(taken);
+        self.resume_taken();
+        for (id, hold) in catalog.holds(&state.jobs.unfinished())? {
+            match hold {
+                JobHold::Own => (),
+                JobHold::Lost => state.jobs.drop_lost(&id),
+                JobHold::Canceled => {
+                    if let Some(waiting) = state.jobs.cancel(&id) {
+                        let ended = state.finish(&waiting, JobStatus::Canceled, None);
+                        // The next look ends it.
+                        ended.inspect_err(|_| state.enqueue(waiting))?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Resumes the jobs that were taken over. One that still runs here from before is stopped first: another server had it meanwhile.
+    fn resume_taken(&self) {
+        for job in self.state.jobs.taken() {
+            let resumed = match self.state.jobs.find(&job.id) {
+                Some(_) => {
+                    self.state.jobs.drop_lost(&job.id);
+                    false
+                }
+                None => self.resume(&job).inspect_err(|error| {
+                    tracing::warn!(job = %job.id, error = error as &dyn std::error::Error, "cannot take over a job; trying again");
+                })
+                .is_ok(),
+            };
+            match resumed {
+                true => tracing::info!(job = %job.id, kind = job.kind.name(), "took over a job of a server that is gone"),
+                false => self.state.jobs.keep_taken(vec![job]),
+            }
+        }
+    }
+}
+
+impl State {
+    /// Whether a job is still this server's. Blocks.
+    pub(super) fn owns(&self, job: &JobId) -> Result<bool, Error> {
+        let Some(catalog) = self.catalog.shared() else { return Ok(true) };
+        let holds = catalog.holds(std::slice::from_ref(job))?;
+        Ok(holds.iter().all(|(_, hold)| *hold != JobHold::Lost))
+    }
+}

@@ -1,0 +1,83 @@
+//! Versions of the catalog: the number of the last change of each part that servers keep in memory.
+//!
+//! A transaction that changes a part draws the next number first, and only if the part is still as its server knows it. So what was
+//! checked against the memory of that server holds, and such transactions are ordered by the row that they hold until they commit.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use postgres::types::Type;
+
+use crate::storage::postgres::fault::Fault;
+use crate::storage::postgres::session::Session;
+use crate::store::StoreError;
+
+/// A part of the catalog.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CatalogPart {
+    /// Collections with their settings and metadata indexes, and aliases.
+    Names,
+    /// Keys.
+    Keys,
+    /// Which classifiers there are; what they are is read when it is needed.
+    Classifiers,
+}
+
+/// The number of the last change of each part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CatalogVersions([i64; CatalogPart::ALL.len()]);
+
+/// What a server knows.
+#[derive(Default)]
+pub(super) struct Known([AtomicI64; CatalogPart::ALL.len()]);
+
+impl CatalogPart {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Names, Self::Keys, Self::Classifiers];
+
+    fn column(self) -> &'static str {
+        match self {
+            Self::Names => "names",
+            Self::Keys => "api_keys",
+            Self::Classifiers => "classifiers",
+        }
+    }
+}
+
+impl CatalogVersions {
+    /// That of one part.
+    pub fn of(&self, part: CatalogPart) -> i64 {
+        self.0[part as usize]
+    }
+}
+
+impl Known {
+    pub(super) fn of(&self, part: CatalogPart) -> i64 {
+        self.0[part as usize].load(Ordering::SeqCst)
+    }
+
+    pub(super) fn set(&self, part: CatalogPart, version: i64) {
+        self.0[part as usize].store(version, Ordering::SeqCst);
+    }
+}
+
+/// Reads the versions.
+pub(super) fn read(session: &mut Session) -> Result<CatalogVersions, Fault> {
+    let columns = CatalogPart::ALL.map(CatalogPart::column).join(", ");
+    let row = session.row(&format!("select {columns} from dragoman.catalog_state"), &[])?;
+    let row = row.ok_or(StoreError::CorruptRow { table: "catalog_state", row: 0, problem: "it is missing" })?;
+    let mut versions = CatalogVersions::default();
+    for (place, version) in versions.0.iter_mut().enumerate() {
+        *version = row.try_get(place)?;
+    }
+    Ok(versions)
+}
+
+/// Draws the number of a change to a part. `StoreError::CatalogChanged` if the part's last change is not `known`.
+pub(super) fn draw(session: &mut Session, part: CatalogPart, known: i64) -> Result<i64, Fault> {
+    let column = part.column();
+    let sql = format!(
+        "update dragoman.catalog_state set version = version + 1, {column} = version + 1 where {column} = $1 returning {column}"
+    );
+    let drawn = session.row(&sql, &[(&known, Type::INT8)])?.ok_or(StoreError::CatalogChanged)?;
+    Ok(drawn.try_get(0)?)
+}

@@ -1,0 +1,144 @@
+//! A server among those that use the database: a row with its number, and the advisory lock of that number, which a connection of its
+//! own holds.
+//!
+//! No clock says who lives: a server is dead when another one can take its lock. When the connection breaks, as with a restart of the
+//! database, the server takes its lock again under the same number and goes on. What others took over meanwhile is theirs.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use postgres::types::Type;
+use uuid::Uuid;
+
+use super::fault::Fault;
+use super::membership::{Membership, SHARED_LOCK};
+use super::server::{PostgresServer, waiting};
+use super::session::Session;
+use crate::store::StoreError;
+
+/// How often the connection is looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How long the database may take to notice that the server before is gone.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// The membership of this server, until it is dropped.
+pub(super) struct Member {
+    server: Arc<PostgresServer>,
+    shared: Arc<Membership>,
+    given_up: Arc<AtomicBool>,
+    keeper: Option<JoinHandle<()>>,
+}
+
+impl Member {
+    /// Joins. `StoreError::DatabaseInUse` if a server has the database for itself.
+    pub(super) fn join(server: &Arc<PostgresServer>) -> Result<Self, StoreError> {
+        const DOING: &str = "joining the servers of a database";
+        let begun = Instant::now();
+        // No sign: it is easier to read.
+        let id = (Uuid::new_v4().as_u64_pair().0 >> 1) as i64;
+        let session = loop {
+            match locked(server, id).map_err(|fault| fault.while_doing(DOING))? {
+                Some(session) => break session,
+                None if begun.elapsed() > PATIENCE => return Err(StoreError::DatabaseInUse),
+                None => std::thread::sleep(Duration::from_millis(100)),
+            }
+        };
+        let shared = Arc::new(Membership { id, locks: Mutex::new(Some(session)), looking: Mutex::default() });
+        let given_up = Arc::new(AtomicBool::new(false));
+        let (kept, stop, reached) = (Arc::clone(&shared), Arc::clone(&given_up), Arc::downgrade(server));
+        let keep = move || {
+            while !stop.load(Ordering::Acquire) {
+                std::thread::park_timeout(LOOK_EVERY);
+                let Some(server) = reached.upgrade() else { break };
+                keep(&kept, &server);
+            }
+            // Here, because closing connections blocks.
+            drop((kept.locks.lock().take(), kept.looking.lock().take()));
+        };
+        let keeper = std::thread::Builder::new().name("postgres-member".to_owned()).spawn(keep);
+        let keeper = keeper.map_err(|source| StoreError::File { path: "postgres-member".into(), source: Arc::new(source) })?;
+        server.set_member(Some(Arc::clone(&shared)));
+        Ok(Self { server: Arc::clone(server), shared, given_up, keeper: Some(keeper) })
+    }
+
+    /// The number of this server.
+    pub(super) fn id(&self) -> i64 {
+        self.shared.id
+    }
+
+    /// Reads on a connection that nothing else uses. Once more if it broke since the last time.
+    pub(super) fn look<T>(&self, doing: &'static str, read: impl Fn(&mut Session) -> Result<T, Fault>) -> Result<T, StoreError> {
+        let look = || {
+            let mut looking = self.shared.looking.lock();
+            if let Some(session) = looking.as_mut()
+                && let Ok(read) = read(session)
+            {
+                return Ok(read);
+            }
+            *looking = None;
+            let mut session = self.server.connect_alone()?;
+            let done = read(&mut session)?;
+            *looking = Some(session);
+            Ok(done)
+        };
+        waiting(look).map_err(|fault: Fault| fault.while_doing(doing))
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.server.set_member(None);
+        self.given_up.store(true, Ordering::Release);
+        if let Some(keeper) = self.keeper.take() {
+            keeper.thread().unpark();
+            let _ = keeper.join();
+        }
+    }
+}
+
+/// Sees to it that the locks are held.
+fn keep(shared: &Membership, server: &PostgresServer) {
+    let mut locks = shared.locks.lock();
+    if locks.as_mut().is_some_and(|session| session.check().is_ok()) {
+        return;
+    }
+    *locks = None;
+    let found = locked(server, shared.id);
+    server.note(found.is_ok());
+    // None: the database has not yet noticed that the connection before is gone.
+    *locks = found.unwrap_or_default();
+}
+
+/// A connection that holds the locks, and the server's row; `None` while another one holds a lock.
+fn locked(server: &PostgresServer, id: i64) -> Result<Option<Session>, Fault> {
+    let mut session = server.connect_alone()?;
+    for lock in [format!("pg_try_advisory_lock_shared({SHARED_LOCK})"), format!("pg_try_advisory_lock({id})")] {
+        let row = session.row(&format!("select {lock}"), &[])?;
+        if !row.map(|row| row.try_get::<_, bool>(0)).transpose()?.unwrap_or_default() {
+            return Ok(None);
+        }
+    }
+    session.execute("insert into dragoman.servers (id) values ($1) on conflict do nothing", &[(&id, Type::INT8)])?;
+    Ok(Some(session))
+}
+
+/// Deletes the rows of servers that are dead, in the caller's transaction, and gives the numbers of the others. Until the transaction
+/// ends, none of the dead comes back.
+pub(super) fn bury(session: &mut Session, me: i64) -> Result<Vec<i64>, Fault> {
+    let (mut dead, mut others) = (Vec::new(), Vec::new());
+    let ids = session.rows("select id from dragoman.servers where id <> $1 order by id", &[(&me, Type::INT8)])?;
+    for row in ids {
+        let id: i64 = row.try_get(0)?;
+        let taken = session.row("select pg_try_advisory_xact_lock($1)", &[(&id, Type::INT8)])?;
+        let is_dead = taken.map(|row| row.try_get(0)).transpose()?.unwrap_or_default();
+        if is_dead { dead.push(id) } else { others.push(id) }
+    }
+    if !dead.is_empty() {
+        session.execute("delete from dragoman.servers where id = any($1)", &[(&dead, Type::INT8_ARRAY)])?;
+        tracing::info!(servers = dead.len(), "other servers have ended");
+    }
+    Ok(others)
+}

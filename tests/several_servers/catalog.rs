@@ -1,0 +1,218 @@
+//! Collections, aliases, keys and classifiers.
+
+use serde_json::{Value, json};
+
+use crate::{Servers, at_once, create, names, put};
+
+#[test]
+fn a_collection_that_one_server_created_is_there_on_the_other_at_once() {
+    let servers = Servers::start(2);
+    let [one, other] = servers.clients();
+    for round in 0..10 {
+        let name = format!("c{round}");
+        create(&one, &name);
+        put(&other, &name, "a", "Il pleut.");
+        assert_eq!(one.get(&format!("/v1/collections/{name}/documents/a")).1["text"], "Il pleut.");
+        assert_eq!(other.post("/v1/collections", &json!({ "name": name })).0, 409, "the name is taken");
+    }
+    assert_eq!(names(&one, "collections"), names(&other, "collections"));
+}
+
+#[test]
+fn a_collection_that_one_server_deleted_is_gone_on_the_other_at_once() {
+    let servers = Servers::start(2);
+    let [one, other] = servers.clients();
+    for _ in 0..5 {
+        create(&one, "news");
+        put(&other, "news", "a", "Il pleut.");
+        assert_eq!(one.try_delete("/v1/collections/news").unwrap().0, 204);
+        assert_eq!(other.get("/v1/collections/news").0, 404);
+        // The same name is another collection.
+        create(&one, "news");
+        assert_eq!(other.get("/v1/collections/news").1["documents"], 0);
+        assert_eq!(other.get("/v1/collections/news/documents/a").0, 404);
+        assert_eq!(other.try_delete("/v1/collections/news").unwrap().0, 204);
+        assert_eq!(names(&one, "collections"), [""; 0]);
+    }
+}
+
+#[test]
+fn writes_beside_a_deletion_through_another_server_find_the_collection_or_none() {
+    let servers = Servers::start(2);
+    let [one, other] = servers.clients();
+    for _ in 0..5 {
+        create(&one, "news");
+        std::thread::scope(|scope| {
+            let writing = scope.spawn(|| {
+                for number in 0.. {
+                    let document = json!({"documents": [{"id": number.to_string(), "text": "Il pleut."}]});
+                    let (status, answer) = other.post("/v1/collections/news/documents", &document);
+                    if status != 200 {
+                        return (status, answer);
+                    }
+                }
+                unreachable!("it is deleted")
+            });
+            assert_eq!(one.try_delete("/v1/collections/news").unwrap().0, 204);
+            let (status, answer) = writing.join().unwrap();
+            assert_eq!((status, &answer["code"]), (404, &json!("collection_not_found")), "{answer}");
+        });
+    }
+}
+
+#[test]
+fn changed_settings_and_metadata_indexes_are_seen_on_the_other_server() {
+    let servers = Servers::start(2);
+    let [one, other] = servers.clients();
+    create(&one, "news");
+    assert_eq!(other.get("/v1/collections/news").0, 200);
+    let change = json!({"description": "Weather", "default_languages": ["fr"], "metadata_indexes": ["year"]});
+    assert_eq!(one.send("PATCH", "/v1/collections/news", &change).0, 200);
+    let shown = other.get("/v1/collections/news").1;
+    assert_eq!((&shown["description"], &shown["metadata_indexes"]), (&json!("Weather"), &json!(["year"])), "{shown}");
+    // Each keeps what the other changed.
+    assert_eq!(other.send("PATCH", "/v1/collections/news", &json!({"metadata_indexes": ["month"]})).0, 200);
+    let shown = one.get("/v1/collections/news").1;
+    assert_eq!((&shown["description"], &shown["metadata_indexes"]), (&json!("Weather"), &json!(["month"])), "{shown}");
+}
+
+#[test]
+fn an_alias_switches_for_all_servers_and_always_leads_somewhere() {
+    let servers = Servers::start(2);
+    let [one, other] = servers.clients();
+    let point = |to: &str| assert_eq!(one.send("PUT", "/v1/aliases/current", &json!({ "collection": to })).0, 200);
+    create(&one, "news-0");
+    point("news-0");
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let reading = scope.spawn(|| {
+            let mut reads = 0;
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                let (status, answer) = other.get("/v1/collections/current");
+                assert_eq!(status, 200, "{answer}");
+                reads += 1;
+            }
+            reads
+        });
+        for round in 1..=20 {
+            let name = format!("news-{round}");
+            create(&one, &name);
+            point(&name);
+            assert_eq!(other.get("/v1/collections/current").1["name"], json!(name));
+            assert_eq!(one.try_delete(&format!("/v1/collections/news-{}", round - 1)).unwrap().0, 204);
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(reading.join().unwrap() > 0);
+    });
+    assert_eq!(other.try_delete("/v1/aliases/current").unwrap().0, 204);
+    assert_eq!(one.get("/v1/collections/current").0, 404);
+}
+
+#[test]
+fn a_name_is_taken_once() {
+    let servers = Servers::start(2);
+    let clients = servers.clients::<2>();
+    for round in 0..5 {
+        let answers = at_once(&clients, "/v1/collections", &[], &json!({"name": format!("c{round}")}));
+        let mut statuses: Vec<u16> = answers.iter().map(|(status, _)| *status).collect();
+        statuses.sort_unstable();
+        assert_eq!(statuses, [201, 409], "{answers:?}");
+    }
+}
+
+#[test]
+fn a_repeated_request_that_both_servers_get_at_once_creates_one_collection() {
+    let servers = Servers::start(2);
+    let clients = servers.clients::<2>();
+    for round in 0..5 {
+        let (name, key) = (format!("c{round}"), format!("k{round}"));
+        let answers = at_once(&clients, "/v1/collections", &[("idempotency-key", &key)], &json!({ "name": name }));
+        assert!(answers.iter().all(|(status, _)| *status == 201), "{answers:?}");
+        assert_eq!(answers[0].1["created_at"], answers[1].1["created_at"]);
+    }
+    let left: i64 = servers.database().query_one("select count(*) from dragoman.collections", &[]).unwrap().get(0);
+    assert_eq!(left, 5, "what the slower one began is gone");
+}
+
+#[test]
+fn a_key_counts_on_all_servers_from_its_creation_to_its_revocation() {
+    let servers = Servers::start(2);
+    let [one, other] = servers.clients();
+    assert_eq!(other.get("/v1/collections").0, 200, "without keys everybody may read");
+    let (status, made) = one.post("/v1/keys", &json!({"name": "first", "scope": "admin"}));
+    assert_eq!(status, 201, "{made}");
+    assert_eq!(other.get("/v1/collections").0, 401, "from now on it is guarded");
+    let admin = made["secret"].as_str().unwrap();
+    let (one, other) = (one.with_key(admin), other.with_key(admin));
+    for _ in 0..5 {
+        let made = one.post("/v1/keys", &json!({"name": "reader", "scope": "read"})).1;
+        let reader = other.with_key(made["secret"].as_str().unwrap());
+        assert_eq!(reader.get("/v1/collections").0, 200);
+        let id = made["key"]["id"].as_str().unwrap();
+        assert_eq!(one.try_delete(&format!("/v1/keys/{id}")).unwrap().0, 204);
+        assert_eq!(reader.get("/v1/collections").0, 401);
+    }
+}
+
+#[test]
+fn of_two_admin_keys_that_two_servers_revoke_at_once_one_stays() {
+    let servers = Servers::start(2);
+    let clients = servers.clients::<2>();
+    let first = clients[0].post("/v1/keys", &json!({"name": "0", "scope": "admin"})).1;
+    let admin = clients[0].with_key(first["secret"].as_str().unwrap());
+    let mut keys = vec![first.clone(), admin.post("/v1/keys", &json!({"name": "1", "scope": "admin"})).1];
+    for _ in 0..5 {
+        let revoked: Vec<u16> = std::thread::scope(|scope| {
+            let revoke = |at: usize| {
+                // Each with its own key, through a server of its own.
+                let client = clients[at].with_key(keys[at]["secret"].as_str().unwrap());
+                let path = format!("/v1/keys/{}", keys[at]["key"]["id"].as_str().unwrap());
+                move || client.try_delete(&path).unwrap().0
+            };
+            let revoking = [0, 1].map(|at| scope.spawn(revoke(at)));
+            revoking.into_iter().map(|one| one.join().unwrap()).collect()
+        });
+        let stays = revoked.iter().position(|status| *status != 204).unwrap();
+        assert_eq!((revoked[stays], revoked[1 - stays]), (409, 204), "the last one stays");
+        let client = clients[0].with_key(keys[stays]["secret"].as_str().unwrap());
+        let (status, made) = client.post("/v1/keys", &json!({"name": "again", "scope": "admin"}));
+        assert_eq!(status, 201, "{made}");
+        keys = vec![keys[stays].clone(), made];
+    }
+}
+
+fn classifier(name: &str, texts: [&str; 2]) -> Value {
+    let labels: Vec<Value> = texts.iter().map(|text| json!({"name": text, "descriptions": [text]})).collect();
+    json!({"name": name, "kind": "prototype", "labels": labels})
+}
+
+#[test]
+fn a_classifier_predicts_on_all_servers_what_it_learned_last() {
+    let servers = Servers::start(2);
+    let [one, other] = servers.clients();
+    let predict = || other.post("/v1/classifiers/topic/predict", &json!({"texts": ["rain"]}));
+    for labels in [["rain", "goal"], ["rain", "tax"]] {
+        assert_eq!(one.post("/v1/classifiers", &classifier("topic", labels)).0, 201);
+        other.wait_until("it is trained", |client| client.get("/v1/classifiers/topic").1["state"] == "ready");
+        let (status, answer) = predict();
+        assert_eq!(status, 200, "{answer}");
+        assert!(answer.to_string().contains(labels[1]), "{answer}");
+        assert_eq!(one.try_delete("/v1/classifiers/topic").unwrap().0, 204);
+        assert_eq!(predict().0, 404);
+    }
+}
+
+#[test]
+fn a_repeated_request_that_both_servers_get_at_once_creates_one_classifier() {
+    let servers = Servers::start(2);
+    let clients = servers.clients::<2>();
+    for round in 0..5 {
+        let (name, key) = (format!("c{round}"), format!("k{round}"));
+        let body = classifier(&name, ["rain", "goal"]);
+        let answers = at_once(&clients, "/v1/classifiers", &[("idempotency-key", &key)], &body);
+        assert!(answers.iter().all(|(status, _)| *status == 201), "{answers:?}");
+        assert_eq!(answers[0].1["job"], answers[1].1["job"]);
+    }
+    let jobs = clients[0].get("/v1/jobs?type=train&limit=100").1["jobs"].as_array().unwrap().len();
+    assert_eq!(jobs, 5);
+}

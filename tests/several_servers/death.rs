@@ -1,0 +1,132 @@
+//! A server of several that dies, and servers that are replaced one by one.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::{Client, Servers, create, put};
+
+const DOCUMENTS: &str = "/v1/collections/news/documents";
+
+/// Sends a request until a server answers it, each time to the next one; gives status and body.
+fn repeated(clients: &[Client], turn: &AtomicUsize, send: impl Fn(&Client) -> Result<(u16, Value), ureq::Error>) -> (u16, Value) {
+    loop {
+        let at = turn.fetch_add(1, Ordering::Relaxed) % clients.len();
+        match send(&clients[at]) {
+            Ok((503, _)) | Err(_) => std::thread::sleep(Duration::from_millis(5)),
+            Ok(answer) => return answer,
+        }
+    }
+}
+
+/// Writes documents of its own and searches for them until told to stop; gives the numbers that were acknowledged.
+fn load(clients: &[Client], worker: usize, stop: &AtomicBool) -> Vec<usize> {
+    let turn = AtomicUsize::new(worker);
+    let mut acknowledged = Vec::new();
+    for number in 0.. {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let (id, text) = (format!("{worker}-{number}"), format!("Satz {number} von {worker}"));
+        let body = json!({"documents": [{"id": id, "text": text}]});
+        let (status, answer) = repeated(clients, &turn, |client| client.try_post(DOCUMENTS, &body));
+        assert_eq!(status, 200, "{answer}");
+        acknowledged.push(number);
+        let asked = json!({"query": text, "mode": "dense", "limit": 1});
+        let (status, answer) = repeated(clients, &turn, |client| client.try_post("/v1/collections/news/search", &asked));
+        assert_eq!((status, &answer["hits"][0]["id"]), (200, &json!(id)), "{answer}");
+        let name = format!("c{worker}-{number}");
+        if number % 10 == 0 {
+            let (status, answer) =
+                repeated(clients, &turn, |client| client.try_send("PUT", &format!("/v1/collections/{name}"), &[], &json!({})));
+            assert!([200, 201].contains(&status), "{answer}");
+        }
+    }
+    acknowledged
+}
+
+fn check(client: &Client, acknowledged: &[Vec<usize>]) {
+    let names: BTreeSet<String> = crate::names(client, "collections").into_iter().collect();
+    for (worker, numbers) in acknowledged.iter().enumerate() {
+        assert!(!numbers.is_empty());
+        for number in numbers {
+            let (status, document) = client.get(&format!("{DOCUMENTS}/{worker}-{number}"));
+            assert_eq!((status, &document["text"]), (200, &json!(format!("Satz {number} von {worker}"))));
+            let kept = number % 10 != 0 || names.len() == 100 || names.contains(&format!("c{worker}-{number}"));
+            assert!(kept, "c{worker}-{number} is lost");
+        }
+    }
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_when_one_of_three_servers_is_killed() {
+    let mut servers = Servers::start(3);
+    let clients = servers.clients::<3>();
+    create(&clients[0], "news");
+    let stop = AtomicBool::new(false);
+    let acknowledged: Vec<Vec<usize>> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..4)
+            .map(|worker| {
+                let (clients, stop) = (&clients, &stop);
+                scope.spawn(move || load(clients, worker, stop))
+            })
+            .collect();
+        let stored = |client: &Client| client.get("/v1/collections/news").1["documents"].as_u64().unwrap();
+        for at_least in [20, 60] {
+            clients[2].wait_until("there is load", |client| stored(client) >= at_least);
+            if at_least == 20 {
+                servers.kill(0);
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        workers.into_iter().map(|worker| worker.join().unwrap()).collect()
+    });
+    check(&clients[1], &acknowledged);
+    check(&clients[2], &acknowledged);
+}
+
+#[test]
+fn a_rolling_restart_loses_no_request_of_a_client_that_repeats() {
+    let mut servers = Servers::start(2);
+    let first = servers.clients::<2>();
+    create(&first[0], "news");
+    // The servers come later; the clients of the load know the first two and those that replace them.
+    let stop = AtomicBool::new(false);
+    let mut acknowledged: Vec<Vec<usize>> = Vec::new();
+    for round in 0..2 {
+        servers.add();
+        let clients = servers.clients::<3>();
+        stop.store(false, Ordering::Relaxed);
+        let written: Vec<Vec<usize>> = std::thread::scope(|scope| {
+            let (clients, stop) = (&clients, &stop);
+            let workers: Vec<_> = (0..2).map(|worker| scope.spawn(move || load(clients, worker + 2 * round, stop))).collect();
+            let stored = |client: &Client| client.get("/v1/collections/news").1["documents"].as_u64().unwrap();
+            let before = stored(&clients[1]);
+            clients[1].wait_until("there is load", |client| stored(client) >= before + 10);
+            servers.stop(0);
+            clients[1].wait_until("it goes on", |client| stored(client) >= before + 30);
+            stop.store(true, Ordering::Relaxed);
+            workers.into_iter().map(|worker| worker.join().unwrap()).collect()
+        });
+        acknowledged.extend(written);
+    }
+    servers.clients::<2>().iter().for_each(|client| check(client, &acknowledged));
+}
+
+#[test]
+fn another_server_embeds_what_a_killed_one_had_stored() {
+    let mut servers = Servers::start(1);
+    let [one] = servers.clients();
+    create(&one, "news");
+    put(&one, "news", "a", "schon da");
+    servers.add();
+    let [_, other] = servers.clients();
+    // As a server leaves it that is killed between storing and embedding.
+    let sql = "update dragoman.passages set embedded_sequence = null, embedding = null";
+    servers.database().execute(sql, &[]).unwrap();
+    servers.kill(0);
+    other.wait_until("it is embedded", |client| client.get("/v1/collections/news").1["passages_pending"] == 0);
+    assert_eq!(other.hits("news", &json!({"query": "schon da", "limit": 1}))[0]["id"], "a");
+}

@@ -1,0 +1,112 @@
+//! Documents: writes, searches right after them, preconditions, idempotency keys, expiry.
+
+use serde_json::{Value, json};
+
+use crate::{Servers, at_once, create, put};
+
+const DOCUMENTS: &str = "/v1/collections/news/documents";
+
+#[test]
+fn a_search_through_one_server_finds_what_another_one_just_stored() {
+    let servers = Servers::start(2);
+    let [one, other] = servers.clients();
+    create(&one, "news");
+    for round in 0..10 {
+        let (id, text) = (format!("d{round}"), format!("Satz w{round} von x{round}"));
+        put(&one, "news", &id, &text);
+        for mode in ["full", "dense", "lexical", "hybrid"] {
+            let hits = other.hits("news", &json!({"query": text, "mode": mode, "limit": 1}));
+            assert_eq!(hits[0]["id"], json!(id), "{mode}");
+        }
+        assert_eq!(other.get("/v1/collections/news").1["documents"], 1, "only the last one");
+        let other_text = format!("ganz anders y{round}");
+        put(&one, "news", &id, &other_text);
+        for mode in ["full", "lexical"] {
+            let hits = other.hits("news", &json!({"query": other_text, "mode": mode, "limit": 1}));
+            assert_eq!(hits[0]["passage"]["text"], json!(other_text), "{mode}");
+        }
+        assert_eq!(one.try_delete(&format!("{DOCUMENTS}/{id}")).unwrap().0, 204);
+        assert_eq!(other.hits("news", &json!({"query": other_text, "mode": "full"})), [] as [Value; 0]);
+    }
+}
+
+#[test]
+fn of_two_writes_with_the_same_precondition_one_succeeds() {
+    let servers = Servers::start(2);
+    let clients = servers.clients::<2>();
+    create(&clients[0], "news");
+    put(&clients[0], "news", "a", "Anfang");
+    for round in 0..10 {
+        let version = clients[round % 2].get(&format!("{DOCUMENTS}/a")).1["version"].to_string();
+        let statuses: Vec<u16> = std::thread::scope(|scope| {
+            let write = |at: usize| {
+                let (client, etag) = (clients[at].clone(), format!("\"{version}\""));
+                let body = json!({"text": format!("Satz {round} von {at}")});
+                move || client.try_send("PUT", &format!("{DOCUMENTS}/a"), &[("if-match", &etag)], &body).unwrap().0
+            };
+            let writing = [0, 1].map(|at| scope.spawn(write(at)));
+            writing.into_iter().map(|one| one.join().unwrap()).collect()
+        });
+        let won = statuses.iter().position(|status| *status == 200).unwrap();
+        assert_eq!(statuses[1 - won], 412, "{statuses:?}");
+        let read = clients[1 - won].get(&format!("{DOCUMENTS}/a")).1;
+        assert_eq!(read["text"], json!(format!("Satz {round} von {won}")));
+    }
+}
+
+#[test]
+fn a_repeated_write_that_both_servers_get_at_once_is_done_once() {
+    let servers = Servers::start(2);
+    let clients = servers.clients::<2>();
+    create(&clients[0], "news");
+    for round in 0..10 {
+        let body = json!({"documents": [{"id": format!("d{round}"), "text": "Il pleut."}]});
+        let key = format!("k{round}");
+        let answers = at_once(&clients, DOCUMENTS, &[("idempotency-key", &key)], &body);
+        assert!(answers.iter().all(|(status, _)| *status == 200), "{answers:?}");
+        let results = answers.iter().map(|(_, answer)| answer["results"][0].clone()).collect::<Vec<_>>();
+        assert_eq!((&results[0]["status"], &results[0]), (&json!("created"), &results[1]), "one version");
+    }
+}
+
+#[test]
+fn passages_are_embedded_once_by_the_server_that_stored_them() {
+    let servers = Servers::start(2);
+    let clients = servers.clients::<2>();
+    create(&clients[0], "news");
+    for round in 0..20 {
+        let documents: Vec<Value> = (0..20)
+            .map(|number| json!({"id": format!("{round}-{number}"), "text": format!("Satz {number} in {round}")}))
+            .collect();
+        let (status, answer) = clients[round % 2].post(&format!("{DOCUMENTS}?wait=stored"), &json!({ "documents": documents }));
+        assert_eq!(status, 200, "{answer}");
+    }
+    clients[0].wait_until("all is embedded", |client| client.get("/v1/collections/news").1["passages_pending"] == 0);
+    let sql = "select sequence from dragoman.collections";
+    let changes: i64 = servers.database().query_one(sql, &[]).unwrap().get(0);
+    assert_eq!(changes, 2 * 400, "one change stores a document, another one its embedding");
+}
+
+#[test]
+fn a_document_expires_for_all_servers_and_its_writer_or_its_heir_removes_it() {
+    let mut servers = Servers::start(2);
+    let [one, other] = servers.clients();
+    create(&one, "news");
+    let store = |client: &crate::Client, id: &str, seconds: u32| {
+        let document = json!({"documents": [{"id": id, "text": "Il pleut.", "ttl_seconds": seconds}]});
+        assert_eq!(client.post(DOCUMENTS, &document).0, 200);
+    };
+    let mut database = servers.database();
+    let mut left = move || database.query_one("select count(*) from dragoman.documents", &[]).unwrap().get::<_, i64>(0);
+    store(&one, "a", 1);
+    other.wait_until("it has expired", |client| client.get(&format!("{DOCUMENTS}/a")).0 == 404);
+    store(&one, "b", 3);
+    assert_eq!(other.get(&format!("{DOCUMENTS}/b")).0, 200);
+    servers.kill(0);
+    other.wait_until("the heir has removed it", |client| client.get(&format!("{DOCUMENTS}/b")).0 == 404);
+    let begun = std::time::Instant::now();
+    while left() > 0 {
+        assert!(begun.elapsed() < crate::program::PATIENCE, "it is not removed");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,176 @@
+//! Jobs: seen and canceled through another server, taken over when theirs is gone. Each server runs one at a time.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::{Client, Servers, at_once, create};
+
+/// A collection that something can be learned from.
+fn fill(client: &Client) {
+    create(client, "news");
+    let document = |number: usize| {
+        let topic = if number.is_multiple_of(2) { "even" } else { "odd" };
+        json!({"id": format!("d{number}"), "text": format!("w{number} x{}", number % 7), "metadata": {"topic": topic}})
+    };
+    let documents: Vec<Value> = (0..40).map(document).collect();
+    let (status, answer) = client.post("/v1/collections/news/documents", &json!({ "documents": documents }));
+    assert_eq!(status, 200, "{answer}");
+}
+
+/// Starts a training; gives its job's path.
+fn train(client: &Client, name: &str, network: &Value) -> String {
+    let source = json!({"collection": "news", "field": "topic"});
+    let (status, made) = client.post("/v1/classifiers", &json!({"name": name, "kind": "mlp", "source": source, "mlp": network}));
+    assert_eq!(status, 201, "{made}");
+    format!("/v1/jobs/{}", made["job"].as_str().unwrap())
+}
+
+/// Starts a training that does not come to its end while a test runs.
+fn train_endlessly(client: &Client) -> String {
+    let job = train(client, "endless", &json!({"hidden": 64, "epochs_max": 10_000, "patience": 10_000, "runs": 100}));
+    wait_for(client, &job, "running");
+    job
+}
+
+/// Starts a training that takes a moment.
+fn train_soon(client: &Client, name: &str) -> String {
+    train(client, name, &json!({"hidden": 4, "epochs_max": 3, "patience": 3, "runs": 1}))
+}
+
+fn wait_for(client: &Client, job: &str, status: &str) -> Value {
+    client.wait_until(status, |client| client.get(job).1["status"] == status);
+    client.get(job).1
+}
+
+fn cancel(client: &Client, job: &str) {
+    let (status, asked) = client.send("POST", &format!("{job}/cancel"), &json!({}));
+    assert_eq!((status, &asked["cancel_requested"]), (200, &json!(true)), "{asked}");
+    wait_for(client, job, "canceled");
+}
+
+/// Checks that a classifier was trained once.
+fn check_trained(client: &Client, name: &str) {
+    let shown = client.get(&format!("/v1/classifiers/{name}")).1;
+    assert_eq!((&shown["state"], &shown["version"]), (&json!("ready"), &json!(1)), "{shown}");
+}
+
+fn number(servers: &Servers, sql: &str) -> i64 {
+    servers.database().query_one(sql, &[]).unwrap().get(0)
+}
+
+#[test]
+fn a_job_is_seen_and_watched_through_another_server() {
+    let servers = Servers::start(2);
+    let [one, other] = servers.clients();
+    fill(&one);
+    let endless = train_endlessly(&one);
+    let job = train_soon(&one, "soon");
+    assert_eq!(other.get(&job).1["status"], "queued");
+    assert_eq!(other.get("/v1/jobs").1["jobs"].as_array().unwrap().len(), 2);
+    let events = std::thread::scope(|scope| {
+        let watching = scope.spawn(|| other.get_text(&format!("{job}/events")));
+        cancel(&one, &endless);
+        watching.join().unwrap()
+    });
+    let last = events.trim_end().rsplit("\n\n").find(|block| block.contains("data:")).unwrap();
+    assert!(last.contains("event: end") && last.contains("\"succeeded\""), "{events}");
+    assert_eq!(other.get(&job), one.get(&job));
+}
+
+#[test]
+fn running_and_waiting_jobs_are_canceled_through_another_server() {
+    let servers = Servers::start(2);
+    let [one, other] = servers.clients();
+    fill(&one);
+    let (running, waiting) = (train_endlessly(&one), train_soon(&one, "soon"));
+    let begun = Instant::now();
+    cancel(&other, &waiting);
+    cancel(&other, &running);
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    for name in ["soon", "endless"] {
+        assert_eq!(one.get(&format!("/v1/classifiers/{name}")).1["state"], "failed");
+    }
+}
+
+#[test]
+fn the_jobs_of_a_killed_server_go_on_elsewhere_and_end_once() {
+    let mut servers = Servers::start(3);
+    let [one, other, third] = servers.clients();
+    fill(&one);
+    let endless = train_endlessly(&one);
+    let soon = ["a", "b"].map(|name| (train_soon(&one, name), name));
+    servers.kill(0);
+    let begun = Instant::now();
+    let orphans = "select count(*) from dragoman.jobs where owner not in (select id from dragoman.servers)";
+    other.wait_until("the dead server is known to be dead", |_| number(&servers, "select count(*) from dragoman.servers") == 2);
+    other.wait_until("its jobs are taken over", |_| number(&servers, orphans) == 0);
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert_eq!(number(&servers, "select count(distinct owner) from dragoman.jobs"), 1);
+    cancel(&third, &endless);
+    for (job, name) in soon {
+        wait_for(&other, &job, "succeeded");
+        check_trained(&third, name);
+    }
+}
+
+#[test]
+fn the_jobs_of_a_server_that_stops_in_order_go_on_elsewhere() {
+    let mut servers = Servers::start(2);
+    let [one, other] = servers.clients();
+    fill(&one);
+    let (endless, soon) = (train_endlessly(&one), train_soon(&one, "soon"));
+    servers.stop(0);
+    cancel(&other, &endless);
+    wait_for(&other, &soon, "succeeded");
+    check_trained(&other, "soon");
+}
+
+#[test]
+fn a_server_that_starts_leaves_the_jobs_of_others_alone() {
+    let mut servers = Servers::start(1);
+    let [one] = servers.clients();
+    fill(&one);
+    let (endless, soon) = (train_endlessly(&one), train_soon(&one, "soon"));
+    servers.add();
+    servers.add();
+    let [_, other, _] = servers.clients();
+    assert_eq!(other.get(&soon).1["status"], "queued");
+    cancel(&other, &endless);
+    wait_for(&other, &soon, "succeeded");
+    check_trained(&other, "soon");
+    assert_eq!(number(&servers, "select count(distinct owner) from dragoman.jobs"), 1);
+}
+
+#[test]
+fn a_job_that_was_taken_away_while_it_runs_ends_once() {
+    let servers = Servers::start(2);
+    let [one, other] = servers.clients();
+    fill(&one);
+    let (endless, soon) = (train_endlessly(&one), train_soon(&one, "soon"));
+    // As if their server had been taken for dead: nobody has this number, so both may take them over, the first one, too.
+    let taken = "with taken as (update dragoman.jobs set owner = 1 where finished_at_ms is null returning 1)
+                 select count(*) from taken";
+    for _ in 0..3 {
+        assert_eq!(number(&servers, taken), 2);
+        let left = "select count(*) from dragoman.jobs where owner = 1";
+        other.wait_until("they are taken over", |_| number(&servers, left) == 0);
+    }
+    cancel(&other, &endless);
+    wait_for(&other, &soon, "succeeded");
+    check_trained(&one, "soon");
+}
+
+#[test]
+fn a_repeated_request_that_both_servers_get_at_once_creates_one_job() {
+    let servers = Servers::start(2);
+    let clients = servers.clients::<2>();
+    fill(&clients[0]);
+    for round in 0..5 {
+        let key = format!("k{round}");
+        let answers = at_once(&clients, "/v1/collections/news/duplicates", &[("idempotency-key", &key)], &json!({}));
+        assert!(answers.iter().all(|(status, _)| *status == 202), "{answers:?}");
+        assert_eq!(answers[0].1["id"], answers[1].1["id"]);
+    }
+    assert_eq!(clients[1].get("/v1/jobs?type=duplicates&limit=100").1["jobs"].as_array().unwrap().len(), 5);
+}

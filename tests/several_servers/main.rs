@@ -1,0 +1,102 @@
+//! Several real servers over one database: what was acknowledged through one of them holds for all, and none is missed when it dies.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod catalog;
+mod death;
+mod documents;
+mod jobs;
+#[path = "../support/postgres.rs"]
+mod postgres_server;
+#[path = "../support/program.rs"]
+mod program;
+
+use std::path::Path;
+use std::process::Command;
+
+use postgres_server::Database;
+use program::{Client, Program, command};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const MODEL: &str = "fake:64";
+
+/// Servers over a database of their own.
+pub struct Servers {
+    url: String,
+    running: Vec<(Program, TempDir)>,
+}
+
+impl Servers {
+    /// Starts some.
+    pub fn start(count: usize) -> Self {
+        let url = Database::shared().0.own().url;
+        let mut servers = Self { url, running: Vec::new() };
+        (0..count).for_each(|_| servers.add());
+        servers
+    }
+
+    /// Starts another one.
+    pub fn add(&mut self) {
+        let data = tempfile::tempdir().unwrap();
+        self.running.push((Program::run(self.command(data.path())), data));
+    }
+
+    fn command(&self, data: &Path) -> Command {
+        let mut command = command(data, MODEL);
+        command.env("DRAGOMAN_STORE", &self.url).env("DRAGOMAN_JOBS_RUNNING_MAX", "1");
+        command
+    }
+
+    /// A client of each.
+    pub fn clients<const COUNT: usize>(&self) -> [Client; COUNT] {
+        std::array::from_fn(|at| self.running[at].0.client())
+    }
+
+    /// A connection to their database.
+    pub fn database(&self) -> postgres::Client {
+        postgres::Client::connect(&self.url, postgres::NoTls).unwrap()
+    }
+
+    /// Ends the server at this place without warning; the later ones move up.
+    pub fn kill(&mut self, at: usize) {
+        let (mut server, _) = self.running.remove(at);
+        server.kill();
+    }
+
+    /// Ends the server at this place in order.
+    pub fn stop(&mut self, at: usize) {
+        let (server, _) = self.running.remove(at);
+        assert!(server.terminate().success());
+    }
+}
+
+/// Creates a collection.
+pub fn create(client: &Client, name: &str) {
+    let (status, answer) = client.post("/v1/collections", &json!({ "name": name }));
+    assert_eq!(status, 201, "{answer}");
+}
+
+/// Stores a document.
+pub fn put(client: &Client, collection: &str, id: &str, text: &str) {
+    let documents = json!({"documents": [{"id": id, "text": text}]});
+    let (status, answer) = client.post(&format!("/v1/collections/{collection}/documents"), &documents);
+    assert_eq!(status, 200, "{answer}");
+}
+
+/// The names of a list.
+pub fn names(client: &Client, list: &str) -> Vec<String> {
+    let (status, answer) = client.get(&format!("/v1/{list}?limit=100"));
+    assert_eq!(status, 200, "{answer}");
+    let name = |one: &Value| one["name"].as_str().unwrap().to_owned();
+    answer[list].as_array().unwrap().iter().map(name).collect()
+}
+
+/// Sends the same request through each client at once.
+pub fn at_once(clients: &[Client], path: &str, headers: &[(&str, &str)], body: &Value) -> Vec<(u16, Value)> {
+    std::thread::scope(|scope| {
+        let send = |client: &Client| client.try_send("POST", path, headers, body).unwrap();
+        let sending: Vec<_> = clients.iter().map(|client| scope.spawn(move || send(client))).collect();
+        sending.into_iter().map(|one| one.join().unwrap()).collect()
+    })
+}
