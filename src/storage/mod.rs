@@ -22,5 +22,5 @@ pub use first_passages::FirstPassages;
 pub use nearest::{Nearest, NearestSearch, Unit};
 pub use operations::{Answer, Storage};
 pub use passage_set::PassageSet;
-pub use postgres::{Postgres, PostgresCatalog, PostgresOptions, PostgresServer};
+pub use postgres::{Postgres, PostgresCatalog, PostgresOptions, PostgresServer, ReplicaLag, ReplicaOptions, ReplicaState};
 pub use scope::{Scope, WordPassages};

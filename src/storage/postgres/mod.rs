@@ -12,15 +12,18 @@ mod fault;
 mod filter;
 mod hits;
 mod lexical;
+mod manager;
 mod names;
 mod nearest;
 mod partition;
 mod patch;
 mod reading;
+mod replica;
 mod rows;
 mod scroll;
 mod server;
 mod session;
+mod spread;
 mod terms;
 mod tls;
 mod upsert;
@@ -48,6 +51,7 @@ use crate::store::{
 };
 pub use catalog::PostgresCatalog;
 use partition::Partition;
+pub use replica::{ReplicaLag, ReplicaOptions, ReplicaState};
 pub use server::{PostgresOptions, PostgresServer};
 
 /// The documents of one collection on a database server.
