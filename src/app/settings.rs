@@ -12,8 +12,8 @@ use crate::http::middleware::hosts::Hosts;
 use crate::http::middleware::origins::Origin;
 use crate::http::settings::{Rate, Settings};
 use crate::server::Tls;
-use crate::service::{PostgresOptions, ReplicaOptions};
 use crate::service::snapshots::schedule::SnapshotSchedule;
+use crate::service::{PostgresOptions, ReplicaOptions};
 use crate::targets::{self, Target, TargetError};
 
 /// Minimum length of an admin key, in characters. For a random key, 16 are enough.

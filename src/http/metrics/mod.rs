@@ -28,10 +28,10 @@ use tokio::sync::Mutex;
 use super::error::ApiError;
 use super::settings::{ConnectionCounts, ConnectionMeter};
 use crate::domain::{JobStatus, JobType};
-use crate::service::{ReplicaState, Service};
 use crate::service::gauges::{CollectionGauges, Gauges};
 use crate::service::limits::shares::Bound;
 use crate::service::snapshots::ScheduleMeter;
+use crate::service::{ReplicaState, Service};
 use exposition::Exposition;
 
 /// What every name begins with.

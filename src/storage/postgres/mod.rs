@@ -4,6 +4,7 @@
 mod batch;
 mod catalog;
 mod changes;
+mod connector;
 mod corpus;
 mod escape;
 mod expiry;
@@ -12,7 +13,6 @@ mod fault;
 mod filter;
 mod hits;
 mod lexical;
-mod manager;
 mod names;
 mod nearest;
 mod partition;

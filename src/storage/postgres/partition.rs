@@ -10,9 +10,9 @@ use postgres::CancelToken;
 use postgres::types::Type;
 use r2d2::PooledConnection;
 
+use super::connector::Manager;
 use super::fault::Fault;
 use super::filter::{Condition, compile};
-use super::manager::Manager;
 use super::names::{Names, PARTITIONED, at_ms};
 use super::server::{PostgresServer, waiting};
 use super::session::{SNAPSHOT, Session};

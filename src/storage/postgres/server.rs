@@ -9,8 +9,8 @@ use postgres::NoTls;
 use postgres::types::{Kind, Type};
 use r2d2::{ManageConnection as _, Pool, PooledConnection};
 
+use super::connector::Manager;
 use super::fault::Fault;
-use super::manager::Manager;
 use super::replica::{Replica, ReplicaOptions, ReplicaState};
 use super::session::{Session, VectorTypes};
 use super::tls::Tls;

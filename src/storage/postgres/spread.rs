@@ -122,9 +122,7 @@ impl Partition {
         }
         let recent = if may_lag { replica.recent() } else { None };
         let wanted = match recent {
-            Some(recent) => {
-                Some(Wanted { mark: recent.mark, sequence: 0, log_bytes: Some(recent.bytes), now_ms: recent.now_ms })
-            }
+            Some(recent) => Some(Wanted { mark: recent.mark, sequence: 0, log_bytes: Some(recent.bytes), now_ms: recent.now_ms }),
             None => self.newest(doing, replica)?,
         };
         let Some(wanted) = wanted else {

@@ -10,8 +10,8 @@ use parking_lot::RwLock;
 use r2d2::Pool;
 
 use super::ReplicaLag;
+use crate::storage::postgres::connector::Manager;
 use crate::storage::postgres::fault::Fault;
-use crate::storage::postgres::manager::Manager;
 use crate::store::StoreError;
 
 /// How often the watcher looks, at most.
@@ -192,7 +192,9 @@ mod tests {
         let now = Instant::now();
         let end = |seconds: u64, bytes| LogEnd { at: now - Duration::from_secs(seconds), bytes, now_ms: 0 };
         let all: VecDeque<_> = [end(50, 100), end(40, 200), end(30, 200), end(20, 300)].into();
-        for (applied, bytes, age_s, left) in [(100, 200, 50, 4), (150, 150, 50, 4), (200, 100, 30, 2), (300, 0, 0, 1), (400, 0, 0, 1)] {
+        for (applied, bytes, age_s, left) in
+            [(100, 200, 50, 4), (150, 150, 50, 4), (200, 100, 30, 2), (300, 0, 0, 1), (400, 0, 0, 1)]
+        {
             let mut ends = all.clone();
             let lag = lag(&mut ends, applied).unwrap();
             assert_eq!((lag.bytes, lag.age.as_secs(), ends.len()), (bytes, age_s, left), "{applied}");

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use r2d2::PooledConnection;
 
+use super::connector::Manager;
 use super::fault::Fault;
-use super::manager::Manager;
 use crate::store::StoreError;
 use known::{Known, Recent};
 use watch::Watcher;
@@ -85,7 +85,7 @@ impl Replica {
     pub(super) fn start(options: &ReplicaOptions, primary: &Manager, connections_max: u32) -> Result<Self, StoreError> {
         let manager = primary.of_replica(&options.url)?;
         let known = Arc::new(Known::new(&manager, options.lag_max, connections_max));
-        let watcher = Watcher::start(primary.clone(), manager, &known)?;
+        let watcher = Watcher::start(primary.without_types(), manager.without_types(), &known)?;
         Ok(Self { known, counts: Default::default(), _watcher: watcher })
     }
 

@@ -9,10 +9,10 @@ use postgres::types::Type;
 use r2d2::ManageConnection as _;
 
 use super::known::{Known, LogEnd};
-use crate::storage::postgres::fault::Fault;
-use crate::storage::postgres::manager::Manager;
-use crate::storage::postgres::session::Session;
 use crate::domain::chain;
+use crate::storage::postgres::connector::Manager;
+use crate::storage::postgres::fault::Fault;
+use crate::storage::postgres::session::Session;
 use crate::store::StoreError;
 
 /// System, timeline, end of the log and time.

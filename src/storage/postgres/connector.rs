@@ -34,8 +34,12 @@ impl Manager {
         if config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_))) {
             config.ssl_mode(SslMode::Disable);
         }
-        let types = VectorTypes { one: Type::UNKNOWN, many: Type::UNKNOWN };
-        Ok(Self { config, tls: tls.clone(), types })
+        Ok(Self { config, tls: tls.clone(), types: VectorTypes { one: Type::UNKNOWN, many: Type::UNKNOWN } })
+    }
+
+    /// Without the types of pgvector, which a server may not have.
+    pub(super) fn without_types(&self) -> Self {
+        self.clone().with_types(VectorTypes { one: Type::UNKNOWN, many: Type::UNKNOWN })
     }
 
     /// With the server's own numbers of types.
