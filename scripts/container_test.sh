@@ -18,6 +18,7 @@ cd "$(dirname "$0")/.."
 IMAGE_MB_MAX=150
 DEBIAN=$(sed -n 's/^ARG DEBIAN=//p' Dockerfile)
 PROMETHEUS=$(sed -n 's/^ *image: \(prom\/prometheus:.*\)$/\1/p' docker-compose.yml)
+PGVECTOR=$(sed -n 's/^ *image: \(pgvector\/pgvector:.*\)$/\1/p' docker-compose.yml)
 project=dragoman-test-$$
 export DRAGOMAN_IMAGE=$project:test DOCKER_BUILDKIT=1 COMPOSE_DOCKER_CLI_BUILD=1
 
@@ -40,7 +41,7 @@ else skip "there is no compose: neither docker compose nor docker-compose"; fi
 work=$(mktemp -d)
 made=()
 clean_up() {
-    compose --profile observability down --volumes --timeout 10 >/dev/null 2>&1 || true
+    compose --profile observability --profile postgres down --volumes --timeout 10 >/dev/null 2>&1 || true
     docker rmi --force "$project:probe" "$DRAGOMAN_IMAGE" "${made[@]}" >/dev/null 2>&1 || true
     rm -rf "$work"
 }
@@ -94,7 +95,7 @@ echo "size: $((bytes / 1000000)) MB, of it the program $(($(stat --format %s "$w
 docker run --rm --read-only --entrypoint dragoman "$DRAGOMAN_IMAGE" --version
 
 say "compose: the file, with every profile"
-compose --profile gpu --profile observability config >"$work/compose.yml"
+compose --profile gpu --profile observability --profile postgres config >"$work/compose.yml"
 
 say "up"
 export DRAGOMAN_PUBLISHED=127.0.0.1:$(free_port)
@@ -176,6 +177,26 @@ if docker image inspect "$PROMETHEUS" >/dev/null 2>&1; then
     case $documents in *'"2"]'*) echo "it has scraped the server: $documents" ;; *) fail "Prometheus has not scraped the server: $documents" ;; esac
 else
     echo "skipped: $PROMETHEUS cannot be pulled, and this machine has no prometheus for a stand-in"
+fi
+
+say "the profile postgres: two servers over one database"
+if docker image inspect "$PGVECTOR" >/dev/null 2>&1 || docker pull --quiet "$PGVECTOR" 2>/dev/null; then
+    compose down --timeout 60
+    export POSTGRES_PASSWORD=test$$ FIRST_PUBLISHED=127.0.0.1:$(free_port) SECOND_PUBLISHED=127.0.0.1:$(free_port)
+    compose --profile postgres up --no-build --detach dragoman-1 dragoman-2
+    [ -z "$(docker port "$(compose --profile postgres ps --quiet database)")" ] || fail "the database is published"
+    for DRAGOMAN_PUBLISHED in "$FIRST_PUBLISHED" "$SECOND_PUBLISHED"; do await_ready; done
+    DRAGOMAN_PUBLISHED=$FIRST_PUBLISHED
+    call POST /v1/collections '{"name": "news"}' >/dev/null
+    call POST /v1/collections/news/documents '{"documents": [
+        {"id": "de", "text": "Wegen eines Streiks fahren am Freitag keine Züge."}]}' >/dev/null
+    DRAGOMAN_PUBLISHED=$SECOND_PUBLISHED
+    check_found "the second server does not find what the first has stored"
+    compose --profile postgres restart database
+    await_ready
+    check_found "the document is lost after a restart of the database"
+else
+    echo "skipped: $PGVECTOR cannot be pulled"
 fi
 
 say "a folder that cannot be written is named, with the user"

@@ -132,12 +132,12 @@ async fn open_service(config: &Config, embedder: Embedder, limits: Limits) -> Re
     let path = config.data.clone();
     let power_safe = config.durability == Durability::Full;
     let parts = Parts { data_dir: path.clone(), embedder, limits, power_safe };
-    let store = settings::store(config)?;
+    let (store, replica) = (settings::store(config)?, settings::replica(config)?);
     let on_server = store.is_some();
     let opening = tokio::task::spawn_blocking(move || {
         private_files::keep_private(&parts.data_dir);
         match store {
-            Some(options) => Service::open_on(&options, parts),
+            Some(options) => Service::open_on(&options, replica.as_ref(), parts),
             None => Service::open(parts),
         }
     });

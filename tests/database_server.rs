@@ -118,6 +118,69 @@ fn what_a_database_server_does_not_offer_is_refused_by_name() {
     assert!(log.contains("snapshot_target cannot be set together with store"), "{log}");
 }
 
+/// The value of a sample of `/metrics`.
+fn sample(client: &Client, name: &str) -> Option<f64> {
+    client.get_text("/metrics").lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
+}
+
+#[test]
+fn a_replica_gives_the_answers_of_the_primary_and_the_metrics_say_so() {
+    const BY_REPLICA: &str = "dragoman_replica_reads_total{result=\"replica\"}";
+    let database = Database::start();
+    let replica = database.replica();
+    let data = tempfile::tempdir().unwrap();
+    let with_replica = || {
+        let mut command = on(&database, data.path());
+        command.env("DRAGOMAN_STORE_REPLICA", replica.url("postgres"));
+        command
+    };
+    let server = Program::run(with_replica());
+    let client = server.client();
+    create_news(&client);
+    let documents: Vec<Value> = (0..60)
+        .map(|number| {
+            let text =
+                format!("Zug {number} nach Bonn hat Verspätung. Grund: {}", if number % 2 == 0 { "Streik" } else { "Regen" });
+            json!({"id": format!("d{number}"), "text": text, "metadata": {"line": number % 5}})
+        })
+        .collect();
+    assert_eq!(client.post(DOCUMENTS, &json!({"documents": documents})).0, 200);
+    let filter = json!({"field": "line", "eq": 3});
+    let searches: Vec<Value> = ["full", "dense", "hybrid", "lexical"]
+        .iter()
+        .flat_map(|mode| {
+            let query = json!({"query": "Streik nach Bonn", "mode": mode, "limit": 7, "include": ["text", "metadata"]});
+            let mut filtered = query.clone();
+            filtered["filter"] = filter.clone();
+            [query, filtered]
+        })
+        .collect();
+    client.wait_until("the replica answers", |client| {
+        client.hits("news", &searches[0]);
+        sample(client, BY_REPLICA).is_some_and(|reads| reads > 0.0)
+    });
+    let from_replica: Vec<_> = searches.iter().map(|search| client.hits("news", search)).collect();
+    assert!(from_replica.iter().all(|hits| !hits.is_empty()));
+    assert_eq!(sample(&client, "dragoman_replica_up"), Some(1.0));
+    client.wait_until("the replica has all", |client| sample(client, "dragoman_replica_lag_bytes") == Some(0.0));
+    assert_eq!(sample(&client, "dragoman_replica_age_seconds"), Some(0.0));
+    replica.kill();
+    let from_primary: Vec<_> = searches.iter().map(|search| client.hits("news", search)).collect();
+    assert_eq!(from_replica, from_primary);
+    client.wait_until("the replica is missed", |client| sample(client, "dragoman_replica_up") == Some(0.0));
+    assert_eq!((sample(&client, "dragoman_replica_lag_bytes"), client.get("/readyz").0), (None, 200));
+    assert!(server.terminate().success());
+    assert!(Program::run(with_replica()).terminate().success(), "it starts without its replica");
+    let mut alone = command(&data.path().join("new"), MODEL);
+    alone.env("DRAGOMAN_STORE_REPLICA", replica.url("postgres"));
+    let log = refused(alone);
+    assert!(log.contains("store_replica is set without store"), "{log}");
+    let mut same = on(&database, data.path());
+    same.env("DRAGOMAN_STORE_REPLICA", database.url("postgres"));
+    let log = refused(same);
+    assert!(log.contains("it is not in recovery"), "{log}");
+}
+
 /// Writes documents until told to stop; gives the numbers of those that were acknowledged.
 fn write(client: &Client, writer: usize, stop: &AtomicBool) -> Vec<usize> {
     let mut acknowledged = Vec::new();

@@ -401,6 +401,44 @@ fn a_badly_named_migration_is_found() {
     assert_eq!(badly_named_migration("0001_a.sql", "create table a (b);").len(), 1);
 }
 
+/// What `docker-compose.yml` must not have: variables that are no settings, images of no certain version, a database that others reach.
+fn badly_composed(text: &str, settings: &str) -> Vec<String> {
+    let mut broken = Vec::new();
+    let mut service = "";
+    for line in text.lines() {
+        let (indent, line) = (line.len() - line.trim_start().len(), line.trim());
+        let Some((key, value)) = line.split_once(':').filter(|_| !line.starts_with('#')) else { continue };
+        if indent == 2 {
+            service = key;
+        }
+        let is_pinned = || value.rsplit_once(':').is_some_and(|(_, tag)| tag.contains(|c: char| c.is_ascii_digit()));
+        if key.starts_with("DRAGOMAN_") && !settings.contains(&format!("env = \"{key}\"")) {
+            broken.push(format!("{service}: {key} is no setting"));
+        } else if key == "image" && !is_pinned() {
+            broken.push(format!("{service}:{value} has no certain version"));
+        } else if key == "ports" && service == "database" {
+            broken.push("the database is published".to_owned());
+        }
+    }
+    broken
+}
+
+#[test]
+fn the_compose_file_is_in_order() {
+    let Some(text) = document("docker-compose.yml") else { return };
+    let settings = fs::read_to_string(root().join("src/config/mod.rs")).unwrap();
+    holds(badly_composed(&text, &settings));
+    assert_eq!(text.matches("profiles: [postgres]").count(), 2, "the second server has it from the first");
+}
+
+#[test]
+fn a_compose_file_that_is_not_is_found() {
+    let found = |text: &str| badly_composed(text, "env = \"DRAGOMAN_LISTEN\"").len();
+    assert_eq!(found("  a:\n    image: b/c:1.2-d\n    environment:\n      DRAGOMAN_LISTEN: x\n    ports:\n      - \"1:1\"\n"), 0);
+    assert_eq!(found("  a:\n    image: b/c:latest\n    environment:\n      DRAGOMAN_LISTN: x\n"), 2);
+    assert_eq!(found("  database:\n    image: b\n    ports:\n      - \"1:1\"\n"), 2);
+}
+
 #[test]
 fn words_are_told_from_punctuation() {
     assert!(["a", "_", "é"].into_iter().all(is_word) && !["1", ":", ""].into_iter().any(is_word));

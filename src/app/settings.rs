@@ -12,8 +12,8 @@ use crate::http::middleware::hosts::Hosts;
 use crate::http::middleware::origins::Origin;
 use crate::http::settings::{Rate, Settings};
 use crate::server::Tls;
-use crate::service::PostgresOptions;
 use crate::service::snapshots::schedule::SnapshotSchedule;
+use crate::service::{PostgresOptions, ReplicaOptions};
 use crate::targets::{self, Target, TargetError};
 
 /// Minimum length of an admin key, in characters. For a random key, 16 are enough.
@@ -24,6 +24,7 @@ pub fn check(config: &Config) -> Result<(), AppError> {
     wire(config)?;
     tls(config)?;
     store(config)?;
+    replica(config)?;
     let key = admin_key(config)?;
     if let Some(target) = &config.snapshots.snapshot_target {
         targets::parse(target, config.snapshots.snapshot_endpoint.as_deref()).map_err(snapshot_target)?;
@@ -56,7 +57,7 @@ pub(super) fn store(config: &Config) -> Result<Option<PostgresOptions>, AppError
     let Some(url) = settings.store.as_ref().map(Secret::expose) else { return Ok(None) };
     // The value itself may hold a password.
     let refuse = |setting, problem: &str| Err(AppError::Setting { setting, problem: problem.to_owned() });
-    if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {
+    if !is_postgres(url) {
         return refuse("store", "must begin with postgres://");
     }
     if config.snapshots.snapshot_target.is_some() {
@@ -64,6 +65,25 @@ pub(super) fn store(config: &Config) -> Result<Option<PostgresOptions>, AppError
     }
     let (url, authorities) = (url.to_owned(), settings.store_authorities.clone());
     Ok(Some(PostgresOptions { url, authorities, connections_max: settings.store_connections_max }))
+}
+
+/// The replica of the database server that answers reads, if that is set.
+pub(super) fn replica(config: &Config) -> Result<Option<ReplicaOptions>, AppError> {
+    let settings = &config.store;
+    let Some(url) = settings.store_replica.as_ref().map(Secret::expose) else { return Ok(None) };
+    let refuse = |problem: &str| Err(AppError::Setting { setting: "store_replica", problem: problem.to_owned() });
+    if settings.store.is_none() {
+        return refuse("is set without store, whose replica it must be");
+    }
+    if !is_postgres(url) {
+        return refuse("must begin with postgres://");
+    }
+    let lag_max = Duration::from_millis(settings.store_replica_lag_max_ms);
+    Ok(Some(ReplicaOptions { url: url.to_owned(), lag_max }))
+}
+
+fn is_postgres(url: &str) -> bool {
+    ["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme))
 }
 
 /// The settings for HTTP.

@@ -172,9 +172,17 @@ pub struct StoreSettings {
     #[arg(long, env = "DRAGOMAN_STORE_AUTHORITIES", value_name = "FILE")]
     pub store_authorities: Option<PathBuf>,
 
-    /// Maximum connections to the database server, besides one that holds a lock.
+    /// Maximum connections to the database server, besides one that holds a lock; the same to the replica.
     #[arg(long, env = "DRAGOMAN_STORE_CONNECTIONS_MAX", value_name = "COUNT", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
     pub store_connections_max: u32,
+
+    /// A streaming replica of the database server, which answers reads: postgres://USER@HOST/DATABASE. What it cannot answer, store does.
+    #[arg(long, env = "DRAGOMAN_STORE_REPLICA", value_name = "URL", hide_env_values = true)]
+    pub store_replica: Option<Secret>,
+
+    /// Milliseconds that the replica may be behind when it answers searches and lists. With 0 they see everything that was acknowledged before they began.
+    #[arg(long, env = "DRAGOMAN_STORE_REPLICA_LAG_MAX_MS", value_name = "MILLISECONDS", default_value_t = 0)]
+    pub store_replica_lag_max_ms: u64,
 }
 
 /// Who may call, and over what.

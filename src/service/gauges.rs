@@ -6,6 +6,7 @@ use super::error::Error;
 use super::state::Service;
 use crate::domain::{CollectionName, JobStatus, JobType};
 use crate::embed::EmbedMeter;
+use crate::storage::ReplicaState;
 
 /// The state of the server at one moment.
 #[derive(Debug, Clone, PartialEq)]
@@ -77,6 +78,11 @@ impl Service {
         });
         let (collections, jobs) = seen.await?;
         Ok(Gauges { collections, collections_damaged: self.readiness().damaged.len() as u64, jobs })
+    }
+
+    /// What the replica of the database server does, if there is one.
+    pub fn replica_state(&self) -> Option<ReplicaState> {
+        self.state.server.as_ref().and_then(|server| server.replica_state())
     }
 
     /// Texts that wait for the encoder now.

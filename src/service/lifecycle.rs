@@ -26,7 +26,7 @@ use crate::service::open_collection::OpenCollection;
 use crate::service::open_collection::damage::check_after_crash;
 use crate::service::open_collection::repair::recover;
 use crate::service::open_collection::upkeep;
-use crate::storage::{CatalogStorage, PostgresCatalog, PostgresOptions, PostgresServer};
+use crate::storage::{CatalogStorage, PostgresCatalog, PostgresOptions, PostgresServer, ReplicaOptions};
 use crate::store::{self, Catalog, OpenDatabases, StoreError};
 
 /// Writes that block a thread at once, over all collections. They share commits. Others wait without a thread, so that searches
@@ -52,13 +52,13 @@ impl Service {
     }
 
     /// As `open`, with everything on a database server, which other servers may use meanwhile. The data directory then only has files of
-    /// jobs and maps.
-    pub fn open_on(options: &PostgresOptions, parts: Parts) -> Result<Self, Error> {
+    /// jobs and maps. A replica answers reads.
+    pub fn open_on(options: &PostgresOptions, replica: Option<&ReplicaOptions>, parts: Parts) -> Result<Self, Error> {
         let lock = store::lock(&parts.data_dir)?;
         if parts.data_dir.join(CATALOG).exists() {
             return Err(Error::EmbeddedStoreThere { path: parts.data_dir });
         }
-        let server = PostgresServer::connect(options)?;
+        let server = PostgresServer::connect_with(options, replica)?;
         let catalog = Box::new(PostgresCatalog::open(&server)?);
         Self::opened(parts, (catalog, Some(server), Some(lock)))
     }

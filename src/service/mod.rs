@@ -32,7 +32,7 @@ pub mod snapshots;
 pub mod state;
 mod upload_receiver;
 
-pub use crate::storage::PostgresOptions;
+pub use crate::storage::{PostgresOptions, ReplicaLag, ReplicaOptions, ReplicaState};
 pub use error::Error;
 pub use handle::CollectionHandle;
 pub use state::{Parts, Readiness, Service};

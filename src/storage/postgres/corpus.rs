@@ -27,7 +27,7 @@ impl Partition {
         most: usize,
     ) -> Result<Vec<EmbeddedDocument>, StoreError> {
         let condition = self.compile(filter);
-        self.snapshot("reading documents with embeddings", |session| {
+        self.gather_snapshot("reading documents with embeddings", |session| {
             let number = condition.next();
             let sql = format!(
                 "select {} from {} d where {} and d.id > ${number} order by d.id limit ${}",
@@ -45,7 +45,7 @@ impl Partition {
     }
 
     pub(super) fn embedded_by_id(&self, ids: &[DocumentId]) -> Result<Vec<Option<EmbeddedDocument>>, StoreError> {
-        self.snapshot("reading documents with embeddings", |session| {
+        self.gather_snapshot("reading documents with embeddings", |session| {
             let sql = format!("select {} from {} d where d.id = any($1)", document_columns(&self.names), self.live());
             let found = session.rows(&sql, &[(&texts(ids), Type::TEXT_ARRAY)])?;
             let read = self.with_means(session, &found)?;
@@ -87,7 +87,7 @@ impl Partition {
         most: usize,
     ) -> Result<Vec<(DocumentId, Metadata)>, StoreError> {
         let condition = self.compile(filter);
-        self.read("reading metadata", |session| {
+        self.gather("reading metadata", |session| {
             let Condition { sql, .. } = &condition;
             let documents = self.live();
             let sql =
@@ -111,12 +111,12 @@ impl Partition {
             let passage = PassageText { id: passage_id(passage), document, language, text };
             Ok(row.try_get::<_, bool>(6)?.then_some(passage))
         };
-        let found = self.read("reading passages", |session| self.of_passages(session, columns, ids, read))?;
+        let found = self.gather("reading passages", |session| self.of_passages(session, columns, ids, read))?;
         Ok(found.into_iter().flatten().collect())
     }
 
     pub(super) fn first_passages(&self, ids: &[PassageId]) -> Result<Vec<PassageId>, StoreError> {
-        self.read("reading passages", |session| {
+        self.gather("reading passages", |session| {
             let sql = format!(
                 "select p.passage from {WANTED} {} p on p.passage = n.passage where p.ordinal = 0 order by n.place",
                 self.names.passages
@@ -126,7 +126,7 @@ impl Partition {
     }
 
     pub(super) fn known_passages(&self, ids: &[DocumentId], unit: MiningUnit) -> Result<Vec<Option<PassageId>>, StoreError> {
-        self.read("reading passages", |session| {
+        self.gather("reading passages", |session| {
             let (documents, passages) = (self.live(), &self.names.passages);
             let alone = match unit {
                 MiningUnit::Passage | MiningUnit::Sentence => format!(
@@ -144,7 +144,7 @@ impl Partition {
     }
 
     pub(super) fn document_embeddings_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, Vec<Embedding>)>, StoreError> {
-        self.read("reading embeddings", |session| {
+        self.gather("reading embeddings", |session| {
             let passages = &self.names.passages;
             let sql = format!(
                 "select n.place, p.passage, p.embedding from {WANTED} {passages} wanted on wanted.passage = n.passage
@@ -172,7 +172,7 @@ impl Partition {
         after: Option<DocumentKey>,
         most: usize,
     ) -> Result<Vec<(DocumentKey, DocumentId)>, StoreError> {
-        self.read("reading ids", |session| {
+        self.gather("reading ids", |session| {
             let (documents, passages) = (self.live(), &self.names.passages);
             let sql = format!(
                 "select d.document, d.id from {documents} d where d.document > $1
@@ -190,7 +190,7 @@ impl Partition {
 
     pub(super) fn embeddings_by_document(&self, keys: &[DocumentKey]) -> Result<Vec<DocumentEmbeddings>, StoreError> {
         let keys: Vec<i64> = keys.iter().map(|key| key.0).collect();
-        self.snapshot("reading embeddings", |session| {
+        self.gather_snapshot("reading embeddings", |session| {
             let sql = format!(
                 "select d.document, d.id, d.language from unnest($1) with ordinality as n (document, place)
                  join {} d on d.document = n.document order by n.place",
@@ -212,7 +212,7 @@ impl Partition {
         ids: &[DocumentId],
         path: Option<&MetadataPath>,
     ) -> Result<Vec<Option<DocumentTraits>>, StoreError> {
-        self.read("reading languages", |session| {
+        self.gather("reading languages", |session| {
             let sql = format!(
                 "select d.document, d.language, case when $2 then d.metadata end
                  from unnest($1) with ordinality as n (id, place) left join {} d on d.id = n.id order by n.place",
@@ -232,7 +232,7 @@ impl Partition {
     }
 
     pub(super) fn token_changes(&self, after: Option<Sequence>, words: bool) -> Result<TokenChanges, StoreError> {
-        self.snapshot("reading tokens", |session| {
+        self.search_snapshot("reading tokens", |session| {
             let sql = "select sequence, tombstones_purged from dragoman.collections where key = $1";
             let Some(row) = session.row(sql, &[(&self.key, Type::INT8)])? else { return Err(StoreError::Closed.into()) };
             let (now, purged) = (sequence(row.try_get(0)?), sequence(row.try_get(1)?));

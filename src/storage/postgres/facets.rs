@@ -14,7 +14,7 @@ use crate::store::{SearchFilter, StoreError};
 impl Partition {
     pub(super) fn facets(&self, filter: &SearchFilter, requests: &[FacetRequest], bytes_max: u64) -> Result<Facets, StoreError> {
         let condition = self.compile(filter);
-        self.snapshot("counting values", |session| {
+        self.search_snapshot("counting values", |session| {
             let sql = format!("select count(*) from {} d where {}", self.live(), condition.sql);
             let documents = session.number(&sql, &condition.parameters())?;
             let mut facets = Facets { documents, counts: Vec::with_capacity(requests.len()), bytes: 0 };

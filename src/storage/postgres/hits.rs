@@ -1,5 +1,7 @@
 //! What a search reads about the passages it found: first their documents, then, for those that become hits, the rest.
 
+use std::collections::HashMap;
+
 use postgres::Row;
 use postgres::types::Type;
 
@@ -34,7 +36,7 @@ impl Partition {
 
     pub(super) fn documents_of(&self, ids: &[PassageId]) -> Result<Vec<PassageDocument>, StoreError> {
         let columns = "p.passage, d.document, d.id, d.language";
-        self.read("reading the documents of passages", |session| {
+        self.search("reading the documents of passages", |session| {
             self.of_passages(session, columns, ids, |row| passage_document(row, 0))
         })
     }
@@ -52,11 +54,11 @@ impl Partition {
             };
             Ok((passage_id(row.try_get(0)?), head))
         };
-        self.read("reading the documents of passages", |session| self.of_passages(session, columns, ids, head))
+        self.search("reading the documents of passages", |session| self.of_passages(session, columns, ids, head))
     }
 
     pub(super) fn embeddings_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, Embedding)>, StoreError> {
-        self.read("reading embeddings", |session| self.embeddings_in(session, ids))
+        self.search("reading embeddings", |session| self.embeddings_in(session, ids))
     }
 
     pub(super) fn embeddings_in(&self, session: &mut Session, ids: &[PassageId]) -> Result<Vec<(PassageId, Embedding)>, Fault> {
@@ -69,7 +71,7 @@ impl Partition {
     }
 
     pub(super) fn sizes_of(&self, ids: &[PassageId]) -> Result<Vec<HitSizes>, StoreError> {
-        let sizes = self.read("reading sizes", |session| self.sizes_in(session, ids))?;
+        let sizes = self.search("reading sizes", |session| self.sizes_in(session, ids))?;
         Ok(sizes.into_iter().map(|(_, sizes)| sizes).collect())
     }
 
@@ -88,12 +90,15 @@ impl Partition {
         ids: &[PassageId],
         spend: &mut dyn FnMut(HitSizes) -> bool,
     ) -> Result<Option<Vec<PassageRow>>, StoreError> {
-        self.snapshot("reading passages", |session| {
+        // If the replica fails halfway, the primary begins again: nothing is spent twice.
+        let mut spent = HashMap::new();
+        self.search_snapshot("reading passages", |session| {
             let mut there = Vec::new();
             for (passage, sizes) in self.sizes_in(session, ids)? {
-                if !spend(sizes) {
+                if spent.get(&passage) != Some(&sizes) && !spend(sizes) {
                     return Ok(None);
                 }
+                spent.insert(passage, sizes);
                 there.push(passage);
             }
             let columns = format!("{}, p.passage, p.begins, p.ends", document_columns(&self.names));
@@ -110,7 +115,7 @@ impl Partition {
 
     pub(super) fn keep_matching(&self, filter: &SearchFilter, ids: &[PassageId]) -> Result<Vec<PassageId>, StoreError> {
         let condition = self.compile(filter);
-        self.read("filtering passages", |session| {
+        self.search("filtering passages", |session| {
             let (number, keys) = (condition.next(), keys(ids));
             let sql = format!(
                 "select p.passage from unnest(${number}) with ordinality as n (passage, place)
@@ -126,7 +131,7 @@ impl Partition {
     }
 
     pub(super) fn passage_embeddings(&self, id: &DocumentId) -> Result<Option<Vec<Embedding>>, StoreError> {
-        self.snapshot("reading a document's embeddings", |session| {
+        self.search_snapshot("reading a document's embeddings", |session| {
             let sql = format!("select d.document from {} d where d.id = $1", self.live());
             let Some(row) = session.row(&sql, &[(&id.as_str(), Type::TEXT)])? else { return Ok(None) };
             embeddings_of_document(session, &self.names, row.try_get(0)?).map(Some)

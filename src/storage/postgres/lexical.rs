@@ -166,7 +166,7 @@ impl Partition {
         let mut values = condition.parameters();
         values.extend(words.parameters());
         let read = |row: &Row| Ok((passage_id(row.try_get(0)?), row.try_get::<_, f64>(1)? as f32));
-        self.read("searching by words", |session| session.rows(&sql, &values)?.iter().map(read).collect())
+        self.search("searching by words", |session| session.rows(&sql, &values)?.iter().map(read).collect())
     }
 
     /// Every passage has its terms from the beginning.
@@ -184,7 +184,7 @@ impl Partition {
             "with hits as materialized ({}) select h.passage from hits h group by h.document, h.passage having {}",
             words.hits, words.having
         );
-        let found = self.read("searching by words", |session| {
+        let found = self.search("searching by words", |session| {
             let rows = session.rows(&sql, &words.parameters())?;
             rows.iter().map(|row| Ok(passage_id(row.try_get(0)?))).collect::<Result<Vec<_>, Fault>>()
         })?;

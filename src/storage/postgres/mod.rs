@@ -4,6 +4,7 @@
 mod batch;
 mod catalog;
 mod changes;
+mod connector;
 mod corpus;
 mod escape;
 mod expiry;
@@ -20,10 +21,12 @@ mod orphans;
 mod partition;
 mod patch;
 mod reading;
+mod replica;
 mod rows;
 mod scroll;
 mod server;
 mod session;
+mod spread;
 mod terms;
 mod tls;
 mod upsert;
@@ -52,6 +55,7 @@ use crate::store::{
 pub use catalog::{CatalogNames, CatalogPart, CatalogVersions, JobHold, LookedAfter, PostgresCatalog};
 pub use orphans::Adoption;
 use partition::Partition;
+pub use replica::{ReplicaLag, ReplicaOptions, ReplicaState};
 pub use server::{PostgresOptions, PostgresServer};
 
 /// The documents of one collection on a database server.

@@ -101,7 +101,7 @@ impl Partition {
             "select count(*) from (select 1 from {tables} where p.embedded_sequence is not null and {} limit {} + 1) found",
             asked.condition.sql, COMPARED_MAX
         );
-        let count = self.read("counting passages", |session| session.number(&sql, &asked.condition.parameters()))?;
+        let count = self.search("counting passages", |session| session.number(&sql, &asked.condition.parameters()))?;
         Ok(count > COMPARED_MAX as u64)
     }
 
@@ -112,7 +112,7 @@ impl Partition {
         let oversampling = search.parameters.oversampling.unwrap_or(1.0).max(1.0);
         let mut wanted = ((search.limit.saturating_mul(per_unit) as f32 * oversampling).ceil() as usize).max(CANDIDATES_MIN);
         while wanted <= CANDIDATES_MAX {
-            let candidates = self.read("searching an index", |session| self.candidates(session, asked, operator, wanted))?;
+            let candidates = self.search("searching an index", |session| self.candidates(session, asked, operator, wanted))?;
             let exhausted = candidates.len() < wanted;
             let found = self.nearest_first(search, candidates);
             if found.len() >= search.limit {
@@ -177,7 +177,7 @@ impl Partition {
             self.names.passages,
             self.names.documents
         );
-        let found = self.read("comparing embeddings", |session| {
+        let found = self.search("comparing embeddings", |session| {
             let values = asked.parameters(session);
             let rows = session.rows(&sql, &values)?;
             rows.iter().map(|row| self.found(row, asked.search.query)).collect::<Result<Vec<_>, Fault>>()
@@ -219,7 +219,7 @@ impl Partition {
     pub(super) fn passages_in(&self, scope: Scope<'_>) -> Result<PassageSet, StoreError> {
         let condition = self.scoped(scope);
         let sql = format!("select p.passage from {} where {}", self.tables(), condition.sql);
-        self.read("filtering documents", |session| {
+        self.search("filtering documents", |session| {
             let rows = session.rows(&sql, &condition.parameters())?;
             rows.iter().map(|row| Ok(passage_id(row.try_get(0)?))).collect()
         })

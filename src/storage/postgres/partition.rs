@@ -10,10 +10,11 @@ use postgres::CancelToken;
 use postgres::types::Type;
 use r2d2::PooledConnection;
 
+use super::connector::Manager;
 use super::fault::Fault;
 use super::filter::{Condition, compile};
 use super::names::{Names, PARTITIONED, at_ms};
-use super::server::{Manager, PostgresServer, waiting};
+use super::server::{PostgresServer, waiting};
 use super::session::{SNAPSHOT, Session};
 use super::writing::{BEGUN_MS, NOW_MS, Writing};
 use crate::domain::{Collection, CollectionCounts, CollectionId, HnswSettings, MetadataPath, Metric, Quantization, Sequence};
@@ -256,15 +257,22 @@ impl Partition {
         if self.running.is_closed.load(Ordering::SeqCst) {
             return Err(StoreError::Closed);
         }
-        let work = |mut session: PooledConnection<Manager>| {
-            let number = self.running.next.fetch_add(1, Ordering::Relaxed);
-            self.running.tokens.lock().insert(number, session.cancel_token());
-            let worked = work(&mut session);
-            // Before the connection is another's: from here on nobody ends its statements.
-            self.running.tokens.lock().remove(&number);
-            worked
-        };
+        let work = |mut session: PooledConnection<Manager>| self.endable(&mut session, work);
         waiting(|| self.server.session().and_then(work)).map_err(|fault| fault.while_doing(doing))
+    }
+
+    /// Runs statements that `end_by` may end.
+    pub(super) fn endable<T>(
+        &self,
+        session: &mut Session,
+        work: impl FnOnce(&mut Session) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let number = self.running.next.fetch_add(1, Ordering::Relaxed);
+        self.running.tokens.lock().insert(number, session.cancel_token());
+        let worked = work(session);
+        // Before the connection is another's: from here on nobody ends its statements.
+        self.running.tokens.lock().remove(&number);
+        worked
     }
 
     /// From `time` on, ends statements that run for more than a moment.

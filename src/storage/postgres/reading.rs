@@ -89,7 +89,7 @@ impl Partition {
     }
 
     pub(super) fn list(&self, page: &Page<DocumentId>, bytes_max: u64) -> Result<DocumentPage, StoreError> {
-        self.read("listing documents", |session| self.list_in(session, page, bytes_max))
+        self.search("listing documents", |session| self.list_in(session, page, bytes_max))
     }
 
     pub(super) fn list_embedded(
@@ -97,7 +97,7 @@ impl Partition {
         page: &Page<DocumentId>,
         bytes_max: u64,
     ) -> Result<(DocumentPage, Vec<Option<Embedding>>), StoreError> {
-        self.snapshot("listing documents", |session| {
+        self.search_snapshot("listing documents", |session| {
             let page = self.list_in(session, page, bytes_max)?;
             let ids: Vec<&str> = page.documents.iter().map(|document| document.id.as_str()).collect();
             let (documents, passages) = (&self.names.documents, &self.names.passages);
@@ -128,7 +128,7 @@ impl Partition {
 
     pub(super) fn count_matching(&self, filter: &SearchFilter, most: usize) -> Result<usize, StoreError> {
         let condition = self.compile(filter);
-        let count = self.read("counting documents", |session| {
+        let count = self.search("counting documents", |session| {
             let Condition { sql, .. } = &condition;
             let most = limit(most);
             let sql = format!("select count(*) from (select 1 from {} d where {sql} limit {most}) found", self.live());
@@ -148,7 +148,7 @@ impl Partition {
         if let Some(counted) = counted.filter(holds) {
             return Ok(counted.counts);
         }
-        let counted = self.snapshot("counting", |session| self.count(session))?;
+        let counted = self.search_snapshot("counting", |session| self.count(session))?;
         *self.counted.lock() = Some(counted.clone());
         Ok(counted.counts)
     }

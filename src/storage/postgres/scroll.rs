@@ -111,7 +111,7 @@ impl Partition {
             condition.sql.push_str(&format!(" and {after}"));
         }
         let (live, order) = (self.live(), key.order(direction));
-        let (documents, more) = self.read("listing documents", |session| {
+        let (documents, more) = self.search("listing documents", |session| {
             let which = (live.as_str(), condition.sql.as_str(), order.as_str(), request.limit);
             page(session, &self.names, which, bytes_max, &condition.parameters())
         })?;

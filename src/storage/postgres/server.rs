@@ -6,14 +6,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::RwLock;
-use postgres::config::{Host, SslMode};
+use postgres::NoTls;
 use postgres::error::SqlState;
 use postgres::types::{Kind, Type};
-use postgres::{Config, NoTls};
-use r2d2::{ManageConnection, Pool, PooledConnection};
+use r2d2::{ManageConnection as _, Pool, PooledConnection};
 
+use super::connector::Manager;
 use super::fault::Fault;
 use super::membership::{Membership, SHARED_LOCK};
+use super::replica::{Replica, ReplicaOptions, ReplicaState};
 use super::session::{Session, VectorTypes};
 use super::tls::Tls;
 use crate::store::StoreError;
@@ -28,19 +29,13 @@ const MIGRATION_LOCK: i64 = 0x6472_6167_6f6d_616e;
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the database may take to notice that a server is gone that wanted it for itself.
 const PATIENCE_S: u64 = 3;
-/// How long a server may take to accept a connection.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// A transaction holds rows that other servers wait for. So the database notices within half a minute that a machine is gone, and ends
-/// the transaction of a process that stands still.
-const ALIVE: &str = "set tcp_keepalives_idle = 10; set tcp_keepalives_interval = 5; set tcp_keepalives_count = 4;
-    set idle_in_transaction_session_timeout = '60s'";
 
 /// In order; released ones never change.
 const MIGRATIONS: &[&str] = &[
     include_str!("../../../migrations/postgres/0001_collections.sql"),
     include_str!("../../../migrations/postgres/0002_catalog.sql"),
     include_str!("../../../migrations/postgres/0003_servers.sql"),
+    include_str!("../../../migrations/postgres/0004_timelines.sql"),
 ];
 
 /// How to reach a database server.
@@ -65,25 +60,26 @@ pub struct PostgresServer {
     member: RwLock<Option<Arc<Membership>>>,
     /// Whether it did not answer when it was last asked.
     is_away: AtomicBool,
+    /// Answers reads, if there is one.
+    replica: Option<Replica>,
 }
 
 impl PostgresServer {
     /// Connects, checks what the server can do, and creates the tables that are missing.
     pub fn connect(options: &PostgresOptions) -> Result<Arc<Self>, StoreError> {
+        Self::connect_with(options, None)
+    }
+
+    /// As `connect`, with a replica that answers reads. One that is away is asked again later; one of another database is an error.
+    pub fn connect_with(options: &PostgresOptions, replica: Option<&ReplicaOptions>) -> Result<Arc<Self>, StoreError> {
         const DOING: &str = "connecting";
-        let mut config: Config =
-            options.url.parse().map_err(|source| unsuitable(&format!("its address cannot be read: {source}")))?;
-        config.application_name("dragoman").connect_timeout(CONNECT_TIMEOUT);
-        if config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_))) {
-            config.ssl_mode(SslMode::Disable);
-        }
         let tls = Tls::trusting(options.authorities.as_deref()).map_err(|source| StoreError::File {
             path: options.authorities.clone().unwrap_or_default(),
             source: Arc::new(source),
         })?;
-        let mut manager = Manager { config, tls: tls.clone(), types: placeholder_types() };
+        let mut manager = Manager::new(&options.url, &tls)?;
         let mut session = manager.connect().map_err(|error| Fault::from(error).while_doing(DOING))?;
-        manager.types = prepare(&mut session)?;
+        manager = manager.with_types(prepare(&mut session)?);
         drop(session);
         let pool = Pool::builder()
             .max_size(options.connections_max.max(1))
@@ -91,7 +87,19 @@ impl PostgresServer {
             .connection_timeout(CONNECTION_TIMEOUT)
             .build(manager.clone())
             .map_err(|error| Fault::from(error).while_doing(DOING))?;
-        Ok(Arc::new(Self { pool: Some(pool), manager, tls, member: RwLock::default(), is_away: AtomicBool::new(false) }))
+        let replica = replica.map(|replica| Replica::start(replica, &manager, options.connections_max)).transpose()?;
+        let is_away = AtomicBool::new(false);
+        Ok(Arc::new(Self { pool: Some(pool), manager, tls, member: RwLock::default(), is_away, replica }))
+    }
+
+    /// What its replica does, if it has one.
+    pub fn replica_state(&self) -> Option<ReplicaState> {
+        self.replica.as_ref().map(Replica::state)
+    }
+
+    /// The replica that answers reads.
+    pub(super) fn replica(&self) -> Option<&Replica> {
+        self.replica.as_ref()
     }
 
     /// A free connection; waits for one.
@@ -149,41 +157,6 @@ impl Drop for PostgresServer {
     }
 }
 
-/// Makes and checks connections.
-#[derive(Clone)]
-pub(super) struct Manager {
-    config: Config,
-    tls: Tls,
-    types: VectorTypes,
-}
-
-impl ManageConnection for Manager {
-    type Connection = Session;
-    type Error = postgres::Error;
-
-    fn connect(&self) -> Result<Session, postgres::Error> {
-        let mut client = self.config.connect(self.tls.clone())?;
-        // An acknowledged write must survive a crash, whatever the server's default is.
-        client.batch_execute(
-            "select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'",
-        )?;
-        client.batch_execute(ALIVE)?;
-        if self.types.one != Type::UNKNOWN {
-            // The client asks what this type is when a column first has it, and would wait for that behind the rows of a large answer.
-            client.query_typed("select null::vector where false", &[])?;
-        }
-        Ok(Session::new(client, self.types.clone()))
-    }
-
-    fn is_valid(&self, session: &mut Session) -> Result<(), postgres::Error> {
-        session.check()
-    }
-
-    fn has_broken(&self, session: &mut Session) -> bool {
-        session.is_broken()
-    }
-}
-
 /// Waits for a database server. Where that is on an asynchronous thread, its other tasks go on elsewhere meanwhile.
 pub(super) fn waiting<T>(work: impl FnOnce() -> T) -> T {
     use tokio::runtime::{Handle, RuntimeFlavor};
@@ -195,10 +168,6 @@ pub(super) fn waiting<T>(work: impl FnOnce() -> T) -> T {
 
 fn unsuitable(problem: &str) -> StoreError {
     StoreError::UnsuitableServer { problem: problem.to_owned() }
-}
-
-fn placeholder_types() -> VectorTypes {
-    VectorTypes { one: Type::UNKNOWN, many: Type::UNKNOWN }
 }
 
 /// Checks a server and brings its tables up to date; gives the numbers of its types.

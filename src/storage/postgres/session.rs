@@ -6,7 +6,7 @@
 use pgvector::Vector;
 use postgres::fallible_iterator::FallibleIterator as _;
 use postgres::types::{ToSql, Type};
-use postgres::{CancelToken, Client, Row};
+use postgres::{CancelToken, Client, Row, SimpleQueryMessage, SimpleQueryRow};
 
 use super::fault::Fault;
 use crate::domain::Embedding;
@@ -93,11 +93,27 @@ impl Session {
         Ok(self.client.batch_execute(sql)?)
     }
 
-    /// Runs `work` in one transaction, which `begin` begins. Commits it, unless `work` fails.
+    /// Runs `work` in one transaction, which `begin` begins. Commits it, unless `work` fails. Within another transaction it is part of
+    /// that.
     pub(super) fn within<T>(&mut self, begin: &str, work: impl FnOnce(&mut Self) -> Result<T, Fault>) -> Result<T, Fault> {
+        if self.is_open {
+            return work(self);
+        }
+        self.within_row(begin, |session, _| work(session))
+    }
+
+    /// As `within`; `work` gets the row that `begin` selects last.
+    pub(super) fn within_row<T>(
+        &mut self,
+        begin: &str,
+        work: impl FnOnce(&mut Self, Option<SimpleQueryRow>) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
         self.is_open = true;
-        self.batch(begin)?;
-        let worked = work(self);
+        let row = self.client.simple_query(begin)?.into_iter().rev().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => Some(row),
+            _ => None,
+        });
+        let worked = work(self, row);
         let ended = self.batch(if worked.is_ok() { "commit" } else { "rollback" });
         self.is_open = ended.is_err();
         match (worked, ended) {

@@ -16,8 +16,10 @@ const TOMBSTONES_PER_PURGE: i64 = 10_000;
 
 /// The time by the clock of the database server, in milliseconds since the Unix epoch.
 pub(super) const NOW_MS: &str = "(extract(epoch from clock_timestamp()) * 1000)::bigint";
-/// The same when a statement began: one time for all of its rows, which an index can be searched by.
-pub(super) const BEGUN_MS: &str = "(extract(epoch from statement_timestamp()) * 1000)::bigint";
+/// The same when a statement began: one time for all of its rows, which an index can be searched by. On a replica it is the time that
+/// the transaction was given, by the clock of the primary.
+pub(super) const BEGUN_MS: &str = "coalesce(nullif(current_setting('dragoman.now_ms', true), '')::bigint,
+    (extract(epoch from statement_timestamp()) * 1000)::bigint)";
 
 /// A transaction.
 pub(super) struct Writing<'s> {

@@ -1,0 +1,212 @@
+//! What is known of a replica: whether it answers, and what it must have applied to be how old.
+//!
+//! Its age is measured without comparing clocks. The watcher notes where the log of the primary ends, and when it asked. A replica that
+//! has applied the log up to there sees everything that was acknowledged by then.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use parking_lot::RwLock;
+use r2d2::Pool;
+
+use crate::storage::postgres::connector::Manager;
+use crate::storage::postgres::fault::Fault;
+use crate::store::StoreError;
+
+/// How often the watcher looks, at most.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// At least.
+const LOOK_EVERY_MIN: Duration = Duration::from_millis(10);
+/// After how long without a look nobody relies on the last one.
+const LOOK_HOLDS: Duration = Duration::from_secs(3);
+/// How long a read waits for a connection: the primary is there, too.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(1);
+/// How many ends of the log are remembered that the replica has not applied.
+const ENDS_MAX: usize = 4_096;
+
+/// How far a replica is behind its primary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReplicaLag {
+    /// Bytes of the write-ahead log that it has not applied.
+    pub bytes: u64,
+    /// How old its state is.
+    pub age: Duration,
+}
+
+/// Where the primary's log ended at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct LogEnd {
+    /// Before it was asked.
+    pub(super) at: Instant,
+    /// Bytes from the beginning of the log.
+    pub(super) bytes: i64,
+    /// The time by its clock.
+    pub(super) now_ms: i64,
+}
+
+/// What a read must see that may be behind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::storage::postgres) struct Recent {
+    /// The log up to here.
+    pub(in crate::storage::postgres) bytes: i64,
+    /// The mark of the primary's timeline.
+    pub(in crate::storage::postgres) mark: String,
+    /// The time by the clock of the primary.
+    pub(in crate::storage::postgres) now_ms: i64,
+}
+
+pub(super) struct Known {
+    manager: Manager,
+    connections_max: u32,
+    lag_max: Duration,
+    seen: RwLock<Seen>,
+}
+
+struct Seen {
+    pool: Option<Pool<Manager>>,
+    answers: bool,
+    looked_at: Instant,
+    lag: Option<ReplicaLag>,
+    system: String,
+    mark: String,
+    /// In order. The first is the newest that the replica has applied, if it has applied any.
+    ends: VecDeque<LogEnd>,
+}
+
+impl Known {
+    pub(super) fn new(manager: &Manager, lag_max: Duration, connections_max: u32) -> Self {
+        let seen = Seen {
+            pool: None,
+            answers: false,
+            looked_at: Instant::now(),
+            lag: None,
+            system: String::new(),
+            mark: String::new(),
+            ends: VecDeque::new(),
+        };
+        Self { manager: manager.clone(), connections_max, lag_max, seen: RwLock::new(seen) }
+    }
+
+    /// Until the next look.
+    pub(super) fn interval(&self) -> Duration {
+        if self.lag_max.is_zero() { LOOK_EVERY } else { (self.lag_max / 4).clamp(LOOK_EVERY_MIN, LOOK_EVERY) }
+    }
+
+    pub(super) fn answers(&self) -> bool {
+        self.seen.read().is_asked()
+    }
+
+    pub(super) fn pool(&self) -> Option<Pool<Manager>> {
+        let seen = self.seen.read();
+        seen.pool.clone().filter(|_| seen.is_asked())
+    }
+
+    pub(super) fn system(&self) -> String {
+        self.seen.read().system.clone()
+    }
+
+    pub(super) fn lag(&self) -> Option<ReplicaLag> {
+        let seen = self.seen.read();
+        seen.lag.filter(|_| seen.is_asked())
+    }
+
+    pub(super) fn recent(&self) -> Option<Recent> {
+        if self.lag_max.is_zero() {
+            return None;
+        }
+        let seen = self.seen.read();
+        let end = seen.ends.iter().find(|end| end.at.elapsed() <= self.lag_max)?;
+        let since_ms = i64::try_from(end.at.elapsed().as_millis()).unwrap_or(i64::MAX);
+        Some(Recent { bytes: end.bytes, mark: seen.mark.clone(), now_ms: end.now_ms.saturating_add(since_ms) })
+    }
+
+    /// Nobody asks the replica until `found_well`.
+    pub(super) fn pause(&self) {
+        self.seen.write().answers = false;
+    }
+
+    /// As `pause`, after a look that found it away or no replica.
+    pub(super) fn found_away(&self) {
+        let mut seen = self.seen.write();
+        (seen.lag, seen.answers) = (None, false);
+    }
+
+    /// The primary is another one than before, or the same after a while.
+    pub(super) fn met_primary(&self, system: String, mark: String) {
+        let mut seen = self.seen.write();
+        (seen.system, seen.mark) = (system, mark);
+        seen.ends.clear();
+    }
+
+    /// Where the primary's log ends now.
+    pub(super) fn note_end(&self, end: LogEnd) {
+        let ends = &mut self.seen.write().ends;
+        if ends.len() < ENDS_MAX {
+            ends.push_back(end);
+        }
+    }
+
+    /// The replica is well and has applied the log up to `applied` bytes.
+    pub(super) fn found_well(&self, applied: i64) -> Result<(), StoreError> {
+        // Connections from before it failed are broken.
+        let was_asked = self.seen.read().answers;
+        let pool = (!was_asked).then(|| pool(&self.manager, self.connections_max)).transpose()?;
+        let mut seen = self.seen.write();
+        seen.lag = lag(&mut seen.ends, applied);
+        seen.looked_at = Instant::now();
+        seen.answers = true;
+        let left = pool.and_then(|pool| seen.pool.replace(pool));
+        drop(seen);
+        // Closing connections takes a moment.
+        drop(left);
+        Ok(())
+    }
+}
+
+impl Seen {
+    fn is_asked(&self) -> bool {
+        self.answers && self.looked_at.elapsed() < LOOK_HOLDS
+    }
+}
+
+/// How far a replica is behind that has applied this much. Forgets what is older than the newest end that it has reached.
+fn lag(ends: &mut VecDeque<LogEnd>, applied: i64) -> Option<ReplicaLag> {
+    while ends.get(1).is_some_and(|next| next.bytes <= applied) {
+        ends.pop_front();
+    }
+    let (first, last) = (ends.front()?, ends.back()?);
+    let bytes = u64::try_from(last.bytes - applied).unwrap_or_default();
+    let age = if bytes == 0 { Duration::ZERO } else { first.at.elapsed() };
+    Some(ReplicaLag { bytes, age })
+}
+
+fn pool(manager: &Manager, connections_max: u32) -> Result<Pool<Manager>, StoreError> {
+    // A read that finds its connection broken goes to the primary, so none is tried before.
+    Pool::builder()
+        .max_size(connections_max.max(1))
+        .min_idle(Some(0))
+        .test_on_check_out(false)
+        .connection_timeout(CONNECTION_TIMEOUT)
+        .build(manager.clone())
+        .map_err(|error| Fault::from(error).while_doing("connecting to the replica"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_age_of_a_replica_is_that_of_the_newest_end_that_it_has_reached() {
+        let now = Instant::now();
+        let end = |seconds: u64, bytes| LogEnd { at: now - Duration::from_secs(seconds), bytes, now_ms: 0 };
+        let all: VecDeque<_> = [end(50, 100), end(40, 200), end(30, 200), end(20, 300)].into();
+        for (applied, bytes, age_s, left) in
+            [(100, 200, 50, 4), (150, 150, 50, 4), (200, 100, 30, 2), (300, 0, 0, 1), (400, 0, 0, 1)]
+        {
+            let mut ends = all.clone();
+            let lag = lag(&mut ends, applied).unwrap();
+            assert_eq!((lag.bytes, lag.age.as_secs(), ends.len()), (bytes, age_s, left), "{applied}");
+        }
+        assert_eq!(lag(&mut VecDeque::new(), 1), None);
+    }
+}

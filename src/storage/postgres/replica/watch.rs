@@ -1,0 +1,212 @@
+//! Looks at a replica and its primary all the time: whether the one follows the other, and how far behind it is.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use postgres::error::SqlState;
+use postgres::types::Type;
+use r2d2::ManageConnection as _;
+
+use super::known::{Known, LogEnd};
+use crate::domain::chain;
+use crate::storage::postgres::connector::Manager;
+use crate::storage::postgres::fault::Fault;
+use crate::storage::postgres::session::Session;
+use crate::store::StoreError;
+
+/// System, timeline, end of the log and time.
+const PRIMARY: &str = "
+    select system_identifier || '-', left(pg_walfile_name(pg_current_wal_flush_lsn()), 8),
+        (pg_current_wal_flush_lsn() - '0/0'::pg_lsn)::bigint, (extract(epoch from clock_timestamp()) * 1000)::bigint
+    from pg_control_system()";
+/// The same of a replica: whether it is one, and how much of the log it has applied.
+const REPLICA: &str = "
+    select system_identifier || '-', pg_is_in_recovery(),
+        coalesce((pg_last_wal_replay_lsn() - '0/0'::pg_lsn)::bigint, 0) from pg_control_system()";
+/// The database, which has the same number in a replica.
+const DATABASE: &str = "select oid from pg_database where datname = current_database()";
+
+/// Why a look found no replica that can be asked.
+enum Problem {
+    /// The primary does not answer.
+    Primary(Fault),
+    /// The replica does not.
+    Away(Fault),
+    /// It answers, and is not what it should be.
+    Unfit(String),
+}
+
+/// Looks until it is dropped.
+pub(super) struct Watcher {
+    stop: Arc<AtomicBool>,
+    thread: std::thread::Thread,
+}
+
+impl Watcher {
+    /// Looks for the first time, and from then on in a thread of its own.
+    pub(super) fn start(primary: Manager, replica: Manager, known: &Arc<Known>) -> Result<Self, StoreError> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (primary, replica) = (Side::of(primary), Side::of(replica));
+        let mut watch = Watch { primary, replica, system: String::new(), told: None, known: Arc::clone(known) };
+        match watch.look() {
+            Err(Problem::Primary(fault)) => return Err(fault.while_doing("looking at the primary of a replica")),
+            Err(Problem::Unfit(problem)) => return Err(StoreError::UnsuitableReplica { problem }),
+            looked => watch.tell(looked),
+        }
+        let stopped = Arc::clone(&stop);
+        let keep = move || {
+            while !stopped.load(Ordering::Acquire) {
+                std::thread::park_timeout(watch.known.interval());
+                let looked = watch.look();
+                watch.tell(looked);
+            }
+        };
+        let spawned = std::thread::Builder::new().name("postgres-replica".to_owned()).spawn(keep);
+        let spawned = spawned.map_err(|source| StoreError::File { path: "postgres-replica".into(), source: Arc::new(source) })?;
+        Ok(Self { stop, thread: spawned.thread().clone() })
+    }
+}
+
+impl Drop for Watcher {
+    /// The thread ends by itself: it may be waiting for a machine that is silent.
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        self.thread.unpark();
+    }
+}
+
+struct Watch {
+    primary: Side,
+    replica: Side,
+    /// What the names of the primary's timelines begin with.
+    system: String,
+    /// What the log was told last.
+    told: Option<String>,
+    known: Arc<Known>,
+}
+
+/// A server, and the connection to it.
+struct Side {
+    manager: Manager,
+    session: Option<Session>,
+}
+
+impl Side {
+    fn of(manager: Manager) -> Self {
+        Self { manager, session: None }
+    }
+
+    /// The connection, and whether it is new.
+    fn session(&mut self) -> Result<(&mut Session, bool), Fault> {
+        match &mut self.session {
+            Some(session) => Ok((session, false)),
+            none => Ok((none.insert(self.manager.connect()?), true)),
+        }
+    }
+}
+
+impl Watch {
+    /// Takes in what a look found, and tells the log what has changed.
+    fn tell(&mut self, looked: Result<(), Problem>) {
+        let (problem, fault) = match looked {
+            Ok(()) => (String::new(), None),
+            Err(Problem::Primary(fault)) => ("the primary does not answer".to_owned(), Some(fault)),
+            Err(Problem::Away(fault)) => ("it does not answer".to_owned(), Some(fault)),
+            Err(Problem::Unfit(problem)) => (problem, None),
+        };
+        if !problem.is_empty() {
+            self.known.found_away();
+        }
+        if self.told.as_ref() == Some(&problem) {
+            return;
+        }
+        if problem.is_empty() {
+            tracing::info!("the replica answers reads");
+        } else {
+            let cause = fault.map(|fault| chain(&fault.while_doing("looking at the replica")));
+            tracing::warn!(problem, cause, "the replica answers no reads; the primary does");
+        }
+        self.told = Some(problem);
+    }
+
+    fn look(&mut self) -> Result<(), Problem> {
+        let looked = self.look_at_primary().map_err(Problem::Primary);
+        if looked.is_err() {
+            self.primary.session = None;
+            return looked;
+        }
+        let looked = self.look_at_replica();
+        if looked.is_err() {
+            self.replica.session = None;
+        }
+        self.known.found_well(looked?).map_err(|error| Problem::Away(error.into()))
+    }
+
+    fn look_at_primary(&mut self) -> Result<(), Fault> {
+        let at = Instant::now();
+        let (session, is_new) = self.primary.session()?;
+        let Some(row) = session.row(PRIMARY, &[])? else { return Ok(()) };
+        if is_new {
+            self.system = row.try_get(0)?;
+            let timeline = format!("{}{}", self.system, row.try_get::<_, &str>(1)?);
+            let mark = mark(session, &timeline)?;
+            self.known.met_primary(self.system.clone(), mark);
+        }
+        self.known.note_end(LogEnd { at, bytes: row.try_get(2)?, now_ms: row.try_get(3)? });
+        Ok(())
+    }
+
+    /// How much of the log it has applied.
+    fn look_at_replica(&mut self) -> Result<i64, Problem> {
+        let away = |fault: Fault| match refusal(&fault) {
+            Some(problem) => Problem::Unfit(problem),
+            None => Problem::Away(fault),
+        };
+        let (session, is_new) = self.replica.session().map_err(away)?;
+        let row = session.row(REPLICA, &[]).map_err(Problem::Away)?;
+        let Some(row) = row else { return Err(Problem::Unfit("it does not say what it is".to_owned())) };
+        let read = || Ok::<(String, bool, i64), postgres::Error>((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?));
+        let (system, is_replica, applied) = read().map_err(|error| Problem::Away(error.into()))?;
+        if system != self.system {
+            return Err(Problem::Unfit("it belongs to another database system than the primary".to_owned()));
+        }
+        if !is_replica {
+            return Err(Problem::Unfit("it is not in recovery, so it is no replica, or was promoted".to_owned()));
+        }
+        if is_new {
+            let (primary, _) = self.primary.session().map_err(Problem::Primary)?;
+            let there = number(primary).map_err(Problem::Primary)?;
+            if number(session).map_err(Problem::Away)? != there {
+                return Err(Problem::Unfit("it is asked for another database than the primary".to_owned()));
+            }
+        }
+        Ok(applied)
+    }
+}
+
+fn number(session: &mut Session) -> Result<u32, Fault> {
+    Ok(session.row(DATABASE, &[])?.map_or(Ok(0), |row| row.try_get(0))?)
+}
+
+/// The mark of a timeline, which is made if it has none.
+fn mark(session: &mut Session, timeline: &str) -> Result<String, Fault> {
+    let timeline = [(&timeline as _, Type::TEXT)];
+    let sql = "select mark::text from dragoman.timelines where timeline = $1";
+    if let Some(row) = session.row(sql, &timeline)? {
+        return Ok(row.try_get(0)?);
+    }
+    session.execute("insert into dragoman.timelines (timeline) values ($1) on conflict do nothing", &timeline)?;
+    match session.row(sql, &timeline)? {
+        Some(row) => Ok(row.try_get(0)?),
+        None => Err(StoreError::Closed.into()),
+    }
+}
+
+/// What a server says that refuses user or database: waiting does not help.
+fn refusal(fault: &Fault) -> Option<String> {
+    let Fault::Server(error) = fault else { return None };
+    let refused = error.code().is_some_and(|code| *code == SqlState::UNDEFINED_DATABASE || code.code().starts_with("28"));
+    let said = error.as_db_error().map_or_else(|| error.to_string(), |error| error.message().to_owned());
+    refused.then(|| format!("it refuses the connection: {said}"))
+}

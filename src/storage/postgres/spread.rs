@@ -1,0 +1,181 @@
+//! Reads that a replica may answer.
+//!
+//! A read first asks the primary for the collection's last change, which is one row, and for the time, by which documents expire. Then it
+//! runs on the replica, on one state that has at least this change, and expires documents by that time. Everything that a read depends
+//! on comes with a change: documents, passages, embeddings, terms, tokens and tombstones. Indexes of metadata do not, and change no
+//! answer. So a read sees everything that was acknowledged before it began, whichever server acknowledged it.
+//!
+//! A search may be allowed to see an older state. Then the primary is not asked, and the replica must have applied its log up to where
+//! it ended that long ago.
+//!
+//! Either way the replica must have the mark of the primary's timeline: one that followed a primary that is gone may have other changes
+//! of the same numbers.
+
+use postgres::SimpleQueryRow;
+use postgres::types::Type;
+
+use super::fault::Fault;
+use super::partition::Partition;
+use super::replica::{Outcome, Replica};
+use super::server::waiting;
+use super::session::{SNAPSHOT, Session};
+use crate::store::StoreError;
+
+/// Of the primary: the last change, the time, and the mark of its timeline.
+const NEWEST: &str = "
+    select c.sequence, (extract(epoch from clock_timestamp()) * 1000)::bigint,
+        (select mark::text from dragoman.timelines where timeline = $2 || left(pg_walfile_name(pg_current_wal_flush_lsn()), 8))
+    from dragoman.collections c where c.key = $1";
+/// Of a replica, before its state is taken: how much of the log it has applied.
+const APPLIED: &str = "select coalesce((pg_last_wal_replay_lsn() - '0/0'::pg_lsn)::bigint, 0)";
+
+/// What a read must see.
+struct Wanted {
+    /// This mark of the primary's timeline.
+    mark: String,
+    /// The collection's changes up to this one.
+    sequence: i64,
+    /// The log up to here.
+    log_bytes: Option<i64>,
+    /// Documents that have not expired by then.
+    now_ms: i64,
+}
+
+impl Wanted {
+    /// Takes the replica's state, and selects whether it is a replica with the mark, and the collection's last change.
+    fn begin(&self, collection: i64) -> String {
+        format!(
+            "{SNAPSHOT}; set local dragoman.now_ms = '{}';
+             select pg_is_in_recovery() and exists (select 1 from dragoman.timelines where mark = '{}'),
+                 (select sequence from dragoman.collections where key = {collection})",
+            self.now_ms, self.mark
+        )
+    }
+
+    fn is_seen(&self, row: Option<&SimpleQueryRow>) -> bool {
+        let Some(row) = row else { return false };
+        let sequence = row.get(1).and_then(|number| number.parse::<i64>().ok());
+        row.get(0) == Some("t") && sequence.is_some_and(|sequence| sequence >= self.sequence)
+    }
+}
+
+impl Partition {
+    /// Runs a read of one statement, which a replica may answer, as far behind as it may be.
+    pub(super) fn search<T>(
+        &self,
+        doing: &'static str,
+        mut work: impl FnMut(&mut Session) -> Result<T, Fault>,
+    ) -> Result<T, StoreError> {
+        match self.on_replica(doing, true, &mut work)? {
+            Some(found) => Ok(found),
+            None => self.read(doing, work),
+        }
+    }
+
+    /// As `search`, for several statements that see one state.
+    pub(super) fn search_snapshot<T>(
+        &self,
+        doing: &'static str,
+        mut work: impl FnMut(&mut Session) -> Result<T, Fault>,
+    ) -> Result<T, StoreError> {
+        match self.on_replica(doing, true, &mut work)? {
+            Some(found) => Ok(found),
+            None => self.snapshot(doing, work),
+        }
+    }
+
+    /// As `search`, for jobs, which know the last change: they always see it.
+    pub(super) fn gather<T>(
+        &self,
+        doing: &'static str,
+        mut work: impl FnMut(&mut Session) -> Result<T, Fault>,
+    ) -> Result<T, StoreError> {
+        match self.on_replica(doing, false, &mut work)? {
+            Some(found) => Ok(found),
+            None => self.read(doing, work),
+        }
+    }
+
+    /// As `gather`, for several statements that see one state.
+    pub(super) fn gather_snapshot<T>(
+        &self,
+        doing: &'static str,
+        mut work: impl FnMut(&mut Session) -> Result<T, Fault>,
+    ) -> Result<T, StoreError> {
+        match self.on_replica(doing, false, &mut work)? {
+            Some(found) => Ok(found),
+            None => self.snapshot(doing, work),
+        }
+    }
+
+    /// Runs a read on the replica; `None` if the primary has to answer.
+    fn on_replica<T>(
+        &self,
+        doing: &'static str,
+        may_lag: bool,
+        work: impl FnOnce(&mut Session) -> Result<T, Fault>,
+    ) -> Result<Option<T>, StoreError> {
+        let Some(replica) = self.server.replica() else { return Ok(None) };
+        if !replica.answers() {
+            replica.count(Outcome::Away);
+            return Ok(None);
+        }
+        let recent = if may_lag { replica.recent() } else { None };
+        let wanted = match recent {
+            Some(recent) => Some(Wanted { mark: recent.mark, sequence: 0, log_bytes: Some(recent.bytes), now_ms: recent.now_ms }),
+            None => self.newest(doing, replica)?,
+        };
+        let Some(wanted) = wanted else {
+            replica.count(Outcome::Behind);
+            return Ok(None);
+        };
+        let answered = waiting(|| self.ask(replica, &wanted, work));
+        let (outcome, answer) = match answered {
+            Ok(Some(answer)) => (Outcome::Replica, Some(answer)),
+            Ok(None) => (Outcome::Behind, None),
+            Err(fault) => {
+                // What is wrong with the rows, the primary says; nothing is wrong with the replica.
+                if !matches!(fault, Fault::Store(_)) {
+                    replica.pause();
+                }
+                let error = fault.while_doing(doing);
+                tracing::debug!(error = &error as &dyn std::error::Error, "the primary answers a read instead of the replica");
+                (Outcome::Failed, None)
+            }
+        };
+        replica.count(outcome);
+        Ok(answer)
+    }
+
+    /// What a read must see that sees everything; `None` if the collection is gone or the timeline has no mark yet.
+    fn newest(&self, doing: &'static str, replica: &Replica) -> Result<Option<Wanted>, StoreError> {
+        let system = replica.system();
+        self.read(doing, |session| {
+            let Some(row) = session.row(NEWEST, &[(&self.key, Type::INT8), (&system, Type::TEXT)])? else { return Ok(None) };
+            let (sequence, now_ms): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
+            let mark: Option<String> = row.try_get(2)?;
+            Ok(mark.map(|mark| Wanted { mark, sequence, log_bytes: None, now_ms }))
+        })
+    }
+
+    /// Runs a read on the replica; `None` if it has not applied what the read must see, or is not asked any more.
+    fn ask<T>(
+        &self,
+        replica: &Replica,
+        wanted: &Wanted,
+        work: impl FnOnce(&mut Session) -> Result<T, Fault>,
+    ) -> Result<Option<T>, Fault> {
+        let Some(mut session) = replica.session()? else { return Ok(None) };
+        self.endable(&mut session, |session| {
+            if let Some(bytes) = wanted.log_bytes
+                && (session.number(APPLIED, &[])? as i64) < bytes
+            {
+                return Ok(None);
+            }
+            session.within_row(&wanted.begin(self.key), |session, row| match wanted.is_seen(row.as_ref()) {
+                true => work(session).map(Some),
+                false => Ok(None),
+            })
+        })
+    }
+}
