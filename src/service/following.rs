@@ -91,6 +91,12 @@ impl State {
         }
     }
 
+    /// Whether another server has changed a part of the catalog since. Blocks.
+    pub(super) fn is_behind(&self, part: CatalogPart) -> Result<bool, Error> {
+        let Some(catalog) = self.catalog.shared() else { return Ok(false) };
+        Ok(catalog.versions()?.of(part) != catalog.known(part))
+    }
+
     /// Nothing changes the memory any more: the server stops.
     pub(super) fn end_following(&self) {
         self.following.parts.iter().for_each(|followed| drop(followed.applying.lock()));

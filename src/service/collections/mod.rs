@@ -201,7 +201,8 @@ impl State {
         self.data_dir.join(COLLECTIONS_DIR)
     }
 
-    /// The collection that an earlier request with this key has created.
+    /// The collection that an earlier request with this key has created. `StoreError::CatalogChanged` if that was a moment ago, through
+    /// another server.
     fn created_before(&self, request: Option<&RequestKey>) -> Result<Option<CollectionView>, Error> {
         let Some(request) = request else { return Ok(None) };
         let Some(id) = self.catalog.created_before(request, now_ms())? else { return Ok(None) };
@@ -210,6 +211,9 @@ impl State {
         }
         let broken = self.broken.read();
         let found = broken.values().find(|broken| broken.row.id.0 == id).map(BrokenCollection::view);
+        if found.is_none() && self.is_behind(CatalogPart::Names)? {
+            return Err(StoreError::CatalogChanged.into());
+        }
         found.map(Some).ok_or_else(|| Error::CreatedAndGone { key: request.key().to_owned() })
     }
 
@@ -219,11 +223,13 @@ impl State {
         metadata_indexes: Vec<MetadataPath>,
         request: Option<&RequestKey>,
     ) -> Result<CollectionView, Error> {
-        self.catch_up()?;
-        if let Some(before) = self.created_before(request)? {
+        let check = || {
+            let before = self.created_before(request)?;
+            if before.is_none() { self.check_new_name(&row.name).map(|()| None) } else { Ok(before) }
+        };
+        if let Some(before) = self.change_catalog(CatalogPart::Names, check)? {
             return Ok(before);
         }
-        self.check_new_name(&row.name)?;
         let folder = self.collections_dir().join(&row.id.0);
         let created = self.create_in(row, &folder, metadata_indexes, request);
         if !matches!(created, Ok(Created::Now(_))) {

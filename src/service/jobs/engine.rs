@@ -66,13 +66,16 @@ impl JobContext {
         Ok(blocking(move || Ok(state.catalog.start_job(&id, now_ms())?)).await?)
     }
 
-    /// Records how the job ended. An interrupted job stays unfinished.
+    /// Records how the job ended. An interrupted job stays unfinished, and what another server took over is not this one's to end.
     async fn end(&self, state: &Arc<State>, ended: Result<(), JobError>) {
         let stopping = state.stopping.load(Ordering::Acquire);
+        if self.job.lost.load(Ordering::Acquire) {
+            return;
+        }
         let (status, error) = match ended {
             Ok(()) => (JobStatus::Succeeded, None),
             Err(JobError::Canceled) => (JobStatus::Canceled, None),
-            Err(JobError::Interrupted) => return,
+            Err(JobError::Interrupted | JobError::Failed(Error::Store(StoreError::JobElsewhere))) => return,
             // A job that fails because the server is closing its parts is resumed, too.
             Err(JobError::Failed(error)) if stopping && error.code().blame() != Blame::Client => return,
             Err(JobError::Failed(error)) => (JobStatus::Failed, Some(self.failure(&error))),

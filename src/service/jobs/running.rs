@@ -41,6 +41,8 @@ pub(crate) struct RunningJob {
     pub(super) progress: watch::Sender<Progress>,
     pub(super) canceled: AtomicBool,
     pub(super) interrupted: AtomicBool,
+    /// Whether another server took it over, even if this one has it again: then it begins anew.
+    pub(super) lost: AtomicBool,
     pub(super) wake: Notify,
     /// Counts it among the bounded jobs. A job resumed at start-up may have none.
     permit: Mutex<Option<OwnedSemaphorePermit>>,
@@ -98,6 +100,7 @@ impl Jobs {
         let mut lists = self.lists.lock();
         lists.waiting.retain(|job| job.id != *id);
         if let Some(job) = lists.running.get(id) {
+            job.lost.store(true, Ordering::Release);
             job.interrupted.store(true, Ordering::Release);
             job.wake.notify_one();
         }
@@ -144,6 +147,7 @@ impl RunningJob {
             progress: watch::Sender::new(Progress { done, total, unit, details: job.details.clone(), started: None }),
             canceled: AtomicBool::new(job.cancel_requested),
             interrupted: AtomicBool::new(false),
+            lost: AtomicBool::new(false),
             wake: Notify::new(),
             permit: Mutex::new(permit),
         }

@@ -113,8 +113,13 @@ impl PostgresCatalog {
             let found = session.execute(sql, &values)? > 0;
             if found {
                 store_embeddings(session, &done.embedded)?;
+                return Ok(true);
             }
-            Ok(found)
+            let others = "select count(*) from dragoman.jobs where id = $1 and owner <> $2";
+            match session.number(others, &[(&done.job.as_str(), Type::TEXT), (&self.member.id(), Type::INT8)])? {
+                0 => Ok(false),
+                _ => Err(StoreError::JobElsewhere.into()),
+            }
         })
     }
 

@@ -11,7 +11,7 @@ mod versions;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use postgres::types::Type;
 
@@ -30,6 +30,9 @@ pub use versions::{CatalogPart, CatalogVersions};
 
 const COLUMNS: &str = "key, id, name, description, model, model_fingerprint, dimension, metric, created_at_ms,
     quantization, m, ef_construction, ef_search, default_languages, passage_tokens_max, passage_overlap_tokens";
+
+/// How long a deletion is tried again.
+const DELETION_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The catalog on a database server.
 pub struct PostgresCatalog {
@@ -146,6 +149,17 @@ impl PostgresCatalog {
 
     /// Removes a collection with its documents and aliases, and returns it.
     pub(crate) fn delete(&self, name: &CollectionName) -> Result<Option<Collection>, StoreError> {
+        let begun = Instant::now();
+        loop {
+            match self.try_delete(name) {
+                // Who reads the tables in another order, and who drops them, may wait for each other: the database ends one of the two.
+                Err(StoreError::Interrupted { .. }) if begun.elapsed() < DELETION_PATIENCE => (),
+                deleted => return deleted,
+            }
+        }
+    }
+
+    fn try_delete(&self, name: &CollectionName) -> Result<Option<Collection>, StoreError> {
         self.change_part("deleting a collection", CatalogPart::Names, |session| {
             let sql = format!("delete from dragoman.catalog where name = $1 returning {COLUMNS}");
             let Some(row) = session.row(&sql, &[(&name.as_str(), Type::TEXT)])? else { return Ok(None) };
