@@ -116,6 +116,7 @@ fn store_code(error: &StoreError) -> Code {
         | StoreError::UnsuitableServer { .. }
         | StoreError::NoWriteAheadLog { .. }
         | StoreError::NewerDatabase { .. }
+        | StoreError::NotUpToDate { .. }
         | StoreError::ForeignDatabase { .. }
         | StoreError::StrangeObject { .. }
         | StoreError::InvalidPassage { .. }

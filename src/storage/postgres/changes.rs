@@ -368,7 +368,7 @@ fn keep_record(writing: &mut Writing<'_>, request: &RequestKey, answer: &str) ->
     writing.session.execute(&oldest, &[collection]).map(drop)
 }
 
-fn keep_checkpoint(writing: &mut Writing<'_>, job: &JobId, checkpoint: &str) -> Result<(), Fault> {
+pub(super) fn keep_checkpoint(writing: &mut Writing<'_>, job: &JobId, checkpoint: &str) -> Result<(), Fault> {
     let sql = "insert into dragoman.job_checkpoints (collection, job, checkpoint) values ($1, $2, $3)
                on conflict (collection, job) do update set checkpoint = excluded.checkpoint";
     let values = [(&writing.key as _, Type::INT8), (&job.as_str() as _, Type::TEXT), (&checkpoint as _, Type::TEXT)];

@@ -24,6 +24,7 @@ mod session;
 mod terms;
 mod tls;
 mod upsert;
+mod whole;
 mod writing;
 
 use std::sync::Arc;
@@ -44,7 +45,7 @@ use crate::index::Neighbor;
 use crate::store::{
     Clock, Deleted, DeletedSome, DocumentEmbeddings, DocumentKey, DocumentTraits, EmbeddedDocument, Expired, HitSizes,
     Idempotent, PassageDocument, PassageRow, PassageText, PatchOutcome, Patched, PendingPassage, PreparedDocument, Recut,
-    SearchFilter, StoreError, TermsOf, TextPatch, TokenChanges, UpdatedSome, Upserted,
+    SearchFilter, StoreError, TermsOf, TextPatch, TokenChanges, UpdatedSome, Upserted, WholeDocument,
 };
 pub use catalog::PostgresCatalog;
 use partition::Partition;

@@ -276,13 +276,17 @@ fn indexed(metric: Metric, quantization: Quantization, dimension: usize) -> Inde
 /// The key of a collection, whose partitions are created if it has none.
 fn key_of(session: &mut Session, row: &Collection, indexed: Indexed) -> Result<i64, Fault> {
     let id = (&row.id.0 as _, Type::TEXT);
+    let find = "select key from dragoman.collections where id = $1";
+    if let Some(found) = session.row(find, std::slice::from_ref(&id))? {
+        return Ok(found.try_get(0)?);
+    }
     let sql = "insert into dragoman.collections (id) values ($1) on conflict (id) do nothing returning key";
     if let Some(made) = session.row(sql, std::slice::from_ref(&id))? {
         let key = made.try_get(0)?;
         create(session, key, row, indexed)?;
         return Ok(key);
     }
-    match session.row("select key from dragoman.collections where id = $1", &[id])? {
+    match session.row(find, &[id])? {
         Some(found) => Ok(found.try_get(0)?),
         // Dropped in this moment.
         None => Err(StoreError::Closed.into()),

@@ -59,6 +59,15 @@ pub struct PostgresServer {
 impl PostgresServer {
     /// Connects, checks what the server can do, and creates the tables that are missing.
     pub fn connect(options: &PostgresOptions) -> Result<Arc<Self>, StoreError> {
+        Self::connect_as(options, false)
+    }
+
+    /// As `connect`, to read without changing anything: the database refuses to. `StoreError::NotUpToDate` if tables are missing.
+    pub fn connect_to_read(options: &PostgresOptions) -> Result<Arc<Self>, StoreError> {
+        Self::connect_as(options, true)
+    }
+
+    fn connect_as(options: &PostgresOptions, read_only: bool) -> Result<Arc<Self>, StoreError> {
         const DOING: &str = "connecting";
         let mut config: Config =
             options.url.parse().map_err(|source| unsuitable(&format!("its address cannot be read: {source}")))?;
@@ -70,9 +79,9 @@ impl PostgresServer {
             path: options.authorities.clone().unwrap_or_default(),
             source: Arc::new(source),
         })?;
-        let mut manager = Manager { config, tls: tls.clone(), types: placeholder_types() };
+        let mut manager = Manager { config, tls: tls.clone(), types: placeholder_types(), read_only };
         let mut session = manager.connect().map_err(|error| Fault::from(error).while_doing(DOING))?;
-        manager.types = prepare(&mut session)?;
+        manager.types = prepare(&mut session, read_only)?;
         drop(session);
         let pool = Pool::builder()
             .max_size(options.connections_max.max(1))
@@ -134,6 +143,8 @@ pub(super) struct Manager {
     config: Config,
     tls: Tls,
     types: VectorTypes,
+    /// Whether its connections can change nothing.
+    read_only: bool,
 }
 
 impl ManageConnection for Manager {
@@ -146,6 +157,9 @@ impl ManageConnection for Manager {
         client.batch_execute(
             "select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'",
         )?;
+        if self.read_only {
+            client.batch_execute("set default_transaction_read_only = on")?;
+        }
         if self.types.one != Type::UNKNOWN {
             // The client asks what this type is when a column first has it, and would wait for that behind the rows of a large answer.
             client.query_typed("select null::vector where false", &[])?;
@@ -179,11 +193,12 @@ fn placeholder_types() -> VectorTypes {
     VectorTypes { one: Type::UNKNOWN, many: Type::UNKNOWN }
 }
 
-/// Checks a server and brings its tables up to date; gives the numbers of its types.
-fn prepare(session: &mut Session) -> Result<VectorTypes, StoreError> {
+/// Checks a server and brings its tables up to date, or checks that they are; gives the numbers of its types.
+fn prepare(session: &mut Session, read_only: bool) -> Result<VectorTypes, StoreError> {
     const DOING: &str = "checking a database server";
     check_server(session).map_err(|fault| fault.while_doing(DOING))?;
     check_pgvector(session).map_err(|fault| fault.while_doing(DOING))?;
+    let migrate = if read_only { check_migrated } else { migrate };
     migrate(session).map_err(|fault| fault.while_doing("creating tables"))?;
     vector_types(session).map_err(|fault| fault.while_doing(DOING))
 }
@@ -249,11 +264,23 @@ fn vector_types(session: &mut Session) -> Result<VectorTypes, Fault> {
     Ok(VectorTypes { one, many })
 }
 
+/// How many migrations the database has, also before the first.
+fn found(session: &mut Session) -> Result<usize, Fault> {
+    let sql = "select count(*) from pg_tables where schemaname = 'dragoman' and tablename = 'migrations'";
+    if session.number(sql, &[])? == 1 { applied(session) } else { Ok(0) }
+}
+
+/// Refuses a database that lacks migrations.
+fn check_migrated(session: &mut Session) -> Result<(), Fault> {
+    match found(session)? {
+        found if found == MIGRATIONS.len() => Ok(()),
+        found => Err(StoreError::NotUpToDate { problem: format!("it has version {found} of {}", MIGRATIONS.len()) }.into()),
+    }
+}
+
 /// Applies the migrations that the database lacks, one server at a time. Who lacks none needs no right to create anything.
 fn migrate(session: &mut Session) -> Result<(), Fault> {
-    if session.number("select count(*) from pg_tables where schemaname = 'dragoman' and tablename = 'migrations'", &[])? == 1
-        && applied(session)? == MIGRATIONS.len()
-    {
+    if found(session)? == MIGRATIONS.len() {
         return Ok(());
     }
     session.within("begin", |session| {

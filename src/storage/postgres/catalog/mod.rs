@@ -7,6 +7,7 @@ mod creations;
 mod jobs;
 mod lease;
 mod rows;
+mod whole;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -35,10 +36,15 @@ impl PostgresCatalog {
     /// Opens the catalog. `StoreError::DatabaseInUse` if another server works with it. Removes what a creation that was interrupted
     /// left: a collection without a name and without documents.
     pub fn open(server: &Arc<PostgresServer>) -> Result<Self, StoreError> {
-        let lease = Lease::take(server)?;
-        let catalog = Self { server: Arc::clone(server), _lease: lease };
+        let catalog = Self::open_unchanged(server)?;
         catalog.run("removing interrupted creations", sweep)?;
         Ok(catalog)
+    }
+
+    /// As `open`, and leaves everything as it is.
+    pub fn open_unchanged(server: &Arc<PostgresServer>) -> Result<Self, StoreError> {
+        let lease = Lease::take(server)?;
+        Ok(Self { server: Arc::clone(server), _lease: lease })
     }
 
     /// Statements of the catalog are short, and wait for nobody for long: there is nothing to end.
@@ -129,21 +135,7 @@ impl PostgresCatalog {
 
     /// Adds a key.
     pub(crate) fn add_key(&self, stored: &StoredKey) -> Result<(), StoreError> {
-        let sql = "insert into dragoman.api_keys (id, name, secret_sha256, scope, collections, created_at_ms, expires_at_ms)
-                   values ($1, $2, $3, $4, $5, $6, $7)";
-        let key = &stored.key;
-        let (name, hash) = (text(&key.name), stored.secret_sha256.as_slice());
-        let collections = key.collections.as_deref().map(names_json);
-        let values: [Parameter<'_>; 7] = [
-            (&key.id.as_str(), Type::TEXT),
-            (&name.as_ref(), Type::TEXT),
-            (&hash, Type::BYTEA),
-            (&key.scope.name(), Type::TEXT),
-            (&collections, Type::TEXT),
-            (&key.created_at_ms, Type::INT8),
-            (&key.expires_at_ms, Type::INT8),
-        ];
-        self.run("adding a key", |session| session.execute(sql, &values).map(drop))
+        self.run("adding a key", |session| insert_key(session, stored))
     }
 
     /// All keys, in the order of their ids.
@@ -203,6 +195,25 @@ fn insert(session: &mut Session, collection: &Collection) -> Result<u64, Fault> 
         (&overlap, Type::INT8),
     ];
     session.execute(sql, &values)
+}
+
+/// Adds the row of a key.
+fn insert_key(session: &mut Session, stored: &StoredKey) -> Result<(), Fault> {
+    let sql = "insert into dragoman.api_keys (id, name, secret_sha256, scope, collections, created_at_ms, expires_at_ms)
+               values ($1, $2, $3, $4, $5, $6, $7)";
+    let key = &stored.key;
+    let (name, hash) = (text(&key.name), stored.secret_sha256.as_slice());
+    let collections = key.collections.as_deref().map(names_json);
+    let values: [Parameter<'_>; 7] = [
+        (&key.id.as_str(), Type::TEXT),
+        (&name.as_ref(), Type::TEXT),
+        (&hash, Type::BYTEA),
+        (&key.scope.name(), Type::TEXT),
+        (&collections, Type::TEXT),
+        (&key.created_at_ms, Type::INT8),
+        (&key.expires_at_ms, Type::INT8),
+    ];
+    session.execute(sql, &values).map(drop)
 }
 
 /// Drops collections that no name leads to, if they have no documents. Others stay, in case somebody misses them.
