@@ -3,6 +3,7 @@
 
 mod environment;
 pub mod generated;
+mod moving;
 pub mod sources;
 
 use std::fmt;
@@ -12,6 +13,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::domain::Limits;
 use crate::domain::limits::at_least_one;
+pub use moving::MoveSettings;
 pub use sources::{Loaded, ReadError, Setting, Source, read};
 
 /// Runs and manages a vector-search database that embeds and searches text across 62 languages.
@@ -34,6 +36,8 @@ pub enum Command {
     /// Inspects the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Moves everything of a server between a data directory and a PostgreSQL database, while no server uses either.
+    Move(Box<MoveSettings>),
     /// What is generated from this command line.
     #[command(flatten)]
     Generate(Generated),

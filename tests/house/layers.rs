@@ -30,7 +30,21 @@ pub const SERVER: Layers = &[
     ("telemetry", &["config"]),
     (
         "app",
-        &["domain", "bundle", "text", "store", "index", "embed", "targets", "service", "http", "server", "config", "telemetry"],
+        &[
+            "cli",
+            "domain",
+            "bundle",
+            "text",
+            "store",
+            "index",
+            "embed",
+            "targets",
+            "service",
+            "http",
+            "server",
+            "config",
+            "telemetry",
+        ],
     ),
     ("main", &["app", "cli", "config", "telemetry"]),
 ];
