@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::Secret;
+use super::secret::Secret;
 use crate::cli::EXIT_CODES;
 
 /// What to move, and where to.

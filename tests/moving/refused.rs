@@ -151,11 +151,8 @@ fn a_target_that_differs_is_told_by_its_first_document() {
         let run = moved(places.folder(), places.url(), &["--verify"]);
         run.fails(&["collection news is not the same in both: document n4 has different content"]);
     };
-    // A little of one value of an embedding.
-    change(
-        "passages",
-        "embedding = ('[' || ((embedding::real[])[1] * 1.0001) || substr(embedding::text, strpos(embedding::text, ',')))::vector",
-    );
+    // A little of every value of an embedding.
+    change("passages", "embedding = embedding * array_fill(1.0001::real, array[vector_dims(embedding)])::vector");
     places.sql().batch_execute(&format!("delete from {} where document = 2", places.table("documents", 1))).unwrap();
     moved(places.folder(), places.url(), &["--verify"]).fails(&["document n1 is missing in the target"]);
 }

@@ -29,7 +29,7 @@ const BOOK: &str = "# Bahnhof\n\nDer Zug nach München fährt heute von Gleis si
 fn fill_all(client: &Client) -> [String; 2] {
     let news = json!({
         "name": "news", "description": "Nachrichten\nvon heute", "hnsw": {"m": 8, "ef_search": 64}, "quantization": "i8",
-        "passages": {"tokens_max": 24, "overlap_tokens": 8}, "default_languages": ["de", "fr"], "metadata_indexes": ["year"],
+        "passage_bounds": {"tokens_max": 24, "overlap_tokens": 8}, "default_languages": ["de", "fr"], "metadata_indexes": ["year"],
     });
     assert_eq!(client.post("/v1/collections", &news).0, 201);
     let points = json!({"name": "points", "dimension": 3, "metric": "l2"});
