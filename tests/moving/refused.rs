@@ -86,7 +86,7 @@ fn unfinished_jobs_unless_they_may_stay() {
     Catalog::open_existing(places.data.path()).unwrap().create_job(&job).unwrap();
     let before = places.rows();
     moved(places.folder(), places.url(), &[])
-        .fails(&["1 jobs of the source are not finished, such as import 0198c0de", "--leave-jobs"]);
+        .fails(&["the source has 1 that are not finished, such as import 0198c0de", "--leave-jobs"]);
     assert!(places.rows() == before);
     let told = moved(places.folder(), places.url(), &["--leave-jobs", "--json"]).json();
     assert_eq!(told["jobs_left"], 1);

@@ -47,7 +47,7 @@ pub(super) fn copy(
     let (unread, unwritten, job) = (source.failed(row), target.failed(row), job()?);
     let sequence = both.source.sequence().map_err(&unread)?;
     let total = both.source.counts().map_err(&unread)?.documents;
-    let (both, mut reached) = begin((source, target), row, both, sequence)?;
+    let (both, mut reached) = begin(target, row, both, sequence)?;
     loop {
         progress(Step { collection: &row.name, phase: Phase::Copying, done: reached.documents, total });
         let after = reached.after.map(DocumentKey);
@@ -70,7 +70,7 @@ pub(super) fn copy(
 }
 
 /// Finds how far an earlier move came. Removes what is of no use.
-fn begin((_, target): (&Side, &Side), row: &Collection, both: Both, sequence: Sequence) -> Result<(Both, Reached), MoveError> {
+fn begin(target: &Side, row: &Collection, both: Both, sequence: Sequence) -> Result<(Both, Reached), MoveError> {
     let failed = target.failed(row);
     let fresh = Reached { sequence: Some(sequence.0), ..Reached::default() };
     match both.target.job_checkpoint(&job()?).map_err(&failed)? {

@@ -14,7 +14,7 @@ pub enum MoveError {
     #[error("cannot open the {which}")]
     Open { which: &'static str, source: Box<Error> },
     #[error(
-        "{count} jobs of the source are not finished, such as {} {id}, and jobs are not moved: start its server and let them end, or \
+        "jobs are not moved, and the source has {count} that are not finished, such as {} {id}: start its server and let them end, or \
          leave them with --leave-jobs",
         kind.name()
     )]
