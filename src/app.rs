@@ -1,9 +1,10 @@
 //! Composition root: start-up order and shutdown; `settings` makes the parts that the configuration describes, `arenas` bounds what the
 //! allocator keeps, `private_files` keeps other users out, `writable` says what is in the way of writing,
-//! `silence` keeps ONNX Runtime from reporting.
+//! `silence` keeps ONNX Runtime from reporting, `moving` moves a server's data while none runs.
 
 mod arenas;
 mod error;
+mod moving;
 mod open_files;
 mod private_files;
 mod settings;
@@ -25,6 +26,7 @@ use crate::service::{Parts, Service};
 
 pub use arenas::bound_arenas;
 pub use error::AppError;
+pub use moving::move_data;
 pub use settings::check;
 pub use silence::silence_runtime;
 

@@ -19,6 +19,7 @@ fn main() -> ExitCode {
             Command::Client(command) => return cli::run(*command),
             Command::Serve(config) => serve(*config),
             Command::Health(settings) => ask(&settings),
+            Command::Move(settings) => return app::move_data(&settings),
             Command::Generate(what) => config::generated::write(what),
             Command::Config(ConfigCommand::Check(config)) => check(&config, &loaded.settings),
         },

@@ -45,10 +45,15 @@ pub enum Column {
 impl Output {
     /// The form that the options and the terminal ask for.
     pub fn new(args: &ServerArgs) -> Self {
+        Self::of(args.json, args.quiet)
+    }
+
+    /// The same for a command that needs no server.
+    pub fn of(json: bool, quiet: bool) -> Self {
         let terminal = Term::stdout();
         // A terminal that does not report its width gets the default of `size`.
         let columns = terminal.is_term().then(|| usize::from(terminal.size().1));
-        Self { json: args.json, quiet: args.quiet, columns }
+        Self { json, quiet, columns }
     }
 
     /// Writes a line of results.

@@ -3,15 +3,18 @@
 
 mod environment;
 pub mod generated;
+mod moving;
+mod secret;
 pub mod sources;
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::domain::Limits;
 use crate::domain::limits::at_least_one;
+pub use moving::MoveSettings;
+pub use secret::Secret;
 pub use sources::{Loaded, ReadError, Setting, Source, read};
 
 /// Runs and manages a vector-search database that embeds and searches text across 62 languages.
@@ -34,6 +37,8 @@ pub enum Command {
     /// Inspects the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Moves everything of a server between a data directory and a PostgreSQL database, while no server uses either.
+    Move(Box<MoveSettings>),
     /// What is generated from this command line.
     #[command(flatten)]
     Generate(Generated),
@@ -285,34 +290,6 @@ pub struct SnapshotSettings {
     /// How many snapshots stay there: the newest.
     #[arg(long, env = "DRAGOMAN_SNAPSHOT_KEEP", value_name = "COUNT", default_value_t = 7, value_parser = at_least_one::<usize>)]
     pub snapshot_keep: usize,
-}
-
-/// A text that no log and no error shows.
-#[derive(Clone)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Wraps it.
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-
-    /// The text itself.
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl From<&str> for Secret {
-    fn from(text: &str) -> Self {
-        Self::new(text)
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("(hidden)")
-    }
 }
 
 /// What an acknowledged write survives.

@@ -228,7 +228,7 @@ impl State {
 }
 
 /// Opens the catalog. Creates one only in a data directory without anything that a catalog would name or protect.
-fn open_catalog(data_dir: &Path) -> Result<Catalog, Error> {
+pub(super) fn open_catalog(data_dir: &Path) -> Result<Catalog, Error> {
     let found = orphaned::holding(data_dir)?;
     if found.is_empty() {
         return Ok(Catalog::open(data_dir)?);
@@ -313,7 +313,8 @@ fn close_all(open: &[Arc<OpenCollection>]) -> Result<(), Error> {
     result
 }
 
-fn all_rows(catalog: &dyn CatalogStorage) -> Result<Vec<Collection>, Error> {
+/// All collections of a catalog, by name.
+pub(super) fn all_rows(catalog: &dyn CatalogStorage) -> Result<Vec<Collection>, StoreError> {
     let mut rows: Vec<Collection> = Vec::new();
     loop {
         let after: Option<CollectionName> = rows.last().map(|row| row.name.clone());

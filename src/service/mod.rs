@@ -6,7 +6,7 @@
 //!
 //! `state` is what all use cases share, `lifecycle` opens and shuts it down, `following` keeps it up with other servers. `open_collection` is a collection in use: its
 //! database and index, their repair and upkeep, and the background worker. `handle` is what a request holds of one.
-//! `limits` bounds what all requests take together.
+//! `limits` bounds what all requests take together. `moving` works while no server does.
 
 mod blocking;
 pub mod classifiers;
@@ -26,6 +26,7 @@ pub mod lifecycle;
 pub mod limits;
 pub mod mining;
 pub mod models;
+pub mod moving;
 mod open_collection;
 pub mod search;
 pub mod snapshots;

@@ -11,7 +11,9 @@ use crate::domain::{
     Alias, ClassifierName, Collection, CollectionId, CollectionName, Embedding, Job, JobFailure, JobFilter, JobId, JobProgress,
     JobStatus, JobType, KeyId, Language, Metadata, Page, RequestKey,
 };
-use crate::store::{Catalog, ClassifierText, FinishedTraining, StoreError, StoredClassifier, StoredKey, WholeClassifier};
+use crate::store::{
+    Catalog, ClassifierText, FinishedTraining, StoreError, StoredClassifier, StoredKey, WholeCatalog, WholeClassifier,
+};
 
 /// Declares the operations, which each catalog has under the same names.
 macro_rules! catalog_storage {
@@ -171,4 +173,12 @@ catalog_storage! {
 
     /// Removes a classifier and returns it.
     fn delete_classifier(name: &ClassifierName) -> Option<StoredClassifier>;
+
+    /// Adds what another catalog has, all or nothing; the documents of its collections are here already. Keys that are here stay as
+    /// they are. `StoreError::CollectionExists` if the name of a collection is taken, or that of an alias by a collection;
+    /// `StoreError::AliasExists` if an alias has the name.
+    fn take_in(whole: &WholeCatalog) -> ();
+
+    /// Adds a classifier of another catalog as it is there; returns whether the name was free.
+    fn take_in_classifier(whole: &WholeClassifier) -> bool;
 }

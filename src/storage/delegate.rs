@@ -43,6 +43,8 @@ macro_rules! delegate_to {
             fn idempotency_record(request: &RequestKey) -> Result<Option<String>, StoreError>;
             fn record_answer(request: &RequestKey, answer: String) -> Result<(), StoreError>;
             fn job_checkpoint(job: &JobId) -> Result<Option<String>, StoreError>;
+            fn whole_documents(after: Option<DocumentKey>, limit: usize, bytes_max: u64) -> Result<Vec<WholeDocument>, StoreError>;
+            fn take_in(job: &JobId, documents: Vec<WholeDocument>, sequence: Sequence, checkpoint: String) -> Result<(), StoreError>;
             fn forget_job_checkpoints(kept: &[JobId]) -> Result<(), StoreError>;
             fn pending(after: PassageId, limit: usize) -> Result<Vec<PendingPassage>, StoreError>;
             fn pending_count_besides(others: &[PassageId]) -> Result<u64, StoreError>;

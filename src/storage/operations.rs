@@ -28,7 +28,7 @@ use crate::index::Neighbor;
 use crate::store::{
     Deleted, DeletedSome, DocumentEmbeddings, DocumentKey, DocumentTraits, EmbeddedDocument, Expired, HitSizes, Idempotent,
     PassageDocument, PassageRow, PassageText, PatchOutcome, Patched, PendingPassage, PreparedDocument, Recut, SearchFilter,
-    StoreError, TextPatch, TokenChanges, UpdatedSome, Upserted,
+    StoreError, TextPatch, TokenChanges, UpdatedSome, Upserted, WholeDocument,
 };
 
 /// Makes what is kept together with a write, of its outcomes.
@@ -145,6 +145,22 @@ pub trait Storage: Send + Sync {
 
     /// Deletes the checkpoints of all jobs except `kept`: of jobs that have ended.
     fn forget_job_checkpoints(&self, kept: &[JobId]) -> Result<(), StoreError>;
+
+    /// Reads documents with keys above `after` with everything that is kept of them, in the order of keys, at most `limit`: also
+    /// those that have expired and are not removed yet. Ends early once they have `bytes_max` bytes, but not before the first.
+    fn whole_documents(&self, after: Option<DocumentKey>, limit: usize, bytes_max: u64)
+    -> Result<Vec<WholeDocument>, StoreError>;
+
+    /// Stores whole documents of another engine as they are there, with their keys, versions, times and embeddings, together with the
+    /// checkpoint of the job that moves them. Nothing has their ids and keys here. The next change gets a number after `sequence`, the
+    /// last one there.
+    fn take_in(
+        &self,
+        job: &JobId,
+        documents: Vec<WholeDocument>,
+        sequence: Sequence,
+        checkpoint: String,
+    ) -> Result<(), StoreError>;
 
     /// Reads passages without embedding with keys above `after`, in the order of keys, at most `limit`.
     fn pending(&self, after: PassageId, limit: usize) -> Result<Vec<PendingPassage>, StoreError>;

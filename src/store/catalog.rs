@@ -29,7 +29,8 @@ pub struct Catalog {
     _lock: File,
 }
 
-const CATALOG_FILE: &str = "catalog.sqlite";
+/// The file in a data directory.
+pub(super) const CATALOG_FILE: &str = "catalog.sqlite";
 const CHECKING: &str = "checking the catalog";
 
 const COLUMNS: &str = "key, id, name, description, model, model_fingerprint, dimension, metric, created_at_ms,
@@ -57,7 +58,8 @@ impl Catalog {
         Self::opened(open_existing_writer(&path, &CATALOG, true)?, lock)
     }
 
-    fn opened(mut connection: Connection, lock: File) -> Result<Self, StoreError> {
+    /// Wraps an open connection.
+    pub(super) fn opened(mut connection: Connection, lock: File) -> Result<Self, StoreError> {
         let deadline = Deadline::default();
         deadline.watch(&mut connection).map_err(|fault| fault.while_doing(CHECKING))?;
         // It is small, and everything depends on it.

@@ -20,9 +20,7 @@ impl DocumentStore {
         let terms_of = self.terms_of;
         self.write_patiently("storing documents of a job", move |transaction| {
             let outcomes = mutations::upsert(transaction, &documents, terms_of)?;
-            let sql = "insert into job_checkpoints (job, checkpoint) values (?1, ?2)
-                       on conflict (job) do update set checkpoint = excluded.checkpoint";
-            transaction.connection.prepare_cached(sql)?.execute(params![job.as_str(), checkpoint(&outcomes)])?;
+            keep(transaction, &job, &checkpoint(&outcomes))?;
             Ok(outcomes)
         })
     }
@@ -49,6 +47,14 @@ impl DocumentStore {
             Ok(())
         })
     }
+}
+
+/// Stores the checkpoint of a job in the caller's transaction.
+pub(super) fn keep(transaction: &WriteTransaction<'_>, job: &JobId, checkpoint: &str) -> Result<(), Fault> {
+    let sql = "insert into job_checkpoints (job, checkpoint) values (?1, ?2)
+               on conflict (job) do update set checkpoint = excluded.checkpoint";
+    transaction.connection.prepare_cached(sql)?.execute(params![job.as_str(), checkpoint])?;
+    Ok(())
 }
 
 fn stale(connection: &Connection, kept: &[JobId]) -> Result<Vec<String>, Fault> {

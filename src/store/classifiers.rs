@@ -120,14 +120,7 @@ impl Catalog {
             )?;
             if inserted > 0 {
                 let key = transaction.last_insert_rowid();
-                let sql = "insert into classifier_texts (classifier, description, text, labels, language, embedding)
-                           values (?1, ?2, ?3, ?4, ?5, ?6)";
-                let mut statement = transaction.prepare_cached(sql)?;
-                for text in texts {
-                    let language = text.language.map(Language::code);
-                    let embedding = text.embedding.as_ref().map(Embedding::to_bytes);
-                    statement.execute(params![key, text.description, text.text, json(&text.labels)?, language, embedding])?;
-                }
+                insert_texts(&transaction, key, texts)?;
                 if let Some(request) = request {
                     idempotency_records::keep_creation(&transaction, request, &row.id, row.record.created_at_ms)?;
                 }
@@ -267,6 +260,19 @@ fn find(connection: &Connection, column: &'static str, value: &str) -> Result<Op
     connection.prepare_cached(&sql)?.query_row([value], |row| Ok(read(row))).optional()?.transpose()
 }
 
+/// Adds the texts of the classifier with this key.
+pub(super) fn insert_texts(connection: &Connection, classifier: i64, texts: &[ClassifierText]) -> Result<(), Fault> {
+    let sql = "insert into classifier_texts (classifier, description, text, labels, language, embedding)
+               values (?1, ?2, ?3, ?4, ?5, ?6)";
+    let mut statement = connection.prepare_cached(sql)?;
+    for text in texts {
+        let language = text.language.map(Language::code);
+        let embedding = text.embedding.as_ref().map(Embedding::to_bytes);
+        statement.execute(params![classifier, text.description, text.text, json(&text.labels)?, language, embedding])?;
+    }
+    Ok(())
+}
+
 fn texts(connection: &Connection, id: &str) -> Result<Vec<(i64, ClassifierText)>, Fault> {
     let sql = "select t.key, t.description, t.text, t.labels, t.language, t.embedding from classifiers c
                join classifier_texts t on t.classifier = c.key where c.id = ?1 order by t.key";
@@ -345,7 +351,8 @@ pub(crate) fn read_classifier_text<C: Columns>(row: &C) -> Result<(i64, Classifi
     Ok((key, text))
 }
 
-fn json(value: &impl serde::Serialize) -> Result<String, Fault> {
+/// A value as JSON.
+pub(super) fn json(value: &impl serde::Serialize) -> Result<String, Fault> {
     let failed = |error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
     Ok(serde_json::to_string(value).map_err(failed)?)
 }

@@ -81,7 +81,8 @@ pub(super) fn check_there(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-fn opened(path: &Path, flags: OpenFlags) -> Result<Connection, Fault> {
+/// A connection with what each one needs.
+pub(super) fn opened(path: &Path, flags: OpenFlags) -> Result<Connection, Fault> {
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     keep_statements(&connection)?;

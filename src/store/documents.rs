@@ -16,6 +16,7 @@ use super::filter::{Condition, compile};
 use super::migrate::COLLECTION;
 use super::open_databases::{Database, StoreOptions};
 use super::records::{Change, Deleted, DocumentKey, HitSizes, PassageRow, PendingPassage, PreparedDocument, Upserted};
+use super::unchanged::{check_filled, open_unchanged};
 use super::writer::WriteTransaction;
 use super::{StoreError, TermsOf, check, expiry, log, metadata_indexes, mutations, queries};
 use crate::domain::{
@@ -94,6 +95,16 @@ impl DocumentStore {
         let connections = Database::new(database.clone(), options, system_clock);
         let mut store = Self::start(connections, options.terms_of, recovered_log, open)?;
         store.lost_log = lost;
+        Ok(store)
+    }
+
+    /// As `open_existing`, of a database that nobody else has open, to read it without changing any of its files.
+    /// `StoreError::NotUpToDate` if it would have to change first.
+    pub fn open_unchanged(folder: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
+        let database = folder.join(DATABASE);
+        let open = || open_unchanged(&database, &COLLECTION);
+        let store = Self::start(Database::unchanged(database.clone(), options), options.terms_of, false, open)?;
+        store.read("looking for what an older version left", check_filled)?;
         Ok(store)
     }
 
@@ -358,7 +369,7 @@ impl DocumentStore {
         doing: &'static str,
         work: impl FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let written = self.connections.lend()?.opened.writer.write(doing, work);
+        let written = self.connections.lend()?.opened.writer()?.write(doing, work);
         self.writes.fetch_add(1, Ordering::SeqCst);
         written
     }
@@ -369,7 +380,7 @@ impl DocumentStore {
         doing: &'static str,
         work: impl FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let written = self.connections.lend()?.opened.writer.write_patiently(doing, work);
+        let written = self.connections.lend()?.opened.writer()?.write_patiently(doing, work);
         self.writes.fetch_add(1, Ordering::SeqCst);
         written
     }

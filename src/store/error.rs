@@ -45,6 +45,9 @@ pub enum StoreError {
     /// A newer version of the server created this database.
     #[error("the database has version {found}, but this server knows versions up to {known}")]
     NewerDatabase { found: i64, known: i64 },
+    /// It is opened only to be read, and this server would first have to change it.
+    #[error("the database is not up to date: {problem}; start a server of this version on it once, which brings it up to date")]
+    NotUpToDate { problem: String },
     /// The file is a database of another program, or the other kind of database of this one.
     #[error("the database has application id {found:#x}, expected {expected:#x}")]
     ForeignDatabase { found: i64, expected: i64 },

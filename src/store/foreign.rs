@@ -230,7 +230,7 @@ fn restricted(
 }
 
 /// A path in the form of a URI.
-fn escaped(path: &Path) -> String {
+pub(super) fn escaped(path: &Path) -> String {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/-_.~".contains(byte);
     let escape = |byte: u8| if plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02x}") };
     path.to_string_lossy().bytes().map(escape).collect()

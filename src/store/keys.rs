@@ -1,6 +1,6 @@
 //! The keys of the catalog: what they may do, and the hash of each secret.
 
-use rusqlite::{Row, params};
+use rusqlite::{Connection, Row, params};
 
 use super::columns::Columns;
 use super::error::Fault;
@@ -19,19 +19,7 @@ pub struct StoredKey {
 impl Catalog {
     /// Adds a key.
     pub fn add_key(&self, stored: &StoredKey) -> Result<(), StoreError> {
-        let sql = "insert into api_keys (id, name, secret_sha256, scope, collections, created_at_ms, expires_at_ms)
-                   values (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-        let key = &stored.key;
-        let values = params![
-            key.id.as_str(),
-            key.name,
-            stored.secret_sha256,
-            key.scope.name(),
-            key.collections.as_deref().map(names_json),
-            key.created_at_ms,
-            key.expires_at_ms,
-        ];
-        self.run("adding a key", |connection| Ok(connection.execute(sql, values).map(drop)?))
+        self.run("adding a key", |connection| insert(connection, stored))
     }
 
     /// All keys, in the order of their ids.
@@ -46,6 +34,23 @@ impl Catalog {
         let sql = "delete from api_keys where id = ?1";
         self.run("removing a key", |connection| Ok(connection.execute(sql, [id.as_str()])? > 0))
     }
+}
+
+/// Adds the row of a key.
+pub(super) fn insert(connection: &Connection, stored: &StoredKey) -> Result<(), Fault> {
+    let sql = "insert into api_keys (id, name, secret_sha256, scope, collections, created_at_ms, expires_at_ms)
+               values (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    let key = &stored.key;
+    let values = params![
+        key.id.as_str(),
+        key.name,
+        stored.secret_sha256,
+        key.scope.name(),
+        key.collections.as_deref().map(names_json),
+        key.created_at_ms,
+        key.expires_at_ms,
+    ];
+    Ok(connection.execute(sql, values).map(drop)?)
 }
 
 /// Names as a JSON array.

@@ -2,13 +2,13 @@
 //! changes by jobs.
 
 use rusqlite::types::Value;
-use rusqlite::{Connection, params, params_from_iter};
+use rusqlite::{Connection, params_from_iter};
 
 use super::documents::DocumentStore;
 use super::error::Fault;
 use super::filter::Condition;
 use super::rows::{self, DOCUMENT_COLUMNS, embedded, to_sql};
-use super::{StoreError, conditional, queries};
+use super::{StoreError, checkpoints, conditional, queries};
 use crate::domain::{Document, DocumentId, DocumentPatch, Embedding, JobId, Metadata, SearchFilter};
 
 /// A document with its embedding.
@@ -96,9 +96,7 @@ impl DocumentStore {
                     },
                 });
             }
-            let sql = "insert into job_checkpoints (job, checkpoint) values (?1, ?2)
-                       on conflict (job) do update set checkpoint = excluded.checkpoint";
-            transaction.connection.prepare_cached(sql)?.execute(params![job.as_str(), checkpoint(&outcomes)])?;
+            checkpoints::keep(transaction, &job, &checkpoint(&outcomes))?;
             Ok(outcomes)
         })
     }

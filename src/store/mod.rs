@@ -47,6 +47,9 @@ mod snapshot_metadata;
 mod swap;
 mod term_rows;
 mod token_rows;
+mod unchanged;
+mod whole;
+mod whole_catalog;
 mod writer;
 
 pub use crate::domain::SearchFilter;
@@ -79,8 +82,10 @@ pub(crate) use patch::patched;
 pub use projected::{DocumentEmbeddings, DocumentTraits};
 pub use records::{
     Change, Deleted, DocumentKey, HitSizes, PassageDocument, PassageRow, PendingPassage, PreparedDocument, Upserted,
+    WholeDocument, WholePassage,
 };
 pub use sentences::PassageText;
 pub use snapshot_metadata::{Replacement, SnapshotMetadata};
 pub use swap::{IdempotencyRecord, MovedDocument, MovedPassage, Revision};
 pub use term_rows::TermsOf;
+pub use whole_catalog::WholeCatalog;

@@ -5,6 +5,7 @@
 //! wait for a place. Nobody waits while using a database, except for that same one, so
 //! places become free.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -14,12 +15,13 @@ use std::{fmt, mem};
 use parking_lot::{Condvar, Mutex};
 use rusqlite::Connection;
 
-use super::clock::{Clock, give_clock};
+use super::clock::{Clock, give_clock, system_clock};
 use super::connection::open_existing_writer;
 use super::deadline::Deadline;
 use super::expiry::NextExpiry;
 use super::migrate::COLLECTION;
 use super::readers::Readers;
+use super::unchanged::open_unchanged;
 use super::writer::Writer;
 use super::{StoreError, TermsOf};
 
@@ -122,6 +124,8 @@ fn least_used(places: &[Arc<Database>]) -> Option<(Arc<Database>, Arc<Opened>)> 
 pub(super) struct Database {
     path: PathBuf,
     power_safe: bool,
+    /// Whether it is only read, and none of its files changes.
+    unchanged: bool,
     write_queue_max: usize,
     readers_max: usize,
     clock: Clock,
@@ -151,14 +155,25 @@ enum Phase {
 /// The connections of an open database.
 pub(super) struct Opened {
     pub(super) readers: Readers,
-    pub(super) writer: Writer,
+    /// None if the database is only read.
+    writer: Option<Writer>,
 }
 
 impl Opened {
     fn close(&self) -> Result<(), StoreError> {
         // Readers first: a running read blocks the checkpoint.
         self.readers.close();
-        self.writer.close()
+        self.writer.as_ref().map_or(Ok(()), Writer::close)
+    }
+
+    /// What writes it.
+    pub(super) fn writer(&self) -> Result<&Writer, StoreError> {
+        const DOING: &str = "writing a database that was opened to be read";
+        let refused = || StoreError::StorageUnavailable {
+            doing: DOING,
+            source: Arc::new(std::io::Error::from(ErrorKind::ReadOnlyFilesystem)),
+        };
+        self.writer.as_ref().ok_or_else(refused)
     }
 }
 
@@ -183,10 +198,20 @@ impl Drop for Lease<'_> {
 impl Database {
     /// A database that is not open yet.
     pub(super) fn new(path: PathBuf, options: &StoreOptions, clock: Clock) -> Arc<Self> {
+        Arc::new(Self::described(path, options, clock, false))
+    }
+
+    /// The same of one that nobody else has open, to read it without changing any of its files.
+    pub(super) fn unchanged(path: PathBuf, options: &StoreOptions) -> Arc<Self> {
+        Arc::new(Self::described(path, options, system_clock, true))
+    }
+
+    fn described(path: PathBuf, options: &StoreOptions, clock: Clock, unchanged: bool) -> Self {
         let alone = || Arc::new(OpenDatabases::at_most(1));
-        Arc::new(Self {
+        Self {
             path,
             power_safe: options.power_safe,
+            unchanged,
             write_queue_max: options.write_queue_max,
             readers_max: options.readers_max,
             clock,
@@ -196,7 +221,7 @@ impl Database {
             last_use: AtomicU64::new(0),
             state: Mutex::new(State { phase: Phase::Closed, users: 0 }),
             changed: Condvar::new(),
-        })
+        }
     }
 
     /// The file.
@@ -221,7 +246,10 @@ impl Database {
 
     /// Opens the database unless it is open, and keeps it open until the lease is dropped.
     pub(super) fn lend(self: &Arc<Self>) -> Result<Lease<'_>, StoreError> {
-        self.lend_opened_by(|| open_existing_writer(&self.path, &COLLECTION, self.power_safe))
+        self.lend_opened_by(|| match self.unchanged {
+            true => open_unchanged(&self.path, &COLLECTION),
+            false => open_existing_writer(&self.path, &COLLECTION, self.power_safe),
+        })
     }
 
     /// As `lend`; `open` opens it if necessary.
@@ -290,7 +318,11 @@ impl Database {
     fn start(&self, mut connection: Connection) -> Result<Opened, StoreError> {
         let prepared = self.deadline.watch(&mut connection).and_then(|()| give_clock(&connection, self.clock));
         prepared.map_err(|fault| fault.while_doing("opening a database"))?;
-        let writer = Writer::start(connection, self.write_queue_max, self.clock, self.next_expiry.clone())?;
+        if self.unchanged {
+            let readers = Readers::only(connection, self.path.clone(), self.deadline.clone(), self.clock);
+            return Ok(Opened { readers, writer: None });
+        }
+        let writer = Some(Writer::start(connection, self.write_queue_max, self.clock, self.next_expiry.clone())?);
         let readers = Readers::new(self.path.clone(), self.readers_max, self.deadline.clone(), self.clock);
         Ok(Opened { readers, writer })
     }

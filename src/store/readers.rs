@@ -35,6 +35,12 @@ impl Readers {
         Self { path, connections_max: connections_max.max(1), deadline, clock, pool: Mutex::default(), changed: Condvar::new() }
     }
 
+    /// Only this connection, of which there is no other.
+    pub(super) fn only(connection: Connection, path: PathBuf, deadline: Deadline, clock: Clock) -> Self {
+        let pool = Mutex::new(Pool { idle: vec![connection], ..Pool::default() });
+        Self { pool, ..Self::new(path, 1, deadline, clock) }
+    }
+
     /// Runs a read.
     pub(super) fn read<T>(
         &self,

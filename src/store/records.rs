@@ -2,7 +2,8 @@
 //! changes, and what a hit needs.
 
 use crate::domain::{
-    Document, DocumentId, Embedding, Language, Metadata, Passage, PassageContext, PassageId, PassageSpan, Sequence,
+    Document, DocumentId, Embedding, Language, Metadata, Passage, PassageContext, PassageId, PassageSpan, Sequence, TokenSet,
+    WordCounts,
 };
 
 /// A document ready to store: validated, its language known, split into passages.
@@ -108,4 +109,39 @@ pub struct HitSizes {
     pub metadata: u64,
     /// Of the passage.
     pub passage: u64,
+}
+
+/// A document with everything that an engine keeps of it, as it is kept there.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WholeDocument {
+    /// Its key.
+    pub key: DocumentKey,
+    /// The document.
+    pub document: Document,
+    /// Its passages, in order.
+    pub passages: Vec<WholePassage>,
+}
+
+/// A passage of a `WholeDocument`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WholePassage {
+    /// Its key.
+    pub id: PassageId,
+    /// Its position.
+    pub span: PassageSpan,
+    /// Its embedding, and the change that made it; `None` while it waits.
+    pub embedded: Option<(Sequence, Embedding)>,
+    /// Its tokens; none for a caller's own vector.
+    pub tokens: TokenSet,
+    /// Its words in their plain form.
+    pub words: WordCounts,
+}
+
+impl WholeDocument {
+    /// About how many bytes it takes in memory.
+    pub fn bytes(&self) -> u64 {
+        let values = |passage: &WholePassage| passage.embedded.as_ref().map_or(0, |(_, embedding)| embedding.dimension());
+        let passages = self.passages.iter().map(|passage| size_of::<WholePassage>() + values(passage) * size_of::<f32>());
+        (self.document.text.len() + passages.sum::<usize>()) as u64
+    }
 }

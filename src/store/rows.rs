@@ -116,7 +116,8 @@ pub(super) fn passage_id(id: i64) -> Result<PassageId, Fault> {
     Ok(PassageId(u64::try_from(id).map_err(|_| corrupt_passage(id, "its key is negative"))?))
 }
 
-fn corrupt_passage(row: i64, problem: &'static str) -> StoreError {
+/// An error about a damaged passage.
+pub(super) fn corrupt_passage(row: i64, problem: &'static str) -> StoreError {
     StoreError::CorruptRow { table: "passages", row, problem }
 }
 

@@ -120,7 +120,8 @@ fn attached<T>(
     done
 }
 
-fn insert_all(connection: &Connection, collections: &[Collection]) -> Result<(), Fault> {
+/// Adds collections; `StoreError::CollectionExists` if the name of one is taken.
+pub(super) fn insert_all(connection: &Connection, collections: &[Collection]) -> Result<(), Fault> {
     for collection in collections {
         if super::catalog::insert(connection, collection)? == 0 {
             return Err(StoreError::CollectionExists { name: collection.name.clone() }.into());
@@ -143,7 +144,13 @@ fn aliases_of(connection: &Connection, collections: &[Collection]) -> Result<Vec
     Ok(found)
 }
 
-fn set_alias(connection: &Connection, name: &CollectionName, collection: &CollectionId, replace: bool) -> Result<(), Fault> {
+/// Points an alias to a collection. `StoreError::AliasExists` if it exists and may not be replaced.
+pub(super) fn set_alias(
+    connection: &Connection,
+    name: &CollectionName,
+    collection: &CollectionId,
+    replace: bool,
+) -> Result<(), Fault> {
     let taken =
         connection.query_row("select exists (select 1 from collections where name = ?1)", [name.as_str()], |row| row.get(0))?;
     if taken {

@@ -207,14 +207,20 @@ fn take(transaction: &mut WriteTransaction<'_>, moved: &MovedDocument, terms_of:
     Ok(())
 }
 
-const INSERT: &str = "insert into documents
+/// Adds what `write_row` writes.
+pub(super) const INSERT: &str = "insert into documents
     (key, id, language, language_confidence, created_at_ms, updated_at_ms, sequence, metadata, text, title, expires_at_ms, checksum)
     values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
 const UPDATE: &str = "update documents set id = ?2, language = ?3, language_confidence = ?4, created_at_ms = ?5,
     updated_at_ms = ?6, sequence = ?7, metadata = ?8, text = ?9, title = ?10, expires_at_ms = ?11, checksum = ?12 where key = ?1";
 
 /// Writes a document's row as it is in the other database, including its sequence number.
-fn write_row(transaction: &mut WriteTransaction<'_>, sql: &str, key: DocumentKey, document: &Document) -> Result<(), Fault> {
+pub(super) fn write_row(
+    transaction: &mut WriteTransaction<'_>,
+    sql: &str,
+    key: DocumentKey,
+    document: &Document,
+) -> Result<(), Fault> {
     let metadata = mutations::metadata_json(&document.metadata)?;
     let row = DocumentRow {
         id: document.id.as_str(),

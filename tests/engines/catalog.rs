@@ -5,7 +5,7 @@ use dragoman::domain::{
     PassageBounds, Quantization, RequestKey, Scope,
 };
 use dragoman::storage::CatalogStorage;
-use dragoman::store::{StoreError, StoredKey};
+use dragoman::store::{StoreError, StoredKey, WholeCatalog};
 
 use crate::catalogs::over_both_catalogs;
 
@@ -152,5 +152,41 @@ over_both_catalogs! {
         assert!(catalog.remove_key(&keys[1].key.id).unwrap());
         assert!(!catalog.remove_key(&keys[1].key.id).unwrap());
         assert_eq!(catalog.keys().unwrap().len(), 2);
+    }
+
+    fn what_another_catalog_has_is_taken_in_as_a_whole(catalog) {
+        let alias = |text: &str, collection: &str| Alias { name: name(text), collection: name(collection) };
+        let whole = WholeCatalog {
+            collections: vec![collection("blog"), collection("news")],
+            aliases: vec![alias("latest", "news"), alias("old", "news")],
+            keys: vec![key("0", None), key("1", Some(&["news"]))],
+        };
+        let own = StoredKey { secret_sha256: [9; 32], ..key("0", None) };
+        catalog.add_key(&own).unwrap();
+        catalog.take_in(&whole).unwrap();
+        catalog.restart();
+        assert_eq!((all(&*catalog), catalog.aliases().unwrap()), (whole.collections, whole.aliases));
+        assert_eq!(catalog.keys().unwrap(), [own, key("1", Some(&["news"]))], "a key that is there stays");
+    }
+
+    fn a_catalog_with_a_taken_name_is_not_taken_in_at_all(catalog) {
+        catalog.create_once(&collection("news"), None).unwrap();
+        catalog.set_alias(&name("latest"), &collection("news").id).unwrap();
+        let refused = |collections: &[&str], aliases: &[&str]| {
+            let collections: Vec<Collection> = collections.iter().map(|text| collection(text)).collect();
+            let aliases = aliases.iter().map(|text| Alias { name: name(text), collection: collections[0].name.clone() }).collect();
+            catalog.take_in(&WholeCatalog { collections, aliases, keys: vec![key("1", None)] }).unwrap_err()
+        };
+        let error = refused(&["blog", "news"], &[]);
+        assert!(matches!(&error, StoreError::CollectionExists { name: taken } if *taken == name("news")), "{error:?}");
+        let error = refused(&["blog"], &["news"]);
+        assert!(matches!(&error, StoreError::CollectionExists { name: taken } if *taken == name("news")), "{error:?}");
+        for (collections, aliases) in [(&["blog"][..], &["latest"][..]), (&["latest"][..], &[][..])] {
+            let error = refused(collections, aliases);
+            assert!(matches!(&error, StoreError::AliasExists { name: taken } if *taken == name("latest")), "{error:?}");
+        }
+        catalog.restart();
+        assert_eq!((all(&*catalog), catalog.keys().unwrap()), (vec![collection("news")], Vec::new()));
+        assert_eq!(catalog.aliases().unwrap().len(), 1);
     }
 }

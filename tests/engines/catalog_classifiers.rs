@@ -3,7 +3,7 @@
 use dragoman::domain::{
     ClassifierName, ClassifierRecord, Code, Embedding, JobFailure, JobId, Language, Metadata, Page, RequestKey,
 };
-use dragoman::store::{ClassifierText, FinishedTraining, StoreError, StoredClassifier, TrainingProgress};
+use dragoman::store::{ClassifierText, FinishedTraining, StoreError, StoredClassifier, TrainingProgress, WholeClassifier};
 
 use crate::catalogs::over_both_catalogs;
 
@@ -136,5 +136,24 @@ over_both_catalogs! {
         let listed = catalog.classifiers(&page).unwrap();
         assert_eq!(listed, [catalog.classifier_by_id("id-of-topics").unwrap().unwrap()]);
         assert_eq!(catalog.classifier_texts("id-of-topics").unwrap()[0].1.text, "a\0b");
+    }
+
+    fn a_classifier_is_taken_in_as_it_is_elsewhere(catalog) {
+        let embedding = Embedding::normalized(vec![1.0, 2.0]).unwrap();
+        let failure = JobFailure { code: Code::ClassifierNotReady, detail: "abgebrochen\0".to_owned() };
+        let mut stored = row("topics");
+        stored.record.error = Some(failure);
+        (stored.record.version, stored.record.trained_at_ms) = (3, Some(2_000));
+        stored.record.next_job = JobId::parse(SECOND).ok();
+        (stored.progress, stored.report) = (TrainingProgress::Ready, Some(Metadata::from_iter([("f".to_owned(), 0.5.into())])));
+        let texts = vec![text("雨が降る", "weather"), ClassifierText { embedding: Some(embedding), ..text("選挙", "politics") }];
+        let whole = WholeClassifier { row: stored, weights: Some(vec![1, 2, 3]), texts };
+        assert!(catalog.take_in_classifier(&whole).unwrap());
+        let mut other = whole.clone();
+        other.row.id = "another".to_owned();
+        assert!(!catalog.take_in_classifier(&other).unwrap(), "the name is taken");
+        catalog.restart();
+        assert_eq!(catalog.whole_classifier("id-of-topics").unwrap(), Some(whole));
+        assert_eq!(catalog.whole_classifier("another").unwrap(), None);
     }
 }

@@ -15,6 +15,7 @@ mod expiry;
 mod facets;
 mod filters;
 mod jobs;
+mod moving;
 mod nearest;
 #[path = "../support/postgres.rs"]
 mod postgres_server;

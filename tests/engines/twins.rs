@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 
 use dragoman::domain::{
-    DocumentOrder, DocumentPatch, Embedding, FacetRequest, Field, Filter, HistogramInterval, MetadataPath, Page, PassageId,
-    Precondition, QueryTerm, QueryTerms, Scalar, ScrollRequest, SearchParameters, TermPhrase, Test,
+    DocumentOrder, DocumentPatch, Embedding, FacetRequest, Field, Filter, HistogramInterval, JobId, MetadataPath, Page,
+    PassageId, Precondition, QueryTerm, QueryTerms, Scalar, ScrollRequest, SearchParameters, TermPhrase, Test,
 };
 use dragoman::storage::{NearestSearch, Scope, Unit};
 use dragoman::store::{PatchOutcome, PreparedDocument, SearchFilter};
@@ -244,6 +244,53 @@ fn the_same_writes_give_the_same_answers() {
             }
         }
         let Engine::Postgres(engine) = &other else { unreachable!("it is on a server") };
+        engine.remove().unwrap();
+        Ok(())
+    });
+    run.unwrap();
+}
+
+/// Moves everything into another engine, in several steps.
+fn moved(from: &Engine, to: &Engine) {
+    let (job, sequence) = (JobId::parse("00000000-0000-0000-0000-000000000001").unwrap(), from.sequence().unwrap());
+    let mut after = None;
+    loop {
+        let documents = from.whole_documents(after, 2, u64::MAX).unwrap();
+        after = documents.last().map(|document| document.key);
+        to.take_in(&job, documents, sequence, String::new()).unwrap();
+        if after.is_none() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn what_was_moved_to_the_other_engine_and_back_gives_the_same_answers() {
+    clock!(NOW, clock);
+    let config = ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() };
+    let run = TestRunner::new(config).run(&prop::collection::vec(writes(), 1..16), |writes| {
+        NOW.store(0, Ordering::SeqCst);
+        let [source, _] = Engine::both_at(clock);
+        let [back, there] = Engine::both_at(clock);
+        for write in &writes {
+            if let Write::Wait(ms) = write {
+                NOW.fetch_add(*ms, Ordering::SeqCst);
+            }
+            done(&source, write);
+        }
+        moved(&source, &there);
+        moved(&there, &back);
+        for engine in [&there, &back] {
+            prop_assert_eq!(told(&source), told(engine));
+            prop_assert_eq!(words(&source), words(engine));
+            let query = embedding(3.0);
+            for unit in [Unit::Passage, Unit::Document] {
+                let filter = SearchFilter::default();
+                prop_assert_eq!(nearest(&source, &query, unit, &filter), nearest(engine, &query, unit, &filter));
+            }
+        }
+        prop_assert_eq!(done(&back, &Write::DeleteExpired), done(&there, &Write::DeleteExpired));
+        let Engine::Postgres(engine) = &there else { unreachable!("it is on a server") };
         engine.remove().unwrap();
         Ok(())
     });

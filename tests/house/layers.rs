@@ -6,7 +6,8 @@ use super::source::{Source, is_word};
 pub type Layers = &'static [(&'static str, &'static [&'static str])];
 
 /// The server. Everything about text is `embed`'s, down to the language of a document. `cli` calls a server over HTTP only, so
-/// that what it needs is in the API, and reads `targets`; `config` has its arguments on the one command line.
+/// that what it needs is in the API, and reads `targets`; `config` has its arguments on the one command line. `app` uses the output of
+/// `cli` for the one command that runs without a server.
 pub const SERVER: Layers = &[
     ("lib", &[]),
     ("domain", &[]),
@@ -30,7 +31,21 @@ pub const SERVER: Layers = &[
     ("telemetry", &["config"]),
     (
         "app",
-        &["domain", "bundle", "text", "store", "index", "embed", "targets", "service", "http", "server", "config", "telemetry"],
+        &[
+            "cli",
+            "domain",
+            "bundle",
+            "text",
+            "store",
+            "index",
+            "embed",
+            "targets",
+            "service",
+            "http",
+            "server",
+            "config",
+            "telemetry",
+        ],
     ),
     ("main", &["app", "cli", "config", "telemetry"]),
 ];

@@ -169,6 +169,11 @@ impl Client {
         answer(self.keyed(self.agent.post(format!("{}{path}", self.base))).send_json(body))
     }
 
+    /// Gives status and body.
+    pub fn put(&self, path: &str, body: &Value) -> (u16, Value) {
+        answer(self.keyed(self.agent.put(format!("{}{path}", self.base))).send_json(body)).unwrap()
+    }
+
     /// Streams a file of lines of JSON, gives status and body.
     pub fn post_lines(&self, path: &str, mut lines: impl std::io::Read + 'static) -> (u16, Value) {
         let request = self.keyed(self.agent.post(format!("{}{path}", self.base))).header("content-type", "application/x-ndjson");
@@ -177,7 +182,7 @@ impl Client {
 
     /// Gives the body as text.
     pub fn get_text(&self, path: &str) -> String {
-        let mut response = self.agent.get(format!("{}{path}", self.base)).call().unwrap();
+        let mut response = self.keyed(self.agent.get(format!("{}{path}", self.base))).call().unwrap();
         response.body_mut().with_config().limit(u64::MAX).read_to_string().unwrap()
     }
 

@@ -380,20 +380,26 @@ impl State {
 
     /// A collection on the database server. Its folder is for maps.
     fn opened_on(&self, store: Postgres, row: Collection, folder: &Path) -> Result<OpenCollection, Error> {
+        let row = self.with_passages(row);
         std::fs::create_dir_all(folder).map_err(|source| Error::Folder { path: folder.to_owned(), source })?;
         OpenCollection::on_server(row, folder.to_owned(), store, &self.limits)
     }
 
-    fn opened(&self, mut row: Collection, folder: &Path, store: DocumentStore) -> Result<OpenCollection, Error> {
-        let loaded = self.embedder.model();
-        if row.model.as_ref().is_some_and(|own| own.fingerprint == loaded.fingerprint) {
-            row.passages.get_or_insert(PassageBounds::adjacent(loaded.tokens_max));
-        }
-        let collection = OpenCollection::new(row, folder.to_owned(), store, &self.limits)?;
+    fn opened(&self, row: Collection, folder: &Path, store: DocumentStore) -> Result<OpenCollection, Error> {
+        let collection = OpenCollection::new(self.with_passages(row), folder.to_owned(), store, &self.limits)?;
         if let Some(lost) = collection.embedded()?.store.lost_log() {
             collection.record_damage(lost);
         }
         Ok(collection)
+    }
+
+    /// The row with how texts are cut, where it is so old that it does not say: then the model reads them whole.
+    fn with_passages(&self, mut row: Collection) -> Collection {
+        let loaded = self.embedder.model();
+        if row.model.as_ref().is_some_and(|own| own.fingerprint == loaded.fingerprint) {
+            row.passages.get_or_insert(PassageBounds::adjacent(loaded.tokens_max));
+        }
+        row
     }
 
     /// Starts the background worker, unless the collection belongs to another model than the loaded one.

@@ -119,6 +119,7 @@ fn store_code(error: &StoreError) -> Code {
         | StoreError::UnsuitableReplica { .. }
         | StoreError::NoWriteAheadLog { .. }
         | StoreError::NewerDatabase { .. }
+        | StoreError::NotUpToDate { .. }
         | StoreError::ForeignDatabase { .. }
         | StoreError::StrangeObject { .. }
         | StoreError::InvalidPassage { .. }

@@ -24,7 +24,7 @@ use crate::index::{Index, Neighbor};
 use crate::store::{
     Deleted, DeletedSome, DocumentEmbeddings, DocumentKey, DocumentStore, DocumentTraits, EmbeddedDocument, Expired, HitSizes,
     Idempotent, PassageDocument, PassageRow, PassageText, PatchOutcome, Patched, PendingPassage, PreparedDocument, Recut,
-    SearchFilter, StoreError, TextPatch, TokenChanges, UpdatedSome, Upserted,
+    SearchFilter, StoreError, TextPatch, TokenChanges, UpdatedSome, Upserted, WholeDocument,
 };
 use filter_sets::FilterSets;
 

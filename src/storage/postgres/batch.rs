@@ -8,7 +8,7 @@ use super::fault::Fault;
 use super::session::vector;
 use super::terms;
 use super::writing::Writing;
-use crate::domain::{Embedding, PassageSpan, PassageTerms};
+use crate::domain::{Embedding, PassageSpan, PassageTerms, TokenSet};
 use crate::store::PreparedDocument;
 
 /// What to store and to remove.
@@ -64,6 +64,8 @@ struct Passages {
 struct Tokens {
     documents: Vec<i64>,
     passages: Vec<i64>,
+    /// Null until the passage is embedded.
+    tokens: Vec<Option<Vec<u8>>>,
     words: Vec<Vec<u8>>,
     lengths: Vec<i32>,
 }
@@ -111,6 +113,18 @@ impl Batch {
         embedded: Option<(&Embedding, i64)>,
         terms: &PassageTerms,
     ) {
+        self.whole_passage((document, passage, ordinal), span, embedded, terms, &TokenSet::default());
+    }
+
+    /// The same of one that has its tokens already.
+    pub(super) fn whole_passage(
+        &mut self,
+        (document, passage, ordinal): (i64, i64, usize),
+        span: &PassageSpan,
+        embedded: Option<(&Embedding, i64)>,
+        terms: &PassageTerms,
+        tokens: &TokenSet,
+    ) {
         let rows = &mut self.passages;
         rows.documents.push(document);
         rows.ordinals.push(ordinal as i64);
@@ -122,6 +136,7 @@ impl Batch {
         rows.embeddings.push(embedded.map(|(embedding, _)| vector(embedding)));
         let length = self.terms.add(document, passage, terms);
         self.added.add(document, passage, terms, length);
+        self.added.tokens.push((!tokens.is_empty()).then(|| tokens.to_bytes()));
     }
 
     /// Other terms of a passage that stays.
@@ -274,7 +289,7 @@ impl Tokens {
             return Ok(());
         }
         let sql = format!(
-            "insert into {} (collection, document, passage, words, terms) select $1, * from unnest($2, $3, $4, $5)",
+            "insert into {} (collection, document, passage, words, terms, tokens) select $1, * from unnest($2, $3, $4, $5, $6)",
             writing.names.tokens
         );
         let values = [
@@ -283,6 +298,7 @@ impl Tokens {
             (&self.passages as _, Type::INT8_ARRAY),
             (&self.words as _, Type::BYTEA_ARRAY),
             (&self.lengths as _, Type::INT4_ARRAY),
+            (&self.tokens as _, Type::BYTEA_ARRAY),
         ];
         writing.session.execute(&sql, &values)?;
         writing.terms += self.terms();

@@ -380,7 +380,7 @@ fn check_owner(writing: &mut Writing<'_>, job: &JobId) -> Result<(), Fault> {
     writing.session.row(sql, &values)?.map(drop).ok_or_else(|| StoreError::JobElsewhere.into())
 }
 
-fn keep_checkpoint(writing: &mut Writing<'_>, job: &JobId, checkpoint: &str) -> Result<(), Fault> {
+pub(super) fn keep_checkpoint(writing: &mut Writing<'_>, job: &JobId, checkpoint: &str) -> Result<(), Fault> {
     let sql = "insert into dragoman.job_checkpoints (collection, job, checkpoint) values ($1, $2, $3)
                on conflict (collection, job) do update set checkpoint = excluded.checkpoint";
     let values = [(&writing.key as _, Type::INT8), (&job.as_str() as _, Type::TEXT), (&checkpoint as _, Type::TEXT)];

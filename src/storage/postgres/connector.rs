@@ -27,6 +27,8 @@ pub(super) struct Manager {
     config: Config,
     tls: Tls,
     types: VectorTypes,
+    /// Whether its connections can change nothing.
+    read_only: bool,
 }
 
 impl Manager {
@@ -39,7 +41,12 @@ impl Manager {
         if config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_))) {
             config.ssl_mode(SslMode::Disable);
         }
-        Ok(Self { config, tls: tls.clone(), types: VectorTypes { one: Type::UNKNOWN, many: Type::UNKNOWN } })
+        Ok(Self { config, tls: tls.clone(), types: VectorTypes { one: Type::UNKNOWN, many: Type::UNKNOWN }, read_only: false })
+    }
+
+    /// For connections that can change nothing.
+    pub(super) fn read_only(self) -> Self {
+        Self { read_only: true, ..self }
     }
 
     /// Without the types of pgvector, which a server may not have.
@@ -77,6 +84,9 @@ impl ManageConnection for Manager {
             "select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'",
         )?;
         client.batch_execute(ALIVE)?;
+        if self.read_only {
+            client.batch_execute("set default_transaction_read_only = on")?;
+        }
         if self.types.one != Type::UNKNOWN {
             // The client asks what this type is when a column first has it, and would wait for that behind the rows of a large answer.
             client.query_typed("select null::vector where false", &[])?;

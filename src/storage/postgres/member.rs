@@ -24,6 +24,13 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long the database may take to notice that the server before is gone.
 const PATIENCE: Duration = Duration::from_secs(3);
 
+/// Whether others may use the database meanwhile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sharing {
+    Joined,
+    Alone,
+}
+
 /// The membership of this server, until it is dropped.
 pub(super) struct Member {
     server: Arc<PostgresServer>,
@@ -35,12 +42,21 @@ pub(super) struct Member {
 impl Member {
     /// Joins. `StoreError::DatabaseInUse` if a server has the database for itself.
     pub(super) fn join(server: &Arc<PostgresServer>) -> Result<Self, StoreError> {
+        Self::locking(server, Sharing::Joined)
+    }
+
+    /// Takes the database for itself, without a word in it. `StoreError::DatabaseInUse` if a server uses it.
+    pub(super) fn alone(server: &Arc<PostgresServer>) -> Result<Self, StoreError> {
+        Self::locking(server, Sharing::Alone)
+    }
+
+    fn locking(server: &Arc<PostgresServer>, sharing: Sharing) -> Result<Self, StoreError> {
         const DOING: &str = "joining the servers of a database";
         let begun = Instant::now();
         // No sign: it is easier to read.
         let id = (Uuid::new_v4().as_u64_pair().0 >> 1) as i64;
         let session = loop {
-            match locked(server, id).map_err(|fault| fault.while_doing(DOING))? {
+            match locked(server, id, sharing).map_err(|fault| fault.while_doing(DOING))? {
                 Some(session) => break session,
                 None if begun.elapsed() > PATIENCE => return Err(StoreError::DatabaseInUse),
                 None => std::thread::sleep(Duration::from_millis(100)),
@@ -53,7 +69,7 @@ impl Member {
             while !stop.load(Ordering::Acquire) {
                 std::thread::park_timeout(LOOK_EVERY);
                 let Some(server) = reached.upgrade() else { break };
-                keep(&kept, &server);
+                keep(&kept, &server, sharing);
             }
             // Here, because closing connections blocks.
             drop((kept.locks.lock().take(), kept.looking.lock().take()));
@@ -100,28 +116,34 @@ impl Drop for Member {
 }
 
 /// Sees to it that the locks are held.
-fn keep(shared: &Membership, server: &PostgresServer) {
+fn keep(shared: &Membership, server: &PostgresServer, sharing: Sharing) {
     let mut locks = shared.locks.lock();
     if locks.as_mut().is_some_and(|session| session.check().is_ok()) {
         return;
     }
     *locks = None;
-    let found = locked(server, shared.id);
+    let found = locked(server, shared.id, sharing);
     server.note(found.is_ok());
     // None: the database has not yet noticed that the connection before is gone.
     *locks = found.unwrap_or_default();
 }
 
-/// A connection that holds the locks, and the server's row; `None` while another one holds a lock.
-fn locked(server: &PostgresServer, id: i64) -> Result<Option<Session>, Fault> {
+/// A connection that holds the locks, and the server's row if others may join; `None` while another one holds a lock.
+fn locked(server: &PostgresServer, id: i64, sharing: Sharing) -> Result<Option<Session>, Fault> {
     let mut session = server.connect_alone()?;
-    for lock in [format!("pg_try_advisory_lock_shared({SHARED_LOCK})"), format!("pg_try_advisory_lock({id})")] {
+    let common = match sharing {
+        Sharing::Joined => "pg_try_advisory_lock_shared",
+        Sharing::Alone => "pg_try_advisory_lock",
+    };
+    for lock in [format!("{common}({SHARED_LOCK})"), format!("pg_try_advisory_lock({id})")] {
         let row = session.row(&format!("select {lock}"), &[])?;
         if !row.map(|row| row.try_get::<_, bool>(0)).transpose()?.unwrap_or_default() {
             return Ok(None);
         }
     }
-    session.execute("insert into dragoman.servers (id) values ($1) on conflict do nothing", &[(&id, Type::INT8)])?;
+    if sharing == Sharing::Joined {
+        session.execute("insert into dragoman.servers (id) values ($1) on conflict do nothing", &[(&id, Type::INT8)])?;
+    }
     Ok(Some(session))
 }
 

@@ -30,6 +30,7 @@ mod spread;
 mod terms;
 mod tls;
 mod upsert;
+mod whole;
 mod writing;
 
 use std::sync::Arc;
@@ -50,7 +51,7 @@ use crate::index::Neighbor;
 use crate::store::{
     Clock, Deleted, DeletedSome, DocumentEmbeddings, DocumentKey, DocumentTraits, EmbeddedDocument, Expired, HitSizes,
     Idempotent, PassageDocument, PassageRow, PassageText, PatchOutcome, Patched, PendingPassage, PreparedDocument, Recut,
-    SearchFilter, StoreError, TermsOf, TextPatch, TokenChanges, UpdatedSome, Upserted,
+    SearchFilter, StoreError, TermsOf, TextPatch, TokenChanges, UpdatedSome, Upserted, WholeDocument,
 };
 pub use catalog::{CatalogNames, CatalogPart, CatalogVersions, JobHold, LookedAfter, PostgresCatalog};
 pub use orphans::Adoption;

@@ -323,6 +323,10 @@ fn indexed(metric: Metric, quantization: Quantization, dimension: usize) -> Inde
 
 /// The key of a collection, whose partitions are created if it has none.
 fn key_of(session: &mut Session, row: &Collection, indexed: Indexed, maker: Option<i64>) -> Result<i64, Fault> {
+    // Before an insertion is tried, which a database that only is read refuses.
+    if let Some(found) = find_key(session, &row.id)? {
+        return Ok(found);
+    }
     let values = [(&row.id.0 as _, Type::TEXT), (&maker as _, Type::INT8)];
     let sql = "insert into dragoman.collections (id, maker) values ($1, $2) on conflict (id) do nothing returning key";
     let Some(made) = session.row(sql, &values)? else { return existing_key_of(session, &row.id) };
@@ -333,8 +337,12 @@ fn key_of(session: &mut Session, row: &Collection, indexed: Indexed, maker: Opti
 
 /// The key of a collection that is there.
 fn existing_key_of(session: &mut Session, id: &CollectionId) -> Result<i64, Fault> {
+    Ok(find_key(session, id)?.ok_or(StoreError::Closed)?)
+}
+
+fn find_key(session: &mut Session, id: &CollectionId) -> Result<Option<i64>, Fault> {
     let found = session.row("select key from dragoman.collections where id = $1", &[(&id.0, Type::TEXT)])?;
-    Ok(found.ok_or(StoreError::Closed)?.try_get(0)?)
+    Ok(found.map(|row| row.try_get(0)).transpose()?)
 }
 
 /// Drops all rows of a collection, in the caller's transaction.

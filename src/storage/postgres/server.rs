@@ -67,19 +67,31 @@ pub struct PostgresServer {
 impl PostgresServer {
     /// Connects, checks what the server can do, and creates the tables that are missing.
     pub fn connect(options: &PostgresOptions) -> Result<Arc<Self>, StoreError> {
-        Self::connect_with(options, None)
+        Self::connect_as(options, None, false)
     }
 
     /// As `connect`, with a replica that answers reads. One that is away is asked again later; one of another database is an error.
     pub fn connect_with(options: &PostgresOptions, replica: Option<&ReplicaOptions>) -> Result<Arc<Self>, StoreError> {
+        Self::connect_as(options, replica, false)
+    }
+
+    /// As `connect`, to read without changing anything: the database refuses to. `StoreError::NotUpToDate` if tables are missing.
+    pub fn connect_to_read(options: &PostgresOptions) -> Result<Arc<Self>, StoreError> {
+        Self::connect_as(options, None, true)
+    }
+
+    fn connect_as(options: &PostgresOptions, replica: Option<&ReplicaOptions>, read_only: bool) -> Result<Arc<Self>, StoreError> {
         const DOING: &str = "connecting";
         let tls = Tls::trusting(options.authorities.as_deref()).map_err(|source| StoreError::File {
             path: options.authorities.clone().unwrap_or_default(),
             source: Arc::new(source),
         })?;
         let mut manager = Manager::new(&options.url, &tls)?;
+        if read_only {
+            manager = manager.read_only();
+        }
         let mut session = manager.connect().map_err(|error| Fault::from(error).while_doing(DOING))?;
-        manager = manager.with_types(prepare(&mut session)?);
+        manager = manager.with_types(prepare(&mut session, read_only)?);
         drop(session);
         let pool = Pool::builder()
             .max_size(options.connections_max.max(1))
@@ -170,11 +182,12 @@ fn unsuitable(problem: &str) -> StoreError {
     StoreError::UnsuitableServer { problem: problem.to_owned() }
 }
 
-/// Checks a server and brings its tables up to date; gives the numbers of its types.
-fn prepare(session: &mut Session) -> Result<VectorTypes, StoreError> {
+/// Checks a server and brings its tables up to date, or checks that they are; gives the numbers of its types.
+fn prepare(session: &mut Session, read_only: bool) -> Result<VectorTypes, StoreError> {
     const DOING: &str = "checking a database server";
     check_server(session).map_err(|fault| fault.while_doing(DOING))?;
     check_pgvector(session).map_err(|fault| fault.while_doing(DOING))?;
+    let migrate = if read_only { check_migrated } else { migrate };
     migrate(session).map_err(|fault| fault.while_doing("creating tables"))?;
     vector_types(session).map_err(|fault| fault.while_doing(DOING))
 }
@@ -240,11 +253,23 @@ fn vector_types(session: &mut Session) -> Result<VectorTypes, Fault> {
     Ok(VectorTypes { one, many })
 }
 
+/// How many migrations the database has, also before the first.
+fn found(session: &mut Session) -> Result<usize, Fault> {
+    let sql = "select count(*) from pg_tables where schemaname = 'dragoman' and tablename = 'migrations'";
+    if session.number(sql, &[])? == 1 { applied(session) } else { Ok(0) }
+}
+
+/// Refuses a database that lacks migrations.
+fn check_migrated(session: &mut Session) -> Result<(), Fault> {
+    match found(session)? {
+        found if found == MIGRATIONS.len() => Ok(()),
+        found => Err(StoreError::NotUpToDate { problem: format!("it has version {found} of {}", MIGRATIONS.len()) }.into()),
+    }
+}
+
 /// Applies the migrations that the database lacks, one server at a time. Who lacks none needs no right to create anything.
 fn migrate(session: &mut Session) -> Result<(), Fault> {
-    if session.number("select count(*) from pg_tables where schemaname = 'dragoman' and tablename = 'migrations'", &[])? == 1
-        && applied(session)? == MIGRATIONS.len()
-    {
+    if found(session)? == MIGRATIONS.len() {
         return Ok(());
     }
     session.within("begin", |session| {

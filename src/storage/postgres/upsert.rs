@@ -237,7 +237,8 @@ pub(super) fn remove(writing: &mut Writing<'_>, batch: &mut Batch, key: i64, pas
     removed
 }
 
-fn context(document: &PreparedDocument, span: &PassageSpan) -> PassageContext {
+/// What a passage of a document is embedded and searched with.
+pub(super) fn context(document: &PreparedDocument, span: &PassageSpan) -> PassageContext {
     PassageContext { title: document.title.clone(), headings: span.headings.clone() }
 }
 
@@ -246,7 +247,8 @@ fn pending_passage(passage: i64, document: &PreparedDocument, span: &PassageSpan
     Ok(PendingPassage { id: passage_id(passage), context: context(document, span), text })
 }
 
-fn passage_text<'d>(document: &'d PreparedDocument, span: &PassageSpan) -> Result<&'d str, StoreError> {
+/// The text of a passage of a document.
+pub(super) fn passage_text<'d>(document: &'d PreparedDocument, span: &PassageSpan) -> Result<&'d str, StoreError> {
     let (start, end) = (span.range.start, span.range.end);
     document.text.get(span.range.clone()).ok_or_else(|| StoreError::InvalidPassage { id: document.id.clone(), start, end })
 }

@@ -39,6 +39,8 @@ pub(super) struct Writing<'s> {
     pub(super) terms: i64,
     sequence: i64,
     begun_at: i64,
+    /// Whether numbers came with rows from elsewhere.
+    has_taken: bool,
     documents_drawn: i64,
     passages_drawn: i64,
 }
@@ -72,6 +74,7 @@ impl<'s> Writing<'s> {
             terms: row.try_get(4)?,
             sequence,
             begun_at: sequence,
+            has_taken: false,
             documents_drawn: row.try_get(1)?,
             passages_drawn: row.try_get(2)?,
         })
@@ -105,9 +108,25 @@ impl<'s> Writing<'s> {
         self.passages_drawn
     }
 
+    /// Takes a number of the sequence for drawn, and the ones before it: rows from elsewhere have it.
+    pub(super) fn take_sequence(&mut self, sequence: i64) {
+        self.has_taken = true;
+        self.sequence = self.sequence.max(sequence);
+    }
+
+    /// The same of the key of a document.
+    pub(super) fn take_document(&mut self, document: i64) {
+        self.documents_drawn = self.documents_drawn.max(document);
+    }
+
+    /// The same of the key of a passage.
+    pub(super) fn take_passage(&mut self, passage: i64) {
+        self.passages_drawn = self.passages_drawn.max(passage);
+    }
+
     /// Stores what was drawn.
     pub(super) fn finish(self) -> Result<(), Fault> {
-        if self.sequence == self.begun_at {
+        if self.sequence == self.begun_at && !self.has_taken {
             return Ok(());
         }
         let numbers = [self.key, self.sequence, self.documents_drawn, self.passages_drawn, self.passages, self.terms];

@@ -185,7 +185,8 @@ fn insert(session: &mut Session, row: &StoredClassifier, trainer: i64) -> Result
     Ok(session.row(sql, &values)?.map(|row| row.try_get(0)).transpose()?)
 }
 
-fn insert_texts(session: &mut Session, classifier: i64, texts: &[ClassifierText]) -> Result<(), Fault> {
+/// Adds the texts of the classifier with this key.
+pub(super) fn insert_texts(session: &mut Session, classifier: i64, texts: &[ClassifierText]) -> Result<(), Fault> {
     let sql = "insert into dragoman.classifier_texts (classifier, description, text, labels, language, embedding)
                select $1, n.description, n.text, n.labels, n.language, n.embedding
                from unnest($2, $3, $4, $5, $6) with ordinality as n (description, text, labels, language, embedding, place)

@@ -8,6 +8,7 @@ mod creations;
 mod jobs;
 mod rows;
 mod versions;
+mod whole;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -65,6 +66,19 @@ impl PostgresCatalog {
         *catalog.others.lock() = others;
         let versions = catalog.versions()?;
         CatalogPart::ALL.into_iter().for_each(|part| catalog.set_known(part, versions.of(part)));
+        catalog.run("removing interrupted creations", sweep)?;
+        Ok(catalog)
+    }
+
+    /// Opens the catalog for this process alone, and leaves everything as it is. `StoreError::DatabaseInUse` if a server works with it.
+    pub fn open_unchanged(server: &Arc<PostgresServer>) -> Result<Self, StoreError> {
+        let member = Member::alone(server)?;
+        Ok(Self { server: Arc::clone(server), member, known: Known::default(), others: Mutex::default() })
+    }
+
+    /// As `open_unchanged`, and removes what a creation that was interrupted left.
+    pub fn open_alone(server: &Arc<PostgresServer>) -> Result<Self, StoreError> {
+        let catalog = Self::open_unchanged(server)?;
         catalog.run("removing interrupted creations", sweep)?;
         Ok(catalog)
     }
@@ -195,21 +209,7 @@ impl PostgresCatalog {
 
     /// Adds a key.
     pub(crate) fn add_key(&self, stored: &StoredKey) -> Result<(), StoreError> {
-        let sql = "insert into dragoman.api_keys (id, name, secret_sha256, scope, collections, created_at_ms, expires_at_ms)
-                   values ($1, $2, $3, $4, $5, $6, $7)";
-        let key = &stored.key;
-        let (name, hash) = (text(&key.name), stored.secret_sha256.as_slice());
-        let collections = key.collections.as_deref().map(names_json);
-        let values: [Parameter<'_>; 7] = [
-            (&key.id.as_str(), Type::TEXT),
-            (&name.as_ref(), Type::TEXT),
-            (&hash, Type::BYTEA),
-            (&key.scope.name(), Type::TEXT),
-            (&collections, Type::TEXT),
-            (&key.created_at_ms, Type::INT8),
-            (&key.expires_at_ms, Type::INT8),
-        ];
-        self.change_part("adding a key", CatalogPart::Keys, |session| session.execute(sql, &values).map(drop))
+        self.change_part("adding a key", CatalogPart::Keys, |session| insert_key(session, stored))
     }
 
     /// All keys, in the order of their ids.
@@ -297,6 +297,25 @@ fn insert(session: &mut Session, collection: &Collection) -> Result<u64, Fault> 
         (&overlap, Type::INT8),
     ];
     session.execute(sql, &values)
+}
+
+/// Adds the row of a key.
+fn insert_key(session: &mut Session, stored: &StoredKey) -> Result<(), Fault> {
+    let sql = "insert into dragoman.api_keys (id, name, secret_sha256, scope, collections, created_at_ms, expires_at_ms)
+               values ($1, $2, $3, $4, $5, $6, $7)";
+    let key = &stored.key;
+    let (name, hash) = (text(&key.name), stored.secret_sha256.as_slice());
+    let collections = key.collections.as_deref().map(names_json);
+    let values: [Parameter<'_>; 7] = [
+        (&key.id.as_str(), Type::TEXT),
+        (&name.as_ref(), Type::TEXT),
+        (&hash, Type::BYTEA),
+        (&key.scope.name(), Type::TEXT),
+        (&collections, Type::TEXT),
+        (&key.created_at_ms, Type::INT8),
+        (&key.expires_at_ms, Type::INT8),
+    ];
+    session.execute(sql, &values).map(drop)
 }
 
 /// Drops collections that no name leads to, if they have no documents and no server creates them. Others stay, in case somebody misses

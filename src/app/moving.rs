@@ -1,0 +1,116 @@
+//! `dragoman move`: moves a server's data between a data directory and a database server, and tells about it as other commands do.
+
+use std::process::ExitCode;
+
+use serde_json::json;
+
+use super::private_files::keep_private;
+use crate::cli::error::CliError;
+use crate::cli::output::{Column, Output, Unit, count};
+use crate::config::{MoveSettings, Secret};
+use crate::domain::{CollectionName, chain};
+use crate::service::PostgresOptions;
+use crate::service::moving::{self, MoveError, Moved, Phase, Place, Step};
+
+/// Connections to the database server at once, besides the one with the lock.
+const CONNECTIONS_MAX: u32 = 2;
+
+/// Runs the command, and reports errors on standard error.
+pub fn move_data(settings: &MoveSettings) -> ExitCode {
+    match run(settings) {
+        Ok(()) | Err(CliError::ReaderGone) => ExitCode::SUCCESS,
+        Err(error) => {
+            error.report(settings.json);
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+fn run(settings: &MoveSettings) -> Result<(), CliError> {
+    let output = Output::of(settings.json, settings.quiet);
+    let [from, to] = [&settings.from, &settings.to].map(|place| self::place(place, settings));
+    if matches!(from, Place::Folder(_)) == matches!(to, Place::Folder(_)) {
+        let expected = "expected a data directory and an address that begins with postgres://, one for --from and one for --to";
+        return Err(CliError::Usage(expected.to_owned()));
+    }
+    let mut bars = Bars { output: &output, current: None };
+    let mut progress = |step: Step<'_>| bars.show(step);
+    let failed = |error: MoveError| CliError::Input(chain(&error));
+    if settings.verify {
+        let same = moving::compare_all(&from, &to, &mut progress).map_err(failed)?;
+        bars.clear();
+        show(&output, &same)?;
+        output.note("both places have the same");
+        return Ok(());
+    }
+    if let Place::Folder(data_dir) = &to {
+        keep_private(data_dir);
+    }
+    let moved = moving::move_all(&from, &to, settings.leave_jobs, &mut progress).map_err(failed)?;
+    bars.clear();
+    show(&output, &moved)?;
+    output.note("the source was only read, and is as it was; once the target serves what you expect, it may be deleted");
+    Ok(())
+}
+
+/// What a setting means. Its value may hold a password.
+fn place(setting: &Secret, settings: &MoveSettings) -> Place {
+    let text = setting.expose();
+    if !["postgres://", "postgresql://"].iter().any(|scheme| text.starts_with(scheme)) {
+        return Place::Folder(text.into());
+    }
+    let (url, authorities) = (text.to_owned(), settings.store_authorities.clone());
+    Place::Server(PostgresOptions { url, authorities, connections_max: CONNECTIONS_MAX })
+}
+
+fn show(output: &Output, moved: &Moved) -> Result<(), CliError> {
+    if output.json {
+        return output.deed(&json!(moved));
+    }
+    let columns = [Column::Text("COLLECTION"), Column::Number("DOCUMENTS"), Column::Number("PASSAGES"), Column::Text("CHECKSUM")];
+    let rows = moved.collections.iter().map(|collection| {
+        vec![
+            collection.name.clone(),
+            count(&json!(collection.documents)),
+            count(&json!(collection.passages)),
+            collection.checksum.clone(),
+        ]
+    });
+    match output.table(&columns, rows) {
+        Err(CliError::ReaderGone) => (),
+        shown => shown?,
+    }
+    output.note(&format!("aliases {}, classifiers {}, keys {}", moved.aliases, moved.classifiers, moved.keys));
+    if moved.jobs_left > 0 {
+        output.note(&format!("unfinished jobs that stay in the source: {}", moved.jobs_left));
+    }
+    Ok(())
+}
+
+/// A progress bar for what is done with each collection.
+struct Bars<'o> {
+    output: &'o Output,
+    current: Option<(CollectionName, Phase, indicatif::ProgressBar)>,
+}
+
+impl Bars<'_> {
+    fn show(&mut self, step: Step<'_>) {
+        let same = |(name, phase, _): &(CollectionName, Phase, _)| name == step.collection && *phase == step.phase;
+        if !self.current.as_ref().is_some_and(same) {
+            self.clear();
+            let bar = self.output.progress(Some(step.total), Unit::Items("documents"));
+            let doing = if step.phase == Phase::Copying { "copying" } else { "comparing" };
+            bar.set_message(format!("{doing} {}", step.collection));
+            self.current = Some((step.collection.clone(), step.phase, bar));
+        }
+        if let Some((.., bar)) = &self.current {
+            bar.set_position(step.done);
+        }
+    }
+
+    fn clear(&mut self) {
+        if let Some((.., bar)) = self.current.take() {
+            bar.finish_and_clear();
+        }
+    }
+}

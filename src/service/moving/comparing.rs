@@ -1,0 +1,212 @@
+//! Compares a collection in both places, document by document as each has it, and sums them up.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+
+use sha2::{Digest as _, Sha256};
+
+use super::copying::{BATCH_BYTES, BATCH_DOCUMENTS, Both};
+use super::error::MoveError;
+use super::progress::{MovedCollection, Phase, Progress, Step};
+use super::side::Side;
+use crate::domain::Collection;
+use crate::storage::Storage;
+use crate::store::{DocumentKey, StoreError, WholeDocument, WholePassage};
+
+/// Compares all but what has expired by `now_ms`, which a server may have removed from one of both.
+pub(super) fn compare(
+    (source, target): (&Side, &Side),
+    row: &Collection,
+    both: &Both,
+    now_ms: i64,
+    progress: Progress<'_>,
+) -> Result<MovedCollection, MoveError> {
+    let (failed, target_failed) = (source.failed(row), target.failed(row));
+    let total = both.source.counts().map_err(&failed)?.documents;
+    let walk = |storage| Walk { storage, now_ms, after: None, read: VecDeque::new() };
+    let (mut left, mut right) = (walk(&*both.source), walk(&*both.target));
+    let (mut sums, mut documents, mut passages) = ([Sha256::new(), Sha256::new()], 0, 0);
+    loop {
+        let (one, other) = match (left.next().map_err(&failed)?, right.next().map_err(&target_failed)?) {
+            (None, None) => break,
+            (Some(one), Some(other)) if one.key == other.key => (one, other),
+            (Some(one), other) if other.as_ref().is_none_or(|other| one.key < other.key) => {
+                return Err(differs(row, &one, "is missing in the target"));
+            }
+            (_, Some(other)) => return Err(differs(row, &other, "is only in the target")),
+            (Some(one), None) => return Err(differs(row, &one, "is missing in the target")),
+        };
+        let digests = [digest(&one), digest(&other)];
+        if digests[0] != digests[1] {
+            return Err(differs(row, &one, "has different content"));
+        }
+        sums.iter_mut().zip(digests).for_each(|(sum, digest)| sum.update(digest));
+        documents += 1;
+        passages += one.passages.len() as u64;
+        if documents % BATCH_DOCUMENTS as u64 == 0 {
+            progress(Step { collection: &row.name, phase: Phase::Comparing, done: documents, total });
+        }
+    }
+    let problem = |problem| MoveError::Differs { name: row.name.clone(), problem };
+    if both.source.metadata_indexes() != both.target.metadata_indexes() {
+        return Err(problem("its metadata indexes"));
+    }
+    if both.source.sequence().map_err(failed)? != both.target.sequence().map_err(target_failed)? {
+        return Err(problem("the number of its last change"));
+    }
+    let [one, other] = sums.map(|sum| hexadecimal(&sum.finalize()));
+    if one != other {
+        return Err(problem("its checksum"));
+    }
+    Ok(MovedCollection { name: row.name.as_str().to_owned(), documents, passages, checksum: one })
+}
+
+fn differs(row: &Collection, document: &WholeDocument, problem: &'static str) -> MoveError {
+    MoveError::Document { name: row.name.clone(), document: document.document.id.clone(), problem }
+}
+
+/// The documents of a collection in the order of their keys, read in batches.
+struct Walk<'s> {
+    storage: &'s dyn Storage,
+    now_ms: i64,
+    after: Option<DocumentKey>,
+    read: VecDeque<WholeDocument>,
+}
+
+impl Walk<'_> {
+    fn next(&mut self) -> Result<Option<WholeDocument>, StoreError> {
+        loop {
+            while let Some(document) = self.read.pop_front() {
+                if document.document.expires_at_ms.is_none_or(|at| at > self.now_ms) {
+                    return Ok(Some(document));
+                }
+            }
+            self.read = self.storage.whole_documents(self.after, BATCH_DOCUMENTS, BATCH_BYTES)?.into();
+            match self.read.back() {
+                Some(last) => self.after = Some(last.key),
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
+/// SHA-256 over everything that is kept of a document. What has no fixed length follows its length, so that no two documents have the
+/// same bytes.
+fn digest(whole: &WholeDocument) -> [u8; 32] {
+    let WholeDocument { key, document, passages } = whole;
+    let mut hash = Sha256::new();
+    let number = |hash: &mut Sha256, number: u64| hash.update(number.to_le_bytes());
+    let signed = |hash: &mut Sha256, number: i64| hash.update(number.to_le_bytes());
+    signed(&mut hash, key.0);
+    number(&mut hash, document.sequence.0);
+    signed(&mut hash, document.created_at_ms);
+    signed(&mut hash, document.updated_at_ms);
+    // No document expires at either of these.
+    signed(&mut hash, document.expires_at_ms.unwrap_or(i64::MIN));
+    // No confidence is NaN.
+    hash.update(document.language_confidence.unwrap_or(f32::NAN).to_le_bytes());
+    text(&mut hash, Some(document.id.as_str()));
+    text(&mut hash, document.title.as_deref());
+    text(&mut hash, Some(&document.text));
+    text(&mut hash, document.language.map(|language| language.code()));
+    // A JSON object can always be written.
+    text(&mut hash, Some(&serde_json::to_string(&document.metadata).unwrap_or_default()));
+    number(&mut hash, passages.len() as u64);
+    passages.iter().for_each(|passage| add_passage(&mut hash, passage));
+    hash.finalize().into()
+}
+
+fn add_passage(hash: &mut Sha256, passage: &WholePassage) {
+    let WholePassage { id, span, embedded, tokens, words } = passage;
+    for number in [id.0, span.range.start as u64, span.range.end as u64] {
+        hash.update(number.to_le_bytes());
+    }
+    text(hash, span.headings.as_deref());
+    let (sequence, values) = embedded.as_ref().map_or((u64::MAX, &[][..]), |(sequence, of)| (sequence.0, of.as_slice()));
+    hash.update(sequence.to_le_bytes());
+    let values: Vec<u8> = values.iter().flat_map(|value| value.to_bits().to_le_bytes()).collect();
+    for bytes in [values, tokens.to_bytes(), words.to_bytes()] {
+        hash.update((bytes.len() as u64).to_le_bytes());
+        hash.update(bytes);
+    }
+}
+
+fn text(hash: &mut Sha256, text: Option<&str>) {
+    // No text has this length.
+    hash.update(text.map_or(u64::MAX, |text| text.len() as u64).to_le_bytes());
+    hash.update(text.unwrap_or_default());
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{Document, DocumentId, Embedding, Language, Metadata, PassageId, Sequence, TokenSet, WordCounts};
+
+    fn whole() -> WholeDocument {
+        let document = Document {
+            id: DocumentId::parse("a").unwrap(),
+            title: None,
+            text: "Der Zug hat Verspätung.".to_owned(),
+            language: None,
+            language_confidence: None,
+            metadata: Metadata::new(),
+            passages: 1,
+            indexed: true,
+            created_at_ms: 1,
+            updated_at_ms: 2,
+            expires_at_ms: None,
+            sequence: Sequence(3),
+        };
+        let embedding = Embedding::unscaled(vec![0.0, 1.0]).unwrap();
+        let passage = WholePassage {
+            id: PassageId(4),
+            span: (0..7).into(),
+            embedded: Some((Sequence(5), embedding)),
+            tokens: TokenSet::default(),
+            words: WordCounts::default(),
+        };
+        WholeDocument { key: DocumentKey(6), document, passages: vec![passage] }
+    }
+
+    #[test]
+    fn everything_of_a_document_counts() {
+        let changes: [fn(&mut WholeDocument); 20] = [
+            |whole| whole.key = DocumentKey(7),
+            |whole| whole.document.id = DocumentId::parse("b").unwrap(),
+            |whole| whole.document.title = Some(String::new()),
+            |whole| whole.document.text.push(' '),
+            |whole| whole.document.language = Language::parse("de"),
+            |whole| whole.document.language_confidence = Some(0.5),
+            |whole| drop(whole.document.metadata.insert("a".to_owned(), 1.into())),
+            |whole| whole.document.created_at_ms = 7,
+            |whole| whole.document.updated_at_ms = 7,
+            |whole| whole.document.expires_at_ms = Some(7),
+            |whole| whole.document.sequence = Sequence(7),
+            |whole| whole.passages.clear(),
+            |whole| whole.passages[0].id = PassageId(7),
+            |whole| whole.passages[0].span.range = 0..8,
+            |whole| whole.passages[0].span.headings = Some("Fahrplan".to_owned()),
+            |whole| whole.passages[0].embedded = None,
+            |whole| whole.passages[0].embedded.as_mut().unwrap().0 = Sequence(7),
+            // Equal as a number, and another bit.
+            |whole| whole.passages[0].embedded.as_mut().unwrap().1 = Embedding::unscaled(vec![-0.0, 1.0]).unwrap(),
+            |whole| whole.passages[0].tokens = TokenSet::of(&[7]),
+            |whole| whole.passages[0].words = WordCounts::of(vec![7]),
+        ];
+        let mut seen = vec![digest(&whole())];
+        for change in changes {
+            let mut changed = whole();
+            change(&mut changed);
+            assert!(!seen.contains(&digest(&changed)), "{changed:?}");
+            seen.push(digest(&changed));
+        }
+        assert_eq!(digest(&whole()), seen[0]);
+    }
+}

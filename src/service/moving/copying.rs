@@ -1,0 +1,104 @@
+//! Copies the documents of a collection, some in each transaction of the target, which keeps with them how far the copy is. So a move
+//! that was interrupted goes on where it was, unless the source has changed meanwhile: then the collection is copied anew.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::error::MoveError;
+use super::progress::{Phase, Progress, Step};
+use super::side::Side;
+use crate::domain::{Collection, JobId, Sequence};
+use crate::storage::Storage;
+use crate::store::DocumentKey;
+
+/// Documents in one transaction, and the bytes that these may have in memory.
+pub(super) const BATCH_DOCUMENTS: usize = 500;
+pub(super) const BATCH_BYTES: u64 = 8 << 20;
+
+/// How far the copy of a collection is; kept in the target as the checkpoint of a job.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Reached {
+    /// The key of the last document.
+    after: Option<i64>,
+    documents: u64,
+    /// The last change of the source when the copy began; `None` once the copy is known to be wrong.
+    sequence: Option<u64>,
+}
+
+/// A collection in both places.
+pub(super) struct Both {
+    pub(super) source: Box<dyn Storage>,
+    pub(super) target: Box<dyn Storage>,
+}
+
+/// The job whose checkpoint says how far a copy is. No other one has this id.
+fn job() -> Result<JobId, MoveError> {
+    JobId::parse(&Uuid::nil().to_string()).map_err(|error| MoveError::Open { which: "target", source: Box::new(error.into()) })
+}
+
+/// Copies what is not there yet, without documents that have expired by `now_ms`.
+pub(super) fn copy(
+    (source, target): (&Side, &Side),
+    row: &Collection,
+    now_ms: i64,
+    progress: Progress<'_>,
+) -> Result<Both, MoveError> {
+    let both = Both { source: source.collection(row)?, target: target.collection(row)? };
+    let (unread, unwritten, job) = (source.failed(row), target.failed(row), job()?);
+    let sequence = both.source.sequence().map_err(&unread)?;
+    let total = both.source.counts().map_err(&unread)?.documents;
+    let (both, mut reached) = begin(target, row, both, sequence)?;
+    loop {
+        progress(Step { collection: &row.name, phase: Phase::Copying, done: reached.documents, total });
+        let after = reached.after.map(DocumentKey);
+        let mut documents = both.source.whole_documents(after, BATCH_DOCUMENTS, BATCH_BYTES).map_err(&unread)?;
+        let last = documents.last().map(|document| document.key.0);
+        reached.after = last.or(reached.after);
+        documents.retain(|document| document.document.expires_at_ms.is_none_or(|at| at > now_ms));
+        reached.documents += documents.len() as u64;
+        // Also without documents: the last number and the checkpoint are kept.
+        both.target.take_in(&job, documents, sequence, json(&reached)).map_err(&unwritten)?;
+        if last.is_none() {
+            break;
+        }
+    }
+    let indexes = both.source.metadata_indexes();
+    if both.target.metadata_indexes() != indexes {
+        both.target.set_metadata_indexes(indexes).map_err(&unwritten)?;
+    }
+    Ok(both)
+}
+
+/// Finds how far an earlier move came. Removes what is of no use.
+fn begin(target: &Side, row: &Collection, both: Both, sequence: Sequence) -> Result<(Both, Reached), MoveError> {
+    let failed = target.failed(row);
+    let fresh = Reached { sequence: Some(sequence.0), ..Reached::default() };
+    match both.target.job_checkpoint(&job()?).map_err(&failed)? {
+        None if both.target.sequence().map_err(&failed)? == Sequence(0) => Ok((both, fresh)),
+        None => Err(MoveError::Strange { name: row.name.clone(), id: row.id.0.clone() }),
+        Some(checkpoint) => match serde_json::from_str::<Reached>(&checkpoint).ok() {
+            Some(reached) if reached.sequence == Some(sequence.0) => Ok((both, reached)),
+            _ => {
+                both.target.close().map_err(&failed)?;
+                target.remove(row)?;
+                Ok((Both { target: target.collection(row)?, ..both }, fresh))
+            }
+        },
+    }
+}
+
+/// Has the next move copy the collection anew.
+pub(super) fn discard(target: &Side, row: &Collection, storage: &dyn Storage) -> Result<(), MoveError> {
+    storage.take_in(&job()?, Vec::new(), Sequence(0), json(&Reached::default())).map_err(target.failed(row))
+}
+
+/// Removes what was kept of the move.
+pub(super) fn forget(target: &Side, row: &Collection) -> Result<(), MoveError> {
+    let storage = target.collection(row)?;
+    storage.forget_job_checkpoints(&[]).and_then(|()| storage.close()).map_err(target.failed(row))
+}
+
+fn json(reached: &Reached) -> String {
+    // It has numbers only.
+    serde_json::to_string(reached).unwrap_or_default()
+}

@@ -1,0 +1,39 @@
+//! Why a server's data was not moved.
+
+use crate::domain::{CollectionName, DocumentId, JobId, JobType};
+use crate::service::error::Error;
+use crate::store::StoreError;
+
+/// Why a server's data was not moved, or is not the same in both places.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the variants are")]
+pub enum MoveError {
+    /// `which` is "source" or "target", here and below.
+    #[error("a server uses the {which}: stop it first")]
+    InUse { which: &'static str, source: StoreError },
+    #[error("cannot open the {which}")]
+    Open { which: &'static str, source: Box<Error> },
+    #[error(
+        "jobs are not moved, and the source has {count} that are not finished, such as {} {id}: start its server and let them end, or \
+         leave them with --leave-jobs",
+        kind.name()
+    )]
+    UnfinishedJobs { count: usize, kind: JobType, id: JobId },
+    #[error("the target has {what} {name} already; nothing there was changed")]
+    Taken { what: &'static str, name: String },
+    /// Nobody knows whose they are.
+    #[error("the target has documents of the collection {name} under {id}, which its catalog does not name and no move has left")]
+    Strange { name: CollectionName, id: String },
+    #[error("cannot access the catalog of the {which}")]
+    Catalog { which: &'static str, source: StoreError },
+    #[error("cannot access collection {name} of the {which}")]
+    Collection { which: &'static str, name: CollectionName, source: StoreError },
+    #[error("cannot remove what an earlier move has left of collection {name} in the target")]
+    Remove { name: CollectionName, source: std::io::Error },
+    #[error("collection {name} is not the same in both: document {document} {problem}")]
+    Document { name: CollectionName, document: DocumentId, problem: &'static str },
+    #[error("collection {name} is not the same in both: {problem}")]
+    Differs { name: CollectionName, problem: &'static str },
+    #[error("{what} {name} is not the same in both")]
+    Named { what: &'static str, name: String },
+}

@@ -1,0 +1,156 @@
+//! Moves a whole server's data between a data directory and a database server, while no server uses either.
+//!
+//! The source is only read. Documents come first, and are compared as both places have them; no server sees them before the catalog
+//! names their collections, which is the last step and one transaction. So a move can be interrupted at any time, and goes on later.
+//! Jobs, idempotency records, snapshots and maps are not moved, and the index of a data directory is built by its first start.
+
+mod comparing;
+mod copying;
+mod error;
+mod progress;
+mod side;
+
+use crate::domain::{CollectionName, Page};
+use crate::service::lifecycle::all_rows;
+use crate::store::{StoreError, StoredClassifier, WholeCatalog, system_clock as now_ms};
+use copying::Both;
+use side::Side;
+
+pub use error::MoveError;
+pub use progress::{Moved, MovedCollection, Phase, Progress, Step};
+pub use side::Place;
+
+/// What the source has besides documents.
+struct Named {
+    catalog: WholeCatalog,
+    classifiers: Vec<StoredClassifier>,
+    jobs: usize,
+}
+
+/// Moves everything. With `leave_jobs`, unfinished jobs of the source stay behind; else they are refused. Blocks.
+pub fn move_all(from: &Place, to: &Place, leave_jobs: bool, progress: Progress<'_>) -> Result<Moved, MoveError> {
+    let source = Side::to_read("source", from)?;
+    let jobs = source.catalog.unfinished_jobs().map_err(|error| source.catalog_failed(error))?;
+    if let Some(first) = jobs.first().filter(|_| !leave_jobs) {
+        return Err(MoveError::UnfinishedJobs { count: jobs.len(), kind: first.kind, id: first.id.clone() });
+    }
+    let named = Named::of(&source)?;
+    let target = Side::to_write(to)?;
+    check_names(&named, &target)?;
+    let (sides, now_ms) = ((&source, &target), now_ms());
+    let mut collections = Vec::new();
+    for row in &named.catalog.collections {
+        let both = copying::copy(sides, row, now_ms, &mut *progress)?;
+        let compared = comparing::compare(sides, row, &both, now_ms, &mut *progress);
+        if matches!(compared, Err(MoveError::Document { .. } | MoveError::Differs { .. })) {
+            copying::discard(&target, row, &*both.target)?;
+        }
+        collections.push(compared?);
+        both.target.close().map_err(target.failed(row))?;
+    }
+    for row in &named.classifiers {
+        move_classifier(sides, row)?;
+    }
+    target.catalog.take_in(&named.catalog).map_err(|error| target.catalog_failed(error))?;
+    named.catalog.collections.iter().try_for_each(|row| copying::forget(&target, row))?;
+    compare_names(&named, sides)?;
+    Ok(named.moved(collections))
+}
+
+/// Compares both places, and changes neither. What only the target has does not count. Blocks.
+pub fn compare_all(from: &Place, to: &Place, progress: Progress<'_>) -> Result<Moved, MoveError> {
+    let source = Side::to_read("source", from)?;
+    let target = Side::to_read("target", to)?;
+    let (sides, now_ms, named) = ((&source, &target), now_ms(), Named::of(&source)?);
+    compare_names(&named, sides)?;
+    let mut collections = Vec::new();
+    for row in &named.catalog.collections {
+        let both = Both { source: source.collection(row)?, target: target.collection(row)? };
+        collections.push(comparing::compare(sides, row, &both, now_ms, &mut *progress)?);
+    }
+    Ok(named.moved(collections))
+}
+
+impl Named {
+    fn of(side: &Side) -> Result<Self, MoveError> {
+        let failed = |error| side.catalog_failed(error);
+        let catalog = &*side.catalog;
+        let collections = all_rows(catalog).map_err(failed)?;
+        let (aliases, keys) = (catalog.aliases().map_err(failed)?, catalog.keys().map_err(failed)?);
+        let classifiers = catalog.classifiers(&Page { limit: usize::MAX, after: None }).map_err(failed)?;
+        let jobs = catalog.unfinished_jobs().map_err(failed)?.len();
+        Ok(Self { catalog: WholeCatalog { collections, aliases, keys }, classifiers, jobs })
+    }
+
+    fn moved(self, collections: Vec<MovedCollection>) -> Moved {
+        let Self { catalog: WholeCatalog { aliases, keys, .. }, classifiers, jobs } = self;
+        Moved { collections, aliases: aliases.len(), classifiers: classifiers.len(), keys: keys.len(), jobs_left: jobs }
+    }
+}
+
+/// Refuses a target that has something else under a name of the source.
+fn check_names(named: &Named, target: &Side) -> Result<(), MoveError> {
+    let there = Named::of(target)?;
+    let taken = |what, name: &str| MoveError::Taken { what, name: name.to_owned() };
+    let collection = |name: &CollectionName| there.catalog.collections.iter().find(|row| row.name == *name);
+    let alias = |name: &CollectionName| there.catalog.aliases.iter().find(|alias| alias.name == *name);
+    for row in &named.catalog.collections {
+        let same_id = there.catalog.collections.iter().find(|other| other.id == row.id);
+        if let Some(other) = collection(&row.name).or(same_id) {
+            return Err(taken("a collection", other.name.as_str()));
+        }
+        if alias(&row.name).is_some() {
+            return Err(taken("an alias", row.name.as_str()));
+        }
+    }
+    for name in named.catalog.aliases.iter().map(|alias| &alias.name) {
+        match (collection(name), alias(name)) {
+            (Some(_), _) => return Err(taken("a collection", name.as_str())),
+            (_, Some(_)) => return Err(taken("an alias", name.as_str())),
+            (None, None) => (),
+        }
+    }
+    // One with the same id may be left from an interrupted move; it is compared when it is its turn.
+    let classifier = |row: &&StoredClassifier| {
+        there.classifiers.iter().any(|other| other.record.name == row.record.name && other.id != row.id)
+    };
+    match named.classifiers.iter().find(classifier) {
+        Some(row) => Err(taken("a classifier", row.record.name.as_str())),
+        None => Ok(()),
+    }
+}
+
+/// Moves a classifier unless it is there.
+fn move_classifier((source, target): (&Side, &Side), row: &StoredClassifier) -> Result<(), MoveError> {
+    let failed = |error: StoreError| target.catalog_failed(error);
+    let whole = source.catalog.whole_classifier(&row.id).map_err(|error| source.catalog_failed(error))?;
+    let there = target.catalog.whole_classifier(&row.id).map_err(failed)?;
+    let Some(whole) = whole.filter(|whole| there.as_ref() != Some(whole)) else { return Ok(()) };
+    if there.is_some() || !target.catalog.take_in_classifier(&whole).map_err(failed)? {
+        return Err(MoveError::Taken { what: "a classifier", name: row.record.name.as_str().to_owned() });
+    }
+    Ok(())
+}
+
+/// Compares collections, aliases, keys and classifiers as both catalogs have them.
+fn compare_names(named: &Named, (source, target): (&Side, &Side)) -> Result<(), MoveError> {
+    let there = Named::of(target)?.catalog;
+    let differs = |what, name: &str| MoveError::Named { what, name: name.to_owned() };
+    let WholeCatalog { collections, aliases, keys } = &named.catalog;
+    if let Some(row) = collections.iter().find(|row| !there.collections.contains(row)) {
+        return Err(differs("collection", row.name.as_str()));
+    }
+    if let Some(alias) = aliases.iter().find(|alias| !there.aliases.contains(alias)) {
+        return Err(differs("alias", alias.name.as_str()));
+    }
+    if let Some(stored) = keys.iter().find(|stored| !there.keys.contains(stored)) {
+        return Err(differs("key", stored.key.id.as_str()));
+    }
+    for row in &named.classifiers {
+        let of = |side: &Side| side.catalog.whole_classifier(&row.id).map_err(|error| side.catalog_failed(error));
+        if of(source)? != of(target)? {
+            return Err(differs("classifier", row.record.name.as_str()));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! The source and the target of a move: a data directory or a database server, opened and locked as a server does.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::error::MoveError;
+use crate::domain::Collection;
+use crate::embed::passage_terms;
+use crate::service::error::Error;
+use crate::service::folders::{COLLECTIONS_DIR, orphaned};
+use crate::service::lifecycle::open_catalog;
+use crate::storage::{CatalogStorage, Embedded, Postgres, PostgresCatalog, PostgresOptions, PostgresServer, Storage};
+use crate::store::{Catalog, DocumentStore, StoreError, StoreOptions};
+
+/// Writes that may wait. One does.
+const WRITES_MAX: usize = 8;
+
+/// Where a server's data is.
+#[derive(Debug, Clone)]
+pub enum Place {
+    /// A data directory.
+    Folder(PathBuf),
+    /// A database server.
+    Server(PostgresOptions),
+}
+
+/// An open place.
+pub(super) struct Side {
+    /// "source" or "target".
+    pub(super) which: &'static str,
+    pub(super) catalog: Box<dyn CatalogStorage>,
+    engine: Engine,
+}
+
+enum Engine {
+    /// The folder of the collections, and whether none of its files may change.
+    Folder { collections: PathBuf, unchanged: bool },
+    /// A database server, which may refuse changes.
+    Server(Arc<PostgresServer>),
+}
+
+impl Side {
+    /// Opens a place to read it; nothing there changes.
+    pub(super) fn to_read(which: &'static str, place: &Place) -> Result<Self, MoveError> {
+        let opened = match place {
+            Place::Folder(data_dir) => Catalog::open_unchanged(data_dir).map(|catalog| {
+                let engine = Engine::Folder { collections: data_dir.join(COLLECTIONS_DIR), unchanged: true };
+                Self { which, catalog: Box::new(catalog), engine }
+            }),
+            Place::Server(options) => PostgresServer::connect_to_read(options).and_then(|server| {
+                let catalog = PostgresCatalog::open_unchanged(&server)?;
+                Ok(Self { which, catalog: Box::new(catalog), engine: Engine::Server(server) })
+            }),
+        };
+        opened.map_err(|error| refused(which, error.into()))
+    }
+
+    /// Opens the target, which is created where there is none.
+    pub(super) fn to_write(place: &Place) -> Result<Self, MoveError> {
+        let which = "target";
+        let opened = match place {
+            Place::Folder(data_dir) => open_catalog(data_dir).map(|catalog| {
+                let engine = Engine::Folder { collections: data_dir.join(COLLECTIONS_DIR), unchanged: false };
+                Self { which, catalog: Box::new(catalog), engine }
+            }),
+            Place::Server(options) => PostgresServer::connect(options).map_err(Error::from).and_then(|server| {
+                let catalog = PostgresCatalog::open_alone(&server)?;
+                Ok(Self { which, catalog: Box::new(catalog), engine: Engine::Server(server) })
+            }),
+        };
+        opened.map_err(|error| refused(which, error))
+    }
+
+    /// Opens the documents of a collection. In the target they are created where there are none.
+    pub(super) fn collection(&self, row: &Collection) -> Result<Box<dyn Storage>, MoveError> {
+        let opened: Result<Box<dyn Storage>, StoreError> = match &self.engine {
+            Engine::Server(server) => Postgres::open(server, row, passage_terms, WRITES_MAX).map(|store| Box::new(store) as _),
+            Engine::Folder { collections, unchanged } => {
+                let folder = collections.join(&row.id.0);
+                let (write_queue_max, places) = (WRITES_MAX, None);
+                let options = StoreOptions { power_safe: true, write_queue_max, readers_max: 1, terms_of: passage_terms, places };
+                let open = if *unchanged { DocumentStore::open_unchanged } else { DocumentStore::open };
+                open(&folder, &options).map(|store| Box::new(Embedded::new(row, store)) as _)
+            }
+        };
+        opened.map_err(self.failed(row))
+    }
+
+    /// Removes what an earlier move has left of a collection.
+    pub(super) fn remove(&self, row: &Collection) -> Result<(), MoveError> {
+        match &self.engine {
+            Engine::Server(server) => {
+                let opened = Postgres::open(server, row, passage_terms, WRITES_MAX);
+                opened.and_then(|store| store.remove()).map_err(self.failed(row))
+            }
+            Engine::Folder { collections, .. } => orphaned::remove(&collections.join(&row.id.0))
+                .map_err(|source| MoveError::Remove { name: row.name.clone(), source }),
+        }
+    }
+
+    /// What a failure of the catalog is called.
+    pub(super) fn catalog_failed(&self, source: StoreError) -> MoveError {
+        MoveError::Catalog { which: self.which, source }
+    }
+
+    /// What a failure of a collection is called.
+    pub(super) fn failed(&self, row: &Collection) -> impl Fn(StoreError) -> MoveError {
+        let (which, name) = (self.which, row.name.clone());
+        move |source| MoveError::Collection { which, name: name.clone(), source }
+    }
+}
+
+fn refused(which: &'static str, error: Error) -> MoveError {
+    match error {
+        Error::Store(source @ (StoreError::DataDirectoryInUse { .. } | StoreError::DatabaseInUse)) => {
+            MoveError::InUse { which, source }
+        }
+        error => MoveError::Open { which, source: Box::new(error) },
+    }
+}

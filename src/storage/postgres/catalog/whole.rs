@@ -1,0 +1,94 @@
+//! What a catalog has, taken in from another one: collections with their aliases, keys, and classifiers.
+
+use postgres::types::Type;
+
+use super::PostgresCatalog;
+use super::classifiers::insert_texts;
+use super::rows::{json, text};
+use crate::domain::{Alias, Collection, CollectionId, CollectionName, JobId};
+use crate::storage::postgres::fault::Fault;
+use crate::storage::postgres::session::{Parameter, Session};
+use crate::store::{StoreError, WholeCatalog, WholeClassifier};
+
+impl PostgresCatalog {
+    /// Adds what another catalog has, all or nothing.
+    pub(crate) fn take_in(&self, whole: &WholeCatalog) -> Result<(), StoreError> {
+        self.transaction("taking in a catalog", |session| {
+            for row in &whole.collections {
+                if is_there(session, "aliases", "name", row.name.as_str())? {
+                    return Err(StoreError::AliasExists { name: row.name.clone() }.into());
+                }
+                if super::insert(session, row)? == 0 {
+                    return Err(StoreError::CollectionExists { name: row.name.clone() }.into());
+                }
+            }
+            for Alias { name, collection } in &whole.aliases {
+                if let Some(row) = whole.collections.iter().find(|row: &&Collection| row.name == *collection) {
+                    add_alias(session, name, &row.id)?;
+                }
+            }
+            for stored in &whole.keys {
+                if !is_there(session, "api_keys", "id", stored.key.id.as_str())? {
+                    super::insert_key(session, stored)?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Adds a classifier of another catalog as it is there; returns whether the name was free.
+    pub(crate) fn take_in_classifier(&self, whole: &WholeClassifier) -> Result<bool, StoreError> {
+        self.transaction("taking in a classifier", |session| {
+            let Some(key) = insert_classifier(session, whole)? else { return Ok(false) };
+            insert_texts(session, key, &whole.texts)?;
+            Ok(true)
+        })
+    }
+}
+
+/// `table` and `column` are words of this file.
+fn is_there(session: &mut Session, table: &'static str, column: &'static str, value: &str) -> Result<bool, Fault> {
+    let sql = format!("select 1 from dragoman.{table} where {column} = $1");
+    Ok(session.row(&sql, &[(&value, Type::TEXT)])?.is_some())
+}
+
+fn add_alias(session: &mut Session, name: &CollectionName, collection: &CollectionId) -> Result<(), Fault> {
+    if is_there(session, "catalog", "name", name.as_str())? {
+        return Err(StoreError::CollectionExists { name: name.clone() }.into());
+    }
+    let sql = "insert into dragoman.aliases (name, collection) values ($1, $2) on conflict (name) do nothing";
+    match session.execute(sql, &[(&name.as_str(), Type::TEXT), (&collection.0, Type::TEXT)])? {
+        0 => Err(StoreError::AliasExists { name: name.clone() }.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Adds a row and gives its key; `None` if the name is taken.
+fn insert_classifier(session: &mut Session, whole: &WholeClassifier) -> Result<Option<i64>, Fault> {
+    let sql = "insert into dragoman.classifiers (id, name, job, next_job, version, state, model, model_fingerprint, dimension,
+                   definition, report, weights, error_code, error_detail, created_at_ms, trained_at_ms)
+               values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+               on conflict (name) do nothing returning key";
+    let (row, record) = (&whole.row, &whole.row.record);
+    let error = record.error.as_ref();
+    let detail = error.map(|error| text(&error.detail));
+    let values: [Parameter<'_>; 16] = [
+        (&row.id, Type::TEXT),
+        (&record.name.as_str(), Type::TEXT),
+        (&record.job.as_str(), Type::TEXT),
+        (&record.next_job.as_ref().map(JobId::as_str), Type::TEXT),
+        (&i64::try_from(record.version).unwrap_or(i64::MAX), Type::INT8),
+        (&row.progress.name(), Type::TEXT),
+        (&record.model, Type::TEXT),
+        (&record.model_fingerprint, Type::TEXT),
+        (&(row.dimension as i64), Type::INT8),
+        (&json(&row.definition), Type::TEXT),
+        (&row.report.as_ref().map(json), Type::TEXT),
+        (&whole.weights, Type::BYTEA),
+        (&error.map(|error| error.code.name()), Type::TEXT),
+        (&detail.as_deref(), Type::TEXT),
+        (&record.created_at_ms, Type::INT8),
+        (&record.trained_at_ms, Type::INT8),
+    ];
+    Ok(session.row(sql, &values)?.map(|row| row.try_get(0)).transpose()?)
+}

@@ -1,0 +1,149 @@
+//! Whole documents, as another engine takes them in: with their keys, numbers and times, their passages, and the embedding, the
+//! tokens and the words of each.
+
+use std::collections::HashMap;
+
+use pgvector::Vector;
+use postgres::Row;
+use postgres::types::Type;
+
+use super::batch::Batch;
+use super::changes::keep_checkpoint;
+use super::escape::unescape;
+use super::fault::Fault;
+use super::partition::Partition;
+use super::rows::{self, BYTES, document_columns, limit, passage_id, sequence, to_sql};
+use super::session::{Session, embedding};
+use super::upsert::{context, passage_text};
+use super::writing::Writing;
+use crate::domain::{Document, JobId, PassageSpan, PassageTerms, Sequence, TokenSet, WordCounts};
+use crate::store::{DocumentKey, PreparedDocument, StoreError, WholeDocument, WholePassage};
+
+impl Partition {
+    pub(super) fn whole_documents(
+        &self,
+        after: Option<DocumentKey>,
+        most: usize,
+        bytes_max: u64,
+    ) -> Result<Vec<WholeDocument>, StoreError> {
+        self.snapshot("reading whole documents", |session| {
+            let documents = self.documents_after(session, after, most, bytes_max)?;
+            let mut passages = self.whole_passages(session, &documents)?;
+            let whole = |(key, document): (i64, Document)| {
+                let passages = passages.remove(&key).unwrap_or_default();
+                WholeDocument { key: DocumentKey(key), document, passages }
+            };
+            Ok(documents.into_iter().map(whole).collect())
+        })
+    }
+
+    fn documents_after(
+        &self,
+        session: &mut Session,
+        after: Option<DocumentKey>,
+        most: usize,
+        bytes_max: u64,
+    ) -> Result<Vec<(i64, Document)>, Fault> {
+        let (documents, passages) = (&self.names.documents, &self.names.passages);
+        // The row before the one that exceeds the bytes is the last.
+        let sql = format!(
+            "with page as materialized (
+                 select document, coalesce(sum(bytes) over (order by document rows between unbounded preceding and 1 preceding), 0)
+                     as bytes_before
+                 from (select d.document, {BYTES} + {} * (select count(*) from {passages} own where own.document = d.document) as bytes
+                       from {documents} d where d.document > $1 order by d.document limit $2) first
+             )
+             select {} from page join {documents} d on d.document = page.document
+             where page.bytes_before < $3::bigint order by d.document",
+            size_of::<WholePassage>() + self.dimension * size_of::<f32>(),
+            document_columns(&self.names),
+        );
+        let after = after.map_or(i64::MIN, |key| key.0);
+        let values = [(&after as _, Type::INT8), (&limit(most) as _, Type::INT8), (&to_sql(bytes_max.max(1)) as _, Type::INT8)];
+        let read = |row: &Row| Ok((row.try_get(0)?, rows::document(row)?));
+        session.rows(&sql, &values)?.iter().map(read).collect()
+    }
+
+    fn whole_passages(
+        &self,
+        session: &mut Session,
+        documents: &[(i64, Document)],
+    ) -> Result<HashMap<i64, Vec<WholePassage>>, Fault> {
+        let texts: HashMap<i64, &str> = documents.iter().map(|(key, document)| (*key, document.text.as_str())).collect();
+        let keys: Vec<i64> = documents.iter().map(|(key, _)| *key).collect();
+        let sql = format!(
+            "select p.document, p.passage, p.begins, p.ends, p.headings, p.embedded_sequence, p.embedding, t.tokens, t.words
+             from {} p left join {} t on t.document = p.document and t.passage = p.passage
+             where p.document = any($1) order by p.document, p.ordinal",
+            self.names.passages, self.names.tokens
+        );
+        let mut found: HashMap<i64, Vec<WholePassage>> = HashMap::new();
+        for row in session.rows(&sql, &[(&keys, Type::INT8_ARRAY)])? {
+            let document: i64 = row.try_get(0)?;
+            let text = texts.get(&document).copied().unwrap_or_default();
+            found.entry(document).or_default().push(whole_passage(&row, text)?);
+        }
+        Ok(found)
+    }
+
+    pub(super) fn take_in(
+        &self,
+        job: &JobId,
+        documents: Vec<WholeDocument>,
+        sequence: Sequence,
+        checkpoint: String,
+    ) -> Result<(), StoreError> {
+        self.write_patiently("taking in documents", |writing| {
+            writing.take_sequence(to_sql(sequence.0));
+            let mut batch = Batch::default();
+            documents.into_iter().try_for_each(|document| add(writing, &mut batch, document))?;
+            batch.store(writing)?;
+            keep_checkpoint(writing, job, &checkpoint)
+        })
+    }
+}
+
+fn whole_passage(row: &Row, text: &str) -> Result<WholePassage, Fault> {
+    let passage: i64 = row.try_get(1)?;
+    let corrupt = |problem| StoreError::CorruptRow { table: "passage_tokens", row: passage, problem };
+    let headings = row.try_get::<_, Option<&str>>(4)?.map(unescape);
+    let range = rows::range(passage, row.try_get(2)?, row.try_get(3)?, text)?;
+    let embedded = match (row.try_get::<_, Option<i64>>(5)?, row.try_get::<_, Option<Vector>>(6)?) {
+        (Some(number), Some(vector)) => Some((sequence(number), embedding(passage, vector)?)),
+        _ => None,
+    };
+    let tokens = match row.try_get::<_, Option<&[u8]>>(7)? {
+        Some(bytes) => TokenSet::from_bytes(bytes).ok_or_else(|| corrupt("its tokens are not valid"))?,
+        None => TokenSet::default(),
+    };
+    let words = row.try_get::<_, Option<&[u8]>>(8)?.and_then(WordCounts::from_bytes);
+    let words = words.ok_or_else(|| corrupt("its words are not valid"))?;
+    Ok(WholePassage { id: passage_id(passage), span: PassageSpan { range, headings }, embedded, tokens, words })
+}
+
+fn add(writing: &mut Writing<'_>, batch: &mut Batch, whole: WholeDocument) -> Result<(), Fault> {
+    let WholeDocument { key: DocumentKey(key), document, passages } = whole;
+    let (version, times) = (to_sql(document.sequence.0), (document.created_at_ms, document.updated_at_ms));
+    let prepared = PreparedDocument {
+        id: document.id,
+        title: document.title,
+        text: document.text,
+        language: document.language,
+        language_confidence: document.language_confidence,
+        metadata: document.metadata,
+        expires_at_ms: document.expires_at_ms,
+        passages: Vec::new(),
+        embedding: None,
+    };
+    writing.take_document(key);
+    batch.document(key, &prepared, version, times.0, times.1);
+    for (ordinal, WholePassage { id, span, embedded, tokens, words }) in passages.into_iter().enumerate() {
+        let passage = to_sql(id.0);
+        writing.take_passage(passage);
+        let text = context(&prepared, &span).with(passage_text(&prepared, &span)?).into_owned();
+        let terms = PassageTerms { plain: words, ..(writing.terms_of)(&text, prepared.language) };
+        let embedded = embedded.as_ref().map(|(sequence, embedding)| (embedding, to_sql(sequence.0)));
+        batch.whole_passage((key, passage, ordinal), &span, embedded, &terms, &tokens);
+    }
+    Ok(())
+}

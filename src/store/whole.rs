@@ -1,0 +1,129 @@
+//! Whole documents, as another engine takes them in: with their keys, numbers and times, their passages, and the embedding, the
+//! tokens and the words of each. Those that have expired and are not removed yet are read like others.
+
+use rusqlite::{Connection, Row, params};
+
+use super::checksum::{passage_checksum, seal_embedding, unseal_embedding, unseal_of_passage};
+use super::documents::DocumentStore;
+use super::error::Fault;
+use super::records::{WholeDocument, WholePassage};
+use super::rows::{self, DOCUMENT_COLUMNS, corrupt_passage, passage_id, to_sql};
+use super::writer::WriteTransaction;
+use super::{DocumentKey, StoreError, TermsOf, checkpoints, swap, term_rows, token_rows};
+use crate::domain::{Document, JobId, PassageContext, PassageSpan, PassageTerms, Sequence, TokenSet, WordCounts};
+
+impl DocumentStore {
+    /// Reads documents with keys above `after` with everything that is kept of them, in the order of keys, at most `limit`. Ends
+    /// early once they have `bytes_max` bytes.
+    pub fn whole_documents(
+        &self,
+        after: Option<DocumentKey>,
+        limit: usize,
+        bytes_max: u64,
+    ) -> Result<Vec<WholeDocument>, StoreError> {
+        let terms_of = self.terms_of;
+        self.read("reading whole documents", |connection| read(connection, after, (limit, bytes_max), terms_of))
+    }
+
+    /// Stores whole documents of another engine, together with the checkpoint of the job that moves them. The next change comes
+    /// after `sequence`, the last one there. Waits for a place in the write queue if that is full.
+    pub fn take_in(
+        &self,
+        job: &JobId,
+        documents: Vec<WholeDocument>,
+        sequence: Sequence,
+        checkpoint: String,
+    ) -> Result<(), StoreError> {
+        let (job, terms_of) = (job.clone(), self.terms_of);
+        self.write_patiently("taking in documents", move |transaction| {
+            transaction.raise_sequence(sequence);
+            documents.iter().try_for_each(|document| insert(transaction, document, terms_of))?;
+            checkpoints::keep(transaction, &job, &checkpoint)
+        })
+    }
+}
+
+fn read(
+    connection: &Connection,
+    after: Option<DocumentKey>,
+    (limit, bytes_max): (usize, u64),
+    terms_of: TermsOf,
+) -> Result<Vec<WholeDocument>, Fault> {
+    let sql = format!("select {DOCUMENT_COLUMNS} from documents d where d.key > ?1 order by d.key limit ?2");
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query([after.map_or(i64::MIN, |key| key.0), to_sql(limit as u64)])?;
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    while bytes < bytes_max
+        && let Some(row) = rows.next()?
+    {
+        let (key, document) = (DocumentKey(row.get(0)?), rows::document(row)?);
+        let passages = passages(connection, key, &document, terms_of)?;
+        let whole = WholeDocument { key, document, passages };
+        bytes += whole.bytes();
+        found.push(whole);
+    }
+    Ok(found)
+}
+
+fn passages(
+    connection: &Connection,
+    key: DocumentKey,
+    document: &Document,
+    terms_of: TermsOf,
+) -> Result<Vec<WholePassage>, Fault> {
+    let sql = "select p.id, p.document, p.ordinal, p.start, p.end, p.checksum, p.headings, p.embedded_sequence, p.embedding,
+                   t.tokens, w.words
+               from passages p left join passage_tokens t on t.passage = p.id left join passage_words w on w.passage = p.id
+               where p.document = ?1 order by p.ordinal";
+    let mut statement = connection.prepare_cached(sql)?;
+    statement.query_and_then([key.0], |row| passage(row, document, terms_of))?.collect()
+}
+
+fn passage(row: &Row<'_>, document: &Document, terms_of: TermsOf) -> Result<WholePassage, Fault> {
+    let stored = [row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?];
+    let [key, _, _, start, end] = stored;
+    let headings: Option<String> = row.get(6)?;
+    let checksum: Option<i64> = row.get(5)?;
+    if checksum.is_some_and(|checksum| checksum != i64::from(passage_checksum(stored, headings.as_deref()))) {
+        return Err(corrupt_passage(key, "it does not match its checksum").into());
+    }
+    let id = passage_id(key)?;
+    let bytes = |column| row.get_ref(column)?.as_blob_or_null().map_err(rusqlite::Error::from);
+    let embedded = match (row.get::<_, Option<i64>>(7)?, bytes(8)?) {
+        (Some(sequence), Some(sealed)) => Some((Sequence(sequence as u64), unseal_embedding(key, sealed)?)),
+        _ => None,
+    };
+    let range = rows::range(key, start, end, &document.text)?;
+    let tokens = bytes(9)?.and_then(|sealed| unseal_of_passage(id, sealed)).and_then(TokenSet::from_bytes).unwrap_or_default();
+    // As search does, these take damaged rows of theirs for missing ones: words can be made anew.
+    let words = bytes(10)?.and_then(|sealed| unseal_of_passage(id, sealed)).and_then(WordCounts::from_bytes);
+    let words = words.unwrap_or_else(|| {
+        let context = PassageContext { title: document.title.clone(), headings: headings.clone() };
+        terms_of(&context.with(&document.text[range.clone()]), document.language).plain
+    });
+    Ok(WholePassage { id, span: PassageSpan { range, headings }, embedded, tokens, words })
+}
+
+fn insert(transaction: &mut WriteTransaction<'_>, whole: &WholeDocument, terms_of: TermsOf) -> Result<(), Fault> {
+    let WholeDocument { key, document, passages } = whole;
+    swap::write_row(transaction, swap::INSERT, *key, document)?;
+    let connection = transaction.connection;
+    let sql = "insert into passages (id, document, ordinal, start, end, headings, checksum, embedding, embedded_sequence)
+               values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+    let mut statement = connection.prepare_cached(sql)?;
+    for (ordinal, WholePassage { id, span, embedded, tokens, words }) in passages.iter().enumerate() {
+        let PassageSpan { range, headings } = span;
+        let invalid = || StoreError::InvalidPassage { id: document.id.clone(), start: range.start, end: range.end };
+        let text = document.text.get(range.clone()).ok_or_else(invalid)?;
+        let row = [to_sql(id.0), key.0, ordinal as i64, range.start as i64, range.end as i64];
+        let checksum = passage_checksum(row, headings.as_deref());
+        let embedding = embedded.as_ref().map(|(_, embedding)| seal_embedding(*id, embedding));
+        let sequence = embedded.as_ref().map(|(sequence, _)| to_sql(sequence.0));
+        statement.execute(params![row[0], row[1], row[2], row[3], row[4], headings, checksum, embedding, sequence])?;
+        let context = PassageContext { title: document.title.clone(), headings: headings.clone() };
+        let terms = PassageTerms { plain: words.clone(), ..terms_of(&context.with(text), document.language) };
+        term_rows::insert(connection, row[0], &terms)?;
+        token_rows::insert(connection, *id, tokens)?;
+    }
+    Ok(())
+}

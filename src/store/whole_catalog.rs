@@ -1,0 +1,113 @@
+//! What a catalog has, as another one takes it in: collections with their aliases, keys, and classifiers. The documents of the
+//! collections are there before.
+
+use std::path::Path;
+
+use rusqlite::{Connection, params};
+
+use super::catalog::{CATALOG_FILE, lock};
+use super::classifiers::{WholeClassifier, insert_texts, json};
+use super::connection::check_there;
+use super::error::Fault;
+use super::migrate::CATALOG;
+use super::rows::to_sql;
+use super::snapshot_metadata::{insert_all, set_alias};
+use super::unchanged::open_unchanged;
+use super::{Catalog, StoreError, StoredKey, keys};
+use crate::domain::{Alias, Collection};
+
+/// What a catalog has besides classifiers and jobs.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct WholeCatalog {
+    /// The collections.
+    pub collections: Vec<Collection>,
+    /// Their aliases.
+    pub aliases: Vec<Alias>,
+    /// The keys.
+    pub keys: Vec<StoredKey>,
+}
+
+impl Catalog {
+    /// As `open_existing`, of a catalog that nobody else has open, to read it without changing any of its files.
+    /// `StoreError::NotUpToDate` if it would have to change first.
+    pub fn open_unchanged(data_dir: &Path) -> Result<Self, StoreError> {
+        let path = data_dir.join(CATALOG_FILE);
+        check_there(&path)?;
+        let lock = lock(data_dir)?;
+        Self::opened(open_unchanged(&path, &CATALOG)?, lock)
+    }
+
+    /// Adds what another catalog has, all or nothing. Keys that are there already stay. `StoreError::CollectionExists` if the name of
+    /// a collection is taken, or that of an alias by a collection; `StoreError::AliasExists` if an alias has the name.
+    pub fn take_in(&self, whole: &WholeCatalog) -> Result<(), StoreError> {
+        self.run("taking in a catalog", |connection| {
+            let transaction = connection.unchecked_transaction()?;
+            check_aliases(&transaction, &whole.collections)?;
+            insert_all(&transaction, &whole.collections)?;
+            for Alias { name, collection } in &whole.aliases {
+                if let Some(row) = whole.collections.iter().find(|row| row.name == *collection) {
+                    set_alias(&transaction, name, &row.id, false)?;
+                }
+            }
+            for stored in &whole.keys {
+                let known = "select exists (select 1 from api_keys where id = ?1)";
+                if !transaction.query_row(known, [stored.key.id.as_str()], |row| row.get(0))? {
+                    keys::insert(&transaction, stored)?;
+                }
+            }
+            Ok(transaction.commit()?)
+        })
+    }
+
+    /// Adds a classifier of another catalog as it is there; returns whether the name was free.
+    pub fn take_in_classifier(&self, whole: &WholeClassifier) -> Result<bool, StoreError> {
+        self.run("taking in a classifier", |connection| {
+            let transaction = connection.unchecked_transaction()?;
+            let inserted = insert_classifier(&transaction, whole)?;
+            if inserted > 0 {
+                insert_texts(&transaction, transaction.last_insert_rowid(), &whole.texts)?;
+            }
+            transaction.commit()?;
+            Ok(inserted > 0)
+        })
+    }
+}
+
+/// Refuses collections with the name of an alias.
+fn check_aliases(connection: &Connection, collections: &[Collection]) -> Result<(), Fault> {
+    let mut taken = connection.prepare_cached("select 1 from aliases where name = ?1")?;
+    for Collection { name, .. } in collections {
+        if taken.exists([name.as_str()])? {
+            return Err(StoreError::AliasExists { name: name.clone() }.into());
+        }
+    }
+    Ok(())
+}
+
+/// Adds a row; returns 0 if the name is taken.
+fn insert_classifier(connection: &Connection, whole: &WholeClassifier) -> Result<usize, Fault> {
+    let sql = "insert into classifiers (id, name, job, next_job, version, state, model, model_fingerprint, dimension, definition,
+                   report, weights, error_code, error_detail, created_at_ms, trained_at_ms)
+               values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16) on conflict (name) do nothing";
+    let (row, record) = (&whole.row, &whole.row.record);
+    let error = record.error.as_ref();
+    let values = params![
+        row.id,
+        record.name.as_str(),
+        record.job.as_str(),
+        record.next_job.as_ref().map(|job| job.as_str()),
+        to_sql(record.version),
+        row.progress.name(),
+        record.model,
+        record.model_fingerprint,
+        to_sql(row.dimension as u64),
+        json(&row.definition)?,
+        row.report.as_ref().map(json).transpose()?,
+        whole.weights,
+        error.map(|error| error.code.name()),
+        error.map(|error| error.detail.as_str()),
+        record.created_at_ms,
+        record.trained_at_ms,
+    ];
+    Ok(connection.execute(sql, values)?)
+}
