@@ -92,7 +92,9 @@ fn an_alias_switches_for_all_servers_and_always_leads_somewhere() {
             let mut reads = 0;
             while !stop.load(std::sync::atomic::Ordering::Relaxed) {
                 let (status, answer) = other.get("/v1/collections/current");
-                assert_eq!(status, 200, "{answer}");
+                // One that was found, and deleted before it was read, says so by its own name.
+                let gone = status == 404 && !answer["detail"].as_str().unwrap().contains("current");
+                assert!(status == 200 || gone, "{answer}");
                 reads += 1;
             }
             reads
