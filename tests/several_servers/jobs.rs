@@ -115,6 +115,30 @@ fn the_jobs_of_a_killed_server_go_on_elsewhere_and_end_once() {
 }
 
 #[test]
+fn a_job_whose_files_a_killed_server_has_waits_for_them_or_is_canceled() {
+    let mut servers = Servers::start(2);
+    let [one, other] = servers.clients();
+    fill(&one);
+    let endless = train_endlessly(&one);
+    let imports = ["a", "b"].map(|id| {
+        let line = json!({"id": id, "text": "tide"}).to_string();
+        let (status, job) = one.post_lines("/v1/collections/news/import", std::io::Cursor::new(line.into_bytes()));
+        assert_eq!(status, 202, "{job}");
+        format!("/v1/jobs/{}", job["id"].as_str().unwrap())
+    });
+    let data = servers.kill(0);
+    let taken = "select count(*) from dragoman.jobs where owner in (select id from dragoman.servers)";
+    other.wait_until("the job without files is taken over", |_| number(&servers, taken) == 1);
+    cancel(&other, &imports[1]);
+    assert_eq!(other.get(&imports[0]).1["status"], "queued");
+    cancel(&other, &endless);
+    servers.add_with(data);
+    wait_for(&other, &imports[0], "succeeded");
+    let found = ["a", "b"].map(|id| other.get(&format!("/v1/collections/news/documents/{id}")).0);
+    assert_eq!(found, [200, 404]);
+}
+
+#[test]
 fn the_jobs_of_a_server_that_stops_in_order_go_on_elsewhere() {
     let mut servers = Servers::start(2);
     let [one, other] = servers.clients();

@@ -38,7 +38,11 @@ impl Servers {
 
     /// Starts another one.
     pub fn add(&mut self) {
-        let data = tempfile::tempdir().unwrap();
+        self.add_with(tempfile::tempdir().unwrap());
+    }
+
+    /// Starts another one with the data directory of one that has ended.
+    pub fn add_with(&mut self, data: TempDir) {
         self.running.push((Program::run(self.command(data.path())), data));
     }
 
@@ -58,10 +62,11 @@ impl Servers {
         postgres::Client::connect(&self.url, postgres::NoTls).unwrap()
     }
 
-    /// Ends the server at this place without warning; the later ones move up.
-    pub fn kill(&mut self, at: usize) {
-        let (mut server, _) = self.running.remove(at);
+    /// Ends the server at this place without warning, and gives its data directory; the later ones move up.
+    pub fn kill(&mut self, at: usize) -> TempDir {
+        let (mut server, data) = self.running.remove(at);
         server.kill();
+        data
     }
 
     /// Ends the server at this place in order.

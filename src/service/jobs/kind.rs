@@ -32,6 +32,9 @@ pub(crate) trait JobKind: Named + Send + Sync + 'static {
     /// Its first details; while it runs there may be more.
     type Details: Serialize;
 
+    /// Whether it also needs files of its folder, which only one server has.
+    const NEEDS_FILES: bool = false;
+
     /// Which keys may see and cancel the job. `collection` is the one that it is about, if it is about one.
     fn access(request: &Self::Request, collection: Option<&CollectionName>) -> JobAccess;
 
@@ -81,6 +84,9 @@ pub(super) trait AnyJobKind: Send + Sync {
 
     /// `JobKind::makes`.
     fn makes(&self, id: &JobId, request: &Metadata) -> Option<CollectionId>;
+
+    /// `JobKind::NEEDS_FILES`.
+    fn needs_files(&self) -> bool;
 }
 
 /// Reads requests for the type of job `J`.
@@ -132,5 +138,9 @@ impl<J: JobKind> AnyJobKind for Reading<J> {
 
     fn makes(&self, id: &JobId, request: &Metadata) -> Option<CollectionId> {
         J::makes(&Self::read(id, request)?)
+    }
+
+    fn needs_files(&self) -> bool {
+        J::NEEDS_FILES
     }
 }

@@ -269,7 +269,7 @@ impl Service {
         }
         // Of several servers, each resumes what it takes over.
         let resumed = match state.catalog.shared() {
-            Some(catalog) => catalog.look_after_jobs()?.taken,
+            Some(catalog) => state.take_over_jobs(catalog)?.taken,
             None => unfinished,
         };
         resumed.iter().try_for_each(|job| self.resume(job))

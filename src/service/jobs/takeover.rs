@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::domain::{JobId, JobStatus};
+use super::{JOBS_DIR, kind_of};
+use crate::domain::{JobId, JobStatus, JobType};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::state::{Service, State};
-use crate::storage::{JobHold, LookedAfter};
+use crate::storage::{JobHold, LookedAfter, PostgresCatalog};
 
 /// Pause between two looks.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -47,7 +48,7 @@ impl Service {
     fn look_after_jobs(&self) -> Result<(), Error> {
         let state = &self.state;
         let Some(catalog) = state.catalog.shared() else { return Ok(()) };
-        let LookedAfter { taken, has_left } = catalog.look_after_jobs()?;
+        let LookedAfter { taken, has_left } = state.take_over_jobs(catalog)?;
         if has_left {
             let open: Vec<_> = state.open.read().values().cloned().collect();
             open.iter().for_each(|collection| collection.inherit());
@@ -92,6 +93,16 @@ impl Service {
 }
 
 impl State {
+    /// Takes over the jobs of servers that are gone. A job that needs files waits for a server that has them, or to be canceled. Blocks.
+    pub(super) fn take_over_jobs(&self, catalog: &PostgresCatalog) -> Result<LookedAfter, Error> {
+        let with_files: Vec<JobType> = JobType::ALL.iter().copied().filter(|kind| kind_of(*kind).needs_files()).collect();
+        let folder = self.data_dir.join(JOBS_DIR);
+        let entries = std::fs::read_dir(&folder).map_err(|source| Error::Folder { path: folder, source })?;
+        let id = |entry: std::fs::DirEntry| JobId::parse(entry.file_name().to_str()?).ok();
+        let files_here: Vec<JobId> = entries.filter_map(|entry| id(entry.ok()?)).collect();
+        Ok(catalog.look_after_jobs(&with_files, &files_here)?)
+    }
+
     /// Whether a job is still this server's. Blocks.
     pub(super) fn owns(&self, job: &JobId) -> Result<bool, Error> {
         let Some(catalog) = self.catalog.shared() else { return Ok(true) };

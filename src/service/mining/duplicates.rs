@@ -207,6 +207,8 @@ impl JobKind for DuplicatesJob {
     type Request = DuplicatesPlan;
     type Details = DuplicatesDetails;
 
+    const NEEDS_FILES: bool = true;
+
     fn access(_: &DuplicatesPlan, collection: Option<&CollectionName>) -> JobAccess {
         JobAccess { scope: Scope::Write, reach: JobReach::of(collection) }
     }

@@ -71,6 +71,8 @@ impl JobKind for MineJob {
     type Request = MinePlan;
     type Details = MineDetails;
 
+    const NEEDS_FILES: bool = true;
+
     /// The job may be about two collections, and shows texts of both.
     fn access(plan: &MinePlan, _: Option<&CollectionName>) -> JobAccess {
         let collections = plan.collections.clone();

@@ -111,6 +111,8 @@ impl JobKind for ImportJob {
     /// `None` before anything is stored.
     type Details = Option<Counts>;
 
+    const NEEDS_FILES: bool = true;
+
     fn access(_: &ImportPlan, collection: Option<&CollectionName>) -> JobAccess {
         JobAccess { scope: Scope::Write, reach: JobReach::of(collection) }
     }

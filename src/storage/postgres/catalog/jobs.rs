@@ -39,19 +39,23 @@ pub enum JobHold {
 }
 
 impl PostgresCatalog {
-    /// Takes over the unfinished jobs of servers that are gone.
-    pub fn look_after_jobs(&self) -> Result<LookedAfter, StoreError> {
+    /// Takes over the unfinished jobs of servers that are gone; of the types `with_files` only those of `files_here`, and those that are to
+    /// be canceled.
+    pub fn look_after_jobs(&self, with_files: &[JobType], files_here: &[JobId]) -> Result<LookedAfter, StoreError> {
         let me = self.member.id();
+        let with_files: Vec<&str> = with_files.iter().map(|kind| kind.name()).collect();
+        let files_here: Vec<&str> = files_here.iter().map(JobId::as_str).collect();
+        let values: [Parameter<'_>; 3] = [(&me, Type::INT8), (&with_files, Type::TEXT_ARRAY), (&files_here, Type::TEXT_ARRAY)];
         let sql = format!(
             "update dragoman.jobs set owner = $1 where id in (
                  select id from dragoman.jobs j where finished_at_ms is null and owner is distinct from $1
                  and not exists (select 1 from dragoman.servers s where s.id = j.owner)
+                 and (type <> all($2) or id = any($3) or cancel_requested)
                  for update skip locked
              ) returning {COLUMNS}"
         );
-        let (others, mut taken) = self.transaction("taking over jobs", |session| {
-            Ok((bury(session, me)?, read_all(session, &sql, &[(&me, Type::INT8)])?))
-        })?;
+        let (others, mut taken) =
+            self.transaction("taking over jobs", |session| Ok((bury(session, me)?, read_all(session, &sql, &values)?)))?;
         taken.sort_by(|a, b| a.id.cmp(&b.id));
         let before = std::mem::replace(&mut *self.others.lock(), others.clone());
         Ok(LookedAfter { taken, has_left: before.iter().any(|id| !others.contains(id)) })
