@@ -28,6 +28,9 @@ const PER_DOCUMENT: usize = 4;
 /// How many more candidates there are when those were of too few documents, and at most: then comparing with all is no more work.
 const GROWTH: usize = 4;
 const CANDIDATES_MAX: usize = 20_000;
+/// How many times as wide as the collection says a search of pgvector's graph is. Among 20,000 passages of real sentences it finds
+/// 0.959 of the ten nearest with the default width, 0.991 with 2.7 times it, 0.996 with four times.
+const WIDER: usize = 3;
 /// pgvector's limit.
 const EF_MAX: usize = 1_000;
 /// How far the index searches while a filter leaves too little.
@@ -136,7 +139,8 @@ impl Partition {
     ) -> Result<Vec<FoundRow>, Fault> {
         let Some(value) = indexed_value(self.indexed, self.dimension) else { return Ok(Vec::new()) };
         let cast = value.trim_start_matches("embedding");
-        let ef = asked.search.parameters.ef_search.unwrap_or(asked.search.ef_search).max(wanted).clamp(1, EF_MAX);
+        let usual = asked.search.ef_search.saturating_mul(WIDER);
+        let ef = asked.search.parameters.ef_search.unwrap_or(usual).max(wanted).clamp(1, EF_MAX);
         let sql = format!(
             "select p.passage, d.document, d.id, d.language, p.embedding from {} where p.embedding is not null and {}
              order by (p.{value}) {operator} (${}{cast}) limit {wanted}",
