@@ -435,7 +435,7 @@ fn the_compose_file_is_in_order() {
 fn a_compose_file_that_is_not_is_found() {
     let found = |text: &str| badly_composed(text, "env = \"DRAGOMAN_LISTEN\"").len();
     assert_eq!(found("  a:\n    image: b/c:1.2-d\n    environment:\n      DRAGOMAN_LISTEN: x\n    ports:\n      - \"1:1\"\n"), 0);
-    assert_eq!(found("  a:\n    image: b/c:latest\n    environment:\n      DRAGOMAN_LISTN: x\n"), 2);
+    assert_eq!(found("  a:\n    image: b/c:latest\n    environment:\n      DRAGOMAN_TEST_LISTN: x\n"), 2);
     assert_eq!(found("  database:\n    image: b\n    ports:\n      - \"1:1\"\n"), 2);
 }
 
