@@ -8,6 +8,7 @@ mod neighbor;
 mod parameters;
 mod permits;
 mod scan;
+mod signs;
 
 pub mod error;
 pub mod exact;

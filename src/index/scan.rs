@@ -1,5 +1,8 @@
-//! All passages of an index as rows of 8-bit integers, to compare one after the other: for some ten thousand, that takes no
-//! longer than a graph search of the same quality, and misses nothing, whatever a filter leaves.
+//! All passages of an index as rows of 8-bit integers, to compare one after the other: for a hundred thousand, that takes no
+//! longer than a graph search of the same quality, whatever a filter leaves.
+//!
+//! Of many passages, the signs of their values (`signs`) first choose some thousands to compare: of a passage, that reads an
+//! eighth of its row.
 //!
 //! A row stores x as s q, where q are integers from -127 to 127 and s is the step of that row. Rounding changes the product of
 //! two unit vectors of 256 values by some 0.001, so the scores only make a first selection: a caller that needs the order
@@ -11,10 +14,21 @@ use std::collections::HashMap;
 use numkong::Dot as _;
 
 use super::nearest::Nearest;
+use super::signs::Signs;
 use crate::domain::{Embedding, Metric, PassageId};
 
 /// The largest integer.
 const LARGEST: f32 = 127.0;
+
+/// Rows to compare for each one wanted, when the signs choose them, and at least. On real text, one in a thousand of the nearest
+/// is lost (`tests/bench/index.rs`).
+const CHOSEN_PER_WANTED: usize = 8;
+/// See `CHOSEN_PER_WANTED`.
+const CHOSEN_MIN: usize = 2_048;
+/// Signs choose among more than so many times the rows to compare: among fewer, it takes longer than to compare all.
+const CHOICE_MIN: usize = 4;
+/// Minimum values of a row for its signs to choose: fewer say too little, and comparing fewer is fast.
+const SIGNS_MIN: usize = 128;
 
 /// Which passages to compare.
 pub enum Among<'a> {
@@ -38,11 +52,21 @@ pub(super) struct Scan {
     integers: Vec<i8>,
     /// The value of 1 in each row; under cosine in a vector of unit length.
     steps: Vec<f32>,
+    /// Of all rows, once `prepare` was called. Without them, rows are compared all the same.
+    signs: Option<Signs>,
 }
 
 impl Scan {
     pub(super) fn new(dimension: usize, metric: Metric) -> Self {
-        Self { dimension, metric, positions: HashMap::new(), keys: Vec::new(), integers: Vec::new(), steps: Vec::new() }
+        Self {
+            dimension,
+            metric,
+            positions: HashMap::new(),
+            keys: Vec::new(),
+            integers: Vec::new(),
+            steps: Vec::new(),
+            signs: None,
+        }
     }
 
     /// The number of passages.
@@ -53,19 +77,23 @@ impl Scan {
     /// Adds a passage, or its new values.
     pub(super) fn put(&mut self, key: u64, values: &[f32]) {
         let (step, integers) = self.round(values);
-        match self.positions.get(&key) {
+        let position = match self.positions.get(&key) {
             Some(&position) => {
                 let start = position as usize * self.dimension;
                 self.integers.splice(start..start + self.dimension, integers);
                 self.steps[position as usize] = step;
+                position as usize
             }
             None => {
                 self.positions.insert(key, self.keys.len() as u32);
                 self.keys.push(key);
                 self.integers.extend(integers);
                 self.steps.push(step);
+                self.keys.len() - 1
             }
-        }
+        };
+        let row: Vec<f32> = self.row(position).collect();
+        self.signs = self.signs.take().and_then(|signs| signs.with(position, &row).ok());
     }
 
     /// Removes a passage.
@@ -80,27 +108,85 @@ impl Scan {
         if let Some(moved) = self.keys.get(position) {
             self.positions.insert(*moved, position as u32);
         }
+        if let Some(signs) = &mut self.signs {
+            signs.swap_remove(position);
+        }
+    }
+
+    /// Prepares searches among many passages, once the first ones are there: their mean is what signs are relative to.
+    pub(super) fn prepare(&mut self) {
+        if self.dimension < SIGNS_MIN || self.keys.is_empty() || self.metric != Metric::Cosine {
+            return;
+        }
+        let mut mean = vec![0.0_f32; self.dimension];
+        let part = 1.0 / self.keys.len() as f32;
+        for position in 0..self.keys.len() {
+            mean.iter_mut().zip(self.row(position)).for_each(|(mean, value)| *mean += part * value);
+        }
+        let mut row = Vec::with_capacity(self.dimension);
+        self.signs = (0..self.keys.len())
+            .try_fold(Signs::new(mean), |signs, position| {
+                row.clear();
+                row.extend(self.row(position));
+                signs.with(position, &row)
+            })
+            .ok();
+    }
+
+    /// The rounded values of a row; under cosine of a vector of unit length.
+    fn row(&self, position: usize) -> impl Iterator<Item = f32> + '_ {
+        let step = self.steps[position];
+        self.integers[position * self.dimension..][..self.dimension].iter().map(move |value| f32::from(*value) * step)
     }
 
     /// Approximately the nearest `limit` of those passages, nearest first.
     pub(super) fn nearest(&self, query: &Embedding, limit: usize, among: Among<'_>) -> Vec<PassageId> {
         let (asked, integers) = self.round(query.as_slice());
         let mut nearest = Nearest::new(limit);
-        let mut compare = |position: usize| {
+        let compare = |position: usize| {
             let row = &self.integers[position * self.dimension..][..self.dimension];
             let product = i8::dot(row, &integers).unwrap_or_default() as f32 * asked * self.steps[position];
             nearest.offer(self.keys[position], product);
         };
+        let all = 0..self.keys.len();
         match among {
-            Among::All => (0..self.keys.len()).for_each(compare),
+            Among::All => match self.chosen(query, limit, all.clone()) {
+                Some(chosen) => chosen.into_iter().for_each(compare),
+                None => all.for_each(compare),
+            },
             Among::Where(accept) => {
-                (0..self.keys.len()).filter(|position| accept(PassageId(self.keys[*position]))).for_each(compare);
+                let accepted = all.filter(|position| accept(PassageId(self.keys[*position])));
+                match self.chosen(query, limit, accepted.clone()) {
+                    Some(chosen) => chosen.into_iter().for_each(compare),
+                    None => accepted.for_each(compare),
+                }
             }
             Among::Each(passages) => {
-                passages.filter_map(|passage| self.positions.get(&passage.0)).for_each(|position| compare(*position as usize));
+                passages
+                    .filter_map(|passage| self.positions.get(&passage.0))
+                    .map(|position| *position as usize)
+                    .for_each(compare);
             }
         }
         nearest.into_sorted().into_iter().map(|neighbor| neighbor.passage).collect()
+    }
+
+    /// Those of `rows` that are most likely among the nearest `limit`; `None` when all have to be compared.
+    fn chosen(&self, query: &Embedding, limit: usize, rows: impl Iterator<Item = usize>) -> Option<Vec<usize>> {
+        let wanted = limit.saturating_mul(CHOSEN_PER_WANTED).max(CHOSEN_MIN);
+        let signs = self.signs.as_ref().filter(|_| wanted.saturating_mul(CHOICE_MIN) < self.keys.len())?;
+        let distances = signs.distances(query.as_slice()).ok()?;
+        let rows: Vec<usize> = rows.collect();
+        let mut counts = vec![0_usize; signs.distance_max() + 1];
+        rows.iter().for_each(|row| counts[distances[*row] as usize] += 1);
+        let mut left = wanted;
+        let within = counts.iter().take_while(|count| {
+            let more = left > 0;
+            left = left.saturating_sub(**count);
+            more
+        });
+        let beyond = within.count() as u32;
+        Some(rows.into_iter().filter(|row| distances[*row] < beyond).collect())
     }
 
     fn round(&self, values: &[f32]) -> (f32, Vec<i8>) {

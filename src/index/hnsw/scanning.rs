@@ -1,19 +1,17 @@
-//! Searches an index of some ten thousand passages without the graph: by rows of 8-bit integers, then by exact values.
+//! Searches an index of up to some hundred thousand passages without the graph: by signs and by rows of 8-bit integers, then by
+//! exact values.
 //!
-//! The rows are created at the first search that needs them and follow each change from then on. They take one byte per value,
-//! in addition to the graph.
+//! The rows are created at the first search that needs them and follow each change from then on. They take a byte and a bit per
+//! value, in addition to the graph.
 
 use super::{Among, EXACT_SIZE_MAX, GRAVES, Index, IndexParameters, Metric, Neighbor, PassageId, Scan};
 use crate::domain::Embedding;
 use crate::index::IndexError;
 use crate::index::engine::Reading;
 
-/// Maximum passages of an index that is searched this way among some of them: bounds the size of the rows. A graph search with a
-/// filter misses most where the matching passages lie elsewhere.
+/// Maximum passages of an index that is searched this way: bounds the size of the rows. A graph search that finds as much takes
+/// longer (`tests/bench/index.rs`).
 pub(super) const SCAN_SIZE_MAX: usize = 1 << 17;
-
-/// The same among all of them: for more, a graph search takes less time (`tests/bench/index.rs`).
-pub(super) const SCAN_WHOLE_MAX: usize = 1 << 15;
 
 /// Extra passages to compare by their exact values, as a share of the requested number, and at least: the order
 /// by the integers is wrong only among very close scores.
@@ -29,7 +27,7 @@ impl Index {
     /// The nearest `limit` of those passages, nearest first, by comparing with each; fewer mean that there are no more. `None`
     /// where a graph search is better: in a large index, or one with distances or signs alone.
     pub fn scan(&self, query: &Embedding, limit: usize, among: Among<'_>) -> Result<Option<Vec<Neighbor>>, IndexError> {
-        let most = self.scanned(if matches!(among, Among::All) { SCAN_WHOLE_MAX } else { SCAN_SIZE_MAX });
+        let most = self.scanned(SCAN_SIZE_MAX);
         let IndexParameters { metric, quantization, .. } = self.parameters;
         if metric == Metric::L2 || quantization.keeps_signs_only() || !(EXACT_SIZE_MAX + 1..=most).contains(&self.len()) {
             return Ok(None);
@@ -71,6 +69,7 @@ impl Index {
             }
         }
         near_duplicates.for_each(|passage, values| rows.put(passage, values));
+        rows.prepare();
         *scan = Some(rows);
         Ok(true)
     }
@@ -172,6 +171,36 @@ mod tests {
         assert_eq!((found[0].passage, found.len()), (PassageId(2), index.len()));
         let left = (1..2_500).filter(|key| key % 3 != 1 && *key != 2);
         check(Metric::Cosine, &found[1..], &exact(Metric::Cosine, &query, left, 3_000));
+    }
+
+    #[test]
+    fn among_many_passages_signs_choose_and_lose_hardly_any() {
+        let long = |number: u64| {
+            let values = (0..6).flat_map(|part| embedding(number * 6 + part).as_slice().to_vec());
+            Embedding::normalized(values.collect()).unwrap()
+        };
+        let all: Vec<_> = (0..10_000).map(|key| (PassageId(key), long(key))).collect();
+        let queries: Vec<_> = (50_000..50_010).map(long).collect();
+        let parameters = IndexParameters::of(144, Metric::Cosine, Quantization::I8, HnswSettings::default());
+        let index = Index::create(&parameters).unwrap();
+        index.add_all(&all[..9_000]).unwrap();
+        let check = |keys: &dyn Fn(u64) -> bool| {
+            let (mut hits, mut wanted) = (0, 0);
+            for query in &queries {
+                let kept = all.iter().filter(|(key, _)| keys(key.0)).map(|(key, own)| (*key, own));
+                let exact = search_exact(Metric::Cosine, kept, query, 10);
+                let found = index.scan(query, 20, Among::Where(&|passage| keys(passage.0))).unwrap().unwrap();
+                assert!(found.iter().all(|found| keys(found.passage.0)));
+                hits += exact.iter().filter(|exact| found.iter().any(|found| found.passage == exact.passage)).count();
+                wanted += exact.len();
+            }
+            assert!(hits * 100 >= wanted * 97, "{hits} of {wanted}");
+        };
+        check(&|key| key < 9_000);
+        check(&|key| key < 9_000 && key % 100 == 7);
+        all[9_000..].iter().for_each(|(key, own)| index.add(*key, own).unwrap());
+        (0..10_000).step_by(13).for_each(|key| assert!(index.remove(PassageId(key)).unwrap()));
+        check(&|key| key % 13 != 0);
     }
 
     #[test]

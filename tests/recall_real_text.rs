@@ -1,0 +1,134 @@
+//! Recall@10 of searches that compare by signs and integers, on embeddings of real text: sentences of the judged pages in twelve
+//! languages, and the questions that are judged with them.
+//!
+//! A passage of several sentences is embedded nearly at the mean of their embeddings, so three random sentences of a language
+//! make a passage, and a few thousand sentences make as many passages as it takes.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use dragoman::bundle::Bundle;
+use dragoman::domain::{Embedding, HnswSettings, Metric, PassageId, Quantization};
+use dragoman::embed::{DeviceChoice, EmbedOptions, Embedder, Priority};
+use dragoman::index::{Among, Index, IndexParameters, search_exact};
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
+use serde_json::Value;
+
+/// Enough that signs choose what is compared.
+const PASSAGES: usize = 12_000;
+const QUESTIONS: usize = 30;
+const LIMIT: usize = 10;
+const RECALL_MIN: f64 = 0.99;
+
+struct Passages {
+    index: Index,
+    passages: Vec<(PassageId, Embedding)>,
+    languages: Vec<String>,
+    questions: Vec<Embedding>,
+}
+
+fn objects(name: &str) -> Vec<Value> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/relevance").join(name);
+    let text = std::fs::read_to_string(file).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn text(value: &Value) -> &str {
+    value["text"].as_str().unwrap()
+}
+
+/// Embeds sentences by language, and the questions.
+fn embedded() -> (BTreeMap<String, Vec<Embedding>>, Vec<Embedding>) {
+    let bundle = Bundle::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("models/ems-small")).unwrap();
+    let options = EmbedOptions { device: DeviceChoice::Cpu, threads: 0, batch_tokens_max: 4_096, queue_texts_max: 10_000 };
+    let embedder = Embedder::start(&bundle, &options).unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().build().unwrap();
+    let mut sentences: BTreeMap<String, Vec<Embedding>> = BTreeMap::new();
+    for page in objects("corpus.jsonl") {
+        let parts = text(&page).split_inclusive(['.', '。', '।', '؟', '?', '!']).map(|part| part.trim().to_owned());
+        let parts: Vec<String> = parts.filter(|part| part.chars().count() > 10).collect();
+        let embedded = runtime.block_on(embedder.embed(parts, Priority::Ingest)).unwrap();
+        let language = page["metadata"]["language"].as_str().unwrap().to_owned();
+        sentences.entry(language).or_default().extend(embedded.into_iter().map(|embedded| embedded.embedding));
+    }
+    let questions = objects("queries.jsonl");
+    let step = questions.len() / QUESTIONS;
+    let questions = questions.iter().step_by(step).map(|question| text(question).to_owned()).collect();
+    let questions = runtime.block_on(embedder.embed_queries(questions, Priority::Query)).unwrap();
+    (sentences, questions.into_iter().map(|embedded| embedded.embedding).collect())
+}
+
+fn passages() -> Passages {
+    let (sentences, questions) = embedded();
+    let sentences: Vec<(String, Vec<Embedding>)> = sentences.into_iter().collect();
+    let mut random = SplitMix64::seed_from_u64(17);
+    let mut below = |count: usize| (random.next_u64() % count as u64) as usize;
+    let (mut passages, mut languages) = (Vec::new(), Vec::new());
+    for key in 0..PASSAGES as u64 {
+        let (language, sentences) = &sentences[below(sentences.len())];
+        let mut sum = vec![0.0; questions[0].dimension()];
+        for _ in 0..3 {
+            sum.iter_mut().zip(sentences[below(sentences.len())].as_slice()).for_each(|(sum, value)| *sum += value);
+        }
+        passages.push((PassageId(key), Embedding::normalized(sum).unwrap()));
+        languages.push(language.clone());
+    }
+    let parameters = IndexParameters::of(questions[0].dimension(), Metric::Cosine, Quantization::I8, HnswSettings::default());
+    let index = Index::create(&parameters).unwrap();
+    index.add_all(&passages).unwrap();
+    Passages { index, passages, languages, questions }
+}
+
+impl Passages {
+    /// The share of the nearest among the accepted passages that a scan finds.
+    fn recall(&self, accept: impl Fn(usize) -> bool) -> f64 {
+        let (mut hits, mut all) = (0, 0);
+        for question in &self.questions {
+            let accepted = self.passages.iter().filter(|(key, _)| accept(key.0 as usize)).map(|(key, own)| (*key, own));
+            let exact = search_exact(Metric::Cosine, accepted, question, LIMIT);
+            let accept = |passage: PassageId| accept(passage.0 as usize);
+            let found = self.index.scan(question, 4 * LIMIT, Among::Where(&accept)).unwrap().unwrap();
+            // As the service does: coarse values name more, and whole values decide.
+            let named = found.iter().map(|neighbor| (neighbor.passage, &self.passages[neighbor.passage.0 as usize].1));
+            let found = search_exact(Metric::Cosine, named, question, LIMIT);
+            hits += exact.iter().filter(|exact| found.iter().any(|found| found.passage == exact.passage)).count();
+            all += exact.len();
+        }
+        hits as f64 / all as f64
+    }
+
+    #[track_caller]
+    fn check(&self, what: &str, accept: impl Fn(usize) -> bool) {
+        let recall = self.recall(accept);
+        println!("{what}: recall@{LIMIT} {recall:.4}");
+        assert!(recall >= RECALL_MIN, "{what}: recall@{LIMIT} is {recall:.4}");
+    }
+}
+
+#[test]
+fn the_nearest_passages_are_found_whatever_a_filter_keeps() {
+    let mut passages = passages();
+    passages.check("no filter", |_| true);
+    for part in [2, 10, 100, 1_000] {
+        passages.check(&format!("1/{part}"), |passage| passage % part == 0);
+    }
+    let language = passages.languages[0].clone();
+    passages.check("one language", |passage| passages.languages[passage] == language);
+    passages.check("all but one language", |passage| passages.languages[passage] != language);
+
+    // Half of them change places, and a tenth goes.
+    for place in 0..PASSAGES / 4 {
+        let other = PASSAGES - 1 - place;
+        let (one, two) = (passages.passages[place].1.clone(), passages.passages[other].1.clone());
+        passages.index.add(PassageId(place as u64), &two).unwrap();
+        passages.index.add(PassageId(other as u64), &one).unwrap();
+        (passages.passages[place].1, passages.passages[other].1) = (two, one);
+    }
+    for gone in (0..PASSAGES as u64).step_by(10) {
+        assert!(passages.index.remove(PassageId(gone)).unwrap());
+    }
+    passages.passages.iter_mut().step_by(10).for_each(|(key, _)| *key = PassageId(u64::MAX));
+    let left = |passage: usize| passage < PASSAGES && passage % 10 != 0;
+    passages.check("after changes", left);
+}
