@@ -25,8 +25,8 @@ const DIMENSION: usize = 256;
 const QUERIES: usize = 1_000;
 const LIMIT: usize = 10;
 const ROUNDS: usize = 5;
-/// Passages of an index that is small enough to be compared with whole.
-const SIZES: [usize; 4] = [4_000, 8_000, 16_000, 32_000];
+/// Passages of an index that is searched without the graph.
+const SIZES: [usize; 6] = [4_000, 8_000, 16_000, 32_000, 64_000, 100_000];
 const EXPANSIONS: [usize; 5] = [96, 128, 192, 256, 384];
 
 const QUANTIZATIONS: [(&str, Quantization); 5] = [
