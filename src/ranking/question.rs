@@ -10,7 +10,7 @@ use crate::domain::PassageId;
 /// leads to it. Beyond that, the tokens of the question that say least for their cost do not lead to passages.
 const VISITS_PER_PASSAGE: usize = 2;
 const VISITS_MIN: usize = 200_000;
-/// Number of possible finders: the tokens of a question, and none.
+/// Number of values that a finder can have: each token of a question, or none.
 const FINDERS: u32 = (QUESTION_TOKENS_MAX as u32 + 1).next_power_of_two();
 /// The precision of estimates. It is chosen so that the sum of all weights fits beside the finder.
 const STEP: f32 = (2 * FINDERS) as f32 / (1_u64 << u32::BITS) as f32;

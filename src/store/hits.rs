@@ -102,7 +102,8 @@ fn sizes_of(connection: &Connection, ids: &[PassageId]) -> Result<Vec<HitSizes>,
     })
 }
 
-/// The embeddings of a document's passages, without those that wait for theirs; `None` if there is no such document.
+/// Returns the embeddings of a document's passages, without passages that wait for theirs. Returns `None` if there is no such
+/// document.
 fn passage_embeddings(connection: &Connection, id: &DocumentId) -> Result<Option<Vec<Embedding>>, Fault> {
     let sql = format!("select d.key from documents d where d.id = ?1 and {LIVE}");
     let key: Option<i64> = connection.prepare_cached(&sql)?.query_row([id.as_str()], |row| row.get(0)).optional()?;

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_that_changed_is_damage() {
+    fn a_changed_definition_counts_as_damage() {
         let connection = database(&NEW);
         assert!(check_schema(&connection, &NEW).is_ok());
         connection.execute_batch("create index words_language on words (language)").unwrap();

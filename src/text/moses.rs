@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn apostrophes_stay_right_in_english_and_left_in_french_and_italian() {
+    fn english_splits_before_the_apostrophe_and_french_and_italian_after_it() {
         check("en", "it's the dogs' bowl, don't", "it 's the dogs ' bowl , don 't");
         check("en", "the 1990's", "the 1990 's");
         check("fr", "l'eau d'aujourd'hui", "l' eau d' aujourd' hui");

@@ -340,7 +340,7 @@ mod tests {
     proptest! {
         /// Only marks, minus signs and excluded parts are lost, and only spaces are added.
         #[test]
-        fn a_query_is_its_text_and_what_is_excluded(query in "[ab5 \"„“”«»「」\\-]{0,24}") {
+        fn text_and_exclusions_together_have_all_letters_of_a_query(query in "[ab5 \"„“”«»「」\\-]{0,24}") {
             let read = QueryText::read(&query);
             let letters = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<String>();
             let excluded: usize = read.excluded.iter().map(|one| letters(one).len()).sum();

@@ -241,7 +241,7 @@ impl OpenCollection {
         let result = blocking(move || work(&shared).map_err(|error| shared.report_damage(error))).await;
         match &result {
             Err(_) if self.is_deleted() => Err(Error::CollectionNotFound { name: self.row.name.clone() }),
-            // Through another server, a moment ago.
+            // Another server deleted it a moment ago.
             Err(Error::Store(StoreError::Closed)) if self.embedded().is_err() && !self.should_stop() => {
                 Err(Error::CollectionNotFound { name: self.row.name.clone() })
             }
@@ -316,7 +316,7 @@ impl OpenCollection {
         let embedded = self.embedded()?;
         let (index, _) = embedded.index()?;
         let mut applied = self.applied.lock();
-        // After a rebuild: progress never goes back.
+        // Continues from the progress of a rebuild, because progress must never go back.
         let (done, total) = embedded.progress();
         let total = total + embedded.store.count_changes(applied.sequence)?;
         let unsaved_before = applied.unsaved;

@@ -45,13 +45,13 @@ pub(super) struct Plan<'a> {
     pub(super) request: &'a SearchRequest,
     /// What to look for.
     pub(super) resolved: &'a mut ResolvedQuery,
-    /// What the model offers for comparing besides embeddings.
+    /// What the model offers for comparisons besides embeddings.
     pub(super) evidence: ModelEvidence<'a>,
     /// The passages that have the required words, for the lists that do not search by words.
     pub(super) words: Option<WordPassages>,
 }
 
-/// What a model offers for comparing questions and passages besides embeddings.
+/// What a model offers for comparing questions with passages, besides embeddings.
 #[derive(Clone, Copy)]
 pub(super) struct ModelEvidence<'a> {
     /// Compares them token by token (late interaction), if the model can.
@@ -76,18 +76,18 @@ pub(super) struct Page {
     pub(super) ranked: usize,
     /// How the nearest embeddings were found.
     pub(super) method: Option<DenseMethod>,
-    /// What the model's tokens and words asked.
+    /// The query's tokens and words in the model, to mark matches.
     pub(super) asked: Asked,
 }
 
 /// Candidates, best first.
 pub(super) struct Ranking {
     pub(super) candidates: Vec<Candidate>,
-    /// Whether looking further finds nothing more.
+    /// Whether a deeper search would find nothing more.
     pub(super) exhausted: bool,
     /// How the nearest embeddings were found.
     pub(super) method: Option<DenseMethod>,
-    /// What the model's tokens and words asked.
+    /// The query's tokens and words in the model, to mark matches.
     pub(super) asked: Asked,
 }
 
