@@ -86,11 +86,11 @@ fn find_lost(mut log: impl Read, page_size: impl Fn() -> io::Result<usize>) -> i
         return Ok(None);
     }
     let mut frames = Frames { log, buffer: vec![0; FRAME_HEADER_BYTES + size], big_endian, sum };
-    if fits { behind_bad_frame(&mut frames, &header[16..24]) } else { behind_bad_header(&mut frames) }
+    if fits { lost_after_bad_frame(&mut frames, &header[16..24]) } else { lost_after_bad_header(&mut frames) }
 }
 
 /// Looks for committed transactions after the first frame that does not match.
-fn behind_bad_frame<R: Read>(frames: &mut Frames<R>, salts: &[u8]) -> io::Result<Option<Lost>> {
+fn lost_after_bad_frame<R: Read>(frames: &mut Frames<R>, salts: &[u8]) -> io::Result<Option<Lost>> {
     let (mut number, mut bad, mut transactions) = (0u64, None, 0);
     let mut commit_before = false;
     while let Some(frame) = frames.next()? {
@@ -109,7 +109,7 @@ fn behind_bad_frame<R: Read>(frames: &mut Frames<R>, salts: &[u8]) -> io::Result
 
 /// Looks for committed transactions after a header that does not match. The header was on disk before the first frame was
 /// written, so each complete transaction counts.
-fn behind_bad_header<R: Read>(frames: &mut Frames<R>) -> io::Result<Option<Lost>> {
+fn lost_after_bad_header<R: Read>(frames: &mut Frames<R>) -> io::Result<Option<Lost>> {
     let mut transactions = 0;
     while let Some(frame) = frames.next()? {
         transactions += u64::from(frame.commits && frame.follows);

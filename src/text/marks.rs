@@ -97,7 +97,7 @@ impl PassageWords {
     fn take(&mut self, source: Range<usize>, part: &str, open: &mut Option<Class>) {
         let of = part.chars().find_map(class);
         let is_mark = of.is_none() && part.chars().all(is_combining_mark);
-        if is_mark || (of.is_some() && of == *open && self.is_parted_from(part)) {
+        if is_mark || (of.is_some() && of == *open && self.would_join(part)) {
             return self.lengthen(source.end, part, open.is_some());
         }
         if let Some(of) = of {
@@ -118,7 +118,7 @@ impl PassageWords {
 
     /// Whether the next character would join the last one if the zero-width characters between them were removed, as they are
     /// in a query. In scripts with spaces this does not matter, because words are marked as a whole.
-    fn is_parted_from(&self, part: &str) -> bool {
+    fn would_join(&self, part: &str) -> bool {
         let unspaced = self.runs.last().is_some_and(|run| run.class != Class::Word);
         let last = self.characters.last().filter(|_| unspaced);
         last.is_some_and(|last| format!("{}{part}", &self.shown[last.shown.clone()]).graphemes(true).count() == 1)

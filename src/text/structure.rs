@@ -103,7 +103,7 @@ impl Scan<'_> {
             if !line.is_empty() {
                 // The fences stay together with the first and the last line of code.
                 let first = self.blocks.last().is_some_and(|block| block.lines == 1);
-                self.goes_on(end, Some(start).filter(|_| !closes && !first));
+                self.continue_block(end, Some(start).filter(|_| !closes && !first));
             }
             return;
         }
@@ -130,12 +130,12 @@ impl Scan<'_> {
             self.begins(Kind::Code, start..end, !self.blank);
         } else if is_item(line) {
             match self.kind() {
-                Some(Kind::List) => self.goes_on(end, Some(start)),
+                Some(Kind::List) => self.continue_block(end, Some(start)),
                 _ => self.begins(Kind::List, start..end, !self.blank),
             }
         } else if line.trim_start().starts_with('|') {
             match self.kind() {
-                Some(Kind::Table) if !self.blank => self.goes_on(end, Some(start).filter(|_| !is_below_head(line))),
+                Some(Kind::Table) if !self.blank => self.continue_block(end, Some(start).filter(|_| !is_below_head(line))),
                 _ => self.begins(Kind::Table, start..end, false),
             }
         } else {
@@ -147,8 +147,8 @@ impl Scan<'_> {
     fn words(&mut self, range: Range<usize>, line: &str) {
         let indented = line.len() - line.trim_start().len() >= ITEM_INDENT_MIN || line.starts_with('\t');
         match self.kind() {
-            Some(Kind::Paragraph | Kind::List) if !self.blank => self.goes_on(range.end, None),
-            Some(Kind::List) if indented => self.goes_on(range.end, Some(range.start)),
+            Some(Kind::Paragraph | Kind::List) if !self.blank => self.continue_block(range.end, None),
+            Some(Kind::List) if indented => self.continue_block(range.end, Some(range.start)),
             _ => self.begins(Kind::Paragraph, range, false),
         }
     }
@@ -175,7 +175,7 @@ impl Scan<'_> {
     }
 
     /// Continues the current block with a line up to `end`. `item` is where the line begins an item, if it does.
-    fn goes_on(&mut self, end: usize, item: Option<usize>) {
+    fn continue_block(&mut self, end: usize, item: Option<usize>) {
         self.found.items.extend(item);
         if let Some(block) = self.blocks.last_mut() {
             (block.range.end, block.lines) = (end, block.lines + 1);

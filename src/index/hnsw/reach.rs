@@ -92,7 +92,7 @@ impl Index {
                 if stop() {
                     return Ok(settled);
                 }
-                settled += usize::from(!self.meets_host(passage, &embedding)? && self.settle_copy(PassageId(passage))?);
+                settled += usize::from(!self.reaches_host(passage, &embedding)? && self.settle_copy(PassageId(passage))?);
             }
         }
         let turns = self.unwalked.load(Ordering::Relaxed).min(WALKED_PER_CHECK as u64);
@@ -167,7 +167,7 @@ impl Index {
     }
 
     /// Whether a search for a near-duplicate reaches its node.
-    fn meets_host(&self, passage: u64, embedding: &Embedding) -> Result<bool, IndexError> {
+    fn reaches_host(&self, passage: u64, embedding: &Embedding) -> Result<bool, IndexError> {
         let _permit = self.permits.take();
         let graph = self.graph.read();
         let found = graph.engine.search(embedding, self.parameters.ef_search)?;

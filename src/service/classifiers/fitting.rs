@@ -82,11 +82,11 @@ fn best_temperature(
         let loss = mean_loss(around, &rule, labels, definition.multi_label)?;
         losses.extend(loss.is_finite().then_some((temperature, loss)));
     }
-    Ok(warmest(&losses))
+    Ok(highest_good_temperature(&losses))
 }
 
 /// Returns the highest temperature that is nearly as good as the best. `losses` must be sorted by rising temperature.
-fn warmest(losses: &[(f32, f64)]) -> Option<f32> {
+fn highest_good_temperature(losses: &[(f32, f64)]) -> Option<f32> {
     let least = losses.iter().map(|(_, loss)| *loss).reduce(f64::min)?;
     losses.iter().rev().find(|(_, loss)| *loss <= least * NEARLY).map(|(temperature, _)| *temperature)
 }
@@ -161,13 +161,13 @@ pub(super) fn fit_prototypes(texts: &[EmbeddedText], examples: &Examples) -> Res
 
 #[cfg(test)]
 mod tests {
-    use super::warmest;
+    use super::highest_good_temperature;
 
     #[test]
     fn the_highest_of_nearly_equal_temperatures_is_chosen() {
-        assert_eq!(warmest(&[(0.03, 1.2), (0.05, 1.082), (0.07, 1.087), (0.1, 1.117)]), Some(0.07));
-        assert_eq!(warmest(&[(0.05, 1.0), (0.07, 1.02)]), Some(0.05));
-        assert_eq!(warmest(&[(0.05, 0.0), (0.07, 0.0)]), Some(0.07));
-        assert_eq!(warmest(&[]), None);
+        assert_eq!(highest_good_temperature(&[(0.03, 1.2), (0.05, 1.082), (0.07, 1.087), (0.1, 1.117)]), Some(0.07));
+        assert_eq!(highest_good_temperature(&[(0.05, 1.0), (0.07, 1.02)]), Some(0.05));
+        assert_eq!(highest_good_temperature(&[(0.05, 0.0), (0.07, 0.0)]), Some(0.07));
+        assert_eq!(highest_good_temperature(&[]), None);
     }
 }

@@ -62,8 +62,8 @@ async fn embed_whole_patiently(
 
 /// Returns the stored embeddings of documents, and embeds documents that have none yet.
 pub(super) async fn of_documents(state: &Arc<State>, documents: Vec<EmbeddedDocument>) -> Result<Vec<Asked>, Error> {
-    let embedded = embed_whole(state, waiting(&documents)).await?;
-    asked(documents, embedded)
+    let embedded = embed_whole(state, without_embedding(&documents)).await?;
+    with_embeddings(documents, embedded)
 }
 
 /// Like `of_documents`, but for a job, which waits while the encoder's queue is full.
@@ -71,12 +71,12 @@ pub(super) async fn of_documents_patiently(
     context: &JobContext,
     documents: Vec<EmbeddedDocument>,
 ) -> Result<Vec<Asked>, JobError> {
-    let embedded = embed_whole_patiently(context, waiting(&documents)).await?;
-    Ok(asked(documents, embedded)?)
+    let embedded = embed_whole_patiently(context, without_embedding(&documents)).await?;
+    Ok(with_embeddings(documents, embedded)?)
 }
 
 /// Returns the titles and texts of the documents without an embedding.
-fn waiting(documents: &[EmbeddedDocument]) -> Vec<EmbedText> {
+fn without_embedding(documents: &[EmbeddedDocument]) -> Vec<EmbedText> {
     let text = |document: &Document| EmbedText {
         context: PassageContext { title: document.title.clone(), headings: None },
         text: document.text.clone(),
@@ -85,7 +85,7 @@ fn waiting(documents: &[EmbeddedDocument]) -> Vec<EmbedText> {
 }
 
 /// Combines documents with the embeddings of those that had none.
-fn asked(documents: Vec<EmbeddedDocument>, embedded: Vec<(Option<Language>, Embedding)>) -> Result<Vec<Asked>, Error> {
+fn with_embeddings(documents: Vec<EmbeddedDocument>, embedded: Vec<(Option<Language>, Embedding)>) -> Result<Vec<Asked>, Error> {
     let mut embedded = embedded.into_iter();
     let asked = documents.into_iter().map(|EmbeddedDocument { document, embedding }| {
         let embedding = match embedding {

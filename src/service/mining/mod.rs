@@ -137,7 +137,7 @@ async fn mine(context: &JobContext, plan: &MinePlan) -> Result<(), JobError> {
         if kept.one_to_one {
             pairs = one_to_one(pairs, one.sentences(), other.sentences());
         }
-        let judged = cut(&mut pairs, &kept, &one, &other)?;
+        let judged = keep_above_threshold(&mut pairs, &kept, &one, &other)?;
         Ok((pairs, judged))
     })
     .await?;
@@ -168,7 +168,7 @@ async fn neighbors(
     let mut exact = plan.exact.unwrap_or_else(|| strategy::compares_all_surely(sizes.0, sizes.1));
     let mut efs = None;
     if !exact && first.uses_own_index() && second.uses_own_index() {
-        let tried = tried(steps, first, second, per_query).await?;
+        let tried = tried_widths(steps, first, second, per_query).await?;
         exact = plan.exact.is_none() && strategy::compares_all(sizes.0, sizes.1, tried);
         efs = Some(tried);
     }
@@ -180,7 +180,7 @@ async fn neighbors(
     steps.index(second).await?;
     let (there, back) = match efs {
         Some(efs) => efs,
-        None => tried(steps, first, second, per_query).await?,
+        None => tried_widths(steps, first, second, per_query).await?,
     };
     steps.details().insert("candidates".to_owned(), there.max(back).into());
     let forward = steps.neighbors((first, second), per_query, there, &Exclusion::Itself).await?;
@@ -189,7 +189,7 @@ async fn neighbors(
 }
 
 /// Finds out by a trial which search width (ef) each direction needs.
-async fn tried(
+async fn tried_widths(
     steps: &mut Steps<'_>,
     first: &Arc<Corpus>,
     second: &Arc<Corpus>,
@@ -246,7 +246,7 @@ fn pairs(forward: &NeighborLists, backward: &NeighborLists, margin: Margin, stra
 }
 
 /// Keeps the pairs above the threshold. Returns the threshold and its quality on the known pairs as details.
-fn cut(pairs: &mut Vec<Candidate>, plan: &MinePlan, first: &Corpus, second: &Corpus) -> Result<Metadata, Error> {
+fn keep_above_threshold(pairs: &mut Vec<Candidate>, plan: &MinePlan, first: &Corpus, second: &Corpus) -> Result<Metadata, Error> {
     let mut details = Metadata::new();
     details.insert("proposed".to_owned(), pairs.len().into());
     let mut threshold = plan.threshold;

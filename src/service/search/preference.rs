@@ -7,8 +7,8 @@ use super::hits::Candidate;
 use crate::domain::{Language, PreferredLanguage, SearchRequest, SearchTarget};
 use crate::embed::Embedder;
 
-/// How much better a score counts in the first preferred language. With `n` preferred languages, the second one gets `(n - 1) /
-/// n` of that, and so on.
+/// How much better a score counts in the first preferred language. With `n` preferred languages, the second one gets
+/// `(n - 1) / n` of that, and so on.
 const BONUS: f32 = 0.25;
 
 /// Returns the preferred languages, the most preferred first. If the request asks for the query's own language, includes it if

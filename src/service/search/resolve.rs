@@ -73,7 +73,7 @@ pub(super) fn resolve(
                 if matches!(request.mode, SearchMode::Full(_)) {
                     resolved.words = plain_words(&query.text).iter().map(|word| word_key(word)).collect();
                 }
-                let language = stemmed(collection, request, &query.text, embedder)?;
+                let language = stemming_language(collection, request, &query.text, embedder)?;
                 resolved.terms = Some(query.terms(request.reading.all_words, language)?);
             }
             resolved.truncated |= resolved.terms.as_ref().is_some_and(|terms| terms.truncated);
@@ -110,7 +110,7 @@ pub(super) fn resolve(
 /// Returns the language whose rules stem the words of a query: the query's own language, if it is one of the requested
 /// languages, or of the collection's if none are requested. Otherwise the first of these. The collection's languages are sorted
 /// by their number of documents, most first.
-fn stemmed(
+fn stemming_language(
     collection: &OpenCollection,
     request: &SearchRequest,
     query: &str,

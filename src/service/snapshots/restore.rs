@@ -242,7 +242,7 @@ async fn put_in_place(context: &JobContext, state: &Arc<State>, restore: &Restor
     let (state, restore) = (Arc::clone(state), restore.clone());
     let replaced = blocking(move || {
         let _naming = naming;
-        state.check_running().and_then(|()| exchange(&state, &opened, &restore)).inspect_err(|_| close(&opened))
+        state.check_running().and_then(|()| swap_in(&state, &opened, &restore)).inspect_err(|_| close(&opened))
     });
     Ok(replaced.await?)
 }
@@ -269,7 +269,7 @@ pub(crate) async fn build_index(context: &JobContext, collection: Arc<OpenCollec
 
 /// Swaps in the new collections with their aliases and classifiers. Removes the collections that had their names, even damaged
 /// ones. Blocks.
-fn exchange(state: &State, opened: &[Arc<OpenCollection>], restore: &Restore) -> Result<(), Error> {
+fn swap_in(state: &State, opened: &[Arc<OpenCollection>], restore: &Restore) -> Result<(), Error> {
     let names = || opened.iter().map(|new| &new.row.name);
     let (old, broken) = {
         let open = state.open.read();

@@ -88,7 +88,7 @@ impl Embedded {
             return nearest(rescored(found)?, DenseMethod::Scan);
         }
         let Some(set) = set else {
-            return nearest(rescored(self.indexed(query, wanted, asked_ef(search), None)?)?, DenseMethod::Index);
+            return nearest(rescored(self.indexed(query, wanted, requested_ef(search), None)?)?, DenseMethod::Index);
         };
         match self.walk(search, &set, wanted)? {
             Some(found) if found.len() >= limit => nearest(rescored(found)?, DenseMethod::Index),
@@ -136,7 +136,7 @@ impl Embedded {
         let ask = |wanted, excluded: &HashSet<PassageId>| {
             let others = |passage| !excluded.contains(&passage);
             let accept: Option<&dyn Fn(PassageId) -> bool> = if excluded.is_empty() { None } else { Some(&others) };
-            self.indexed(search.query, wanted, asked_ef(search), accept).map(Some)
+            self.indexed(search.query, wanted, requested_ef(search), accept).map(Some)
         };
         self.gather(search, found, ask).map(drop)
     }
@@ -241,12 +241,12 @@ fn compared(set: &PassageSet, passages: usize, candidates: usize) -> usize {
 }
 
 /// Returns the search width that the request sets, or else that of the collection.
-fn asked_ef(search: &NearestSearch<'_>) -> usize {
+fn requested_ef(search: &NearestSearch<'_>) -> usize {
     search.parameters.ef_search.unwrap_or(search.ef_search)
 }
 
 /// Returns the search width for this many matching passages, scaled by the ratio of the requested search width to the default
 /// one.
 fn ef(search: &NearestSearch<'_>, wanted: usize) -> usize {
-    (wanted.saturating_mul(asked_ef(search)) / HnswSettings::default().ef_search).max(wanted)
+    (wanted.saturating_mul(requested_ef(search)) / HnswSettings::default().ef_search).max(wanted)
 }

@@ -33,7 +33,7 @@ const WORDS_ENOUGH: usize = 6;
 pub(super) fn is_outside(text: &str, ids: &[u32], found: &Weighed, head: &LanguageHead) -> bool {
     let Some((script, _)) = main_script(text) else { return true };
     has_other_letters(text, script, found.detected.language.code())
-        || lacks_its_own(text, script, found.detected.language.code())
+        || lacks_expected_features(text, script, found.detected.language.code())
         || !is_supported(ids, found, head, support_min(script))
 }
 
@@ -156,7 +156,7 @@ const HINDI: &[&str] = &[
 ];
 
 /// Whether the text lacks what every text in its language has, although it is long enough.
-fn lacks_its_own(text: &str, script: Script, language: &str) -> bool {
+fn lacks_expected_features(text: &str, script: Script, language: &str) -> bool {
     match (language, script) {
         ("kk", Script::Cyrillic) => {
             let mut letters = text.chars().flat_map(char::to_lowercase).filter(|c| ('\u{400}'..='\u{52f}').contains(c));
@@ -216,18 +216,18 @@ mod tests {
     fn a_text_without_the_commonest_letters_and_words_is_in_another_language() {
         let kazakh = "Балалар ертең әжесімен бірге мектепке барады, ал біз үйде қаламыз.";
         check(
-            lacks_its_own,
+            lacks_expected_features,
             "kk",
             kazakh,
             &["Балдар эртең чоң энеси менен мектепке барышат.", "Балалар иртәгә әбиләре белән мәктәпкә баралар."],
         );
         let hindi = "बच्चे कल अपनी दादी के साथ विद्यालय जाएँगे।";
-        check(lacks_its_own, "hi", hindi, &["माता पाकशालायां भोजनं पचति पिता च पुस्तकं पठति।"]);
+        check(lacks_expected_features, "hi", hindi, &["माता पाकशालायां भोजनं पचति पिता च पुस्तकं पठति।"]);
     }
 
     #[test]
     fn short_texts_may_lack_the_commonest_letters_and_words() {
-        check(lacks_its_own, "kk", "Балалар барады", &[]);
-        check(lacks_its_own, "hi", "नमस्ते दादी", &[]);
+        check(lacks_expected_features, "kk", "Балалар барады", &[]);
+        check(lacks_expected_features, "hi", "नमस्ते दादी", &[]);
     }
 }

@@ -94,7 +94,7 @@ impl Service {
         let disk_bytes = documents.saturating_mul(POINT_BYTES);
         check_room(&self.state.data_dir, disk_bytes, self.limits().disk_reserve_bytes)?;
         let (state, own) = (Arc::clone(&self.state), collection.row.name.clone());
-        let running = blocking(move || state.projecting(&own, center)).await?;
+        let running = blocking(move || state.unfinished_projection(&own, center)).await?;
         if let Some(job) = running {
             return Err(ProjectionError::AlreadyRunning { collection: collection.row.name.clone(), center, job }.into());
         }
@@ -112,7 +112,7 @@ impl Service {
 
 impl State {
     /// Returns the unfinished job that projects a collection with this center. Blocks.
-    fn projecting(&self, name: &CollectionName, center: ProjectionCenter) -> Result<Option<JobId>, Error> {
+    fn unfinished_projection(&self, name: &CollectionName, center: ProjectionCenter) -> Result<Option<JobId>, Error> {
         let same = |job: &Job| {
             let planned = || stored::read::<ProjectionRequest>(&job.id, &job.request).is_ok_and(|plan| plan.center == center);
             job.kind == ProjectJob::TYPE && job.collection.as_ref() == Some(name) && planned()
@@ -192,12 +192,12 @@ fn read(context: &JobContext, collection: &OpenCollection, plan: ProjectionReque
     // Read before the documents, so that any later change marks the projection as stale.
     let sequence = store.sequence()?.0;
     let collection_documents = store.counts()?.documents;
-    let (keys, sampled) = drawn(context, collection, plan.documents_max)?;
+    let (keys, sampled) = sample_documents(context, collection, plan.documents_max)?;
     context.measure(0, steps(keys.len() as u64));
     let mut vectors = Vectors::new(row.dimension);
     let (mut ids, mut languages) = (Vec::with_capacity(keys.len()), Vec::with_capacity(keys.len()));
     for (done, part) in (1..).zip(keys.chunks(DOCUMENTS_PER_READ)) {
-        go_on(context)?;
+        check_not_stopped(context)?;
         for document in collection.read_mending(|| store.embeddings_by_document(part))? {
             // Passages that cancel each other out have no mean direction.
             let Some(mean) = mean(&document.embeddings) else { continue };
@@ -222,11 +222,11 @@ fn read(context: &JobContext, collection: &OpenCollection, plan: ProjectionReque
 
 /// Samples at most `most` documents with embeddings and returns them in the order of their keys. Also returns whether there are
 /// more.
-fn drawn(context: &JobContext, collection: &OpenCollection, most: usize) -> Result<(Vec<DocumentKey>, bool), Error> {
+fn sample_documents(context: &JobContext, collection: &OpenCollection, most: usize) -> Result<(Vec<DocumentKey>, bool), Error> {
     let mut least: BinaryHeap<(u64, DocumentKey)> = BinaryHeap::with_capacity(most.saturating_add(1).min(IDS_PER_READ));
     let (mut after, mut found) = (None, 0_usize);
     loop {
-        go_on(context)?;
+        check_not_stopped(context)?;
         let page = collection.store.embedded_keys(after, IDS_PER_READ)?;
         let Some((last, _)) = page.last() else { break };
         after = Some(*last);
@@ -250,7 +250,7 @@ fn neighbors(context: &JobContext, vectors: Vectors, neighbors: usize) -> Result
     let (parts, before) = (neighborhood.parts(), context.job.progress().0.done);
     let mut found = Vec::with_capacity(parts);
     for begin in (0..parts).step_by(BLOCKS_PER_CORE * parallelism()) {
-        go_on(context)?;
+        check_not_stopped(context)?;
         let range = begin..parts.min(begin + BLOCKS_PER_CORE * parallelism());
         found.extend(in_parallel(range, 1, |part| Ok(neighborhood.compare(part.start).map_err(MineError::from)?))?);
         context.set_done(before + found.len() as u64);
@@ -263,7 +263,7 @@ fn points(context: &JobContext, lists: &NeighborLists, plane: &[Point]) -> Resul
     let before = context.job.progress().0.done;
     let mut layout = Layout::new(FuzzyGraph::of(lists), plane);
     for done in 1.. {
-        go_on(context)?;
+        check_not_stopped(context)?;
         let more = layout.step();
         context.set_done(before + done);
         if !more {
@@ -274,7 +274,7 @@ fn points(context: &JobContext, lists: &NeighborLists, plane: &[Point]) -> Resul
 }
 
 /// Fails if the job should stop.
-fn go_on(context: &JobContext) -> Result<(), Error> {
+fn check_not_stopped(context: &JobContext) -> Result<(), Error> {
     if context.check().is_err() { Err(Error::Stopping) } else { Ok(()) }
 }
 
