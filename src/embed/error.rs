@@ -12,7 +12,7 @@ use crate::text::TextError;
 pub enum EmbedError {
     #[error("the embedding queue holds {waiting} texts, and its limit is {limit}")]
     QueueFull { waiting: usize, limit: usize },
-    /// More texts at once than the queue ever takes; send fewer at a time.
+    /// The caller sent more texts at once than the queue ever accepts, and must send fewer at a time.
     #[error("a request sent {texts} texts at once, but the embedding queue takes at most {limit}")]
     TooManyTexts { texts: usize, limit: usize },
     #[error("the embedder is stopping")]
@@ -42,7 +42,7 @@ pub enum EmbedError {
     Thread(#[source] Arc<std::io::Error>),
     #[error("the model failed on a batch of {texts} texts")]
     Forward { texts: usize, source: Arc<dyn std::error::Error + Send + Sync> },
-    /// The model returned something without a direction: NaN, infinity or zero.
+    /// The model returned a vector without a direction: its values are NaN, infinite or all zero.
     #[error("the model returned an embedding that is not finite or has no length")]
     NotFinite,
     #[error("the encoder panicked: {message}")]

@@ -1,5 +1,5 @@
-//! A deterministic fake encoder: hashed character n-grams, so that equal texts have equal embeddings and similar texts near
-//! ones. It uses the same queue as the real one; `FakeControl` lets a test hold it, fail it and inspect its batches.
+//! A deterministic fake encoder. It hashes character n-grams, so equal texts get equal embeddings and similar texts get similar
+//! ones. It uses the same queue as the real encoder. `FakeControl` lets a test hold it, make it fail and inspect its batches.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -16,18 +16,19 @@ use crate::text::{TextError, Tokenize, Tokens};
 /// Sizes of the fake encoder.
 #[derive(Debug, Clone)]
 pub struct FakeOptions {
-    /// Values per embedding.
+    /// Number of values in an embedding.
     pub dimension: usize,
-    /// Tokens (words, or characters of scripts without spaces) per text; small, so that short texts already split.
+    /// Maximum tokens per text. A token is a word, or a character in scripts without spaces. The default is small, so that even
+    /// short texts are split.
     pub tokens_max: usize,
-    /// Texts times longest text of one batch.
+    /// Maximum of a batch's number of texts times the tokens of its longest text.
     pub batch_tokens_max: usize,
-    /// Texts that may wait.
+    /// Maximum number of waiting texts.
     pub queue_texts_max: usize,
 }
 
 impl FakeOptions {
-    /// The defaults with another dimension.
+    /// Returns the defaults with this dimension.
     pub fn of(dimension: usize) -> Self {
         Self { dimension, tokens_max: 16, batch_tokens_max: 1_024, queue_texts_max: 20_000 }
     }
@@ -51,7 +52,7 @@ impl FakeOptions {
     }
 }
 
-/// A test's control of the fake encoder. When the last clone is dropped, it runs freely.
+/// Lets a test control the fake encoder. Dropping the last clone releases the encoder.
 #[derive(Clone)]
 pub struct FakeControl(Arc<Hand>);
 
@@ -66,7 +67,7 @@ struct Gate {
 #[derive(Default)]
 struct GateState {
     held: bool,
-    /// A batch has arrived at the gate.
+    /// A batch is waiting at the gate.
     blocked: bool,
     fail_on: Option<String>,
     broken: bool,
@@ -75,17 +76,17 @@ struct GateState {
 }
 
 impl FakeControl {
-    /// Holds the next batch, and all after it, until `resume`.
+    /// Holds the next batch and all later ones until `resume` is called.
     pub fn pause(&self) {
         self.lock().held = true;
     }
 
-    /// Lets batches run.
+    /// Lets batches run again.
     pub fn resume(&self) {
         self.0.0.resume();
     }
 
-    /// Blocks until a batch is held: from then on everything submitted waits in the queue.
+    /// Blocks until a batch is held. Everything submitted after that waits in the queue.
     pub fn wait_until_blocked(&self) {
         let mut state = self.lock();
         while !state.blocked {
@@ -93,22 +94,22 @@ impl FakeControl {
         }
     }
 
-    /// Makes every batch with this word in a text fail.
+    /// Makes every batch fail that has this word in one of its texts.
     pub fn fail_on(&self, word: &str) {
         self.lock().fail_on = Some(word.to_lowercase());
     }
 
-    /// Makes every batch fail, or stops doing so.
+    /// Makes every batch fail if `broken`, and none otherwise.
     pub fn break_down(&self, broken: bool) {
         self.lock().broken = broken;
     }
 
-    /// Makes the encoder panic on every batch with this word in a text.
+    /// Makes the encoder panic on every batch that has this word in one of its texts.
     pub fn panic_on(&self, word: &str) {
         self.lock().panic_on = Some(word.to_lowercase());
     }
 
-    /// Token counts of the texts of each batch that passed the gate, in order.
+    /// Returns the token counts of the texts in each batch that passed the gate, in order.
     pub fn batches(&self) -> Vec<Vec<usize>> {
         self.lock().batches.clone()
     }
@@ -130,7 +131,7 @@ impl Gate {
         self.changed.notify_all();
     }
 
-    /// Waits while the gate is held; then returns whether the encoder is broken, and the words to fail and to panic on.
+    /// Waits while the gate is held. Then returns whether the encoder is broken, and the words to fail and to panic on.
     fn pass(&self, batch: &[Tokens]) -> (bool, Option<String>, Option<String>) {
         let mut state = self.state.lock();
         while state.held {
@@ -144,7 +145,8 @@ impl Gate {
     }
 }
 
-/// The fake's words: a word gets its number at its first use, in this process only.
+/// The words that the fake encoder has seen. Each word gets its number when it is first used; other processes may number it
+/// differently.
 #[derive(Default)]
 struct Vocabulary {
     words: Vec<String>,
@@ -152,7 +154,7 @@ struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// The number of a word in a text, ignoring punctuation at its ends.
+    /// Returns the number of a word in a text. Ignores punctuation at both ends of the word.
     fn number_of(&mut self, word: &str) -> u32 {
         let bare = word.trim_matches(|c: char| !c.is_alphanumeric());
         self.number(&if bare.is_empty() { word } else { bare }.to_lowercase())
@@ -232,7 +234,7 @@ impl Encode for FakeEncoder {
     }
 }
 
-/// Byte ranges of the words: between white space, or single characters in scripts without spaces.
+/// Returns the byte ranges of the words. White space separates words; in scripts without spaces, each character is a word.
 fn words(text: &str) -> Vec<Range<usize>> {
     let mut words: Vec<Range<usize>> = Vec::new();
     let mut open = false;
@@ -241,7 +243,7 @@ fn words(text: &str) -> Vec<Range<usize>> {
         let alone = matches!(c, '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' | '\u{2e80}'..);
         match words.last_mut() {
             _ if c.is_whitespace() => open = false,
-            // A mark after such a character belongs to it, so that the end of a sentence is recognized.
+            // A punctuation mark after a word belongs to it, so that the end of a sentence is recognized.
             Some(word) if (open && !alone) || (word.end == at && !c.is_alphanumeric()) => word.end = end,
             _ => {
                 words.push(at..end);
@@ -252,7 +254,8 @@ fn words(text: &str) -> Vec<Range<usize>> {
     words
 }
 
-/// Adds up signed hashes of each word, its character n-grams up to three, and its pair with the word before.
+/// Adds up signed hashes of each word, of its character n-grams with up to three characters, and of its pair with the previous
+/// word.
 fn embed(words: &[String], dimension: usize) -> Embedding {
     let mut values = vec![0.0f32; dimension];
     let mut add = |feature: &str, weight: f32| {
@@ -270,7 +273,7 @@ fn embed(words: &[String], dimension: usize) -> Embedding {
             add(&format!("{} {word}", words[place - 1]), 0.5);
         }
     }
-    // Signs may cancel out in a tiny dimension.
+    // In a tiny dimension, opposite signs may cancel out to zero.
     let axis = || Embedding::normalized((0..dimension).map(|place| if place == 0 { 1.0 } else { 0.0 }).collect());
     #[expect(clippy::expect_used, reason = "an axis has length 1; the dimension is at least 1, or indexing panicked above")]
     Embedding::normalized(values.clone()).or_else(axis).expect("an axis has a direction")
@@ -279,7 +282,7 @@ fn embed(words: &[String], dimension: usize) -> Embedding {
 fn fnv1a(text: &str) -> u64 {
     let mixed =
         text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-    // FNV makes the high bits of short texts alike; the sign comes from the highest.
+    // FNV gives short texts similar high bits, but the sign comes from the highest bit. Mixing lets the low bits affect it.
     (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9)
 }
 
@@ -320,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn similar_texts_are_nearer_than_others() {
+    fn similar_texts_have_closer_embeddings_than_unrelated_ones() {
         let (text, mut encoder, _) = make(&FakeOptions::of(64));
         let mut embed = |sentence: &str| {
             encoder.encode(&[text.tokens(&EmbedText::from(sentence.to_owned())).unwrap()]).unwrap().remove(0).unwrap()

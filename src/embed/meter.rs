@@ -5,25 +5,25 @@ use std::time::Duration;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::histogram::Histogram;
 
-/// Counters and distributions of one encoder since its start. Clones share them.
+/// Counters and histograms of an embedder since its start. Clones share them.
 #[derive(Debug, Clone)]
 pub struct EmbedMeter {
-    /// Seconds that a text waited for its batch.
+    /// Seconds that a text waited until its batch started.
     pub wait_s: Histogram,
     /// Seconds of one forward pass.
     pub batch_s: Histogram,
-    /// Texts of one forward pass.
+    /// Number of texts in one forward pass.
     pub batch_texts: Histogram,
-    /// Texts embedded.
+    /// Number of embedded texts.
     pub texts: Counter,
-    /// Embedded tokens, not counting padding.
+    /// Number of embedded tokens, without padding.
     pub tokens: Counter,
-    /// Batches that failed.
+    /// Number of failed batches.
     pub failures: Counter,
 }
 
 impl EmbedMeter {
-    /// Records one batch.
+    /// Records one successful batch.
     pub(super) fn ran(&self, texts: usize, tokens: usize, took: Duration) {
         self.batch_s.observe(took.as_secs_f64());
         self.batch_texts.observe(texts as f64);

@@ -1,8 +1,8 @@
-//! The sentence encoder behind a bounded queue: texts in, embeddings out.
+//! The sentence encoder behind a bounded queue. It turns texts into embeddings.
 //!
-//! Callers tokenize their own texts; a thread for each ONNX session takes waiting texts in batches under a token budget, sorted
-//! by length, queries before bulk work. The ONNX graph takes `input_ids` and `attention_mask`, both int64 [batch, len], and gives
-//! `sentence_embedding`, float32 [batch, dimension], of unit length.
+//! Callers tokenize their own texts. Each ONNX session has a thread that takes waiting texts in batches within a token budget,
+//! sorted by length, queries before bulk work. The ONNX graph takes `input_ids` and `attention_mask`, both int64 [batch, len],
+//! and returns `sentence_embedding`, float32 [batch, dimension], of unit length.
 
 pub mod error;
 pub mod fake;
@@ -39,14 +39,14 @@ use crate::text::{Cut, LanguageDetector, Tokenizer};
 use queue::{Encode, Queue, QueueBounds};
 use text_reader::{Read, TextReader};
 
-/// Bytes of text up to which a text is tokenized in place. More goes to a blocking thread: tokenizing a kilobyte takes about as
-/// long as handing it over.
+/// Texts with up to this many bytes in all are tokenized in place. Larger ones go to a blocking thread. Tokenizing a kilobyte
+/// takes about as long as handing it to another thread.
 const INLINE_BYTES_MAX: usize = 1_024;
 
-/// Approximate bytes of text per turn of tokenizing.
+/// Approximate number of bytes that a caller tokenizes per turn.
 const TURN_BYTES: usize = 64 << 10;
 
-/// Queries times longest query in one forward pass of a question encoder; queries are short.
+/// Maximum number of queries times the tokens of the longest one in a forward pass of a question encoder. Queries are short.
 const QUESTION_BATCH_TOKENS_MAX: usize = 1_024;
 
 /// A handle on the encoder's threads. Clones share it; dropping the last one stops them.
@@ -62,7 +62,7 @@ struct Queues {
 }
 
 impl Queues {
-    /// One meter counts both.
+    /// Starts the queues. They share one meter.
     fn start<E: Encode + 'static>(
         encoders: Vec<E>,
         bounds: QueueBounds,
@@ -83,18 +83,18 @@ struct Parts {
     queue: Queue,
     /// The queue of the question encoder, if the model has one.
     questions: Option<Queue>,
-    /// Turns of callers who tokenize: as many as there are cores.
+    /// Limits how many callers tokenize at once to the number of cores.
     tokenizing: Arc<Semaphore>,
 }
 
 /// A text prepared for storing and embedding.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PreparedText {
-    /// The positions of its passages.
+    /// The positions of the text's passages.
     pub passages: Vec<PassageSpan>,
-    /// The tokens of each.
+    /// The tokens of each passage.
     pub tokens: Vec<Tokens>,
-    /// The language, if requested and recognized.
+    /// The text's language, if the caller requested it and it was recognized.
     pub language: Option<DetectedLanguage>,
 }
 
@@ -118,7 +118,8 @@ impl Embedder {
             quality: manifest.quality.iter().map(|(name, value)| (name.clone(), *value)).collect(),
         };
         let text = TextReader { tokenizer, tokens_max: manifest.tokens_max };
-        // Parallel encoders share the budget, so that a query does not wait longer for one of them, and they take no more memory.
+        // Parallel encoders share the budget. So a query waits no longer for a batch than with a single encoder, and the
+        // batches take no more memory.
         let batch_tokens_max = options.batch_tokens_max.div_ceil(opened.encoders.len().max(1));
         let bounds = QueueBounds { batch_tokens_max, texts_max: options.queue_texts_max };
         let question_bounds = QueueBounds { batch_tokens_max: batch_tokens_max.min(QUESTION_BATCH_TOKENS_MAX), ..bounds };
@@ -126,12 +127,12 @@ impl Embedder {
         Ok(Self::of(info, (Box::new(text), detector), (scorer, translations), queues))
     }
 
-    /// A deterministic fake without any model, for tests of the layers above.
+    /// Starts a deterministic fake encoder without a model, for tests of the layers above.
     pub fn fake(dimension: usize) -> Self {
         Self::fake_with(&FakeOptions::of(dimension)).0
     }
 
-    /// The fake in other sizes, with its control.
+    /// Starts a fake encoder with these options and returns its control, too.
     pub fn fake_with(options: &FakeOptions) -> (Self, FakeControl) {
         let (text, encoder, control) = fake::make(options);
         let text: Box<dyn Read> = Box::new(text);
@@ -150,19 +151,21 @@ impl Embedder {
         Self { parts: Arc::new(Parts { info, text, detector, scorer, translations, queue, questions, tokenizing }) }
     }
 
-    /// The loaded model.
+    /// Returns the loaded model.
     pub fn model(&self) -> &ModelInfo {
         &self.parts.info
     }
 
-    /// Embeds `texts` and returns the embeddings in their order. `EmbedError::QueueFull` if they do not fit into the queue now.
+    /// Embeds `texts` and returns the embeddings in the same order. Fails with `EmbedError::QueueFull` if the queue has no room
+    /// for them now.
     ///
-    /// All of them or none: one text's error fails the call. Dropping the future removes waiting texts from the queue.
+    /// Embeds all texts or none: an error in one text fails the call. If the future is dropped, texts that still wait are not
+    /// embedded.
     pub async fn embed(&self, texts: Vec<String>, priority: Priority) -> Result<Vec<Embedded>, EmbedError> {
         self.embed_in_context(texts.into_iter().map(EmbedText::from).collect(), priority).await
     }
 
-    /// Embeds queries, to compare with what `embed` returns for passages. Most models treat both alike.
+    /// Embeds queries, to compare them with embeddings that `embed` returns for passages. Most models treat both alike.
     pub async fn embed_queries(&self, queries: Vec<String>, priority: Priority) -> Result<Vec<Embedded>, EmbedError> {
         let span = tracing::info_span!("embed", texts = queries.len());
         let queue = self.parts.questions.as_ref().unwrap_or(&self.parts.queue);
@@ -185,8 +188,8 @@ impl Embedder {
         queue.submit(tokens, priority)?.wait().await
     }
 
-    /// Tokenizes texts a few at a time, taking turns with other callers, so that a large request does not delay small ones.
-    /// Dropping the future ends it after the current turn.
+    /// Tokenizes texts a few at a time, taking turns with other callers, so that a large request does not delay small ones. If
+    /// the future is dropped, tokenizing ends after the current turn.
     async fn tokens_in_turns(&self, texts: Vec<EmbedText>) -> Result<Vec<Tokens>, EmbedError> {
         let mut tokens = Vec::with_capacity(texts.len());
         let mut rest = texts.into_iter().peekable();
@@ -203,7 +206,7 @@ impl Embedder {
                 let _place = place;
                 parts.tokens(&turn)
             });
-            // If the task does not come back, it was canceled with the runtime.
+            // If the task returns an error, the runtime shut down and canceled it.
             tokens.extend(tokenizing.await.unwrap_or(Err(EmbedError::Stopping))?);
         }
         Ok(tokens)
@@ -231,8 +234,7 @@ impl Embedder {
         Ok(PreparedText { passages, tokens, language })
     }
 
-    /// Splits a text into passages within `bounds` that fit into the model together with the title; blocks for
-    /// as long as tokenizing takes.
+    /// Splits a text into passages within `bounds` that fit into the model together with the title. Blocks while it tokenizes.
     pub fn split(&self, title: Option<&str>, text: &str, bounds: PassageBounds) -> Result<Vec<PassageSpan>, EmbedError> {
         Ok(self.cut(title, text, bounds)?.into_iter().map(|cut| span(cut.range, cut.context)).collect())
     }
@@ -243,47 +245,47 @@ impl Embedder {
         self.parts.text.split(title, text, PassageBounds { tokens_max, overlap_tokens })
     }
 
-    /// Detects the language of a text; `None` if there is no evidence for any.
+    /// Detects the language of a text. Returns `None` if there is no evidence for any language.
     pub fn detect(&self, text: &str) -> Option<DetectedLanguage> {
         self.parts.detector.detect(text)
     }
 
-    /// Compares queries with passages token by token; `None` if the model has no token table.
+    /// Returns the scorer that compares queries with passages token by token, or `None` if the model has no token table.
     pub fn scorer(&self) -> Option<&TokenScorer> {
         self.parts.scorer.as_ref()
     }
 
-    /// The meanings of words in all languages; `None` if the model has no translations.
+    /// Returns the meanings of words in all languages, or `None` if the model has no translations.
     pub fn translations(&self) -> Option<&Translations> {
         self.parts.translations.as_ref()
     }
 
-    /// The tokens of texts, as for embedding; blocks for as long as tokenizing takes.
+    /// Returns the sets of tokens that `embed` would use for these texts. Blocks while it tokenizes.
     pub fn token_sets(&self, texts: &[EmbedText]) -> Result<Vec<TokenSet>, EmbedError> {
         Ok(self.parts.tokens(texts)?.iter().map(|tokens| TokenSet::of(&tokens.ids)).collect())
     }
 
-    /// The tokens of a text by itself, each with its bytes in the text; blocks for as long as tokenizing takes.
+    /// Returns the tokens of a text without context, each with its byte range in the text. Blocks while it tokenizes.
     pub fn pieces(&self, text: &str) -> Result<Vec<(u32, Range<usize>)>, EmbedError> {
         self.parts.text.pieces(text)
     }
 
-    /// Texts that wait now.
+    /// Returns the number of waiting texts.
     pub fn queue_depth(&self) -> usize {
         self.passages_waiting() + self.parts.questions.as_ref().map_or(0, Queue::depth)
     }
 
-    /// Those among them that passages wait behind: without queries for an encoder of their own.
+    /// Returns the number of waiting texts in the queue of passages. It leaves out queries if they have their own encoder.
     pub fn passages_waiting(&self) -> usize {
         self.parts.queue.depth()
     }
 
-    /// The metrics of the queue and the encoder's threads since the start.
+    /// Returns the metrics of the queues and of the encoders' threads since the start.
     pub fn meter(&self) -> &EmbedMeter {
         self.parts.queue.meter()
     }
 
-    /// Takes no more texts and answers waiting ones with `EmbedError::Stopping`, even if other handles remain.
+    /// Accepts no more texts and answers waiting ones with `EmbedError::Stopping`, even if other handles remain.
     pub fn stop(&self) {
         self.parts.queue.stop();
         self.parts.questions.iter().for_each(Queue::stop);
@@ -327,7 +329,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes as long for each text as the other end of `wait` is there.
+    /// A reader that blocks on each text until the other end of `wait` is dropped.
     struct Patient {
         begun: Arc<AtomicUsize>,
         wait: Mutex<mpsc::Receiver<()>>,

@@ -3,26 +3,26 @@
 /// How to run the encoder.
 #[derive(Debug, Clone)]
 pub struct EmbedOptions {
-    /// Where to run: `auto` uses CUDA if available, `cpu`, or `cuda:n`, which refuses to start without it.
+    /// Where to run: `auto` uses CUDA if available, `cpu` uses the CPU, and `cuda:n` uses that device or refuses to start.
     pub device: DeviceChoice,
-    /// CPU threads of the encoder; 0 means one per core. Up to `session::SESSIONS_MAX` of them take one batch each; more of them
-    /// share forward passes.
+    /// Number of CPU threads of the encoder; 0 means one per core. Up to `session::SESSIONS_MAX` threads run one batch each.
+    /// Additional threads share these forward passes.
     pub threads: usize,
-    /// Upper bound on texts times longest text in the concurrent forward passes, padding included; a question encoder has up to
-    /// `QUESTION_BATCH_TOKENS_MAX` of its own beside it. A query may have to wait
-    /// for one of these batches of bulk work. On a CPU, more than about 2,048 per session is not faster.
+    /// Maximum tokens in the concurrent forward passes, padding included: the number of texts times the tokens of the longest
+    /// one. A question encoder has its own budget of up to `QUESTION_BATCH_TOKENS_MAX` in addition. A query may have to wait
+    /// for one such batch of bulk work. On a CPU, more than about 2,048 tokens per session is not faster.
     pub batch_tokens_max: usize,
-    /// Texts that may wait; more get `EmbedError::QueueFull`.
+    /// Maximum number of waiting texts. Beyond it, callers get `EmbedError::QueueFull`.
     pub queue_texts_max: usize,
 }
 
 /// The device that the operator requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeviceChoice {
-    /// CUDA if available, otherwise the CPU, which the log and `/v1/models` then say.
+    /// CUDA if available, otherwise the CPU. In the second case the log and `/v1/models` say why.
     Auto,
     /// The CPU.
     Cpu,
-    /// This CUDA device; refuses to start without it.
+    /// This CUDA device. The server refuses to start without it.
     Cuda(u32),
 }

@@ -1,8 +1,8 @@
-//! The bounded queue of the encoder, and how waiting texts become batches.
+//! The bounded queue of the encoder. It groups waiting texts into batches.
 //!
-//! Callers tokenize and submit; each encoder has its own thread, which takes as many waiting texts as the token budget
-//! allows. A lone query runs at once: batches form from whatever arrived while the previous ones were running. Queries go ahead
-//! of bulk work, but not forever, because callers wait for bulk work too.
+//! Callers tokenize texts and submit them. Each encoder has its own thread, which takes as many waiting texts as the token
+//! budget allows. A batch consists of the texts that arrived while the previous batches were running, so a lone query runs at
+//! once. Queries go ahead of bulk work, but not forever, because callers wait for bulk work too.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -18,22 +18,23 @@ use super::{EmbedError, EmbedMeter};
 use crate::domain::{Embedded, Embedding};
 use crate::text::Tokens;
 
-/// Batches of queries in a row before one batch of waiting bulk work.
+/// After this many query batches in a row, one batch of waiting bulk work runs.
 const QUERY_BATCHES_IN_A_ROW: usize = 4;
 
-/// Budgets' worth of waiting texts that are sorted together. More means less padding, but a longer wait for the first text.
+/// Waiting texts are sorted by length in groups of this many token budgets. Larger groups need less padding, but their first
+/// text may wait longer.
 const BUDGETS_SORTED_TOGETHER: usize = 4;
 
 /// Turns token ids into embeddings. A thread of the queue owns it.
 pub trait Encode: Send {
-    /// Returns one embedding per text, in their order; `None` where the model's output has no direction.
+    /// Returns one embedding per text, in the same order, or `None` where the model's output has no direction.
     fn encode(&mut self, batch: &[Tokens]) -> Result<Vec<Option<Embedding>>, EmbedError>;
 }
 
-/// The priority: queries go ahead of bulk work.
+/// The priority of texts in the queue. Queries go ahead of bulk work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Priority {
-    /// Somebody waits for the result.
+    /// A user is waiting for the result.
     Query,
     /// Bulk work.
     Ingest,
@@ -42,9 +43,9 @@ pub enum Priority {
 /// The queue's limits.
 #[derive(Debug, Clone, Copy)]
 pub struct QueueBounds {
-    /// Texts times longest text of one batch.
+    /// Maximum of a batch's number of texts times the tokens of its longest text.
     pub batch_tokens_max: usize,
-    /// Texts that may wait, not counting the running batch.
+    /// Maximum number of waiting texts, not counting the running batches.
     pub texts_max: usize,
 }
 
@@ -54,14 +55,14 @@ pub struct Queue {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// The result to come.
+/// A result that is not there yet.
 pub struct Pending(oneshot::Receiver<Result<Vec<Embedded>, EmbedError>>);
 
 impl Queue {
     /// Starts a thread for each of `encoders`, which must be equivalent. `meter` counts their work.
     pub fn start(encoders: Vec<impl Encode + 'static>, bounds: QueueBounds, meter: EmbedMeter) -> Result<Self, EmbedError> {
         let shared = Arc::new(Shared { bounds, state: Mutex::default(), wake: Condvar::new(), meter });
-        // Dropped together with the running ones if one cannot be started.
+        // If a thread cannot be started, dropping the queue stops those that already run.
         let mut queue = Self { shared, threads: Vec::with_capacity(encoders.len()) };
         for mut encoder in encoders {
             let worker = Closing(Arc::clone(&queue.shared));
@@ -78,7 +79,7 @@ impl Queue {
         Ok(queue)
     }
 
-    /// Checks whether `texts` more would be accepted now, so that nobody tokenizes in vain.
+    /// Checks whether the queue would accept this many more texts now, so that callers do not tokenize texts in vain.
     pub fn check_room(&self, texts: usize) -> Result<(), EmbedError> {
         self.shared.state.lock().check_room(texts, &self.shared.bounds)
     }
@@ -104,22 +105,22 @@ impl Queue {
         };
         lane.waiting.extend(texts.into_iter().zip(tickets));
         drop(state);
-        // They may be batches for all encoders.
+        // The new texts may be enough for a batch for every encoder.
         self.shared.wake.notify_all();
         Ok(Pending(receiver))
     }
 
-    /// Texts that wait now.
+    /// Returns the number of waiting texts.
     pub fn depth(&self) -> usize {
         self.shared.state.lock().waiting
     }
 
-    /// The metrics since the start.
+    /// Returns the metrics since the start.
     pub fn meter(&self) -> &EmbedMeter {
         &self.shared.meter
     }
 
-    /// Takes no more texts and answers waiting ones with `EmbedError::Stopping`.
+    /// Accepts no more texts and answers waiting ones with `EmbedError::Stopping`.
     pub fn stop(&self) {
         self.shared.close();
     }
@@ -136,7 +137,7 @@ impl Drop for Queue {
 }
 
 impl Pending {
-    /// Waits for the result. Dropping the future removes the texts from the queue.
+    /// Waits for the result. If the future is dropped, the queue skips the texts that still wait.
     pub async fn wait(self) -> Result<Vec<Embedded>, EmbedError> {
         self.0.await.unwrap_or(Err(EmbedError::Stopping))
     }
@@ -153,21 +154,21 @@ struct Shared {
 struct State {
     queries: Lane,
     ingest: Lane,
-    /// Texts in both lanes.
+    /// Number of waiting texts in both lanes.
     waiting: usize,
-    /// Batches of queries since the last one of bulk work.
+    /// Number of query batches since the last batch of bulk work.
     query_batches: usize,
     stopping: bool,
 }
 
 type Waiting = (Tokens, Ticket);
 
-/// Texts of one priority.
+/// The waiting texts of one priority.
 #[derive(Default)]
 struct Lane {
-    /// In the order of arrival.
+    /// Texts in order of arrival.
     waiting: VecDeque<Waiting>,
-    /// The first arrivals, already grouped into batches.
+    /// The texts that arrived first, already grouped into batches.
     planned: VecDeque<Vec<Waiting>>,
 }
 
@@ -175,19 +176,19 @@ struct Lane {
 struct Ticket {
     submission: Arc<Mutex<Submission>>,
     place: usize,
-    /// When it was submitted.
+    /// When the text was submitted.
     since: Instant,
 }
 
-/// Texts that are answered together: with all embeddings, or with the first error.
+/// Texts that are answered together, either with all embeddings or with the first error.
 struct Submission {
     left: usize,
     embedded: Vec<Option<Embedded>>,
-    /// Taken once it is answered.
+    /// `None` once the submission is answered.
     answer: Option<oneshot::Sender<Result<Vec<Embedded>, EmbedError>>>,
 }
 
-/// Closes the queue when the thread ends, even by a panic: nobody waits for a thread that is gone.
+/// Closes the queue when its thread ends, even by a panic, so that no caller waits for a thread that is gone.
 struct Closing(Arc<Shared>);
 
 impl Drop for Closing {
@@ -197,7 +198,7 @@ impl Drop for Closing {
 }
 
 impl Shared {
-    /// Waits for texts and returns the next batch; `None` once the queue is closed.
+    /// Waits for texts and returns the next batch, or `None` once the queue is closed.
     fn take(&self) -> Option<Vec<Waiting>> {
         let mut state = self.state.lock();
         loop {
@@ -218,7 +219,7 @@ impl Shared {
         state.waiting = 0;
         let lanes = (std::mem::take(&mut state.queries), std::mem::take(&mut state.ingest));
         drop(state);
-        // Without their tickets, the submissions' senders are dropped, which their receivers read as `Stopping`.
+        // Dropping the last ticket of a submission drops its sender. The receiver reads this as `Stopping`.
         drop(lanes);
         self.wake.notify_all();
     }
@@ -238,7 +239,7 @@ impl State {
         }
     }
 
-    /// Returns the next batch without abandoned texts, so it may be empty; `None` if nothing waits.
+    /// Returns the next batch, or `None` if no text waits. Leaves out texts whose callers are gone, so the batch may be empty.
     fn next_batch(&mut self, tokens_max: usize) -> Option<Vec<Waiting>> {
         let turn_of_ingest = self.query_batches >= QUERY_BATCHES_IN_A_ROW && !self.ingest.is_empty();
         let queries = if turn_of_ingest { None } else { self.queries.next_batch(tokens_max) };
@@ -270,14 +271,14 @@ impl Lane {
     }
 }
 
-/// Groups texts into batches of similar length, short ones first, each with texts times longest text within `tokens_max`. A text
-/// that exceeds this by itself is a batch of its own.
+/// Groups texts into batches of similar length, short texts first. In each batch, the number of texts times the longest length
+/// is at most `tokens_max`. A text that exceeds this on its own gets its own batch.
 fn batches<T>(mut texts: Vec<T>, length: impl Fn(&T) -> usize, tokens_max: usize) -> VecDeque<Vec<T>> {
     texts.sort_by_key(&length);
     let mut batches: VecDeque<Vec<T>> = VecDeque::new();
     for text in texts {
         match batches.back_mut() {
-            // Sorted, so this text is the longest so far.
+            // The texts are sorted, so this one is the longest so far.
             Some(batch) if (batch.len() + 1) * length(&text) <= tokens_max => batch.push(text),
             _ => batches.push_back(vec![text]),
         }
@@ -285,7 +286,7 @@ fn batches<T>(mut texts: Vec<T>, length: impl Fn(&T) -> usize, tokens_max: usize
     batches
 }
 
-/// Runs one batch and answers its texts, whatever happens.
+/// Runs one batch and answers all of its texts, even if the encoder fails or panics.
 fn run(encoder: &mut impl Encode, batch: Vec<Waiting>, meter: &EmbedMeter) {
     let (texts, tickets): (Vec<Tokens>, Vec<Ticket>) = batch.into_iter().unzip();
     let started = Instant::now();
@@ -318,7 +319,7 @@ fn run(encoder: &mut impl Encode, batch: Vec<Waiting>, meter: &EmbedMeter) {
 }
 
 impl Ticket {
-    /// Whether somebody still waits for the result.
+    /// Returns whether a caller still waits for the result.
     fn is_wanted(&self) -> bool {
         self.submission.lock().answer.as_ref().is_some_and(|sender| !sender.is_closed())
     }
@@ -362,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_of_like_length_share_a_batch() {
+    fn texts_of_similar_length_share_a_batch() {
         check(&[], 8, &[]);
         check(&[3], 8, &[&[3]]);
         check(&[4, 1, 4, 1], 8, &[&[1, 1], &[4, 4]]);
@@ -375,7 +376,7 @@ mod tests {
         check(&[5, 5], 0, &[&[5], &[5]]);
     }
 
-    /// Waits in each batch until another one is there, but not for ever.
+    /// An encoder that waits in each batch until a second batch runs, but not forever.
     struct Meeting(Arc<(Mutex<usize>, Condvar)>);
 
     impl Encode for Meeting {
@@ -391,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn encoders_work_on_a_batch_each() {
+    fn each_encoder_runs_its_own_batch() {
         let place = Arc::new((Mutex::new(0), Condvar::new()));
         let bounds = QueueBounds { batch_tokens_max: 1, texts_max: 10 };
         let queue = Queue::start(vec![Meeting(Arc::clone(&place)), Meeting(place)], bounds, EmbedMeter::default()).unwrap();
@@ -403,7 +404,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn batches_keep_every_text_once_and_the_budget(
+        fn batches_hold_each_text_once_and_stay_within_the_budget(
             lengths in proptest::collection::vec(1usize..130, 0..300),
             tokens_max in 1usize..4_000,
         ) {

@@ -24,14 +24,15 @@ const INPUT_IDS: &str = "input_ids";
 const ATTENTION_MASK: &str = "attention_mask";
 const SENTENCE_EMBEDDING: &str = "sentence_embedding";
 
-/// Up to this batch budget the CPU session allocates from an arena. It saves a sixth of the time of a batch, but keeps what the
-/// largest batch needed: about 40 kB per token for a 384-wide encoder. Larger budgets return memory instead.
+/// Up to this batch budget, a CPU session allocates from an arena. The arena saves a sixth of a batch's time, but keeps the
+/// memory that the largest batch needed: about 40 kB per token for a 384-wide encoder. With a larger budget, the session has no
+/// arena and returns memory after each batch.
 const ARENA_BATCH_TOKENS_MAX: usize = 4_096;
 
-/// Tokens of the text that warms up a session: allocates what a typical query needs.
+/// Number of tokens of the text that warms up a session, so that the session allocates what a typical query needs.
 const WARM_UP_TOKENS: usize = 20;
 
-/// Maximum CPU sessions at once. Each has a copy of the weights.
+/// Maximum number of CPU sessions. Each has a copy of the weights.
 pub const SESSIONS_MAX: usize = 4;
 
 /// Sessions ready to encode, and where they run.
@@ -40,9 +41,9 @@ pub struct Opened {
     pub encoders: Vec<OnnxEncoder>,
     /// The question encoder, if the bundle has one.
     pub questions: Option<OnnxEncoder>,
-    /// Where it runs.
+    /// Where the sessions run.
     pub device: Device,
-    /// Why it does not run on CUDA, if it could have.
+    /// Why the sessions do not run on CUDA, if the options allow CUDA.
     pub note: Option<String>,
 }
 
@@ -72,7 +73,8 @@ pub fn open(bundle: &Bundle, options: &EmbedOptions) -> Result<Opened, EmbedErro
     }
 }
 
-/// ONNX Runtime's environment; the first call loads the library. There can be only one per process, and it stays until the end.
+/// Returns ONNX Runtime's environment. The first call loads the library. A process can have only one environment, and keeps it
+/// until the process ends.
 pub fn environment() -> Result<Environment, EmbedError> {
     static ENVIRONMENT: Mutex<Option<Environment>> = Mutex::new(None);
     let mut environment = ENVIRONMENT.lock();
@@ -85,7 +87,7 @@ pub fn environment() -> Result<Environment, EmbedError> {
     Ok(environment.insert(made).clone())
 }
 
-/// Opens a weights file on the CPU, with this many threads per forward pass. Public for the benchmarks, which compare the
+/// Opens a weights file on the CPU, with this many threads per forward pass. It is public for the benchmarks, which compare the
 /// queue with the bare session.
 pub fn cpu_session(
     environment: &Environment,
@@ -99,9 +101,9 @@ pub fn cpu_session(
             .with_intra_threads(threads)?
             // Spinning threads are slightly faster on an idle machine, but take the cores from everything else on a busy one.
             .with_intra_op_spinning(false)?
-            // Memory patterns are kept per input shape, and shapes differ from batch to batch.
+            // ONNX Runtime keeps memory patterns per input shape, but the shape differs from batch to batch.
             .with_memory_pattern(false)?
-            // Processors without VNNI add up products of unsigned and signed bytes in 16 bits, which can overflow.
+            // Processors without VNNI add up products of unsigned and signed bytes in 16 bits, which may overflow.
             .with_precise_qmm()?
             .with_execution_providers([CPU::default().with_arena_allocator(use_arena(options)).build()])?
             .commit_from_file(weights)
@@ -124,7 +126,7 @@ impl OnnxEncoder {
         Ok(encoder)
     }
 
-    /// Fills the input buffers; returns rows and columns. Padding has id 0 and is masked.
+    /// Fills the input buffers and returns the numbers of rows and columns. Padding has id 0 and is masked.
     fn fill(&mut self, batch: &[Tokens]) -> (usize, usize) {
         let longest = batch.iter().map(|text| text.ids.len()).max().unwrap_or(0);
         self.ids.clear();
@@ -169,13 +171,14 @@ fn open_cpu(
     // Each session's share of the budget must hold the longest text; otherwise the concurrent batches would exceed the budget.
     let sessions_max = options.batch_tokens_max / bundle.manifest.tokens_max.max(1);
     let encoders = threads_of_sessions(options.threads, sessions_max).into_iter().map(open).collect::<Result<_, _>>()?;
-    // Queries are short: one core handles more of them than searches can follow.
+    // Queries are short, so one core embeds them faster than searches can use them.
     let questions = bundle.optional(QUESTIONS_INT8).map(|path| open_file(&path, 1)).transpose()?;
     Ok(Opened { encoders, questions, device: Device::Cpu, note })
 }
 
-/// The threads of each session. A batch on its own thread does not wait for other threads after each of its operations, so
-/// several small sessions do more work than a wide one, most of all while other work takes some of the cores.
+/// Returns the number of threads of each session. A batch on its own thread does not wait for other threads after each
+/// operation. So several small sessions do more work than one wide session, most of all while other work takes some of the
+/// cores.
 fn threads_of_sessions(threads: usize, sessions_max: usize) -> Vec<usize> {
     let threads = match threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
@@ -203,14 +206,15 @@ fn open_cuda(environment: &Environment, bundle: &Bundle, device: u32) -> Result<
     };
     let open = |path: PathBuf| {
         let session = build(path).map_err(|error: ort::Error| error.to_string())?;
-        // An incompatible driver shows at the first run.
+        // An incompatible driver only fails at the first run.
         OnnxEncoder::new(session, bundle.manifest.dimension).map_err(|error| with_causes(&error))
     };
     let questions = bundle.optional(QUESTIONS_FP16).map(open).transpose()?;
     Ok(Opened { encoders: vec![open(bundle.path(MODEL_FP16))?], questions, device: Device::Cuda(device), note: None })
 }
 
-/// Path of the library: the operator's, or beside the program, or found by name through the system's loader.
+/// Returns the path of the library: the operator's path, or a file beside the program, or the bare name, which the system's
+/// loader looks up.
 fn library_path(from_environment: Option<OsString>, beside: Option<&Path>) -> PathBuf {
     let name = format!("{}onnxruntime{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
     if let Some(path) = from_environment.filter(|path| !path.is_empty()) {
@@ -226,7 +230,7 @@ fn load_library(path: &Path) -> Result<Environment, EmbedError> {
     }
     let builder = ort::init_from(path).map_err(|error| failed(Arc::new(error)))?;
     let environment = builder.with_name("dragoman").with_telemetry(false).build().map_err(|error| failed(Arc::new(error)))?;
-    // Below this level ONNX Runtime writes a line for every node, which would be formatted only to be filtered out.
+    // Below this level, ONNX Runtime formats a line for every node, which the log would then filter out.
     environment.set_log_level(LogLevel::Warning);
     Ok(environment)
 }
@@ -249,7 +253,7 @@ fn check_outlet(
         return Err(EmbedError::Contract { expected, got: format!("the {kind}s {names:?}") });
     };
     let fits = match outlet.dtype() {
-        // -1 stands for a size that differs from run to run; `encode` checks the shape that comes out.
+        // -1 stands for a size that differs from run to run. `encode` checks the actual shape of the output.
         ValueType::Tensor { ty, shape, .. } => {
             let columns_fit = |columns: usize| shape.get(1).is_some_and(|&size| size == -1 || size == columns as i64);
             *ty == element && shape.len() == 2 && columns.is_none_or(columns_fit)
@@ -269,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_operator_s_library_goes_before_the_one_beside_the_program() {
+    fn the_operators_library_takes_precedence_over_the_one_beside_the_program() {
         let folder = tempfile::tempdir().unwrap();
         let beside = folder.path().join("libonnxruntime.so");
         std::fs::write(&beside, "").unwrap();
@@ -284,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_shared_out_among_a_few_sessions() {
+    fn threads_are_divided_among_a_few_sessions() {
         for (threads, expect) in [(1, &[1][..]), (2, &[1, 1]), (4, &[1, 1, 1, 1]), (6, &[1, 1, 2, 2]), (16, &[4, 4, 4, 4])] {
             assert_eq!(threads_of_sessions(threads, 34), expect);
         }
@@ -292,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_no_more_sessions_than_longest_texts_fit_into_the_budget() {
+    fn each_session_has_budget_for_the_longest_text() {
         assert_eq!(threads_of_sessions(4, 2), [2, 2]);
         assert_eq!(threads_of_sessions(4, 0), [4], "one session always, though a long text is more than the budget");
     }

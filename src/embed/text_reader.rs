@@ -1,4 +1,4 @@
-//! From texts to the input of the encoder and the store: token ids, passages, pieces.
+//! Turns texts into what the encoder and the store need: token ids, passages and pieces.
 
 use std::ops::Range;
 
@@ -7,30 +7,31 @@ use crate::domain::{PassageBounds, PassageContext};
 use crate::text::context::embedded_text;
 use crate::text::{Cut, Reading, Tokenize, Tokens, split_text};
 
-/// If a text has more than this many bytes per token that the model reads, only its beginning is tokenized: no token is
-/// nearly as long.
+/// If a text has more than this many bytes per token that the model reads, only its beginning is tokenized. No token is nearly
+/// this long.
 const BYTES_PER_TOKEN_MAX: usize = 256;
 
-/// From text to token ids and passages; callers' threads share it.
+/// Turns text into token ids and passages. Callers' threads share it.
 pub(super) trait Read: Send + Sync {
     fn tokens(&self, text: &EmbedText) -> Result<Tokens, EmbedError>;
-    /// The tokens of each part are those that `tokens` returns for it with its context.
+    /// Splits a text into passages. The tokens of each passage are those that `tokens` returns for the passage with its
+    /// context.
     fn split(&self, title: Option<&str>, text: &str, bounds: PassageBounds) -> Result<Vec<Cut>, EmbedError>;
-    /// Each token of a text without its context, with its position.
+    /// Returns each token of a text without context, with its byte range.
     fn pieces(&self, text: &str) -> Result<Vec<(u32, Range<usize>)>, EmbedError>;
 }
 
 /// A text to embed with its context: for a passage, its title and headings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EmbedText {
-    /// The context; as much of it as fits beside the text is embedded too.
+    /// The context. As much of it as fits together with the text is embedded, too.
     pub context: PassageContext,
     /// The text.
     pub text: String,
 }
 
 impl EmbedText {
-    /// Bytes to tokenize.
+    /// Returns the number of bytes to tokenize.
     pub(super) fn bytes(&self) -> usize {
         let PassageContext { title, headings } = &self.context;
         self.text.len() + [title, headings].into_iter().flatten().map(String::len).sum::<usize>()
@@ -54,7 +55,7 @@ impl<T: Tokenize + Send + Sync> Read for TextReader<T> {
         let text = &*embedded_text(&self.tokenizer, &text.context, &text.text, self.tokens_max)?;
         let begin = beginning(text, self.tokens_max.saturating_mul(BYTES_PER_TOKEN_MAX));
         let tokens = self.tokenizer.encode(begin, self.tokens_max)?;
-        // A beginning with fewer tokens than the model reads is mostly white space.
+        // If the beginning has fewer tokens than the model reads, it is mostly white space, so the whole text is tokenized.
         if tokens.truncated || begin.len() == text.len() {
             Ok(tokens)
         } else {
@@ -77,14 +78,14 @@ impl<T: Tokenize + Send + Sync> Read for TextReader<T> {
     }
 }
 
-/// The beginning of a text, of at most this many bytes, up to a white space if there is one.
+/// Returns the beginning of a text with at most this many bytes. It ends before white space if there is any.
 fn beginning(text: &str, bytes_max: usize) -> &str {
     if text.len() <= bytes_max {
         return text;
     }
     let end = (0..=bytes_max).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
     let begin = &text[..end];
-    // A mark that changes the last character would follow at once, not after a white space.
+    // A combining mark follows its character directly, never after white space, so this does not separate them.
     begin.rfind(char::is_whitespace).map_or(begin, |at| &begin[..at])
 }
 
@@ -93,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_long_text_only_the_beginning_is_tokenized() {
+    fn the_beginning_of_a_long_text_ends_at_white_space() {
         for (text, expect) in
             [("short", "short"), ("a text of words", "a text"), ("été été été", "été"), ("no_white_space_at_all", "no_white_")]
         {

@@ -1,13 +1,13 @@
-//! One usearch graph: values quantized as its parameters say, distances turned into scores.
+//! One usearch graph. Quantizes values as its parameters say, and converts distances to scores.
 //!
-//! usearch's own conversion to i8 scales by the length of the vector, which leaves a value in 256 dimensions some eight levels.
-//! Under cosine any scale works, so here the largest value becomes 127. usearch takes bits in whole bytes; a dimension that
-//! is not a multiple of eight is padded with zeros in every vector, which changes no distance.
+//! usearch's own conversion to i8 scales by the length of the vector, which leaves some eight levels for a value in 256
+//! dimensions. Under cosine any scale works, so here the largest value becomes 127. usearch stores bits in whole bytes. If the
+//! dimension is not a multiple of eight, every vector is padded with zeros, which changes no distance.
 //!
-//! A node is never removed. usearch would give its slot to the next vector and clear its links, and with them the only path to
-//! some nodes: after ten rounds of replacing 5,000 of 20,000 passages, 0.3 to 0.5 % were no longer found. So a removed node keeps
-//! its values and links, through which others are reached, and gets a key from `GRAVES` on, which no search returns.
-//! `hnsw::compact` rebuilds the graph when there are many.
+//! A node is never really removed. usearch would give its slot to the next vector and clear its links, which may be the only
+//! path to some nodes: after ten rounds of replacing 5,000 of 20,000 passages, 0.3 to 0.5 % were no longer found. So a removed
+//! node keeps its values and links, and other nodes stay reachable through it. It gets a key from `GRAVES` on, which no search
+//! returns. `hnsw::compact` rebuilds the graph when there are many removed nodes.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -21,16 +21,16 @@ use super::{IndexError, IndexParameters};
 use crate::domain::embedding::{dot, squared_distance};
 use crate::domain::{Embedding, Metric, Quantization};
 
-/// The first key of a removed node; the others follow without a gap, so that a loaded graph needs no list of them.
+/// The first key of a removed node. The others follow without gaps, so that a loaded graph needs no list of them.
 pub(super) const GRAVES: u64 = 1 << 63;
 
-/// A graph without any lock: see `hnsw` for what may run concurrently.
+/// A graph without any lock. See `hnsw` for what may run concurrently.
 pub(super) struct Engine {
     usearch: usearch::Index,
     dimension: usize,
     metric: Metric,
     quantization: Quantization,
-    /// Removed nodes.
+    /// Returns the number of removed nodes.
     graves: AtomicU64,
 }
 
@@ -40,17 +40,17 @@ const ROUNDING: f32 = 1e-5;
 /// A node with its score.
 pub(super) type Scored = (u64, f32);
 
-/// Room for the values of one node.
+/// Buffers for the values of one node.
 pub(super) struct Reading {
     integers: Vec<i8>,
     bits: Vec<i16>,
     halves: Vec<half::f16>,
     values: Vec<f32>,
-    /// The shortest integer vector read so far.
+    /// Length of the shortest integer vector read so far.
     shortest: f32,
 }
 
-/// Values in the form that a node keeps.
+/// Values in the form that a node stores.
 pub(super) enum Values<'a> {
     Floats(Cow<'a, [f32]>),
     Integers(Vec<i8>),
@@ -68,9 +68,9 @@ impl Reading {
         }
     }
 
-    /// The possible error of a cosine by what was read, because integers were rounded, each by at most a half. So the root of a
-    /// quarter of the dimension is the largest distance between the integers and the exact values, which bounds the sine of the
-    /// angle between the two, and the chord of that angle bounds the change of any cosine.
+    /// Returns the maximum error of a cosine computed from values that were read so far. Each integer was rounded by at most a
+    /// half, so the distance between the integers and the exact values is at most the root of a quarter of the dimension. That
+    /// bounds the sine of the angle between the two, and the chord of that angle bounds the change of any cosine.
     pub(super) fn error(&self) -> f32 {
         if self.shortest.is_infinite() {
             return 0.0;
@@ -79,7 +79,7 @@ impl Reading {
         2.0 * (sine.asin() / 2.0).sin() + ROUNDING
     }
 
-    /// Takes the integers as a vector of unit length.
+    /// Scales the integers to a vector of unit length.
     fn scale_integers(&mut self) {
         let squares: i32 = self.integers.iter().map(|value| i32::from(*value) * i32::from(*value)).sum();
         let length = (squares as f32).sqrt();
@@ -108,21 +108,21 @@ impl Engine {
         Ok(Self { usearch, dimension, metric, quantization, graves: AtomicU64::new(0) })
     }
 
-    /// Loads a saved graph into memory. The bytes must be verified before: usearch trusts them.
+    /// Loads a saved graph into memory. The bytes must have been verified, because usearch trusts them.
     pub(super) fn load(&self, path: &Path) -> Result<(), IndexError> {
         self.usearch.load(utf8(path)?).map_err(|source| failed("load the saved index", source))?;
         self.count_graves();
         Ok(())
     }
 
-    /// Searches a saved graph in its file, without changing it.
+    /// Maps a saved graph, to search it in its file without changing it.
     pub(super) fn view(&self, path: &Path) -> Result<(), IndexError> {
         self.usearch.view(utf8(path)?).map_err(|source| failed("map the saved index", source))?;
         self.count_graves();
         Ok(())
     }
 
-    /// By bisection, because their keys have no gap.
+    /// Counts removed nodes by bisection, because their keys have no gaps.
     fn count_graves(&self) {
         let (mut low, mut high) = (0, self.usearch.size() as u64);
         while low < high {
@@ -144,12 +144,12 @@ impl Engine {
         self.usearch.serialized_length() as u64
     }
 
-    /// The number of nodes that stand for a passage, without removed ones.
+    /// Returns the number of nodes that represent a passage, without removed ones.
     pub(super) fn size(&self) -> usize {
         self.usearch.size() - self.graves()
     }
 
-    /// The number of removed nodes.
+    /// Returns the number of removed nodes.
     pub(super) fn graves(&self) -> usize {
         self.graves.load(Ordering::Relaxed) as usize
     }
@@ -162,7 +162,7 @@ impl Engine {
         self.usearch.contains(key)
     }
 
-    /// Makes room. Nothing else may use the engine meanwhile.
+    /// Makes room for nodes. Nothing else may use the engine meanwhile.
     pub(super) fn reserve(&self, nodes: usize, threads: usize) -> Result<(), IndexError> {
         self.usearch.reserve_capacity_and_threads(nodes, threads).map_err(|source| failed("reserve memory", source))
     }
@@ -181,7 +181,7 @@ impl Engine {
         added.map_err(|source| failed("add", source))
     }
 
-    /// Removes a node from all results; returns whether it existed. Searches still pass through it. Nothing else may use the
+    /// Removes a node from all results. Returns whether it existed. Searches still pass through it. Nothing else may use the
     /// engine meanwhile.
     pub(super) fn bury(&self, key: u64) -> Result<bool, IndexError> {
         if !self.contains(key) {
@@ -202,7 +202,7 @@ impl Engine {
         self.search_values(&self.quantize(query), count)
     }
 
-    /// The same for values in the form that a node keeps.
+    /// Does the same for values in the form that a node stores.
     pub(super) fn search_values(&self, query: &Values<'_>, count: usize) -> Result<Vec<Scored>, IndexError> {
         if self.graves() > 0 {
             return self.search_accepted(query, count, |key| key < GRAVES);
@@ -249,18 +249,18 @@ impl Engine {
         })
     }
 
-    /// Any node that a search reaches, if there is one.
+    /// Returns any node that a search reaches, if there is one.
     pub(super) fn any_reached(&self) -> Result<Option<u64>, IndexError> {
         let found = self.search_values(&self.anywhere(), 1)?;
         Ok(found.first().map(|(key, _)| *key))
     }
 
-    /// The keys of all nodes that stand for a passage. Nothing may be added meanwhile.
+    /// Returns the keys of all nodes that represent a passage. Nothing may be added meanwhile.
     pub(super) fn keys(&self) -> Result<Vec<u64>, IndexError> {
         Ok(self.compare_all(&self.anywhere(), self.size())?.into_iter().map(|(key, _)| key).collect())
     }
 
-    /// A query for when any will do.
+    /// Returns an arbitrary query.
     fn anywhere(&self) -> Values<'static> {
         match self.quantization {
             Quantization::B1 => Values::Bits(vec![0; self.dimension.div_ceil(8)]),
@@ -277,13 +277,13 @@ impl Engine {
         cursor.drain_into(links);
     }
 
-    /// The values of a node in its own form, bit by bit.
+    /// Returns the values of a node in its stored form, bit for bit.
     pub(super) fn stored(&self, key: u64) -> Result<Option<Values<'static>>, IndexError> {
         if !self.contains(key) {
             return Ok(None);
         }
         if self.quantization == Quantization::B1 {
-            // usearch asks for a byte per bit and fills the first of them.
+            // usearch requires a buffer of one byte per bit, but only fills the first part of it.
             let count = self.dimension.div_ceil(8);
             let mut bytes = vec![0u8; 8 * count];
             let got = self.usearch.get(key, b1x8::from_mut_u8s(&mut bytes));
@@ -300,8 +300,9 @@ impl Engine {
         Ok(there.then_some(values))
     }
 
-    /// The values of a node in its own form; `None` if it does not exist. Not for signs alone. Values of f16 are read as
-    /// stored and widened here: usearch would do that value by value, which takes ten times as long as comparing.
+    /// Reads the values of a node as floats. Returns `None` if the node does not exist. Must not be called for values reduced
+    /// to their signs. Values of f16 are read as stored and widened here, because usearch would do that value by value, which
+    /// takes ten times as long as comparing.
     pub(super) fn read<'r>(&self, key: u64, reading: &'r mut Reading) -> Result<Option<&'r [f32]>, IndexError> {
         let got = match self.quantization {
             Quantization::F16 => self.usearch.get(key, usearch::f16::from_mut_i16s(&mut reading.bits)),
@@ -324,7 +325,7 @@ impl Engine {
         Ok(Some(&reading.values))
     }
 
-    /// The score of values with themselves, minus the possible rounding error; `None` if nothing scores higher.
+    /// Returns the score of values with themselves, minus the possible rounding error, or `None` if nothing can score higher.
     pub(super) fn own_score(&self, values: &Values<'_>) -> Option<f32> {
         match (self.metric, values) {
             (Metric::Dot, Values::Floats(values)) => {
@@ -335,7 +336,7 @@ impl Engine {
         }
     }
 
-    /// The values of a node as numbers; for signs alone, each as large as in a vector of unit length.
+    /// Returns the values of a node as numbers. Signs become values of equal size in a vector of unit length.
     pub(super) fn values_of(&self, key: u64) -> Result<Option<Embedding>, IndexError> {
         if self.quantization != Quantization::B1 {
             let mut reading = Reading::new(self.dimension);
@@ -347,12 +348,12 @@ impl Engine {
         Ok(Embedding::unscaled((0..self.dimension).map(sign).collect()))
     }
 
-    /// Whether the scores of its nodes are only a first guess.
+    /// Whether the scores of its nodes are only a rough estimate.
     pub(super) fn is_coarse(&self) -> bool {
         self.quantization.keeps_signs_only()
     }
 
-    /// The Euclidean distance between an embedding and a node with this search score, by the node's rounded values.
+    /// Returns the Euclidean distance between an embedding and a node with this search score, by the node's rounded values.
     pub(super) fn gap(&self, embedding: &Embedding, (key, score): Scored) -> Result<f32, IndexError> {
         match self.metric {
             Metric::Cosine => Ok((2.0 * (1.0 - score)).max(0.0).sqrt()),
@@ -368,7 +369,7 @@ impl Engine {
     fn quantize<'e>(&self, embedding: &'e Embedding) -> Values<'e> {
         let values = embedding.as_slice();
         match self.quantization {
-            // Their product is the cosine of unit vectors only.
+            // The dot product is only the cosine if both vectors have unit length.
             Quantization::F16 if self.metric == Metric::Cosine && !embedding.has_unit_length() => {
                 let unit = Embedding::normalized(values.to_vec()).unwrap_or_else(|| embedding.clone());
                 Values::Floats(Cow::Owned(unit.as_slice().to_vec()))
@@ -407,7 +408,7 @@ impl Engine {
     }
 }
 
-/// Checks that a saved graph has these parameters; returns the rest of its header.
+/// Checks that a saved graph has these parameters. Returns the rest of its header.
 pub(super) fn check_head(path: &Path, parameters: &IndexParameters) -> Result<IndexMetadata, IndexError> {
     let head = usearch::Index::metadata(utf8(path)?).map_err(|source| failed("load the saved index", source))?;
     let refuse = |what, expected: String, got: String| Err(IndexError::Parameters { what, expected, got });
@@ -415,7 +416,7 @@ pub(super) fn check_head(path: &Path, parameters: &IndexParameters) -> Result<In
     if head.dimensions != dimension as u64 {
         return refuse("dimension", dimension.to_string(), head.dimensions.to_string());
     }
-    // A graph of f16 that was saved when it was compared by cosine says the same, and continues as it was.
+    // Earlier versions compared graphs of f16 by cosine. Such a graph has the same order, so it can be used.
     let same_order = parameters.metric == Metric::Cosine && head.metric == MetricKind::Cos;
     let metric_fits = head.metric == metric_kind(parameters) || (same_order && parameters.quantization == Quantization::F16);
     if head.quantization != scalar_kind(parameters.quantization) || !metric_fits {
@@ -435,9 +436,9 @@ fn engine_dimension(parameters: &IndexParameters) -> usize {
 fn metric_kind(parameters: &IndexParameters) -> MetricKind {
     match (parameters.metric, parameters.quantization) {
         (Metric::Cosine, Quantization::B1) => MetricKind::Hamming,
-        // For vectors of unit length the product is the cosine. Adding takes a quarter less time with it, because usearch need
-        // not compute both lengths each time. f16 keeps the length to a few parts in 100,000; bf16 does not, and i8 scales it
-        // away.
+        // For vectors of unit length the dot product is the cosine. Adding takes a quarter less time with it, because usearch
+        // need not compute both lengths each time. f16 preserves the length to a few parts in 100,000. bf16 does not, and i8
+        // scales it away.
         (Metric::Cosine, Quantization::F16) => MetricKind::IP,
         (Metric::Cosine, _) => MetricKind::Cos,
         (Metric::Dot, _) => MetricKind::IP,

@@ -1,4 +1,4 @@
-//! Errors of the index. Every error of `load` means the same to the caller: rebuild the index from the database.
+//! Errors of the index. Whatever the error of `load`, the caller must rebuild the index from the database.
 
 use std::path::PathBuf;
 
@@ -18,8 +18,8 @@ pub enum IndexError {
     Missing { path: PathBuf },
     #[error("{} does not describe an index", path.display())]
     Description { path: PathBuf, source: serde_json::Error },
-    /// `index.usearch` does not have the length that `index.json` says: a crash or a copy cut it short, or the two do not belong
-    /// together.
+    /// `index.usearch` does not have the length given in `index.json`: a crash or a copy cut it short, or the two files do not
+    /// belong together.
     #[error("{} has {got} bytes, but its description says {expected}", path.display())]
     Torn { path: PathBuf, expected: u64, got: u64 },
     #[error("{} has CRC-32 {got:08x}, but its description says {expected:08x}", path.display())]

@@ -1,11 +1,11 @@
-//! Exact search: the reference of the recall tests, and the way to search the few rows that a selective filter leaves.
+//! Exact search. It is the reference in recall tests, and searches the few rows that match a selective filter.
 
 use super::Neighbor;
 use super::nearest::Nearest;
 use crate::domain::{Embedding, Metric, PassageId};
 
-/// Returns the `limit` nearest of `items`, nearest first, and by lower key for equal scores. All must have the query's dimension,
-/// and under cosine unit length.
+/// Returns the `limit` nearest of `items`, nearest first. Among equal scores, the lower key comes first. All items must have
+/// the query's dimension, and under cosine unit length.
 pub fn search_exact<'a>(
     metric: Metric,
     items: impl Iterator<Item = (PassageId, &'a Embedding)>,
@@ -36,19 +36,19 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_the_limit() {
+    fn no_more_than_the_limit_are_returned() {
         check(CROSS, [1.0, 0.0], 2, &[1, 2]);
         check(CROSS, [1.0, 0.0], 0, &[]);
     }
 
     #[test]
-    fn a_limit_beyond_the_items_gives_them_all() {
+    fn a_limit_beyond_the_items_returns_all_of_them() {
         check(CROSS, [-1.0, 0.0], 100, &[3, 4, 2, 1]);
         check(&[], [-1.0, 0.0], 100, &[]);
     }
 
     #[test]
-    fn of_equal_scores_the_lower_key_comes_first() {
+    fn among_equal_scores_the_lower_key_comes_first() {
         check(&[(9, [1.0, 0.0]), (7, [1.0, 0.0]), (8, [1.0, 0.0])], [1.0, 0.0], 2, &[7, 8]);
     }
 }

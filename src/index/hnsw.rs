@@ -1,9 +1,9 @@
-//! The index of a collection: a graph and the near-duplicates beside it, with the locks that usearch expects from its caller.
+//! The index of a collection: a graph, the near-duplicates beside it, and the locks that usearch expects from its caller.
 //!
 //! usearch lets `add` and `search` run concurrently, each in one of a fixed number of thread contexts (`Permits`). Nothing else
-//! may run beside them: growing, renaming, and reusing the node of a key that it removed itself (whose vector it overwrites
-//! in place). Comparing with all nodes is not safe beside adding either: it would meet a node's slot before it is filled. These
-//! operations take the graph's lock exclusively; plain adding and searching share it.
+//! may run at the same time: not growing, not renaming, and not reusing the node of a key that usearch removed itself (it
+//! overwrites the vector in place). Comparing with all nodes is not safe during an add, either, because it could read a node's
+//! slot before it is filled. These operations take the graph's lock exclusively. Plain adding and searching share it.
 
 mod adding;
 mod among;
@@ -35,17 +35,17 @@ const EXACT_SIZE_MAX: usize = 1_000;
 /// A search for at least this share of all passages also compares with all of them: the graph search would take longer.
 const EXACT_FRACTION: usize = 8;
 
-/// Candidates of the search for a near-duplicate before each add. With eight, 5,000 of 5,000 clustered vectors found themselves
-/// (4,724 with one), and adding takes a tenth longer.
+/// Number of candidates in the search for a near-duplicate before each add. With eight, all of 5,000 clustered vectors found
+/// themselves (4,724 with one), and adding takes a tenth longer.
 const NEAR_EF: usize = 8;
 
 /// The possible rounding error of a node's score, to bound the scores of its near-duplicates.
 const SLACK: f32 = 0.01;
 
-/// Nodes that an empty index has room for; it doubles when they are used up.
+/// Number of nodes that an empty index has room for. The room doubles when it is used up.
 const CAPACITY_MIN: usize = 64;
 
-/// Locks over keys, so that two threads that add the same passage do not create two nodes.
+/// Number of locks over keys. They keep two threads that add the same passage from creating two nodes.
 const KEY_LOCKS: usize = 64;
 
 /// An HNSW index. Searching and adding take `&self` and may run concurrently.
@@ -54,25 +54,25 @@ const KEY_LOCKS: usize = 64;
 pub struct Index {
     upkeep: Mutex<Upkeep>,
     keys: [Mutex<()>; KEY_LOCKS],
-    /// Shared by changes to the graph, exclusive for saving it: searches continue meanwhile.
+    /// Taken shared by changes to the graph and exclusively to save it. Searches continue meanwhile.
     changes: RwLock<()>,
     permits: Permits,
     graph: RwLock<Graph>,
     parameters: IndexParameters,
-    /// Nodes added since `check` last followed the links: each may have replaced the last link to another.
+    /// Number of nodes added since `check` last followed the links. Each may have replaced the last link to another node.
     added: AtomicU64,
-    /// Nodes that `check` still has to search for.
+    /// Number of nodes that `check` still has to search for.
     unwalked: AtomicU64,
-    /// The rows of all passages, once a search needed them.
+    /// The rows of all passages, once a search has needed them.
     scan: RwLock<Option<Scan>>,
 }
 
-/// The position of `check`'s searches in turn.
+/// How far `check` has come in its round of searches.
 #[derive(Debug, Default)]
 struct Upkeep {
     /// The nodes that links led to when they were last followed.
     reached: RoaringTreemap,
-    /// How many of them were searched for.
+    /// How many of them have been searched for.
     walked: u64,
 }
 
@@ -80,10 +80,10 @@ struct Graph {
     engine: Engine,
     /// The file that the engine only reads, until the first change.
     viewed: Option<PathBuf>,
-    /// Nodes in use or promised to a running `add`, including removed ones. At most the engine's capacity.
+    /// Number of nodes in use or promised to a running `add`, including removed ones. At most the engine's capacity.
     nodes: AtomicUsize,
-    /// Nodes that an earlier version of the program removed: usearch gives their slots to the next added nodes. Changes only
-    /// under the exclusive lock; `compact` ends it.
+    /// Number of nodes that an earlier version of the program removed. usearch gives their slots to the next added nodes. Only
+    /// changes under the exclusive lock. `compact` sets it to 0.
     free: usize,
     near_duplicates: RwLock<NearDuplicates>,
     /// Keys whose nodes changed while `compact` rebuilds the graph.
@@ -106,7 +106,7 @@ impl Index {
         Ok(Self::over(graph, permits, parameters))
     }
 
-    /// Removes a passage; returns whether it existed.
+    /// Removes a passage. Returns whether it existed.
     pub fn remove(&self, passage: PassageId) -> Result<bool, IndexError> {
         let _change = self.changes.read();
         self.make_writable()?;
@@ -115,13 +115,13 @@ impl Index {
         Ok(removed)
     }
 
-    /// Returns up to `limit` neighbors, nearest first: exactly the nearest in a small index or for a large limit, otherwise very
-    /// likely.
+    /// Returns up to `limit` neighbors, nearest first. In a small index or for a large limit they are exactly the nearest,
+    /// otherwise very likely.
     pub fn search(&self, query: &Embedding, limit: usize) -> Result<Vec<Neighbor>, IndexError> {
         self.search_wider(query, limit, self.parameters.ef_search)
     }
 
-    /// Searches with this many candidates instead of the index's own `ef_search`: more find more, but take longer.
+    /// Searches with this many candidates instead of the index's own `ef_search`. More candidates find more, but take longer.
     pub fn search_wider(&self, query: &Embedding, limit: usize, ef: usize) -> Result<Vec<Neighbor>, IndexError> {
         let _span = tracing::info_span!("index_search", limit).entered();
         self.check_dimension(query)?;
@@ -132,7 +132,7 @@ impl Index {
             return Ok(Vec::new());
         }
         if graph.engine.size() <= EXACT_SIZE_MAX {
-            // Nothing is added beside this: see `add_shared`.
+            // Nothing is added meanwhile, see `put_shared`.
             return graph.search_all(self.metric_of(query), wanted);
         }
         if wanted >= size / EXACT_FRACTION {
@@ -144,7 +144,7 @@ impl Index {
         Ok(graph.passages(nodes, self.metric_of(query), wanted, |_| true))
     }
 
-    /// Returns up to `limit` neighbors, nearest first, by comparing with all passages; nothing changes meanwhile.
+    /// Returns up to `limit` neighbors, nearest first, by comparing with all passages. Changes wait meanwhile.
     pub fn search_all(&self, query: &Embedding, limit: usize) -> Result<Vec<Neighbor>, IndexError> {
         let _span = tracing::info_span!("index_search", limit).entered();
         self.check_dimension(query)?;
@@ -153,7 +153,7 @@ impl Index {
         if wanted == 0 { Ok(Vec::new()) } else { graph.search_all(self.metric_of(query), wanted) }
     }
 
-    /// The number of passages.
+    /// Returns the number of passages.
     pub fn len(&self) -> usize {
         self.graph.read().len()
     }
@@ -163,7 +163,7 @@ impl Index {
         self.len() == 0
     }
 
-    /// Its parameters.
+    /// Returns its parameters.
     pub fn parameters(&self) -> &IndexParameters {
         &self.parameters
     }
@@ -173,7 +173,7 @@ impl Index {
         self.graph.read().viewed.is_some()
     }
 
-    /// Writes the graph to one path and the near-duplicates to another; returns the number of passages in them. Changes wait
+    /// Writes the graph to one path and the near-duplicates to another. Returns the number of passages in both. Changes wait
     /// meanwhile, searches do not.
     pub(super) fn write_to(&self, path: &Path, near_duplicates_path: &Path) -> Result<usize, IndexError> {
         let _no_changes = self.changes.write();
@@ -194,8 +194,8 @@ impl Index {
         Ok(graph.len())
     }
 
-    /// Reads the output of `write_to`; with `view`, the graph stays in its file until the first change. The bytes must be
-    /// verified before: usearch trusts them.
+    /// Reads the output of `write_to`. With `view`, the graph stays in its file until the first change. The bytes must have
+    /// been verified, because usearch trusts them.
     pub(super) fn read_from(
         path: &Path,
         near_duplicates_path: &Path,
@@ -220,7 +220,7 @@ impl Index {
         };
         let permits = Permits::new(contexts());
         if view {
-            // The contexts are created before, and kept: a graph that is only viewed cannot be given more.
+            // Creates the thread contexts first, because a viewed graph cannot be given more.
             graph.engine.reserve(0, permits.total)?;
             graph.engine.view(path)?;
         } else {
@@ -248,8 +248,8 @@ impl Index {
         (self.parameters.metric, query)
     }
 
-    /// Loads a viewed graph into memory before its first change. Its file stays as it was: a save
-    /// replaces it, and there is none before a change.
+    /// Loads a viewed graph into memory before its first change. Its file is still unchanged, because only a save replaces it,
+    /// and there is no save before a change.
     fn make_writable(&self) -> Result<(), IndexError> {
         if self.graph.read().viewed.is_none() {
             return Ok(());
@@ -315,14 +315,14 @@ impl Graph {
         self.near_duplicates.get_mut()
     }
 
-    /// Tells a running compaction to revisit a node.
+    /// Makes a running compaction revisit a node.
     fn record_moved(&self, key: u64) {
         if let Some(moved) = self.moved.lock().as_mut() {
             moved.insert(key);
         }
     }
 
-    /// The node that an embedding nearly duplicates, and their distance.
+    /// Returns the node that an embedding nearly duplicates, and their distance.
     fn near(&self, embedding: &Embedding) -> Result<Option<(u64, f32)>, IndexError> {
         if self.engine.size() == 0 {
             return Ok(None);
@@ -339,14 +339,14 @@ impl Graph {
 
     /// Compares with all nodes. Nothing may be added meanwhile.
     fn search_all(&self, query: (Metric, &Embedding), limit: usize) -> Result<Vec<Neighbor>, IndexError> {
-        // A near-duplicate may be among the nearest though its node is not.
+        // A near-duplicate may be among the nearest even if its node is not.
         let size = self.engine.size();
         let count = if self.near_duplicates.read().is_empty() { limit.min(size) } else { size };
         let nodes = self.engine.search_exact(query.1, count)?;
         Ok(self.passages(nodes, query, limit, |_| true))
     }
 
-    /// The nearest passages that the nodes stand for.
+    /// Returns the nearest passages that the nodes represent.
     fn passages(
         &self,
         nodes: Vec<Scored>,
@@ -370,7 +370,8 @@ impl std::fmt::Debug for Index {
     }
 }
 
-/// usearch's thread contexts. Two per core: with one, most concurrent searches would have to sleep until theirs is free.
+/// Returns the number of thread contexts: two per core. With one per core, most concurrent searches would have to wait for a
+/// free context.
 fn contexts() -> usize {
     2 * std::thread::available_parallelism().map_or(1, usize::from)
 }

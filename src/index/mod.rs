@@ -1,5 +1,5 @@
-//! usearch, the cache: nearest neighbors of an embedding. Everything in it can be rebuilt from the store; no usearch type
-//! leaves this module.
+//! The index, which finds the nearest neighbors of an embedding with usearch. It is a cache: everything in it can be rebuilt
+//! from the store. No usearch type leaves this module.
 
 mod engine;
 mod near_duplicates;

@@ -1,12 +1,13 @@
-//! Near-duplicates: passages so alike that one node of the graph stands for all of them.
+//! Near-duplicates: passages so similar that one node of the graph represents all of them.
 //!
 //! HNSW gives a node a bounded list of neighbors and drops a far one if a nearer one is available (usearch: `refine_`, called
-//! by `form_links_to_closest_` for a new node and by `form_reverse_links_` for those that it links to). Among thousands of
-//! vectors that are equal or nearly so, each list fills with them: at a distance of zero no candidate is nearer to another than
-//! to the node, so all pass the heuristic. Then no list has a link that leads away, and a search that enters there, or whose
-//! candidates are all from there, never leaves. Every other vector is lost to it, whatever its own links. So a vector
-//! within `GAP` of a node does not become a node. It is kept here with its values, grouped with others like it, and whenever
-//! a search meets the node, it is compared itself: its score is exact, not that of the node.
+//! by `form_links_to_closest_` for a new node and by `form_reverse_links_` for those that it links to). If thousands of vectors
+//! are equal or nearly equal, they fill each other's lists: at a distance of zero no candidate is nearer to another one than to
+//! the node, so all pass the heuristic. Then no list has a link that leads away, and a search that enters there, or whose
+//! candidates are all from there, never leaves. It cannot find any other vector, whatever links that vector has. So a vector
+//! within `GAP` of a node does not become a node. Its values are stored here, grouped with other near-duplicates of the node.
+//! Whenever a search meets the node, it compares the near-duplicates themselves, so their scores are their own and not that of
+//! the node.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{Read, Write};
@@ -14,13 +15,14 @@ use std::io::{Read, Write};
 use super::engine::Scored;
 use crate::domain::{Embedding, Metric};
 
-/// The largest distance of a near-duplicate to its node, in lengths of the vector: the root of twice 0.01, which is a cosine of
-/// 0.99. Measured with 4,000 passages around two centers and 1,000 others, in several orders: up to this spread some of the
-/// others were lost without near-duplicates, none with them. Wider clusters are beyond this rule: at a spread of 0.3, up to 13 of
-/// the 1,000 were lost with near-duplicates and without.
+/// Maximum distance of a near-duplicate to its node, relative to the length of the vector: the root of twice 0.01, which is a
+/// cosine of 0.99. Measured with 4,000 passages around two centers and 1,000 others, in several orders: up to this spread some
+/// of the others were lost without near-duplicates, but none with them. The rule does not help in wider clusters: at a spread
+/// of 0.3, up to 13 of the 1,000 were lost with and without near-duplicates.
 pub(super) const GAP: f32 = 0.141_421_36;
 
-/// Maximum different values beside one node: bounds the comparisons of a search that meets it. Equal ones count once.
+/// Maximum number of different near-duplicates of one node. Bounds the comparisons of a search that meets it. Equal ones count
+/// once.
 const MEMBERS_MAX: usize = 4_096;
 
 /// All near-duplicates of an index.
@@ -33,7 +35,7 @@ pub(super) struct NearDuplicates {
     /// The group of a near-duplicate.
     homes: HashMap<u64, u32>,
     next_group: u32,
-    /// Groups whose node no longer stands for a passage of its own.
+    /// Number of groups whose node no longer represents the passage that it was created for.
     orphaned: usize,
 }
 
@@ -44,11 +46,11 @@ struct Group {
     node: u64,
     /// Whether the passage that the node was created for is gone. Then the node has the key of one of the members.
     orphaned: bool,
-    /// No member is farther from the node.
+    /// Maximum distance of a member from the node.
     radius: f32,
     /// `dimension` values for each member.
     values: Vec<f32>,
-    /// The passages of each member, in ascending order; never empty.
+    /// The passages of each member, in ascending order. Never empty.
     passages: Vec<Vec<u64>>,
 }
 
@@ -66,9 +68,9 @@ pub(super) struct Dissolved {
 pub(super) enum Removal {
     /// Nothing: it was a near-duplicate whose key no node has.
     Done,
-    /// A node must take another key.
+    /// Give a node another key.
     Rename {
-        /// Its key now.
+        /// Its current key.
         from: u64,
         /// The key of a near-duplicate.
         to: u64,
@@ -83,7 +85,7 @@ impl NearDuplicates {
         Self { dimension, groups, nodes, homes, next_group: 0, orphaned: 0 }
     }
 
-    /// The number of passages here that the graph's nodes do not count.
+    /// Returns the number of passages here that are not counted as nodes of the graph.
     pub(super) fn beyond_nodes(&self) -> usize {
         self.homes.len() - self.orphaned
     }
@@ -97,7 +99,7 @@ impl NearDuplicates {
         self.homes.contains_key(&passage)
     }
 
-    /// Adds a passage beside `node`, at the distance `gap`; returns whether there was room.
+    /// Adds a passage beside `node`, at the distance `gap`. Returns whether there was room.
     pub(super) fn attach(&mut self, passage: u64, embedding: &Embedding, node: u64, gap: f32) -> bool {
         let id = *self.nodes.entry(node).or_insert(self.next_group);
         if id == self.next_group {
@@ -124,8 +126,8 @@ impl NearDuplicates {
         true
     }
 
-    /// Removes a passage, and returns what the graph has to do. A node that loses its passage while it has near-duplicates stays
-    /// and stands for them.
+    /// Removes a passage, and returns what the graph must do. A node that loses its passage but has near-duplicates stays and
+    /// represents those.
     pub(super) fn take_out(&mut self, passage: u64) -> Removal {
         if let Some(id) = self.homes.remove(&passage) {
             return self.take_out_member(passage, id);
@@ -149,12 +151,12 @@ impl NearDuplicates {
         Dissolved { orphaned: group.orphaned, members }
     }
 
-    /// The node of a near-duplicate.
+    /// Returns the node of a near-duplicate.
     pub(super) fn host(&self, passage: u64) -> Option<u64> {
         self.homes.get(&passage).and_then(|id| self.groups.get(id)).map(|group| group.node)
     }
 
-    /// The values of a near-duplicate, and the passages that share them.
+    /// Returns the values of a near-duplicate, and the passages that share them.
     pub(super) fn member(&self, passage: u64) -> Option<(Embedding, Vec<u64>)> {
         let group = self.groups.get(self.homes.get(&passage)?)?;
         let mut members = group.members(self.dimension);
@@ -162,11 +164,12 @@ impl NearDuplicates {
         Some((values, passages.to_vec()))
     }
 
-    /// One passage of each member of groups that reach farther than `GAP`: of those that no search reached.
+    /// Returns one passage of each member of groups that reach farther than `GAP`. Such groups have members that were placed
+    /// there because no search reached them.
     pub(super) fn far(&self) -> Vec<(u64, Embedding)> {
         let wide = |group: &&Group| {
             let norm = group.members(self.dimension).map(|(values, _)| values.norm()).fold(f32::INFINITY, f32::min);
-            // Rounded values may seem a little farther away than they are.
+            // Because of rounding, values may seem a little farther away than they are.
             group.radius > 1.01 * GAP * norm
         };
         let members = self.groups.values().filter(wide).flat_map(|group| group.members(self.dimension));
@@ -186,7 +189,7 @@ impl NearDuplicates {
         if bears_its_key { self.rename(id) } else { Removal::Done }
     }
 
-    /// Gives a group's node the key of its last near-duplicate: removals mostly come in the order of keys.
+    /// Gives a group's node the key of its last near-duplicate, because removals usually come in the order of keys.
     fn rename(&mut self, id: u32) -> Removal {
         let Some(group) = self.groups.get_mut(&id) else { return Removal::Done };
         let Some(to) = group.passages.last().and_then(|passages| passages.last()).copied() else { return Removal::Done };
@@ -196,7 +199,7 @@ impl NearDuplicates {
         Removal::Rename { from, to }
     }
 
-    /// Whether `accept` accepts any passage that a node stands for.
+    /// Whether `accept` accepts any passage that a node represents.
     pub(super) fn any(&self, node: u64, accept: impl Fn(u64) -> bool) -> bool {
         match self.nodes.get(&node).and_then(|id| self.groups.get(id)) {
             None => accept(node),
@@ -204,8 +207,8 @@ impl NearDuplicates {
         }
     }
 
-    /// Adds the accepted passages of a node to the nearest. `slack` is the possible error of the graph's scores:
-    /// near-duplicates that cannot be among the nearest are not compared.
+    /// Adds the accepted passages of a node to the nearest. Near-duplicates that cannot be among the nearest are not compared.
+    /// `slack` is the possible error of the graph's scores.
     pub(super) fn offer(
         &self,
         (node, score): Scored,
@@ -223,7 +226,8 @@ impl NearDuplicates {
         if !group.orphaned && accept(node) {
             nearest.offer(node, score);
         }
-        // By the triangle inequality for distances, by Cauchy and Schwarz for products.
+        // The bound follows from the triangle inequality for distances, and from the Cauchy-Schwarz inequality for dot
+        // products.
         let reach = match metric {
             Metric::Cosine | Metric::L2 => group.radius,
             Metric::Dot => group.radius * query.norm(),
@@ -279,7 +283,7 @@ impl NearDuplicates {
         }
     }
 
-    /// Writes all of them: numbers in little-endian order.
+    /// Writes all near-duplicates, with numbers in little-endian order.
     pub(super) fn write_to(&self, file: &mut impl Write) -> std::io::Result<()> {
         write_number(file, self.groups.len())?;
         for group in self.groups.values() {
@@ -296,7 +300,7 @@ impl NearDuplicates {
         Ok(())
     }
 
-    /// Reads the output of `write_to`. The bytes must be verified before.
+    /// Reads the output of `write_to`. The bytes must have been verified.
     pub(super) fn read_from(file: &mut impl Read, dimension: usize) -> std::io::Result<Self> {
         let mut near_duplicates = Self::new(dimension);
         for _ in 0..read_number(file)? {

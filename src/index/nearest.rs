@@ -1,14 +1,14 @@
-//! The best results of a search, as a list that never grows far beyond its limit.
+//! Collects the best results of a search in a list that never grows far beyond its limit.
 
 use super::neighbor::{Neighbor, nearer_first};
 use crate::domain::PassageId;
 
-/// Keeps the nearest `limit` of what it is offered.
+/// Keeps the nearest `limit` of the passages offered.
 #[derive(Debug)]
 pub(super) struct Nearest {
     limit: usize,
     found: Vec<Neighbor>,
-    /// Below this score, nothing can be among the nearest any more.
+    /// A lower score than this cannot be among the nearest.
     floor: f32,
 }
 
@@ -21,7 +21,7 @@ impl Nearest {
         self.limit
     }
 
-    /// Whether something with this score could be among the nearest.
+    /// Whether a passage with this score could be among the nearest.
     pub(super) fn wants(&self, score: f32) -> bool {
         score >= self.floor
     }
@@ -36,7 +36,7 @@ impl Nearest {
         }
     }
 
-    /// All of them, nearest first.
+    /// Returns all of them, nearest first.
     pub(super) fn into_sorted(mut self) -> Vec<Neighbor> {
         self.shrink();
         self.found.sort_unstable_by(nearer_first);
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_are_kept_in_whatever_order_they_come() {
+    fn the_nearest_are_kept_in_any_order_of_arrival() {
         for step in [1u64, 7, 389] {
             let mut nearest = Nearest::new(10);
             for turn in 0..1_000 {
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_of_none_keeps_none() {
+    fn a_limit_of_zero_keeps_nothing() {
         let mut nearest = Nearest::new(0);
         (0..200).for_each(|key| nearest.offer(key, 1.0));
         assert!(nearest.into_sorted().is_empty());

@@ -1,4 +1,4 @@
-//! A passage near a query, and the order of all lists of them.
+//! A passage near a query, and the sort order of neighbors.
 
 use std::cmp::Ordering;
 
@@ -9,11 +9,11 @@ use crate::domain::PassageId;
 pub struct Neighbor {
     /// The passage.
     pub passage: PassageId,
-    /// By the index's metric, higher is nearer.
+    /// The score by the index's metric. Higher is nearer.
     pub score: f32,
 }
 
-/// The order of every list of neighbors: the higher score first, and by lower key for equal scores.
+/// The order of every list of neighbors: higher scores first, and among equal scores lower keys first.
 pub(super) fn nearer_first(a: &Neighbor, b: &Neighbor) -> Ordering {
     b.score.total_cmp(&a.score).then(a.passage.cmp(&b.passage))
 }

@@ -5,22 +5,22 @@ use crate::domain::{HnswSettings, Metric, Quantization};
 /// The parameters of an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexParameters {
-    /// Values per embedding.
+    /// Number of values per embedding.
     pub dimension: usize,
     /// How embeddings are compared.
     pub metric: Metric,
     /// How values are stored.
     pub quantization: Quantization,
-    /// Neighbors per node.
+    /// Number of neighbors per node.
     pub m: usize,
-    /// Candidates while building.
+    /// Number of candidates while building.
     pub ef_construction: usize,
-    /// Candidates while searching.
+    /// Number of candidates while searching.
     pub ef_search: usize,
 }
 
 impl IndexParameters {
-    /// Combines them.
+    /// Combines the parameters.
     pub fn of(dimension: usize, metric: Metric, quantization: Quantization, hnsw: HnswSettings) -> Self {
         let HnswSettings { m, ef_construction, ef_search } = hnsw;
         Self { dimension, metric, quantization, m, ef_construction, ef_search }

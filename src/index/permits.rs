@@ -1,15 +1,17 @@
-//! Counts usearch's thread contexts, of which there is a fixed number: usearch fails if none is free; this makes the caller wait.
+//! Permits for usearch's thread contexts, of which there is a fixed number. usearch fails if none is free, so this makes the
+//! caller wait.
 
 use parking_lot::{Condvar, Mutex};
 
-/// At most one caller in each context. The holder of the exclusive lock needs none, because all are free then.
+/// Allows at most one caller per context. The holder of the graph's exclusive lock needs no permit, because all contexts are
+/// free then.
 pub(super) struct Permits {
     pub(super) total: usize,
     left: Mutex<usize>,
     given_back: Condvar,
 }
 
-/// The right to one context; returns it when dropped.
+/// The right to use one context. Dropping it returns the right.
 pub(super) struct Permit<'a>(&'a Permits);
 
 impl Permits {

@@ -1,7 +1,7 @@
-//! The index on disk: `index.usearch`, the graph, and `index.copies`, the near-duplicates, beside `index.json`, which has their
-//! checksums, the parameters and the sequence number that they reach. Each is written under another name, synced and renamed, so
-//! that a crash leaves the old files, or some whose checksum does not match; then `load` refuses them and the index is
-//! rebuilt from the database.
+//! The index on disk: `index.usearch` has the graph, `index.copies` the near-duplicates, and `index.json` their checksums, the
+//! parameters and the sequence number that they reach. Each file is written under another name, synced and renamed. So a crash
+//! leaves the old files, or files whose checksums do not match. In the latter case `load` refuses them and the index is rebuilt
+//! from the database.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -17,11 +17,11 @@ const FORMAT: u32 = 2;
 const GRAPH: &str = "index.usearch";
 const COPIES: &str = "index.copies";
 const DESCRIPTION: &str = "index.json";
-/// In the order in which they are renamed: the description last.
+/// The files in the order in which they are renamed. The description is last.
 const FILES: [&str; 3] = [GRAPH, COPIES, DESCRIPTION];
 
-/// A graph of at least this many bytes stays in its file, mapped into memory, until its collection changes: a collection that is
-/// only searched starts sooner, and the system can reclaim unused memory.
+/// A graph of at least this many bytes stays in its file, mapped into memory, until its collection changes. So a collection
+/// that is only searched starts sooner, and the system can reclaim unused memory.
 const VIEW_BYTES_MIN: u64 = 64 << 20;
 
 /// A saved index.
@@ -33,13 +33,13 @@ pub struct Loaded {
     pub sequence: Sequence,
 }
 
-/// Saves `index` as reaching `sequence` of the database `origin`: it must contain every change up to that, and may contain later
+/// Saves `index` as of `sequence` of the database `origin`. It must contain every change up to that, and may contain later
 /// ones.
 pub fn save(index: &Index, folder: &Path, sequence: Sequence, origin: &str) -> Result<(), IndexError> {
     let new = FILES.map(|name| unfinished(folder, name));
     let written = write_files(index, (sequence, origin), &new);
     if written.is_err() {
-        // Partial files may be what filled the disk.
+        // The partial files may be what filled the disk.
         for path in &new {
             let _ = std::fs::remove_file(path);
         }
@@ -52,24 +52,24 @@ pub fn save(index: &Index, folder: &Path, sequence: Sequence, origin: &str) -> R
     sync(folder)
 }
 
-/// The temporary path of a file.
+/// Returns the temporary path of a file.
 fn unfinished(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("{name}.new"))
 }
 
-/// The last change in the index saved in `folder`, if there is one that can be read.
+/// Returns the last change in the index saved in `folder`, if there is a readable one.
 pub fn saved_sequence(folder: &Path) -> Option<Sequence> {
     Description::read(&folder.join(DESCRIPTION)).ok().map(|description| Sequence(description.sequence))
 }
 
-/// Loads the index saved in `folder`. An error says why it must be rebuilt: missing, torn, other parameters, or from
-/// a database other than `origin`.
+/// Loads the index saved in `folder`. An error says why it must be rebuilt: it is missing or torn, has other parameters, or is
+/// of another database than `origin`.
 pub fn load(folder: &Path, parameters: &IndexParameters, origin: &str) -> Result<Loaded, IndexError> {
     load_or_view(folder, parameters, origin, VIEW_BYTES_MIN)
 }
 
 fn load_or_view(folder: &Path, parameters: &IndexParameters, origin: &str, view_bytes_min: u64) -> Result<Loaded, IndexError> {
-    // A crash during a save leaves these; nobody reads them, and a large one takes room.
+    // Removes what a crash during a save leaves. Nobody reads these files, and they may be large.
     for name in FILES {
         let _ = std::fs::remove_file(unfinished(folder, name));
     }
@@ -104,19 +104,20 @@ struct Description {
     dimension: usize,
     metric: String,
     quantization: String,
-    // The names in the file are those of the first format.
+    // The file has the names of the first format.
     #[serde(rename = "connectivity")]
     m: usize,
     #[serde(rename = "expansion_add")]
     ef_construction: usize,
-    /// `index.usearch`.
+    /// The sum of `index.usearch`.
     graph: FileSum,
-    /// `index.copies`.
+    /// The sum of `index.copies`.
     copies: FileSum,
-    /// Whether every node was known to be found. An index saved before this field existed is checked.
+    /// Whether searches were known to find every node. An index saved before this field existed is checked.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     checked: bool,
-    /// CRC-32 of this description with 0 in this place: a flipped digit of `sequence` would lose documents from searches.
+    /// CRC-32 of this description with 0 in this field. Without it, a flipped digit of `sequence` would hide documents from
+    /// searches.
     description_crc32: u32,
 }
 
@@ -166,7 +167,7 @@ impl Description {
         Ok(crc32fast::hash(&bytes))
     }
 
-    /// Refuses parameters that shaped the graph differently. The search width is the reader's own choice.
+    /// Refuses other parameters that shaped the graph. The search width may differ, because it only matters for searches.
     fn check_parameters(&self, parameters: &IndexParameters) -> Result<(), IndexError> {
         let wanted = [
             ("format", FORMAT.to_string(), self.format.to_string()),
@@ -185,7 +186,7 @@ impl Description {
 
 fn write_files(index: &Index, (sequence, origin): (Sequence, &str), paths: &[PathBuf; 3]) -> Result<(), IndexError> {
     let [graph, copies, description] = paths;
-    // Later nodes are in doubt, whether or not they are still saved.
+    // Asked before writing: nodes that are added after this may not be found, and may or may not be part of the save.
     let checked = index.is_checked();
     let count = index.write_to(graph, copies)?;
     sync(graph)?;
@@ -226,7 +227,7 @@ fn crc32_file(path: &Path) -> Result<u32, IndexError> {
     }
 }
 
-/// Makes a file's content, or a folder's names, survive power loss.
+/// Makes a file's content, or a folder's entries, survive a power loss.
 fn sync(path: &Path) -> Result<(), IndexError> {
     File::open(path).and_then(|file| file.sync_all()).map_err(file_error(path))
 }

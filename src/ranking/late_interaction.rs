@@ -1,25 +1,25 @@
-//! Late interaction (ColBERT, Khattab and Zaharia, 2020) over the rows of a model's token table: every token of the question
-//! looks for its nearest token in the passage, s(q, d) = sum_i w_i max_j cos(q_i, d_j) / sum_i w_i. The table is the same for
-//! every text, so a passage needs its token ids and no vectors. The trainer's objective of the same name teaches the table for
-//! it. A server weighs tokens by their rarity in the collection besides (`scorer`); here there is none.
+//! Late interaction (ColBERT, Khattab and Zaharia, 2020) over the rows of a model's token table: every token of the question is
+//! matched with its nearest token in the passage, s(q, d) = sum_i w_i max_j cos(q_i, d_j) / sum_i w_i. The table is the same
+//! for every text, so a passage only needs its token ids and no vectors. The trainer's objective of the same name trains the
+//! table for this. A server also weights tokens by their rarity in the collection (`scorer`). There is no collection here.
 
 use std::collections::HashMap;
 
 use ndarray::ArrayView2;
 
-/// The directions of the vocabulary's token vectors, and the weight of each token in a question.
+/// The directions of all token vectors, and the weight of each token in a question.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LateInteraction {
     dimension: usize,
-    /// [vocabulary, dimension] Of unit length, or zero.
+    /// [vocabulary, dimension] Rows of unit length, or zero.
     directions: Vec<f32>,
-    /// [vocabulary] Above 0.
+    /// [vocabulary] Weights above 0.
     weights: Vec<f32>,
 }
 
 impl LateInteraction {
-    /// Takes the rows of a token table. [vocabulary, dimension] Without weights, one for each token, a token's weight is the
-    /// length of its row: a bag of tokens learns long rows for tokens that say much.
+    /// Takes the rows of a token table, [vocabulary, dimension], and optionally a weight for each token. Without weights, a
+    /// token's weight is the length of its row, because a bag-of-tokens model learns long rows for significant tokens.
     pub fn new(mut rows: Vec<f32>, dimension: usize, weights: Option<Vec<f32>>) -> Self {
         let mut lengths = Vec::with_capacity(rows.len() / dimension.max(1));
         for row in rows.chunks_exact_mut(dimension) {
@@ -33,8 +33,8 @@ impl LateInteraction {
         Self { dimension, directions: rows, weights }
     }
 
-    /// Scores each passage for each question, all given by their token ids. [questions, passages], -1 to 1; 0 if a question or
-    /// a passage has no tokens.
+    /// Scores each passage for each question, all given by their token ids. Returns [questions, passages] with values from -1
+    /// to 1, and 0 if a question or a passage has no tokens.
     pub fn scores(&self, questions: &[Vec<u32>], passages: &[Vec<u32>]) -> Vec<f32> {
         let pool = Pool::new(self, passages);
         questions.iter().flat_map(|question| self.scores_in(question, &pool)).collect()
@@ -47,7 +47,7 @@ impl LateInteraction {
         }
         let rows: Vec<f32> = question.iter().flat_map(|&token| self.direction(token)).copied().collect();
         let tokens = question.len();
-        // Both shapes are those of the slices.
+        // The shapes always match the slices.
         let (Ok(rows), Ok(others)) = (
             ArrayView2::from_shape((tokens, self.dimension), &rows),
             ArrayView2::from_shape((pool.tokens, self.dimension), &pool.directions),
@@ -77,12 +77,12 @@ impl LateInteraction {
     }
 }
 
-/// Passages over the tokens that occur in them.
+/// Passages, and the vectors of the tokens that occur in them.
 struct Pool {
     tokens: usize,
     /// [tokens, dimension]
     directions: Vec<f32>,
-    /// Of each passage the places of its distinct tokens.
+    /// For each passage, the positions of its distinct tokens.
     passages: Vec<Vec<u32>>,
 }
 
@@ -113,7 +113,7 @@ impl Pool {
 mod tests {
     use super::*;
 
-    /// Directions of the tokens: 0°, 90°, 45° (three times as long), 180°.
+    /// The tokens have the directions 0°, 90°, 45° (three times as long) and 180°.
     fn table() -> LateInteraction {
         LateInteraction::new(vec![1.0, 0.0, 0.0, 1.0, 4.5f32.sqrt(), 4.5f32.sqrt(), -1.0, 0.0], 2, None)
     }
@@ -125,8 +125,8 @@ mod tests {
     }
 
     #[test]
-    fn each_token_of_the_question_takes_its_nearest_in_the_passage() {
-        // 0° finds 45°, 90° finds itself; order and repetition in the passage do not matter.
+    fn each_token_of_the_question_is_matched_with_its_nearest_in_the_passage() {
+        // 0° finds 45°, and 90° finds itself. Order and repetition in the passage do not matter.
         let half = 0.5f32.sqrt();
         check(&[0, 1], &[&[2, 1], &[1, 2, 2, 1], &[3]], &[(half + 1.0) / 2.0, (half + 1.0) / 2.0, (-1.0 + 0.0) / 2.0]);
     }
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_without_tokens_score_nothing() {
+    fn texts_without_tokens_score_zero() {
         check(&[], &[&[0], &[1]], &[0.0, 0.0]);
         check(&[0], &[&[], &[0]], &[0.0, 1.0]);
     }

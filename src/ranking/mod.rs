@@ -1,4 +1,4 @@
-//! How well a passage answers a question, as pure arithmetic on tokens and scores: no index, no store, no model.
+//! Computes how well a passage answers a question. This is pure arithmetic on tokens and scores, without index, store or model.
 
 pub mod late_interaction;
 pub mod question;
@@ -22,11 +22,11 @@ pub use word_index::{WordIndex, WordScores};
 
 use crate::domain::PassageId;
 
-/// Scores that are tested in one step.
+/// Number of scores that are tested in one step.
 const CHUNK: usize = 32;
 
-/// The `limit` passages with the highest scores above 0, highest first, older first for equal scores. `passage` returns the
-/// passage in a slot, `None` for one that does not count; it is called for few.
+/// Returns the `limit` passages with the highest scores above 0, highest first, and among equal scores the older first.
+/// `passage` returns the passage in a slot, or `None` if it does not count. It is only called for few slots.
 fn best(scores: &[f32], passage: impl Fn(usize) -> Option<PassageId>, limit: usize) -> Vec<(PassageId, f32)> {
     let better = |a: &(PassageId, f32), b: &(PassageId, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
     let (mut kept, mut least) = (Vec::new(), f32::MIN_POSITIVE);
@@ -34,7 +34,7 @@ fn best(scores: &[f32], passage: impl Fn(usize) -> Option<PassageId>, limit: usi
         return kept;
     }
     for (chunk_slot, chunk) in (0..).step_by(CHUNK).zip(scores.chunks(CHUNK)) {
-        // Without a branch for each score: few chunks have one that counts.
+        // Avoids a branch for each score, because few chunks have a score that counts.
         if !chunk.iter().fold(false, |any, score| any | (*score >= least)) {
             continue;
         }
@@ -57,8 +57,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_best_of_equal_ones_are_the_oldest() {
-        // Slots hold passages from the youngest to the oldest, 40 of each score, and every fifth holds none.
+    fn among_equal_scores_the_oldest_are_best() {
+        // Slots hold passages from the newest to the oldest, 40 of each score. One of four groups of five slots is empty.
         let scores: Vec<f32> = (0..200).map(|slot| (slot % 5) as f32 / 4.0).collect();
         let passage = |slot: usize| (slot / 5 % 4 != 3).then(|| PassageId(1_000 - slot as u64));
         let mut all: Vec<_> = scores.iter().enumerate().filter_map(|(slot, &score)| Some((passage(slot)?, score))).collect();

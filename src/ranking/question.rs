@@ -1,4 +1,4 @@
-//! One question against the passages of a collection, token by token.
+//! Compares a question with the passages of a collection, token by token.
 
 use std::sync::Arc;
 
@@ -6,19 +6,19 @@ use super::rows::{Factor, LANES, NEAR, NearToken, ONE, QUESTION_TOKENS_MAX, Rows
 use super::{TokenIndex, best};
 use crate::domain::PassageId;
 
-/// Maximum visits of passages, per passage of the collection, counted once for each token that leads to them; with the minimum
-/// below. Beyond that, those tokens of the question that say least for their cost find nothing by themselves.
+/// Maximum number of visits per passage of the collection, with the minimum below. A passage counts once for each token that
+/// leads to it. Beyond that, the tokens of the question that say least for their cost do not lead to passages.
 const VISITS_PER_PASSAGE: usize = 2;
 const VISITS_MIN: usize = 200_000;
-/// Tokens of a question that find passages, with none.
+/// Number of values that a finder can have: each token of a question, or none.
 const FINDERS: u32 = (QUESTION_TOKENS_MAX as u32 + 1).next_power_of_two();
-/// The precision of estimates: the sum of all weights fits beside the finder.
+/// The precision of estimates. It is chosen so that the sum of all weights fits beside the finder.
 const STEP: f32 = (2 * FINDERS) as f32 / (1_u64 << u32::BITS) as f32;
-/// Tokens of passages that are compared together, so that their rows stay in the nearest caches.
+/// Number of passage tokens that are compared together, so that their rows stay in the fastest caches.
 const READ_TOGETHER: usize = 256;
-/// From this cosine on, two tokens count as the same, when deciding whether a match says anything.
+/// From this cosine on, two tokens count as the same when deciding whether a match is significant.
 const SAME: f32 = 0.98;
-/// Minimum weight of a token, as a share of the average, for a match with it to mean something.
+/// Minimum weight of a token, as a share of the average, for a match with it to be significant.
 const TELLING: f32 = 0.5;
 
 /// A question compared with the vocabulary of a collection.
@@ -26,30 +26,30 @@ pub struct Question {
     table: Arc<Rows>,
     /// Its distinct tokens; lane `n` is token `n`.
     ids: Vec<u16>,
-    /// Their rows; `None` where there is no token.
+    /// Their rows. `None` if there is no token.
     own: Option<Factor>,
-    /// The weight of each of these, with sum 1; 0 where there is no token. In groups of `LANES`.
+    /// The weight of each of these tokens, in groups of `LANES`. The sum is 1; lanes without a token have 0.
     weights: Vec<[f32; LANES]>,
     /// For each token of the question, those with a cosine of `SCANNED` or more, nearest first.
     near: Vec<Arc<[NearToken]>>,
-    /// Of tokens of passages.
+    /// The cosines of passage tokens.
     cosines: Cosines,
 }
 
 /// Estimates of how well each passage of an index answers a question.
 #[derive(Debug, Clone, Default)]
 pub struct LateEstimates {
-    /// By slot.
+    /// Estimates by slot.
     scores: Vec<f32>,
 }
 
 impl LateEstimates {
-    /// The best `limit` passages that `accept` accepts and that have a token near one of the question, best first.
+    /// Returns the best `limit` passages that `accept` accepts and that have a token near one of the question, best first.
     pub fn nearest(&self, index: &TokenIndex, limit: usize, accept: impl Fn(PassageId) -> bool) -> Vec<(PassageId, f32)> {
         best(&self.scores, |slot| index.passage(slot as u32).filter(|&passage| accept(passage)), limit)
     }
 
-    /// The estimate of a passage; 0 for a missing one.
+    /// Returns the estimate of a passage, or 0 for a missing one.
     pub fn get(&self, index: &TokenIndex, passage: PassageId) -> f32 {
         index.slot(passage).and_then(|slot| self.scores.get(slot as usize)).copied().unwrap_or(0.0)
     }
@@ -58,19 +58,19 @@ impl LateEstimates {
 /// The relation of a passage's token to a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenMatch {
-    /// The nearest one to a token of the question that says much.
+    /// The nearest one to a significant token of the question.
     Near,
-    /// A token of the question that says little: "the", or what most passages have.
+    /// A token of the question that says little, such as "the", or a token that most passages have.
     Light,
     /// Neither.
     Other,
 }
 
-/// The cosines of some tokens with those of a question, as parts of `ONE`. Negative ones are 0.
+/// The cosines of some tokens with those of a question, in units of 1 / `ONE`. Negative ones are 0.
 struct Cosines {
-    /// For each token id its position plus one; 0 if it has none.
+    /// For each token id, its position plus one, or 0 if it has none.
     places: Vec<u32>,
-    /// By place, `groups` of `LANES` each.
+    /// By position, `groups` groups of `LANES` each.
     rows: Vec<[i16; LANES]>,
     groups: usize,
 }
@@ -80,13 +80,13 @@ impl Cosines {
         Self { places: vec![0; vocabulary], rows: Vec::new(), groups }
     }
 
-    /// A token's cosines with a group; `None` for one without a position.
+    /// Returns a token's cosines with a group, or `None` for a token without a position.
     fn get(&self, token: u16, group: usize) -> Option<&[i16; LANES]> {
         let place = self.places.get(usize::from(token)).filter(|place| **place > 0)?;
         self.rows.get((*place as usize - 1) * self.groups + group)
     }
 
-    /// A token's cosines with all groups, for one of the vocabulary: zeros at first.
+    /// Returns a token's cosines with all groups, which are zeros at first. The token must be in the vocabulary.
     fn entry(&mut self, token: u16) -> &mut [[i16; LANES]] {
         let place = &mut self.places[usize::from(token)];
         if *place == 0 {
@@ -98,7 +98,7 @@ impl Cosines {
 }
 
 impl Question {
-    /// `weights` are those of the tokens `ids`, and `near` has the near tokens of each.
+    /// Prepares a question. `weights` are those of the tokens `ids`, and `near` has the near tokens of each.
     pub(super) fn new(
         table: Arc<Rows>,
         ids: &[u16],
@@ -116,7 +116,7 @@ impl Question {
         Ok(Self { table, ids: ids.to_vec(), own, weights: grouped, near, cosines })
     }
 
-    /// Adds the tokens of passages that will be scored: all at once is faster than one by one.
+    /// Adds the tokens of passages that will be scored. Adding all at once is faster than one by one.
     pub fn read<'t>(&mut self, passages: impl Iterator<Item = &'t [u16]>) -> Result<(), ScorerError> {
         let Some(own) = &self.own else { return Ok(()) };
         let (mut new, groups) = (Vec::new(), self.cosines.groups);
@@ -138,14 +138,14 @@ impl Question {
         Ok(())
     }
 
-    /// How well a passage answers: the sum over the question's tokens of weight times the highest cosine among the passage's
-    /// tokens, 0 to 1.
+    /// Scores a passage: the sum over the question's tokens of weight times the highest cosine among the passage's tokens, 0 to
+    /// 1.
     pub fn score(&self, tokens: &[u16]) -> f32 {
         let own = |token, group| self.cosines.get(token, group).copied().unwrap_or_else(|| self.compare(token, group));
         self.sum(tokens, own)
     }
 
-    /// The same for any cosines of a token with a group.
+    /// Computes the same sum from any cosines of a token with a group.
     fn sum(&self, tokens: &[u16], cosines: impl Fn(u16, usize) -> [i16; LANES]) -> f32 {
         let mut score = 0.0;
         for (group, weights) in self.weights.iter().enumerate() {
@@ -160,7 +160,7 @@ impl Question {
         score / ONE
     }
 
-    /// The cosines of a new token. One that the table does not have is near to none.
+    /// Computes the cosines of a new token. A token that is not in the table is near to none.
     fn compare(&self, token: u16, group: usize) -> [i16; LANES] {
         let mut cosines = [0; LANES];
         if let Some(row) = self.table.row(token) {
@@ -171,18 +171,18 @@ impl Question {
         cosines
     }
 
-    /// Whether a token is one of the question that says much.
+    /// Whether a token is a significant token of the question.
     pub fn is_telling(&self, token: u16) -> bool {
         let lane = self.ids.iter().position(|id| *id == token);
         lane.is_some_and(|lane| self.weights[lane / LANES][lane % LANES] >= self.telling())
     }
 
-    /// The minimum weight of a token that says much.
+    /// Returns the minimum weight of a significant token.
     fn telling(&self) -> f32 {
         TELLING / self.ids.len().max(1) as f32
     }
 
-    /// The relation of each token of a passage to the question.
+    /// Returns the relation of each token of a passage to the question.
     pub fn matches(&self, tokens: &[u16]) -> Vec<TokenMatch> {
         let telling = self.telling();
         let (near, same) = ((NEAR * ONE) as i16, (SAME * ONE) as i16);
@@ -204,12 +204,13 @@ impl Question {
         matches
     }
 
-    /// Compares with all passages by the tokens near those of the question. Cosines below `SCANNED` count as none, and so do
-    /// tokens that lead to too many passages for what they say (`VISITS_PER_PASSAGE`), so scores may be lower than those of
-    /// `score`.
+    /// Estimates the scores of all passages from the tokens near those of the question. Ignores cosines below `SCANNED`, and
+    /// tokens that lead to too many passages for their weight (`VISITS_PER_PASSAGE`). So an estimate may be lower than `score`,
+    /// but never higher.
     pub fn estimate(&self, index: &TokenIndex) -> LateEstimates {
-        // The score of the passage in a slot in steps of `STEP`, and, in the lowest bits, the token of the question that last found it:
-        // the first near token to do so is the nearest.
+        // For each slot: the score of its passage in units of `STEP`, and in the lowest bits the token of the question that
+        // last found it. The first near token that finds a passage is the nearest one, so later ones of the same token are
+        // ignored.
         let mut found = vec![0_u32; index.slots()];
         for lane in self.affordable(index) {
             let (own, weight) = (lane as u32 + 1, self.weights[lane / LANES][lane % LANES] / ONE / STEP);
@@ -217,7 +218,7 @@ impl Question {
                 let gain = (weight * f32::from(near.cosine)) as u32 * FINDERS;
                 for &slot in index.posting(near.token) {
                     let found = &mut found[slot as usize];
-                    // Without a branch: whether a passage was found before is not foreseen.
+                    // Compiles without a branch, because the processor cannot predict whether a passage was found before.
                     *found = if *found % FINDERS == own { *found } else { *found / FINDERS * FINDERS + gain + own };
                 }
             }
@@ -244,8 +245,8 @@ impl Question {
         }
     }
 
-    /// The tokens of the question to search passages by: those that say most for the number of passages they lead to, within
-    /// limits, and at least one.
+    /// Returns the tokens of the question to find passages with: those that say most for the number of passages they lead to,
+    /// within the limits, and at least one.
     fn affordable(&self, index: &TokenIndex) -> Vec<usize> {
         let visits = |lane: usize| self.near[lane].iter().map(|near| index.posting(near.token).len()).sum::<usize>();
         let worth = |lane: usize, visits: usize| self.weights[lane / LANES][lane % LANES] / (1 + visits) as f32;
@@ -267,7 +268,7 @@ mod tests {
     use super::*;
     use crate::domain::TokenSet;
 
-    /// Rows of 300 tokens in five dimensions, of no pattern.
+    /// Makes random rows of 300 tokens in five dimensions.
     fn table() -> TokenTable {
         let mut state = 7_u32;
         let mut next = || {
@@ -288,7 +289,7 @@ mod tests {
         index
     }
 
-    /// The formula as it stands at the top, in plain arithmetic.
+    /// Computes the formula of `late_interaction` in plain arithmetic.
     fn plain(question: &[u32], passage: &[u16], index: &TokenIndex) -> f32 {
         let table = table();
         let vectors = table.vectors();
@@ -310,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn scores_are_those_of_the_formula() {
+    fn scores_follow_the_formula() {
         let (scorer, index) = (TokenScorer::new(table()).unwrap(), passages());
         let long: Vec<u32> = (0..25).map(|n| n * 11).collect();
         for question in [&[5, 290, 5, 17][..], &[3], &long] {
@@ -336,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_near_is_remembered() {
+    fn near_tokens_are_cached() {
         let (scorer, index) = (TokenScorer::new(table()).unwrap(), passages());
         let first = scorer.question(&[5, 120, 17], &index).unwrap();
         let again = scorer.question(&[17, 5], &index).unwrap();
@@ -378,8 +379,8 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_nearly_all_passages_have_finds_none_of_them_by_itself_among_many() {
-        // Three tokens that say the same, and another one.
+    fn in_large_collections_a_token_of_nearly_all_passages_does_not_find_them() {
+        // Three tokens with the same direction, and another one.
         let rows = vec![127, 0, 0, 127, 127, 0, 127, 0];
         let table = TokenTable { dimension: 2, rows, scales: vec![1.0; 4], weights: vec![1.0; 4] };
         let mut index = TokenIndex::default();
@@ -406,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_of_passages_that_the_table_does_not_have_count_for_nothing() {
+    fn passage_tokens_that_are_not_in_the_table_count_for_nothing() {
         let (scorer, mut index) = (TokenScorer::new(table()).unwrap(), passages());
         let before = scorer.question(&[5, 17], &index).unwrap().estimate(&index).nearest(&index, 60, |_| true);
         index.insert(PassageId(900), &TokenSet::of(&[300, 65_535]));
@@ -417,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_tokens_of_a_passage_are_told_from_those_that_say_little() {
+    fn the_nearest_tokens_of_a_passage_are_distinguished_from_insignificant_ones() {
         let scorer = TokenScorer::new(TokenTable {
             dimension: 2,
             rows: vec![127, 0, 0, 127, 120, 40, 90, 90, 126, 12],

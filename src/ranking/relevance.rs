@@ -1,10 +1,10 @@
-//! One relevance from all evidence: how likely a passage answers a question, between 0 and 1.
+//! Combines all evidence into one relevance: how likely a passage answers a question, between 0 and 1.
 //!
-//! A logistic function of a weighted sum; the weights are the model's (`bundle::Manifest`). Those of the first model with late
-//! interaction were fitted on questions and passages in 46 languages, the same and others, which it was not trained on: their
-//! proportions so that the passage that answers comes first (softmax over the candidates of a question), their size so that 0.5
-//! means that a passage is as likely correct as wrong, where a fifth of the wrong ones are the closest ones and the others are
-//! any of the collection.
+//! The relevance is a logistic function of a weighted sum. The weights belong to the model (`bundle::Manifest`). Those of the
+//! first model with late interaction were fitted on questions and passages in 46 languages, within and across languages, that
+//! the model was not trained on. Their proportions were fitted so that the passage that answers comes first (softmax over the
+//! candidates of a question). Their scale was fitted so that 0.5 means that a passage is as likely correct as wrong, if a fifth
+//! of the wrong passages are the closest ones and the rest are any passages of the collection.
 
 use crate::domain::RelevanceWeights;
 
@@ -13,28 +13,28 @@ use crate::domain::RelevanceWeights;
 pub struct Evidence {
     /// The cosine of the embeddings, -1 to 1.
     pub dense: f32,
-    /// Late interaction, 0 to 1; `None` if the model has no token table.
+    /// The late interaction score, 0 to 1. `None` if the model has no token table.
     pub late: Option<f32>,
-    /// BM25 as a share of the highest score for that many words, from `lexical_share`.
+    /// BM25 as a share of the highest score for that many words (`lexical_share`).
     pub lexical: f32,
-    /// BM25 over words in any language, as a share of what the question could reach, from `WordIndex::score`; 0 without
-    /// translations.
+    /// BM25 over words in any language, as a share of the highest score that the question could reach (`WordIndex::score`). 0
+    /// without translations.
     pub translated: f32,
-    /// Distinct tokens of the passage; 0 if unknown.
+    /// Number of distinct tokens of the passage. 0 if unknown.
     pub tokens: usize,
 }
 
-/// BM25 as a share of what a question of this many terms could reach among this many passages, about 0 to 1.
+/// Returns BM25 as a share of what a question of this many terms could reach among this many passages, about 0 to 1.
 pub fn lexical_share(bm25: f32, terms: usize, passages: usize) -> f32 {
     bm25 / (terms.max(1) as f32 * (1.0 + passages as f32).ln().max(1.0))
 }
 
 impl Evidence {
-    /// How likely the passage answers, 0 to 1.
+    /// Returns how likely the passage answers, 0 to 1.
     pub fn relevance(&self, weights: &RelevanceWeights) -> f32 {
         let Self { dense, late, lexical, translated, tokens } = *self;
         let sum = match late {
-            // A long passage has something near to every token.
+            // Accounts for the length, because a long passage has something near to every token.
             Some(late) => {
                 let length = (1.0 + tokens as f32).ln();
                 let words = weights.lexical * lexical + weights.translated * translated;
@@ -57,7 +57,7 @@ mod tests {
     const SOME: Evidence = Evidence { dense: 0.4, late: Some(0.5), lexical: 0.1, translated: 0.0, tokens: 40 };
 
     #[test]
-    fn each_evidence_raises_the_relevance() {
+    fn every_kind_of_evidence_raises_the_relevance() {
         let base = relevance(SOME);
         for more in [Evidence { dense: 0.6, ..SOME }, Evidence { late: Some(0.7), ..SOME }, Evidence { lexical: 0.3, ..SOME }] {
             assert!(relevance(more) > base, "{more:?}");
@@ -79,8 +79,8 @@ mod tests {
     }
 
     #[test]
-    fn the_share_of_words_is_about_one_at_most() {
-        // A term that only one of 10,000 passages has, once, in a passage of mean length: BM25 is its rarity.
+    fn the_lexical_share_is_at_most_about_one() {
+        // BM25 of a term that occurs once, in only one of 10,000 passages, which has the mean length: its rarity.
         let bm25 = (1.0_f32 + (10_000.0 - 1.0 + 0.5) / 1.5).ln();
         let share = lexical_share(3.0 * bm25, 3, 10_000);
         assert!((0.9..1.0).contains(&share), "{share}");

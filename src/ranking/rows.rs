@@ -1,4 +1,4 @@
-//! The rows of a token table, ready for products: the tokens of a question, and a cache of the near tokens of each.
+//! The rows of a token table, packed for matrix products, and a cache of the near tokens of each question token.
 
 use std::sync::Arc;
 
@@ -8,44 +8,45 @@ use quick_cache::sync::Cache;
 
 use super::TokenTable;
 
-/// Maximum distinct tokens of a question to search for; of a longer one, those that say most.
+/// Maximum number of distinct tokens of a question that are used. Of a longer question, the heaviest are used.
 pub(super) const QUESTION_TOKENS_MAX: usize = 2 * LANES;
-/// Tokens of the question that are compared together.
+/// Number of question tokens that are compared together.
 pub(super) const LANES: usize = 16;
 /// The stored form of a cosine of 1.
 pub(super) const ONE: f32 = i16::MAX as f32;
-/// Rows of the table that are multiplied at a time, so that products stay in the nearest caches.
+/// Number of table rows that are multiplied at a time, so that products stay in the fastest caches.
 const ROWS_PER_BLOCK: usize = 1_024;
-/// Token ids that passages can have.
+/// Number of token ids that passages can have.
 const IDS_MAX: usize = 1 << 16;
-/// From this cosine on, a token stands for another one when its rarity is counted.
+/// From this cosine on, a token counts as an occurrence of another one when computing its rarity.
 pub(super) const NEAR: f32 = 0.6;
-/// While searching for passages, lower cosines count as none: few tokens are left to look at, and nothing that would be
-/// found is lost.
+/// Lower cosines are ignored when searching for passages. That leaves few tokens to look at, and loses nothing that would be
+/// found.
 const SCANNED: f32 = 0.3;
-/// Near tokens in the cache, for all tokens of questions together, four bytes each: some twenty thousand tokens with their
-/// near ones. Computing them costs a product with the whole table.
+/// Maximum number of near tokens in the cache, four bytes each, for all question tokens together. That is enough for some
+/// twenty thousand question tokens. Computing the near tokens of one costs a product with the whole table.
 const REMEMBERED_MAX: u64 = 4 << 20;
 
-/// The rows, and the cache of near tokens.
+/// The rows of a token table, and the cache of near tokens.
 pub(super) struct Rows {
     dimension: usize,
-    /// `ROWS_PER_BLOCK` rows each but the last. Packed, because few tokens times many rows is twice as fast as the other way round.
+    /// Blocks of `ROWS_PER_BLOCK` rows; the last may be smaller. They are packed, because few tokens times many packed rows is
+    /// twice as fast as the other way round.
     blocks: Vec<Factor>,
-    /// One over the length of each row; 0 for a row of zeros.
+    /// One over the length of each row, or 0 for a row of zeros.
     inverse_lengths: Vec<f32>,
     weights: Vec<f32>,
     near: Cache<u16, Arc<[NearToken]>, ByLength>,
 }
 
-/// A token and its cosine with another one, as a part of `ONE`.
+/// A token and its cosine with another one, in units of 1 / `ONE`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NearToken {
     pub(super) token: u16,
     pub(super) cosine: i16,
 }
 
-/// Size of a cache entry.
+/// Weighs a cache entry by its number of near tokens.
 #[derive(Debug, Clone)]
 struct ByLength;
 
@@ -86,19 +87,19 @@ impl Rows {
         })
     }
 
-    /// The row of a token; `None` if the table does not have it.
+    /// Returns the row of a token, or `None` if it is not in the table.
     pub(super) fn row(&self, token: u16) -> Option<&[i8]> {
         let token = usize::from(token);
         let block = self.blocks.get(token / ROWS_PER_BLOCK)?.rows.as_slice();
         block.get(token % ROWS_PER_BLOCK * self.dimension..)?.get(..self.dimension)
     }
 
-    /// The number of tokens.
+    /// Returns the number of tokens.
     pub(super) fn len(&self) -> usize {
         self.weights.len()
     }
 
-    /// The rows of tokens, which must be in the table. [tokens, dimension]
+    /// Gathers the rows of tokens, which must be in the table. [tokens, dimension]
     pub(super) fn gather(&self, tokens: &[u16]) -> Result<Tensor<i8>, ScorerError> {
         let mut rows = Tensor::<i8>::try_full(&[tokens.len(), self.dimension], 0).map_err(ScorerError::of)?;
         for (row, &token) in rows.as_mut_slice().chunks_exact_mut(self.dimension).zip(tokens) {
@@ -109,13 +110,13 @@ impl Rows {
         Ok(rows)
     }
 
-    /// The cosine of two tokens as a part of `ONE`, from the product of their rows. Negative ones are 0.
+    /// Computes the cosine of two tokens, in units of 1 / `ONE`, from the product of their rows. Negative cosines become 0.
     pub(super) fn cosine(&self, product: i32, a: u16, b: u16) -> i16 {
         let scale = self.inverse_lengths[usize::from(a)] * self.inverse_lengths[usize::from(b)];
         ((product as f32 * scale).clamp(0.0, 1.0) * ONE + 0.5) as i16
     }
 
-    /// The distinct tokens of a question with their weights before rarity; the heaviest if there are too many.
+    /// Returns the distinct tokens of a question with their weights before rarity. If there are too many, returns the heaviest.
     pub(super) fn counted(&self, tokens: &[u32]) -> Vec<(u16, f32)> {
         let mut distinct: Vec<u16> = tokens.iter().filter_map(|&token| u16::try_from(token).ok()).collect();
         distinct.retain(|&token| usize::from(token) < self.len());
@@ -130,7 +131,7 @@ impl Rows {
         counted
     }
 
-    /// For each of `ids`, the tokens with a cosine of `SCANNED` or more, nearest first.
+    /// Returns for each of `ids` the tokens with a cosine of `SCANNED` or more, nearest first.
     pub(super) fn near(&self, ids: &[u16]) -> Result<Vec<Arc<[NearToken]>>, ScorerError> {
         let mut near: Vec<Option<Arc<[NearToken]>>> = ids.iter().map(|id| self.near.get(id)).collect();
         let missing: Vec<u16> = ids.iter().zip(&near).filter(|(_, near)| near.is_none()).map(|(&id, _)| id).collect();
@@ -145,7 +146,7 @@ impl Rows {
         Ok(near.into_iter().map(Option::unwrap_or_default).collect())
     }
 
-    /// The same from the rows themselves.
+    /// Computes the same from the rows, without the cache.
     fn look_for_near(&self, ids: &[u16]) -> Result<Vec<Arc<[NearToken]>>, ScorerError> {
         let own = self.gather(ids)?;
         let mut near = vec![Vec::new(); ids.len()];
@@ -153,7 +154,7 @@ impl Rows {
             let products = block.products(&own)?;
             let rows = block.rows.shape()[0];
             for ((near, &id), products) in near.iter_mut().zip(ids).zip(products.as_slice().chunks_exact(rows)) {
-                // The minimum of a product, divided by the length of the other row.
+                // The minimum of the product divided by the length of the other row.
                 let least = SCANNED / self.inverse_lengths[usize::from(id)];
                 for ((token, &product), inverse) in (first..).zip(products).zip(&self.inverse_lengths[first..]) {
                     if product as f32 * inverse >= least {
@@ -171,7 +172,7 @@ impl Rows {
     }
 }
 
-/// Rows that others are multiplied with.
+/// Rows that other rows are multiplied with.
 pub(super) struct Factor {
     rows: Tensor<i8>,
     packed: PackedMatrix<i8>,
@@ -182,10 +183,10 @@ impl Factor {
         Ok(Self { packed: PackedMatrix::try_pack(&rows).map_err(ScorerError::of)?, rows })
     }
 
-    /// The products of `others` with these. [others, these]
+    /// Returns the products of `others` with these rows. [others, these]
     pub(super) fn products(&self, others: &Tensor<i8>) -> Result<Tensor<i32>, ScorerError> {
         let mut products = Tensor::<i32>::try_full(&[others.shape()[0], self.rows.shape()[0]], 0).map_err(ScorerError::of)?;
-        // If the system refuses the registers of AMX, the products that need them must not run.
+        // If the system does not permit the AMX registers, the products that need them must not run.
         if available() & (cap::SAPPHIREAMX | cap::GRANITEAMX) == 0 || configure_thread() {
             others.try_dots_packed_into(&self.packed, &mut products).map_err(ScorerError::of)?;
         } else {
@@ -198,7 +199,7 @@ impl Factor {
     }
 }
 
-/// The product of two rows.
+/// Returns the dot product of two rows.
 pub(super) fn dot(a: &[i8], b: &[i8]) -> i32 {
     a.iter().zip(b).map(|(&a, &b)| i32::from(a) * i32::from(b)).sum()
 }

@@ -1,10 +1,10 @@
-//! Late interaction with a collection: the near tokens of a question's token depend only on the model and are cached, so
-//! each passage is only look-ups and maxima (`question`). Only the token ids of a passage are stored.
+//! Late interaction in a collection. The near tokens of a question's token depend only on the model and are cached, so scoring
+//! a passage only takes lookups and maxima (`question`). Only the token ids of a passage are stored.
 //!
 //! A token of the question has the weight w_i = n_i u_i ln(1 + 1 / f_i): how often it occurs in the question, times its learned
-//! weight (the table's weights), times its rarity in the collection. f_i is the share of the passages that have
-//! the token or a near one, in any language, as if these occurred independently of each other: so "the" has little weight in a
-//! question even where all passages are in Japanese.
+//! weight (from the table), times its rarity in the collection. f_i is the share of passages that have the token or a near one,
+//! in any language, estimated as if these occurred independently of each other. So "the" has little weight in a question even
+//! if all passages are in Japanese.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use super::rows::{NEAR, NearToken, ONE, Rows, ScorerError};
 use super::{TokenIndex, TokenTable};
 use crate::domain::RelevanceWeights;
 
-/// The minimum share of passages, and at least one passage: a token that occurs in none weighs no more than one that occurs in
-/// that many.
+/// Lower bound of the share of passages. A token that occurs in no passage weighs no more than one that occurs in this share,
+/// or in one passage.
 const SHARE_MIN: f32 = 1e-3;
 
-/// A model's token table, ready for products.
+/// A model's token table, prepared for scoring.
 pub struct TokenScorer {
     table: Arc<Rows>,
     relevance: RelevanceWeights,
@@ -29,12 +29,12 @@ impl TokenScorer {
         Ok(Self { table: Arc::new(Rows::new(table)?), relevance: RelevanceWeights::default() })
     }
 
-    /// The same with the model's weights of all evidence.
+    /// Sets the model's weights of all evidence.
     pub fn weighing(self, relevance: RelevanceWeights) -> Self {
         Self { relevance, ..self }
     }
 
-    /// Combines this score and other evidence into one relevance.
+    /// Returns the weights that combine this score and other evidence into one relevance.
     pub fn relevance(&self) -> RelevanceWeights {
         self.relevance
     }
@@ -48,7 +48,7 @@ impl TokenScorer {
         let share_min = SHARE_MIN.max(1.0 / (passages + 1.0));
         let weight = |(&(_, weight), near): (&(u16, f32), &Arc<[NearToken]>)| {
             let counted = near.iter().take_while(|near| f32::from(near.cosine) >= NEAR * ONE);
-            // The share of the passages that have none of the tokens near this one.
+            // The share of passages that have none of the tokens near this one.
             let without: f32 = counted.map(|near| 1.0 - index.frequency(near.token) as f32 / passages).product();
             weight * (1.0 + 1.0 / (1.0 - without).max(share_min)).ln()
         };

@@ -6,9 +6,9 @@ use crate::domain::{PassageId, TokenSet};
 
 /// Number of possible token ids.
 const VOCABULARY_MAX: usize = 1 << 16;
-/// Minimum tokens of removed passages before room is made: moving all others costs as much as reading them.
+/// Minimum number of tokens of removed passages before their room is reclaimed, because that moves all other tokens.
 const DEAD_MIN: usize = 1 << 16;
-/// Minimum new passages before the postings are rebuilt, which is done as a whole.
+/// Minimum number of new passages before the postings are rebuilt, because they can only be rebuilt as a whole.
 const TAIL_MIN: usize = 1 << 10;
 
 /// Passages with their distinct tokens.
@@ -16,31 +16,31 @@ const TAIL_MIN: usize = 1 << 10;
 pub struct TokenIndex {
     /// The slot of each passage.
     places: HashMap<PassageId, u32>,
-    /// By slot; those of removed passages stay empty until room is made.
+    /// The entries by slot. Those of removed passages stay empty until their room is reclaimed.
     entries: Vec<Entry>,
     tokens: Vec<u16>,
     /// For each token id, the number of passages that have it.
     frequencies: Vec<u32>,
     postings: Postings,
-    /// Of `tokens` and `entries`, those of removed passages.
+    /// How many of `tokens` and `entries` belong to removed passages.
     dead: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Entry {
-    /// `None` once it is removed.
+    /// `None` if the passage was removed.
     passage: Option<PassageId>,
     start: usize,
     length: usize,
 }
 
-/// Which passages have a token, among the first slots.
+/// Which passages have a token. Covers the first `made_of` slots.
 #[derive(Debug, Clone, Default)]
 struct Postings {
-    /// Where the slots of each token begin, and where the last ones end; empty before the postings are built.
+    /// Where the slots of each token begin, and where the last ones end. Empty before the postings are built.
     starts: Vec<u32>,
     slots: Vec<u32>,
-    /// The number of slots they cover.
+    /// The number of slots that they cover.
     made_of: usize,
 }
 
@@ -62,7 +62,7 @@ impl TokenIndex {
         self.entries.push(Entry { passage: Some(passage), start, length: tokens.as_slice().len() });
     }
 
-    /// Removes a passage, if it is there.
+    /// Removes a passage, if it exists.
     pub fn remove(&mut self, passage: PassageId) {
         let Some(slot) = self.places.remove(&passage) else { return };
         let entry = &mut self.entries[slot as usize];
@@ -77,7 +77,7 @@ impl TokenIndex {
         }
     }
 
-    /// Adds new passages to the postings once there are many: after changes, before searches.
+    /// Adds new passages to the postings if there are many. Called after changes and before searches.
     pub fn prepare(&mut self) {
         let tail = self.entries.len() - self.postings.made_of;
         if tail > TAIL_MIN.max(self.postings.made_of / 4) {
@@ -90,22 +90,22 @@ impl TokenIndex {
         self.postings = Postings::of(&self.entries, &self.tokens);
     }
 
-    /// The tokens of a passage, ascending; `None` if it is missing.
+    /// Returns the tokens of a passage, ascending, or `None` if it is missing.
     pub fn get(&self, passage: PassageId) -> Option<&[u16]> {
         self.places.get(&passage).map(|&slot| self.tokens_of(&self.entries[slot as usize]))
     }
 
-    /// All passages with their tokens, in no order.
+    /// Returns all passages with their tokens, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (PassageId, &[u16])> {
         self.entries.iter().filter_map(|entry| Some((entry.passage?, self.tokens_of(entry))))
     }
 
-    /// The number of passages with a token.
+    /// Returns the number of passages with a token.
     pub fn frequency(&self, token: u16) -> u32 {
         self.frequencies[usize::from(token)]
     }
 
-    /// The number of passages.
+    /// Returns the number of passages.
     pub fn len(&self) -> usize {
         self.places.len()
     }
@@ -115,29 +115,29 @@ impl TokenIndex {
         self.places.is_empty()
     }
 
-    /// Slots from 0, each of one passage or of none.
+    /// Returns the number of slots. They are numbered from 0, and each has one passage or none.
     pub(super) fn slots(&self) -> usize {
         self.entries.len()
     }
 
-    /// The slot of a passage; `None` if it is missing.
+    /// Returns the slot of a passage, or `None` if it is missing.
     pub(super) fn slot(&self, passage: PassageId) -> Option<u32> {
         self.places.get(&passage).copied()
     }
 
-    /// The passage in a slot.
+    /// Returns the passage in a slot.
     pub(super) fn passage(&self, slot: u32) -> Option<PassageId> {
         self.entries[slot as usize].passage
     }
 
-    /// The slots of passages with a token, among those that the postings cover; some of them may be gone.
+    /// Returns the slots of passages with a token, among those that the postings cover. Some of them may have been removed.
     pub(super) fn posting(&self, token: u16) -> &[u32] {
         let Postings { starts, slots, .. } = &self.postings;
         let token = usize::from(token);
         starts.get(token).zip(starts.get(token + 1)).map_or(&[], |(&start, &end)| &slots[start as usize..end as usize])
     }
 
-    /// The slots that the postings do not cover, with their tokens.
+    /// Returns the slots that the postings do not cover, with their tokens.
     pub(super) fn tail(&self) -> impl Iterator<Item = (u32, &[u16])> {
         (0..).zip(&self.entries).skip(self.postings.made_of).map(|(slot, entry)| (slot, self.tokens_of(entry)))
     }
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_passage_that_is_added_again_has_its_new_tokens() {
+    fn a_passage_that_is_added_again_gets_its_new_tokens() {
         let mut index = TokenIndex::default();
         index.insert(PassageId(1), &tokens(&[3, 4]));
         index.insert(PassageId(2), &tokens(&[4]));
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn removing_leaves_the_others_as_they_are() {
+    fn removing_a_passage_leaves_the_others_unchanged() {
         let mut index = TokenIndex::default();
         let own = |passage: u64| tokens(&[passage as u32, 9]);
         (0..5).for_each(|passage| index.insert(PassageId(passage), &own(passage)));
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_made_once_much_was_removed() {
+    fn room_is_reclaimed_after_many_removals() {
         let mut index = TokenIndex::default();
         let many = tokens(&(0..40_000).collect::<Vec<_>>());
         (0..4).for_each(|passage| index.insert(PassageId(passage), &many));

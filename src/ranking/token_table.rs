@@ -1,8 +1,8 @@
 //! A bundle's token table: one file that both of its graphs and late interaction read.
 //!
-//! A safetensors file. `rows`, int8 [vocabulary, dimension], and `scales`, float32 [vocabulary, 1]: a token's vector is its row
-//! times its scale. `weights`, float32, one for each token: how much a token weighs in a question, above 0. The graphs name
-//! `rows` and `scales` as external data, by their place in the file.
+//! It is a safetensors file. `rows`, int8 [vocabulary, dimension], and `scales`, float32 [vocabulary, 1], give the token
+//! vectors: a token's vector is its row times its scale. `weights`, float32, has one value per token: how much the token weighs
+//! in a question, above 0. The graphs refer to `rows` and `scales` as external data, by their position in the file.
 
 use std::path::{Path, PathBuf};
 
@@ -11,11 +11,11 @@ use safetensors::{Dtype, SafeTensors};
 
 use super::LateInteraction;
 
-/// The name of the rows.
+/// The name of the tensor of rows.
 pub const ROWS: &str = "rows";
-/// The name of the rows' scales.
+/// The name of the tensor of scales.
 pub const SCALES: &str = "scales";
-/// The name of the tokens' weights.
+/// The name of the tensor of weights.
 pub const WEIGHTS: &str = "weights";
 
 /// Why a token table cannot be read or written.
@@ -32,10 +32,10 @@ pub enum TokenTableError {
     Content { path: PathBuf, problem: String },
 }
 
-/// The token vectors of a model, in bytes, and the tokens' weights.
+/// The token vectors of a model, quantized to bytes, and the weights of the tokens.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TokenTable {
-    /// Values of a token's vector.
+    /// Number of values of a token's vector.
     pub dimension: usize,
     /// [vocabulary, dimension]
     pub rows: Vec<i8>,
@@ -48,9 +48,9 @@ pub struct TokenTable {
 /// The position of a tensor's bytes in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// From the file's beginning.
+    /// Offset from the beginning of the file, in bytes.
     pub offset: usize,
-    /// Bytes.
+    /// Length in bytes.
     pub length: usize,
 }
 
@@ -68,23 +68,23 @@ impl TokenTable {
         std::fs::write(path, bytes).map_err(|source| TokenTableError::File { path: path.to_owned(), source })
     }
 
-    /// Token ids.
+    /// Returns the number of token ids.
     pub fn vocabulary(&self) -> usize {
         self.scales.len()
     }
 
-    /// The token vectors. [vocabulary, dimension]
+    /// Returns the token vectors. [vocabulary, dimension]
     pub fn vectors(&self) -> Vec<f32> {
         let rows = self.rows.chunks_exact(self.dimension).zip(&self.scales);
         rows.flat_map(|(row, scale)| row.iter().map(move |&value| f32::from(value) * scale)).collect()
     }
 
-    /// Scores questions and passages with it.
+    /// Makes a scorer of questions and passages from the table.
     pub fn late_interaction(&self) -> LateInteraction {
         LateInteraction::new(self.vectors(), self.dimension, Some(self.weights.clone()))
     }
 
-    /// The position of the tensor `name` in a file with the content `bytes`.
+    /// Returns the position of the tensor `name` in a file with the content `bytes`.
     pub fn place(bytes: &[u8], name: &str) -> Option<Place> {
         let tensors = SafeTensors::deserialize(bytes).ok()?;
         let data = tensors.tensor(name).ok()?.data();
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_back() {
+    fn a_table_round_trips() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tokens.safetensors");
         table().write(&path).unwrap();
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_place_of_a_tensor_is_where_its_bytes_lie_in_the_file() {
+    fn the_place_of_a_tensor_is_the_position_of_its_bytes_in_the_file() {
         let bytes = table().to_bytes().unwrap();
         let rows = TokenTable::place(&bytes, ROWS).unwrap();
         assert_eq!(bytes[rows.offset..][..rows.length], [127, 0, 253, 4, 0, 129]);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_table_is_refused_by_name() {
+    fn an_invalid_table_is_refused_with_the_tensors_name() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tokens.safetensors");
         for (table, expect) in [

@@ -1,14 +1,14 @@
 //! A bundle's translation table: the meanings of words in all languages, learned from parallel text.
 //!
-//! Meanings are concepts without names of their own: words of different languages that translate each other share
-//! them. A word has each of its concepts with a probability (Darwish and Oard, "Probabilistic structured query methods", 2003,
-//! with concepts instead of the words of one other language). The language need not be known: for a word that several
-//! languages spell alike, the concepts of all count.
+//! Meanings are concepts without names: words of different languages that translate each other share concepts. A word has each
+//! of its concepts with a probability (Darwish and Oard, "Probabilistic structured query methods", 2003, with concepts instead
+//! of the words of one other language). The language of a word need not be known: if several languages spell a word alike, it
+//! has the concepts of all of them.
 //!
-//! A safetensors file of three tensors. `words`, uint8: the numbers of words (`text::plain_words::word_key`), ascending, each
-//! as the difference from the previous one, seven bits per byte, lowest first, with the highest bit set in all bytes but the
-//! last. `concepts`, uint16: those of all words, word after word. `shares`, uint8, as many: the probability of each concept in
-//! parts of 127, with the highest bit set in the last one of each word.
+//! The file is a safetensors file of three tensors. `words`, uint8, has the numbers of words (`text::plain_words::word_key`),
+//! ascending, each as the difference from the previous one, seven bits per byte, lowest first, with the highest bit set in all
+//! bytes but the last. `concepts`, uint16, has the concepts of all words, word by word. `shares`, uint8, has as many values:
+//! the probability of each concept in units of 1/127, with the highest bit set in the last one of each word.
 
 use std::path::{Path, PathBuf};
 
@@ -44,24 +44,24 @@ pub enum TranslationsError {
 pub struct Sense {
     /// The concept.
     pub concept: u16,
-    /// Its probability in parts of 127, above 0.
+    /// Its probability in units of 1/127, above 0.
     share: u8,
 }
 
 impl Sense {
-    /// A concept with its probability, rounded.
+    /// Makes a sense from a concept and its probability, which is rounded.
     pub fn new(concept: u16, probability: f64) -> Self {
         Self { concept, share: (probability * f64::from(CERTAIN)).round().clamp(1.0, CERTAIN.into()) as u8 }
     }
 
-    /// Its probability.
+    /// Returns its probability.
     pub fn probability(self) -> f32 {
         f32::from(self.share) / f32::from(CERTAIN)
     }
 }
 
-/// The probability that two different words mean the same, from the concepts of each: summed over those that they share, as in
-/// module `word_index`.
+/// Returns the probability that two different words mean the same: the sum over the concepts that they share, as in module
+/// `word_index`.
 pub fn same_meaning(one: &[Sense], other: &[Sense]) -> f32 {
     let shared = |sense: &Sense| other.iter().find(|other| other.concept == sense.concept);
     let parts = one.iter().filter_map(|sense| Some(sense.probability() * shared(sense)?.probability()));
@@ -71,7 +71,7 @@ pub fn same_meaning(one: &[Sense], other: &[Sense]) -> f32 {
 /// The concepts of words.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Translations {
-    /// Ascending.
+    /// The numbers of words, ascending.
     words: Vec<u32>,
     /// Where the senses of each word begin, and where the last ones end.
     starts: Vec<u32>,
@@ -79,7 +79,7 @@ pub struct Translations {
 }
 
 impl Translations {
-    /// A table of these words, in any order; the first of duplicates counts.
+    /// Makes a table of words, given in any order. Of duplicates, the first counts.
     pub fn new(mut words: Vec<(u32, Vec<Sense>)>) -> Self {
         words.sort_by_key(|(word, _)| *word);
         words.dedup_by_key(|(word, _)| *word);
@@ -92,13 +92,13 @@ impl Translations {
         table
     }
 
-    /// The concepts of a word; none for an unknown one.
+    /// Returns the concepts of a word. An unknown word has none.
     pub fn senses(&self, word: u32) -> &[Sense] {
         let Ok(place) = self.words.binary_search(&word) else { return &[] };
         &self.senses[self.starts[place] as usize..self.starts[place + 1] as usize]
     }
 
-    /// The number of words.
+    /// Returns the number of words.
     pub fn len(&self) -> usize {
         self.words.len()
     }
@@ -163,7 +163,7 @@ impl Translations {
     }
 }
 
-/// A number, seven bits in a byte, the lowest first.
+/// Packs a number, seven bits per byte, lowest first.
 fn packed(mut number: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
     while number >= u32::from(LAST) {
@@ -174,7 +174,8 @@ fn packed(mut number: u32) -> Vec<u8> {
     bytes
 }
 
-/// The numbers whose differences are packed, each greater than the one before, starting from 0; `None` if they are invalid.
+/// Unpacks numbers from their differences. Each must be greater than the one before, starting from 0. Returns `None` if they
+/// are invalid.
 fn numbers(bytes: &[u8]) -> Option<Vec<u32>> {
     let (mut numbers, mut difference, mut shift) = (Vec::new(), 0_u32, 0);
     for byte in bytes {
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_comes_back_from_its_file() {
+    fn a_table_round_trips() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("translations.safetensors");
         for table in [table(), Translations::new(vec![(0, vec![Sense::new(0, 0.5)])]), Translations::new(Vec::new())] {
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_table_says_what_is_wrong() {
+    fn an_invalid_file_is_refused_with_the_reason() {
         let check = |words: &[u8], concepts: usize, shares: &[u8], expect: &str| {
             let concepts = vec![0; 2 * concepts];
             let view = |kind, length, data| TensorView::new(kind, vec![length], data).unwrap();

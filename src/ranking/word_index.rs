@@ -1,8 +1,8 @@
 //! The words of many passages in memory, to score them for a question in words of any language.
 //!
-//! BM25 (Robertson and Zaragoza, 2009) in which a word of the question stands for every word of the collection that shares a
-//! concept with it: its count is the sum of their counts, each times the probability that both mean the same (probabilistic
-//! structured queries, Darwish and Oard, 2003, with concepts between the two words).
+//! BM25 (Robertson and Zaragoza, 2009) in which a word of the question represents every word of the collection that shares a
+//! concept with it. Its count is the sum of their counts, each times the probability that both words mean the same
+//! (probabilistic structured queries, Darwish and Oard, 2003, with concepts between the two words).
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,30 +13,31 @@ use crate::domain::{PassageId, WORD_COUNT_BITS, WORD_COUNT_MAX, WordCounts};
 
 const K1: f32 = 1.2;
 const B: f32 = 0.75;
-/// Maximum passages; further ones are not found by words of other languages.
+/// Maximum number of passages. Further ones are not found by words of other languages.
 const SLOTS_MAX: usize = 1 << (u32::BITS - WORD_COUNT_BITS);
-/// Minimum removed passages before room is made.
+/// Minimum number of removed passages before their room is reclaimed.
 const DEAD_MIN: usize = 1 << 12;
-/// Minimum new entries before all are arranged anew.
+/// Minimum number of new entries before all entries are rearranged.
 const NEW_MIN: usize = 1 << 16;
-/// Room behind the entries of a word, as a part of them, when they are arranged: so a frequent word does not move with the next
-/// passage.
+/// When entries are arranged, each word gets room for one more entry per this many, so that a frequent word does not have to
+/// move for the next passage.
 const ROOM_PART: u32 = 8;
-/// Maximum words of the question to search for; of a longer one, the first.
+/// Maximum number of words of the question that are used. Of a longer question, the first are used.
 pub const QUESTION_WORDS_MAX: usize = 64;
 /// Two words with a lower probability of the same meaning are different words.
 const SAME_MIN: f32 = 0.02;
-/// Minimum contribution of one concept to that probability: most words of a concept hardly mean it.
+/// Minimum contribution of one concept to that probability. It skips most words of a concept, because they hardly mean it.
 const PART_MIN: f32 = SAME_MIN / 8.0;
-/// Minimum rarity of a word of the question, as a share of the average, for a match with it to mean something.
+/// Minimum rarity of a word of the question, as a share of the average, for a match with it to be significant.
 const TELLING: f32 = 0.5;
-/// Maximum visits of passages, per passage of the collection, counted once for each word that leads to them; with the minimum
-/// below. Beyond that, the words of the question that most passages have find nothing.
+/// Maximum number of visits per passage of the collection, with the minimum below. A passage counts once for each word that
+/// leads to it. Beyond that, the most frequent words of the question are ignored.
 const VISITS_PER_PASSAGE: usize = 1;
 const VISITS_MIN: usize = 50_000;
-/// From this share of all passages on, all are scored for a word: faster than to remember which of them have it.
+/// If a word leads to more than one out of this many passages, all passages are scored for it, because that is faster than
+/// remembering which of them have the word.
 const SCORED_PART: usize = 16;
-/// Words of a concept may be out of order until they are this part of all, and at least so many.
+/// Words of a concept may stay unsorted until they are one out of this many, and at least the number below.
 const UNSORTED_PART: usize = 4;
 const UNSORTED_MIN: usize = 16;
 
@@ -45,33 +46,34 @@ const UNSORTED_MIN: usize = 16;
 pub struct WordIndex {
     /// The slot of each passage.
     places: HashMap<PassageId, u32>,
-    /// By slot; `None` for a removed one, until room is made.
+    /// The passages by slot. `None` for a removed one, until its room is reclaimed.
     passages: Vec<Option<PassageId>>,
-    /// Words of the passage in each slot.
+    /// Number of words of the passage in each slot.
     lengths: Vec<u16>,
-    /// Of `lengths`, those of existing passages.
+    /// Sum of the `lengths` of existing passages.
     length_sum: u64,
-    /// The place of each word's posting.
+    /// The position of each word's posting.
     words: HashMap<u32, u32>,
-    /// By place.
+    /// The postings by position.
     postings: Vec<Posting>,
-    /// Of all postings: slot, then count in the lowest `WORD_COUNT_BITS`. The first `arranged` ones stand by the concepts of their
-    /// words, since a question reads all that have one of its concepts.
+    /// The entries of all postings: the slot, and the count in the lowest `WORD_COUNT_BITS`. The first `arranged` entries are
+    /// grouped by the concepts of their words, because a question reads all entries with one of its concepts.
     entries: Vec<u32>,
     arranged: usize,
     concepts: HashMap<u16, Concept>,
-    /// Changes so far.
+    /// Number of changes so far.
     version: u32,
 }
 
 /// The words of the collection that have a concept.
 #[derive(Debug, Default)]
 struct Concept {
-    /// By their places, with the probability that the word means it: the first `sorted` ones likeliest first, then new ones.
+    /// The words by their positions, each with the probability that it means the concept. The first `sorted` ones are sorted,
+    /// most likely first; new ones follow.
     words: Vec<(u32, f32)>,
     sorted: usize,
-    /// The entries of their postings in all, in the lower half; the version of the index that this is true of, in the upper half.
-    /// They are counted when a question asks: changes are more frequent.
+    /// The lower half has the total number of entries in their postings, and the upper half the version of the index for which
+    /// it was counted. They are counted when a question needs the number, because changes are more frequent than questions.
     counted: AtomicU64,
 }
 
@@ -88,7 +90,7 @@ impl Concept {
         self.sorted = self.words.len();
     }
 
-    /// The words that mean it with this probability or more.
+    /// Returns the words that mean the concept with at least this probability.
     fn words_from(&self, probability: f32) -> impl Iterator<Item = (u32, f32)> + '_ {
         let (sorted, new) = self.words.split_at(self.sorted);
         let likely = move |(_, own): &&(u32, f32)| *own >= probability;
@@ -96,7 +98,7 @@ impl Concept {
     }
 }
 
-/// The entries of a word, and room behind them.
+/// The entries of a word, and the room after them.
 #[derive(Debug, Clone, Copy)]
 struct Posting {
     start: usize,
@@ -107,16 +109,16 @@ struct Posting {
 /// How well passages answer a question.
 #[derive(Debug, Clone, Default)]
 pub struct WordScores {
-    /// By slot.
+    /// The scores by slot.
     scores: Vec<f32>,
-    /// The highest score: of a passage that has every word of the question once.
+    /// The highest possible score: that of a passage that has every word of the question once.
     possible: f32,
-    /// The words of the question that say something of the passages that have them, rarest first.
+    /// The significant words of the question, rarest first.
     telling: Vec<u32>,
 }
 
 impl WordScores {
-    /// The words of the question that say something of the passages that have them, rarest first.
+    /// The significant words of the question, rarest first.
     pub fn telling(&self) -> &[u32] {
         &self.telling
     }
@@ -149,7 +151,7 @@ impl WordIndex {
         self.places.insert(passage, slot);
     }
 
-    /// Removes a passage, if it is there.
+    /// Removes a passage, if it exists.
     pub fn remove(&mut self, passage: PassageId) {
         let Some(slot) = self.places.remove(&passage) else { return };
         self.passages[slot as usize] = None;
@@ -160,14 +162,14 @@ impl WordIndex {
         }
     }
 
-    /// Arranges the entries once many are new: after changes, before searches.
+    /// Arranges the entries if many are new. Called after changes and before searches.
     pub fn prepare(&mut self) {
         if self.entries.len() - self.arranged > NEW_MIN.max(self.arranged / 2) {
             self.arrange();
         }
     }
 
-    /// Adds an entry to a posting, which moves behind all others when it has no room.
+    /// Adds an entry to a posting. If the posting has no room, moves it to the end.
     fn push(&mut self, place: u32, entry: u32) {
         let posting = &mut self.postings[place as usize];
         let length = posting.length as usize;
@@ -186,7 +188,7 @@ impl WordIndex {
         &self.entries[start..start + length as usize]
     }
 
-    /// The number of passages.
+    /// Returns the number of passages.
     pub fn len(&self) -> usize {
         self.places.len()
     }
@@ -222,22 +224,23 @@ impl WordIndex {
         WordScores { scores, possible, telling }
     }
 
-    /// How well a passage answers, about 0 to 1; 0 for a missing one.
+    /// Returns the score of a passage, about 0 to 1, or 0 for a missing one.
     pub fn score(&self, scores: &WordScores, passage: PassageId) -> f32 {
         let score = self.places.get(&passage).and_then(|&slot| scores.scores.get(slot as usize));
         score.map_or(0.0, |score| score / scores.possible.max(1.0))
     }
 
-    /// The best `limit` passages that `accept` accepts, best first, older first for equal scores.
+    /// Returns the best `limit` passages that `accept` accepts, best first, and among equal scores the older first.
     pub fn nearest(&self, scores: &WordScores, limit: usize, accept: impl Fn(PassageId) -> bool) -> Vec<(PassageId, f32)> {
         let possible = scores.possible.max(1.0);
         let passage = |slot: usize| self.passages.get(slot).copied().flatten().filter(|&passage| accept(passage));
         best(&scores.scores, passage, limit).into_iter().map(|(passage, score)| (passage, score / possible)).collect()
     }
 
-    /// What a word of the question finds.
+    /// Finds the words of the collection that mean the same as a word of the question.
     fn lane(&self, word: u32, translations: &Translations) -> Lane {
-        // The place of each word found, with the probability in the lower half: probabilities are in the order of their bits.
+        // The position of each word found, with the probability in the lower half. The bits of probabilities sort like the
+        // probabilities.
         let mut found: Vec<u64> = Vec::new();
         let entry = |place: u32, same: f32| u64::from(place) << u32::BITS | u64::from(same.to_bits());
         let mut expected = 0.0;
@@ -255,7 +258,7 @@ impl WordIndex {
         found.extend(own.map(|own| entry(own, 1.0)));
         found.sort_unstable();
         let place = |entry: u64| (entry >> u32::BITS) as u32;
-        // The probabilities of several shared concepts add up; a word certainly means itself.
+        // The probabilities of several shared concepts add up. A word certainly means itself.
         let sum = |of_word: &[u64]| of_word.iter().map(|entry| f32::from_bits(*entry as u32)).sum::<f32>().min(1.0);
         let words = found.chunk_by(|a, b| place(*a) == place(*b)).map(|of_word| (place(of_word[0]), sum(of_word)));
         let words: Vec<(u32, f32)> = words.filter(|(_, same)| *same >= SAME_MIN).collect();
@@ -268,7 +271,7 @@ impl WordIndex {
         self.postings[place as usize].length as usize
     }
 
-    /// The entries of the postings of a concept's words.
+    /// Returns the number of entries in the postings of a concept's words.
     fn entries(&self, concept: &Concept) -> u64 {
         let (entries, version) = (u64::from(u32::MAX), u64::from(self.version) << u32::BITS);
         let counted = concept.counted.load(Ordering::Relaxed);
@@ -281,7 +284,7 @@ impl WordIndex {
         counted
     }
 
-    /// Adds the score of a word of the question for each passage. `counts` are zeros before and after.
+    /// Adds the score of a word of the question to each passage. `counts` must be zeros before, and is zeros after.
     fn add(&self, lane: &Lane, counts: &mut [f32], met: &mut Vec<u32>, scores: &mut [f32]) {
         let mean = self.length_sum as f32 / self.len().max(1) as f32;
         let per_word = B / mean.max(1.0);
@@ -311,7 +314,7 @@ impl WordIndex {
         }
     }
 
-    /// Arranges all entries anew: without the slots of removed passages, and without words that no passage has any more.
+    /// Rearranges all entries. Drops the slots of removed passages, and words that no passage has anymore.
     fn arrange(&mut self) {
         let mut slots = vec![None; self.passages.len()];
         let (mut passages, mut lengths) = (Vec::with_capacity(self.len()), Vec::with_capacity(self.len()));
@@ -352,7 +355,7 @@ impl WordIndex {
         self.version = self.version.wrapping_add(1);
     }
 
-    /// The places of all words: those of the same likeliest concept together, likeliest first.
+    /// Returns the positions of all words. Words with the same most likely concept are together, most likely first.
     fn by_concept(&self) -> Vec<u32> {
         let mut likeliest = vec![(0.0, None); self.postings.len()];
         for (concept, Concept { words, .. }) in &self.concepts {
@@ -372,14 +375,14 @@ impl WordIndex {
     }
 }
 
-/// What a word of a question finds in a collection.
+/// What a word of the question finds in a collection.
 #[derive(Debug)]
 struct Lane {
-    /// The word itself, by its number.
+    /// The number of the word.
     asked: u32,
-    /// Words of the collection by their places, with the probability that they mean the same.
+    /// Words of the collection by their positions, with the probability that they mean the same.
     words: Vec<(u32, f32)>,
-    /// Passages that they lead to, counted once for each word.
+    /// Number of passages that they lead to, counted once for each word.
     visits: usize,
     /// Its weight: BM25's inverse document frequency.
     rarity: f32,

@@ -1,4 +1,4 @@
-//! Tests of the index of words: what a question finds, and in which order.
+//! Tests of the word index: what a question finds, and in which order.
 
 use super::*;
 use crate::ranking::translations::Sense;
@@ -9,7 +9,7 @@ const SHIP: u32 = 30;
 const TREE: u32 = 40;
 const KUBERNETES: u32 = 50;
 
-/// Concept 1 is a boat, 2 a ship, 3 a tree.
+/// Concept 1 is a boat, 2 is a ship, and 3 is a tree.
 fn translations() -> Translations {
     Translations::new(vec![
         (BOAT, vec![Sense::new(1, 1.0)]),
@@ -53,10 +53,10 @@ fn a_word_without_translations_finds_itself() {
 }
 
 #[test]
-fn the_score_is_that_of_the_formula() {
+fn the_score_follows_the_formula() {
     let index = index(&[&[BOAT, BOAT, 1, 2], &[3, 4]]);
     let scores = index.scores(&[BATEAU, 60], &translations());
-    // One passage has the boat, which is meant with 0.6 in parts of 127; nobody has word 60. The mean length is 3.
+    // One passage has a word that means the boat with 0.6, rounded to 76/127. No passage has word 60. The mean length is 3.
     let (all, having, count) = (2.0_f32, 76.0 / 127.0, 2.0 * 76.0 / 127.0);
     let rarity = (1.0 + (all - having + 0.5) / (having + 0.5)).ln();
     let unknown = (1.0 + (all + 0.5) / 0.5).ln();
@@ -75,7 +75,7 @@ fn a_rare_word_says_more_than_a_common_one() {
 }
 
 #[test]
-fn only_what_is_accepted_is_found() {
+fn only_accepted_passages_are_found() {
     let index = index(&[&[BOAT], &[BATEAU], &[3]]);
     let scores = index.scores(&[BOAT], &translations());
     assert_eq!(index.nearest(&scores, 10, |passage| passage.0 == 1).len(), 1);
@@ -83,7 +83,7 @@ fn only_what_is_accepted_is_found() {
 }
 
 #[test]
-fn passages_that_are_replaced_or_removed_are_gone_whenever_room_is_made() {
+fn replaced_or_removed_passages_are_gone_whenever_room_is_reclaimed() {
     let (mut index, translations) = (WordIndex::default(), translations());
     let words =
         |round: u32, passage: u32| WordCounts::of(vec![if round == 9 { BOAT } else { TREE }, 100 + round, 1_000 + passage]);

@@ -1,4 +1,4 @@
-//! Blocking work beside the asynchronous threads.
+//! Runs blocking work off the asynchronous threads.
 
 use super::error::Error;
 

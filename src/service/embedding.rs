@@ -1,16 +1,16 @@
-//! Embeds passages with their context, and knows which requests go first and which failures are temporary.
+//! Embeds passages with their context. Decides which requests go first and which failures are temporary.
 
 use super::error::Error;
 use crate::domain::{Embedded, PassageEmbedding, PassageId};
 use crate::embed::{EmbedError, EmbedText, Embedder, Priority, Tokens};
 use crate::store::PendingPassage;
 
-/// Most texts of a request that go ahead of bulk work; more are bulk work themselves.
+/// Maximum number of texts in a request that goes ahead of bulk work. A request with more is bulk work itself.
 const TEXTS_AHEAD_MAX: usize = 8;
-/// A text that every encoder can embed. If it fails, the encoder is broken, not the texts before.
+/// A text that every encoder can embed. If embedding it fails, the encoder is broken, rather than the texts that failed before.
 pub(super) const PROBE: &str = ".";
 
-/// A request with a few texts goes ahead of bulk work.
+/// Returns the priority of a request with this many texts. A few texts go ahead of bulk work.
 pub(super) fn priority(texts: usize) -> Priority {
     if texts <= TEXTS_AHEAD_MAX { Priority::Query } else { Priority::Ingest }
 }
@@ -30,7 +30,7 @@ pub(super) fn embed_text(passage: &PendingPassage) -> EmbedText {
     EmbedText { context: passage.context.clone(), text: passage.text.clone() }
 }
 
-/// As `embed_passages`, for passages whose tokens are known.
+/// Like `embed_passages`, but for passages whose tokens are known.
 pub(super) async fn embed_tokens(
     embedder: &Embedder,
     passages: &[PendingPassage],

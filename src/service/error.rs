@@ -1,4 +1,4 @@
-//! Every failure of a use case; `code` has its code on the wire.
+//! The error type of all operations of the service. `code` maps each error to the code sent to the client.
 
 mod code;
 
@@ -15,26 +15,26 @@ use crate::service::mining::MineError;
 use crate::storage::StorageError;
 use crate::store::StoreError;
 
-/// Digits of a fingerprint that errors show.
+/// Number of digits of a fingerprint shown in errors.
 const FINGERPRINT_DIGITS: usize = 12;
 
-/// An error of a use case.
+/// An error of a service operation.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum Error {
     #[error("there is no collection {name}")]
     CollectionNotFound { name: CollectionName },
-    /// The collection or the job that an idempotency key created is gone since.
+    /// The collection, classifier or job that a request with this idempotency key created has since been deleted.
     #[error("what the request with idempotency key {key:?} created has been deleted")]
     CreatedAndGone { key: String },
-    /// A request was done before, but what it stored is not searchable yet.
+    /// An earlier request with the same idempotency key was executed, but its documents are not searchable yet.
     #[error("the documents are already stored, but not searchable yet")]
     StillIndexing,
     #[error("the stored record of an earlier request is damaged")]
     CorruptIdempotencyRecord,
     #[error("there is no alias {name}")]
     AliasNotFound { name: CollectionName },
-    /// The name is an alias, where a collection's own or a free one is needed.
+    /// The name is an alias, but the operation needs a collection's own name or an unused one.
     #[error("{name} is an alias of collection {collection}")]
     AliasExists { name: CollectionName, collection: CollectionName },
     #[error("the server already has {limit} aliases, the most it may have")]
@@ -47,7 +47,7 @@ pub enum Error {
     UnknownKey,
     #[error("key {id} has expired")]
     KeyExpired { id: KeyId },
-    /// The first key must be able to make others, or nobody could.
+    /// The first key must be able to create others; otherwise nobody could.
     #[error("the first key must have scope admin, no collections and no expires_at; no other key could be created after it")]
     FirstKey,
     #[error("this is the only key that can create other keys and never expires; create another such key first")]
@@ -73,18 +73,18 @@ pub enum Error {
         loaded: String,
         loaded_fingerprint: String,
     },
-    /// The collection has the loaded model already, and its texts are cut by today's rules.
+    /// The collection already has the loaded model, and its texts are split by the current rules.
     #[error("collection {collection} already uses the server's model {model}, so there is nothing to re-embed")]
     ModelCurrent { collection: CollectionName, model: String },
     #[error("job {job} is already re-embedding collection {collection}")]
     AlreadyReembedding { collection: CollectionName, job: JobId },
-    /// A job that embeds is taken up by a server with another model.
+    /// A job embeds with another model than the one that the server has now.
     #[error(
         "the job embeds with model {expected} (fingerprint {expected_fingerprint}), \
          but the server now has {loaded} (fingerprint {loaded_fingerprint}); send the request again"
     )]
     JobModel { expected: String, expected_fingerprint: String, loaded: String, loaded_fingerprint: String },
-    /// A text cannot be embedded in a collection of vectors of the caller's own.
+    /// The collection holds callers' own vectors, so it has no model that could embed a text.
     #[error("collection {collection} has no model to embed a text with: search it by a vector of {dimension} values")]
     NoModel { collection: CollectionName, dimension: usize },
     #[error("the vector {problem}")]
@@ -93,14 +93,14 @@ pub enum Error {
     WritesWaiting { collection: CollectionName, limit: usize },
     #[error("{waiting} texts already wait for the encoder, at most {limit} may (embed_queue_texts_max); nothing was stored")]
     EncoderBusy { waiting: usize, limit: usize },
-    /// The documents are stored, but could not be made searchable while the caller waited. They will be, without another
-    /// request; sending them again is harmless.
+    /// The documents are stored, but could not be made searchable while the caller waited. They become searchable without
+    /// another request. Sending them again is harmless.
     #[error("the documents are stored but not searchable yet; the server will keep trying")]
     NotIndexed(#[source] Box<Error>),
-    /// Start-up has not yet brought the collection's index up to date.
+    /// The collection's index is still being brought up to date after the start.
     #[error("collection {collection} is still recovering: {done} of {total} passages are indexed")]
     Recovering { collection: CollectionName, done: u64, total: u64 },
-    /// The collection's database is damaged where the request met it. Nothing damaged was served.
+    /// The request ran into damage in the collection's database. Nothing damaged was returned.
     #[error("{}", describe(collection, damage))]
     Damaged { collection: CollectionName, damage: Box<Damage>, source: Box<StoreError> },
     #[error("cannot open collection {collection} in {}", folder.display())]
@@ -113,10 +113,10 @@ pub enum Error {
     JobsWaiting { limit: usize },
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// Somebody else waited for the place of a file that hardly came.
+    /// The upload was too slow, and another upload was waiting for its slot.
     #[error("the file arrived too slowly while others waited for a place (uploads_max); nothing was accepted")]
     UploadGaveWay,
-    /// What a job stored cannot be read back: another program changed it.
+    /// The stored state of a job cannot be read back: another program must have changed it.
     #[error("job {id} cannot continue: {problem}")]
     JobState { id: JobId, problem: &'static str },
     #[error("the body ended before it was complete; nothing was accepted")]
@@ -137,37 +137,37 @@ pub enum Error {
     SnapshotExists { id: SnapshotId },
     #[error("the snapshot's archive {problem}")]
     InvalidSnapshot { problem: String },
-    /// The collection is older than searching by words, and its passages are being prepared for it.
+    /// The collection is older than lexical search, and its passages are still being prepared for it.
     #[error("collection {collection} is still being prepared for lexical search: passages up to {done} of {total} are ready")]
     TermsPending { collection: CollectionName, done: u64, total: u64 },
     #[error("a vector must have {expected} values, as collection {collection} has, got {got}")]
     VectorDimension { collection: CollectionName, expected: usize, got: usize },
-    /// A document that hits are to be like has no embedding yet.
+    /// The document that hits should be similar to has no embedding yet.
     #[error("document {id} is stored but still waits for its embedding, so nothing can be compared with it yet")]
     NotEmbedded { id: DocumentId },
-    /// The mean of the positive examples is that of the negative ones.
+    /// The positive and the negative examples have the same mean.
     #[error("the positive and the negative examples cancel each other out, so nothing is left to search for")]
     NoDirection,
     #[error(
         "the response would have {bytes} bytes of texts, metadata and vectors, at most {limit} are allowed (answer_bytes_max): {advice}"
     )]
     AnswerTooLarge { bytes: u64, limit: usize, advice: &'static str },
-    /// One search of a batch failed, and with it the batch.
+    /// One search of a batch failed, which fails the whole batch.
     #[error("/searches/{index}: {source}")]
     InBatch { index: usize, source: Box<Error> },
     #[error(transparent)]
     Mine(#[from] MineError),
     #[error(transparent)]
     Projection(#[from] ProjectionError),
-    /// Nobody waits for the answer any more, and nothing was stored.
+    /// The caller disconnected before anything was stored.
     #[error("the caller disconnected; nothing was stored")]
     CallerGone,
     #[error("the server is stopping")]
     Stopping,
-    /// A folder of the data directory cannot be made, read or removed.
+    /// A folder of the data directory cannot be created, read or removed.
     #[error("cannot access {}", path.display())]
     Folder { path: PathBuf, source: std::io::Error },
-    /// There are collections or snapshots, and no catalog that says whose they are.
+    /// There are collections or snapshots, but no catalog with their names and keys.
     #[error(
         "the data directory holds {found}, but its catalog.sqlite is {state}; without it, the names of the collections and the \
          keys that protect them are lost: put a copy of catalog.sqlite back, or move {found} out of the data directory to start over"
@@ -178,12 +178,12 @@ pub enum Error {
          setting data, or leave store out", path.display()
     )]
     EmbeddedStoreThere { path: PathBuf },
-    /// The documents are on a database server.
+    /// The operation is not available because the documents are on a database server.
     #[error("{operation} with the store on a database server: {instead}")]
     OnDatabaseServer { operation: &'static str, instead: &'static str },
     #[error("a passage of document {id} lies outside its text")]
     PassageRange { id: DocumentId },
-    /// The encoder answered another number of texts than it was asked.
+    /// The encoder returned a different number of embeddings than requested.
     #[error("the encoder returned {got} embeddings for {asked} texts")]
     EncoderAnswers { asked: usize, got: usize },
     #[error("cannot create a document id")]
@@ -224,7 +224,7 @@ impl From<ClassifierError> for Error {
     }
 }
 
-/// What is said of a damaged place.
+/// Describes where a collection is damaged.
 fn describe(collection: &CollectionName, damage: &Damage) -> String {
     match &damage.document {
         Some(id) => {
@@ -235,7 +235,7 @@ fn describe(collection: &CollectionName, damage: &Damage) -> String {
     }
 }
 
-/// The first digits of a fingerprint, for errors.
+/// Returns the first digits of a fingerprint, for errors.
 pub(super) fn short(fingerprint: &str) -> String {
     fingerprint.chars().take(FINGERPRINT_DIGITS).collect()
 }

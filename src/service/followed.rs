@@ -1,4 +1,4 @@
-//! How far this server has followed a catalog that several share; `following` has it follow.
+//! Tracks how much of a shared catalog this server has in memory. `following` brings the memory up to date.
 
 use std::sync::atomic::AtomicI64;
 use std::time::Instant;
@@ -8,10 +8,10 @@ use parking_lot::Mutex;
 use crate::storage::CatalogPart;
 use crate::store::StoreError;
 
-/// How far the memory of this server has followed the catalog.
+/// How up to date the memory of this server is with the catalog.
 #[derive(Default)]
 pub(super) struct Following {
-    /// Of concurrent requests one looks at the catalog for all.
+    /// The last look at the catalog. Among concurrent requests, one looks on behalf of all.
     pub(super) looked: tokio::sync::Mutex<Option<Look>>,
     pub(super) parts: [Followed; CatalogPart::ALL.len()],
 }
@@ -22,12 +22,12 @@ pub(super) struct Look {
     pub(super) failure: Option<StoreError>,
 }
 
-/// How far a part has followed.
+/// How up to date one part of the memory is.
 #[derive(Default)]
 pub(super) struct Followed {
-    /// What the memory has.
+    /// The version that the memory has.
     pub(super) version: AtomicI64,
-    /// Held while the memory changes, together with the catalog where this server changes that: an older state of the catalog never
-    /// replaces a newer one.
+    /// Held while the memory changes, and during changes that this server makes to the catalog, so that an older state of the
+    /// catalog never replaces a newer one in memory.
     pub(super) applying: Mutex<()>,
 }

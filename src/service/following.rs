@@ -17,11 +17,11 @@ use crate::service::open_collection::OpenCollection;
 use crate::storage::{CatalogNames, CatalogPart, PostgresCatalog};
 use crate::store::StoreError;
 
-/// How often a change is tried while other servers change the same part of the catalog.
+/// Maximum number of attempts at a change while other servers change the same part of the catalog.
 const ATTEMPTS_MAX: u32 = 1_000;
 
 impl Service {
-    /// Sees to it that this server knows what other servers acknowledged before this call.
+    /// Makes sure that this server knows what other servers acknowledged before this call.
     pub async fn follow(&self) -> Result<(), Error> {
         if self.state.catalog.shared().is_none() {
             return Ok(());
@@ -97,12 +97,12 @@ impl State {
         Ok(catalog.versions()?.of(part) != catalog.known(part))
     }
 
-    /// Nothing changes the memory any more: the server stops.
+    /// Waits for running changes of the memory to finish, because the server stops. Nothing changes the memory after this.
     pub(super) fn end_following(&self) {
         self.following.parts.iter().for_each(|followed| drop(followed.applying.lock()));
     }
 
-    /// What the memory has from the start.
+    /// Records the versions that the memory has from the start.
     pub(super) fn begin_following(&self) {
         let Some(catalog) = self.catalog.shared() else { return };
         for part in CatalogPart::ALL {
@@ -169,7 +169,7 @@ impl State {
     /// Closes a collection that another server deleted.
     fn leave(&self, collection: Arc<OpenCollection>) {
         tracing::info!(collection = %collection.row.name, id = %collection.row.id, "collection deleted through another server");
-        // It waits for writes, whoever follows does not.
+        // Closing waits for writes, but following must not, so this runs on a thread of its own.
         self.runtime.spawn_blocking(move || {
             if let Err(error) = collection.destroy() {
                 let (collection, error) = (&collection.row.name, &error as &dyn std::error::Error);

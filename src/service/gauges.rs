@@ -1,4 +1,4 @@
-//! Measures of what the server holds and what waits in it.
+//! Measures what the server holds and what is waiting in its queues.
 
 use super::blocking::blocking;
 use super::collections::index_bytes;
@@ -11,11 +11,11 @@ use crate::storage::ReplicaState;
 /// The state of the server at one moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gauges {
-    /// Each collection, by name, without those whose counts cannot be read.
+    /// The collections, sorted by name, without those whose counts cannot be read.
     pub collections: Vec<CollectionGauges>,
     /// Collections with damage.
     pub collections_damaged: u64,
-    /// Jobs by type and status; without those that have none.
+    /// Number of jobs for each type and status that has any.
     pub jobs: Vec<(JobType, JobStatus, u64)>,
 }
 
@@ -39,7 +39,8 @@ pub struct CollectionGauges {
 }
 
 impl Service {
-    /// Measures every collection: reads counters of the databases, and the sizes of files. Leaves out those that cannot be read.
+    /// Measures every collection: reads the counters of its database and the sizes of its files. Leaves out collections that
+    /// cannot be read.
     pub async fn gauges(&self) -> Result<Gauges, Error> {
         let open: Vec<_> = {
             let open = self.state.open.read();
@@ -57,7 +58,7 @@ impl Service {
                         continue;
                     }
                     Err(error) => {
-                        // The others are still shown, now more than ever.
+                        // The other collections are still measured. When one fails, operators need the rest even more.
                         let error = &error as &dyn std::error::Error;
                         tracing::warn!(collection = %collection.row.name, error, "cannot measure a collection");
                         continue;
@@ -80,17 +81,17 @@ impl Service {
         Ok(Gauges { collections, collections_damaged: self.readiness().damaged.len() as u64, jobs })
     }
 
-    /// What the replica of the database server does, if there is one.
+    /// Returns the state of the database server's replica, if there is one.
     pub fn replica_state(&self) -> Option<ReplicaState> {
         self.state.server.as_ref().and_then(|server| server.replica_state())
     }
 
-    /// Texts that wait for the encoder now.
+    /// Number of texts that are waiting for the encoder.
     pub fn embed_queue_texts(&self) -> usize {
         self.state.embedder.queue_depth()
     }
 
-    /// What the encoder has measured since the start.
+    /// Returns what the encoder has measured since the start.
     pub fn embed_meter(&self) -> &EmbedMeter {
         self.state.embedder.meter()
     }

@@ -1,6 +1,6 @@
 //! The handle of a collection that a request works on, looked up once by name or alias.
 //!
-//! The rooms of the resources add its methods.
+//! The module of each resource adds its methods to it.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use crate::service::open_collection::OpenCollection;
 
 /// A collection that a request works on.
 ///
-/// It keeps the collection that was found, whatever becomes of the name or the alias. Once the collection is deleted, every use
-/// fails with `CollectionNotFound`. After re-embedding, new operations work on the replacement.
+/// It stays with the collection that was found, even if the name or the alias changes meanwhile. Once the collection is
+/// deleted, every use fails with `CollectionNotFound`. After re-embedding, new operations work on the replacement.
 #[derive(Clone)]
 pub struct CollectionHandle {
     pub(super) service: Service,
     pub(super) found: Arc<OpenCollection>,
-    /// The name in the request: its own or an alias.
+    /// The name in the request: the collection's own name or an alias.
     pub(super) name: CollectionName,
 }
 
@@ -29,12 +29,12 @@ impl Service {
 }
 
 impl CollectionHandle {
-    /// Its settings as they are now.
+    /// Returns the collection's current settings.
     pub fn row(&self) -> Collection {
         self.open().current()
     }
 
-    /// The collection, or its replacement.
+    /// Returns the collection, or its replacement if it has been replaced.
     pub(super) fn open(&self) -> Arc<OpenCollection> {
         self.found.latest()
     }

@@ -1,4 +1,4 @@
-//! Reads JSON objects, of request bodies and lines of imports, and reports where and why one does not fit.
+//! Reads JSON objects from request bodies and lines of imports, and reports where and why one does not fit.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,7 +8,7 @@ use serde::de::{DeserializeOwned, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_path_to_error::Segment;
 
-/// Most levels of objects and arrays around a member that names a variant.
+/// Maximum number of levels of objects and arrays around a member that names a variant.
 const VARIANT_DEPTH_MAX: usize = 16;
 
 /// Why bytes cannot be read as the JSON object that is expected.
@@ -25,7 +25,7 @@ pub enum JsonError {
     },
 }
 
-/// A value that is parsed only from a JSON object. A derived struct alone would also take an array of its members.
+/// A value that can only be parsed from a JSON object. A derived struct alone would also accept an array of its members.
 pub struct Object<T>(pub T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
@@ -77,7 +77,7 @@ pub fn parse_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, JsonError> {
     if text.trim_ascii().is_empty() {
         return Err(JsonError::Malformed("is empty, expected JSON".to_owned()));
     }
-    // Tracking positions takes longer than everything else for a body of vectors, so it is done only after an error.
+    // For a body of vectors, tracking the path takes longer than everything else, so it is only done after an error.
     if let Ok(Object(value)) = serde_json::from_str(text) {
         return Ok(value);
     }
@@ -85,7 +85,8 @@ pub fn parse_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, JsonError> {
     let Object(value) = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         match error.inner() {
             inner if inner.is_data() => invalid(pointer(error.path()), readable(inner)),
-            // serde_json reports bad syntax if something else is where the name of a variant should be. None is nested deeply.
+            // serde_json reports a syntax error if it expects the name of a variant and finds something else. No variant is
+            // nested deeply.
             _ if error.path().iter().count() < VARIANT_DEPTH_MAX && serde_json::from_str::<IgnoredAny>(text).is_ok() => {
                 invalid(pointer(error.path()), "expected a string".to_owned())
             }
@@ -96,7 +97,7 @@ pub fn parse_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, JsonError> {
     Ok(value)
 }
 
-/// JSON that does not fit; a missing member is reported at its own pointer.
+/// Makes the error for JSON that does not fit. A missing member is reported at its own pointer.
 fn invalid(mut pointer: String, problem: String) -> JsonError {
     if let Some(name) = problem.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
         pointer.push_str(&format!("/{name}"));
@@ -108,7 +109,7 @@ fn malformed(error: &serde_json::Error) -> JsonError {
     JsonError::Malformed(format!("is not well-formed JSON: {error}"))
 }
 
-/// The path of an error as a JSON pointer.
+/// Converts the path of an error to a JSON pointer.
 pub fn pointer(path: &serde_path_to_error::Path) -> String {
     let mut pointer = String::new();
     for segment in path.iter() {
@@ -121,7 +122,7 @@ pub fn pointer(path: &serde_path_to_error::Path) -> String {
     pointer
 }
 
-/// An error of serde in the words of JSON, without the position, which the pointer replaces.
+/// Formats an error of serde in terms of JSON, and without its position, because the pointer replaces that.
 pub fn readable(error: &serde_json::Error) -> String {
     const WORDS: [(&str, &str); 10] = [
         ("invalid type: map", "invalid type: object"),
@@ -141,7 +142,7 @@ pub fn readable(error: &serde_json::Error) -> String {
     WORDS.iter().fold(text.to_owned(), |text, (rust, json)| text.replace(rust, json))
 }
 
-/// Bounds a text that may quote the request: a wrong value can be as long as the body.
+/// Shortens a text that may quote the request, because a wrong value can be as long as the body.
 pub fn shorten(mut text: String) -> String {
     const BYTES_MAX: usize = 600;
     if text.len() > BYTES_MAX {

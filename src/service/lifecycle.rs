@@ -29,30 +29,32 @@ use crate::service::open_collection::upkeep;
 use crate::storage::{CatalogStorage, PostgresCatalog, PostgresOptions, PostgresServer, ReplicaOptions};
 use crate::store::{self, Catalog, OpenDatabases, StoreError};
 
-/// Writes that block a thread at once, over all collections. They share commits. Others wait without a thread, so that searches
-/// always find one.
+/// Maximum number of writes that block a thread at once, over all collections. They share commits. Further writes wait without
+/// a thread, so that searches always find a free one.
 const WRITE_THREADS: usize = 96;
-/// Batches of background work that wait for the encoder at once, over all collections: one runs, one is next.
+/// Maximum number of background batches at the encoder, over all collections: one running, one next.
 const BACKGROUND_TURNS: usize = 2;
-/// Collections that recover at once. Rebuilding an index uses all cores by itself.
+/// Maximum number of collections that recover at once. Rebuilding a single index already uses all cores.
 const RECOVERIES: usize = 2;
 /// Pause before another attempt to recover a collection.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
-/// How long statements may still run when the server stops. What they would have stored was not acknowledged, or is repeated.
+/// How long statements may still run when the server stops. What an interrupted statement would have stored was not
+/// acknowledged yet, or the next start repeats it.
 const STATEMENT_GRACE: Duration = Duration::from_secs(3);
 /// Rows of the catalog read at a time.
 const CATALOG_PAGE: usize = 1_000;
 
 impl Service {
-    /// Opens the data directory, exclusively, and starts recovery in the background. Must be called within an asynchronous runtime.
+    /// Opens the data directory exclusively and starts recovery in the background. Must be called within an asynchronous
+    /// runtime.
     pub fn open(parts: Parts) -> Result<Self, Error> {
-        // First: this locks the directory for this process.
+        // Done first, because this locks the directory for this process.
         let catalog = Box::new(open_catalog(&parts.data_dir)?);
         Self::opened(parts, (catalog, None, None))
     }
 
-    /// As `open`, with everything on a database server, which other servers may use meanwhile. The data directory then only has files of
-    /// jobs and maps. A replica answers reads.
+    /// Like `open`, but with everything on a database server, which other servers may use at the same time. The data directory
+    /// then only holds files of jobs and maps. If there is a replica, it answers reads.
     pub fn open_on(options: &PostgresOptions, replica: Option<&ReplicaOptions>, parts: Parts) -> Result<Self, Error> {
         let lock = store::lock(&parts.data_dir)?;
         if parts.data_dir.join(CATALOG).exists() {
@@ -124,14 +126,14 @@ impl Service {
         Ok(service)
     }
 
-    /// Finishes what was accepted, saves the indexes and closes the databases. Passages without an embedding stay in the database;
-    /// the next start embeds them.
+    /// Finishes accepted work, saves the indexes and closes the databases. Passages without an embedding stay in the database,
+    /// and the next start embeds them.
     pub async fn shutdown(&self) -> Result<(), Error> {
         self.state.stopping.store(true, Ordering::Release);
         self.announce_stop();
         self.state.end_statements_by(Instant::now() + STATEMENT_GRACE);
         self.state.jobs.stop().await;
-        // A collection that is being created or deleted is finished first.
+        // Waits for a collection that is being created or deleted.
         let _naming = self.state.naming.lock().await;
         let following = Arc::clone(&self.state);
         blocking(move || {
@@ -174,7 +176,7 @@ impl Service {
                     recover_until_done(&state, &collection);
                     recovered.push(collection);
                 }
-                // After all collections: semantic search does not wait for lexical search.
+                // Done after all collections have recovered, so that semantic search does not wait for lexical search.
                 recovered.iter().for_each(|collection| fill(&state, collection));
                 recovered.iter().for_each(|collection| check_after_crash(collection));
                 recovered.iter().for_each(|collection| look_through(collection));
@@ -186,20 +188,20 @@ impl Service {
 }
 
 impl State {
-    /// Ends statements of all databases that run beyond `time`.
+    /// Ends the statements of all databases that are still running at `time`.
     fn end_statements_by(&self, time: Instant) {
         self.catalog.end_by(time);
         let open = self.open.read();
         open.values().for_each(|collection| collection.store.end_by(time));
     }
 
-    /// Opens a collection of the catalog, and removes checkpoints of jobs that have ended. A damaged or lost database does not keep
-    /// other collections from being served.
+    /// Opens a collection of the catalog, and removes the checkpoints of jobs that have ended. A damaged or lost database does
+    /// not prevent other collections from being served.
     fn open_at_start(&self, row: Collection, going_on: &[JobId]) -> Result<(), Error> {
         let folder = self.collections_dir().join(&row.id.0);
         let name = row.name.clone();
         let opened = match folder.try_exists() {
-            // It is created where it is missing: the documents are on the database server.
+            // A missing folder is created, because the documents are on the database server.
             _ if self.server.is_some() => self.open_collection(row.clone(), &folder),
             Ok(true) => self.open_collection(row.clone(), &folder),
             Ok(false) => Err(StoreError::FolderLost { path: folder.clone() }.into()),
@@ -214,7 +216,7 @@ impl State {
                 }
                 self.open.write().insert(name, Arc::new(collection));
             }
-            // Another server deleted it a moment ago.
+            // Another server has just deleted it.
             Err(Error::Store(StoreError::Closed)) if self.server.is_some() => (),
             Err(Error::Store(error)) if error.is_damage() => {
                 let problem = chain(&error);
@@ -227,7 +229,7 @@ impl State {
     }
 }
 
-/// Opens the catalog. Creates one only in a data directory without anything that a catalog would name or protect.
+/// Opens the catalog. Creates a new one only if the data directory holds nothing that a catalog would name or protect.
 pub(super) fn open_catalog(data_dir: &Path) -> Result<Catalog, Error> {
     let found = orphaned::holding(data_dir)?;
     if found.is_empty() {
@@ -254,7 +256,7 @@ fn next(waiting: &Mutex<VecDeque<Arc<OpenCollection>>>) -> Option<Arc<OpenCollec
     waiting.lock().pop_front()
 }
 
-/// Recovers a collection. Tries again after a failure, until the collection is stopped.
+/// Recovers a collection. Retries after a failure, until the collection is stopped.
 fn recover_until_done(state: &State, collection: &Arc<OpenCollection>) {
     let mut failures = 0u32;
     while !collection.should_stop() {
@@ -275,7 +277,7 @@ fn recover_until_done(state: &State, collection: &Arc<OpenCollection>) {
     }
 }
 
-/// Prepares a collection that is older than lexical search or late interaction for them. Tries again after a failure.
+/// Prepares a collection for lexical search and late interaction, if it is older than those. Retries after a failure.
 fn fill(state: &State, collection: &OpenCollection) {
     while !collection.should_stop() {
         match search::fill(collection, &state.embedder) {
@@ -290,7 +292,8 @@ fn fill(state: &State, collection: &OpenCollection) {
     }
 }
 
-/// Checks that a saved index finds every passage, if that is not known. Its collection may have no worker that would.
+/// Checks that a saved index finds every passage, unless it was checked before. The collection may have no worker that would do
+/// it.
 fn look_through(collection: &OpenCollection) {
     if let Err(error) = upkeep::catch_up(collection) {
         let error = &error as &dyn std::error::Error;
@@ -298,7 +301,7 @@ fn look_through(collection: &OpenCollection) {
     }
 }
 
-/// Saves every index and closes every database, even if one fails. Returns the first failure.
+/// Saves every index and closes every database, even if one of them fails. Returns the first failure.
 fn close_all(open: &[Arc<OpenCollection>]) -> Result<(), Error> {
     let mut result = Ok(());
     for collection in open {
@@ -313,7 +316,7 @@ fn close_all(open: &[Arc<OpenCollection>]) -> Result<(), Error> {
     result
 }
 
-/// All collections of a catalog, by name.
+/// Reads all collections of a catalog, sorted by name.
 pub(super) fn all_rows(catalog: &dyn CatalogStorage) -> Result<Vec<Collection>, StoreError> {
     let mut rows: Vec<Collection> = Vec::new();
     loop {

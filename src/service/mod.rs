@@ -1,12 +1,14 @@
-//! Use cases: the only place where rows, index and embedder meet. Handlers call these and nothing below.
+//! The operations of the server. This is the only layer where rows, index and embedder meet. Handlers call it and nothing below
+//! it.
 //!
-//! One room for each resource, with the name that it has in `crate::http`: `classifiers`, `collections` (with aliases,
-//! projections and re-embedding), `documents` (with import and export), `jobs`, `keys`, `mining`, `models`, `search` and
-//! `snapshots`. A type of job is in the room of its resource; `jobs` runs them all.
+//! Each resource has a module with the same name as in `crate::http`: `classifiers`, `collections` (with aliases, projections
+//! and re-embedding), `documents` (with import and export), `jobs`, `keys`, `mining`, `models`, `search` and `snapshots`. Each
+//! job type is in the module of its resource, and `jobs` runs them all.
 //!
-//! `state` is what all use cases share, `lifecycle` opens and shuts it down, `following` keeps it up with other servers. `open_collection` is a collection in use: its
-//! database and index, their repair and upkeep, and the background worker. `handle` is what a request holds of one.
-//! `limits` bounds what all requests take together. `moving` works while no server does.
+//! `state` has what all operations share. `lifecycle` opens it and shuts it down, and `following` brings it up to date with
+//! other servers. `open_collection` is a collection in use: its database and index, their repair and upkeep, and the background
+//! worker. A request works on a collection through a `handle`. `limits` bounds what all requests take together. `moving` moves
+//! data while no server uses it.
 
 mod blocking;
 pub mod classifiers;

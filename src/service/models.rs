@@ -1,4 +1,4 @@
-//! Language detection and similarity of texts without a collection.
+//! Detects languages and compares texts without a collection.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use super::state::Service;
 use crate::domain::{DetectedLanguage, Embedded, PairSimilarity, SimilarityMatrix};
 
 impl Service {
-    /// Detects the language of each text; `None` if nothing speaks for any.
+    /// Detects the language of each text. `None` if the text gives no evidence for any language.
     pub async fn detect(&self, texts: Vec<String>) -> Result<Vec<Option<DetectedLanguage>>, Error> {
         self.check_running()?;
         let embedder = self.state.embedder.clone();
         let caller = Arc::new(());
         let gone = Arc::downgrade(&caller);
-        // Many long texts take long: stop when the caller is gone.
+        // Many long texts take a long time, so stop when the caller is gone.
         let detect = move || {
             let detected = texts.iter().take_while(|_| gone.strong_count() > 0).map(|text| embedder.detect(text));
             Ok(detected.collect())
@@ -24,7 +24,8 @@ impl Service {
         detected
     }
 
-    /// The cosine of each text of `first` and the text of `second` at the same position. Both have the same length.
+    /// Computes the cosine of each text of `first` and the text at the same position of `second`. Both must have the same
+    /// length.
     pub async fn compare_pairs(&self, first: Vec<String>, second: Vec<String>) -> Result<Vec<PairSimilarity>, Error> {
         debug_assert_eq!(first.len(), second.len());
         let (first, second) = self.embed_sides(first, second).await?;
@@ -35,7 +36,7 @@ impl Service {
         Ok(first.iter().zip(&second).map(compared).collect())
     }
 
-    /// The cosines of every text of `first` with every text of `second`: one row for each of `first`.
+    /// Computes the cosine of every text of `first` with every text of `second`, with one row per text of `first`.
     pub async fn compare_sets(&self, first: Vec<String>, second: Vec<String>) -> Result<SimilarityMatrix, Error> {
         let (first, second) = self.embed_sides(first, second).await?;
         blocking(move || {
@@ -61,12 +62,12 @@ impl Service {
     }
 }
 
-/// The positions of texts that were longer than what the model reads.
+/// Returns the positions of texts that were longer than what the model reads.
 fn truncated(texts: &[Embedded]) -> Vec<usize> {
     texts.iter().enumerate().filter(|(_, text)| text.truncated).map(|(place, _)| place).collect()
 }
 
-/// Clamps a cosine that rounding has moved out of its bounds.
+/// Computes a cosine, clamped because rounding may push it out of range.
 fn cosine(one: &Embedded, other: &Embedded) -> f32 {
     one.embedding.cosine(&other.embedding).clamp(-1.0, 1.0)
 }

@@ -1,4 +1,4 @@
-//! The parts of the service, and the state that all use cases share.
+//! The parts of the service, and the state that all operations share.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -43,7 +43,7 @@ pub struct Parts {
 pub struct Readiness {
     /// Whether every collection is ready.
     pub ready: bool,
-    /// Collections that are still recovering, with the passages done and in all.
+    /// Collections that are still recovering, each with the number of passages done and in total.
     pub recovering: Vec<(CollectionName, u64, u64)>,
     /// Collections whose database is damaged.
     pub damaged: Vec<CollectionName>,
@@ -58,11 +58,11 @@ pub(super) struct BrokenCollection {
 /// A collection that was found by its name.
 pub(super) enum Found<B> {
     Open(Arc<OpenCollection>),
-    /// For a collection that cannot be opened.
+    /// Made from a collection that cannot be opened.
     Broken(B),
 }
 
-/// The use cases. Clones share one state.
+/// The operations of the server. Clones share one state.
 #[derive(Clone)]
 pub struct Service {
     pub(super) state: Arc<State>,
@@ -75,11 +75,11 @@ pub(crate) struct State {
     pub(super) limits: Limits,
     pub(super) power_safe: bool,
     pub(super) catalog: Box<dyn CatalogStorage>,
-    /// How far the memory has followed the catalog.
+    /// How up to date the memory is with the catalog.
     pub(super) following: Following,
-    /// The database server that has everything, if there is one; else the data directory has.
+    /// The database server that holds everything. `None` if the data directory does.
     pub(super) server: Option<Arc<PostgresServer>>,
-    /// Locked for this process until it ends.
+    /// The lock on the data directory, held until this process ends.
     pub(super) _lock: Option<File>,
     pub(super) keyring: Keyring,
     pub(super) open: RwLock<BTreeMap<CollectionName, Arc<OpenCollection>>>,
@@ -87,13 +87,13 @@ pub(crate) struct State {
     pub(super) broken: RwLock<BTreeMap<CollectionName, BrokenCollection>>,
     /// Bounds the databases that are open at once, over all collections.
     pub(super) open_databases: Arc<OpenDatabases>,
-    /// Other names of collections, with the collections' own. Changes only while `naming` is held.
+    /// Aliases, each with its collection's own name. Only changed while `naming` is held.
     pub(super) aliases: RwLock<BTreeMap<CollectionName, CollectionName>>,
     /// Held while a collection is created or deleted, so that the catalog, the folders and `open` change together.
     pub(super) naming: Arc<tokio::sync::Mutex<()>>,
     /// Bounds the threads that block in writes, so that searches always find one.
     pub(super) write_threads: Arc<Semaphore>,
-    /// Bounds the batches of background work before the encoder, over all collections.
+    /// Bounds the background batches at the encoder, over all collections.
     pub(super) background_turns: Arc<Semaphore>,
     pub(super) stopping: AtomicBool,
     pub(super) recovery_threads: Mutex<Vec<JoinHandle<()>>>,
@@ -120,7 +120,7 @@ impl Service {
         self.state.embedder.model()
     }
 
-    /// Whether every collection answers in full.
+    /// Returns whether every collection is ready, and which ones are not.
     pub fn readiness(&self) -> Readiness {
         let open = self.state.open.read();
         let recovering: Vec<_> = open
@@ -151,21 +151,21 @@ impl Service {
         Ok(self.state.embedder.embed_queries(queries, priority).await?)
     }
 
-    /// The memory of a new request by `payer`.
+    /// Creates the memory account of a new request by `payer`.
     pub fn request_memory(&self, payer: Payer) -> RequestMemory {
         RequestMemory::new(&self.state.memory, payer)
     }
 
-    /// The bounds that all requests share: memory, and files that are received.
+    /// Returns the limits that all requests share: memory and uploads.
     pub fn shared_bounds(&self) -> Vec<Arc<Bound>> {
         vec![Arc::clone(&self.state.memory), self.state.uploads.bound()]
     }
 }
 
 impl State {
-    /// Finds a collection by its name or an alias. `broken` makes the result for one that cannot be opened.
+    /// Finds a collection by its name or an alias. `broken` makes the result for a collection that cannot be opened.
     pub(super) fn find<B>(&self, name: &CollectionName, broken: impl FnOnce(&BrokenCollection) -> B) -> Result<Found<B>, Error> {
-        // Held meanwhile: an alias leads to a collection that is there.
+        // Held during the lookup, so that an alias always leads to an existing collection.
         let aliases = self.aliases.read();
         let own = aliases.get(name).unwrap_or(name);
         let open = self.open.read();

@@ -1,7 +1,7 @@
-//! Receives uploads: streams a request's body into a file, decompressed on the way, in constant memory.
+//! Receives uploads: streams a request's body into a file in constant memory, decompressing it on the way.
 //!
-//! Decompressed size, compression ratio and free disk space are bounded before harm is done. A received file is durable; after an
-//! error there is no file.
+//! Stops early if the decompressed size, the compression ratio or the free disk space is out of bounds. A received file is
+//! durable. After an error there is no file.
 
 use std::fs::File;
 use std::io::{self, Read, Write as _};
@@ -22,21 +22,21 @@ use crate::domain::{FileEncoding, Limits, Payer};
 use crate::service::limits::budget::RequestMemory;
 use crate::service::limits::shares::{Bound, Held, Refusal};
 
-/// An upload that sends less than `PACE_BYTES` in this time gives way to one that waits. Otherwise a very slow sender would keep
-/// its slot forever.
-const PACE: Duration = Duration::from_secs(10);
-/// Least bytes of a fair sender in `PACE`.
-const PACE_BYTES: u64 = 64 << 10;
-/// A sender that is silent for this long counts as gone. The network does not always report that, and an upload that never ends
+/// If an upload sends less than `PACE_BYTES` in this time, it loses its slot to one that waits. Otherwise a very slow sender
 /// would keep its slot forever.
+const PACE: Duration = Duration::from_secs(10);
+/// Minimum number of bytes that a sender must send in `PACE` to keep its slot.
+const PACE_BYTES: u64 = 64 << 10;
+/// A sender that is silent for this long counts as gone. The network does not always report a lost sender, and an upload that
+/// never ends would keep its slot forever.
 const SILENCE_MAX: Duration = Duration::from_secs(300);
-/// Pieces of a body that wait to be written.
+/// Maximum number of pieces of a body that wait to be written.
 const PIECES_WAITING: usize = 8;
-/// Bytes written between two checks of the free disk space.
+/// Number of bytes written between two checks of the free disk space.
 const BYTES_PER_CHECK: u64 = 16 << 20;
-/// Bytes copied at a time.
+/// Number of bytes copied at a time.
 const COPY_BYTES: usize = 128 << 10;
-/// Highest compression ratio: text compresses to a tenth, rarely to a fiftieth.
+/// Maximum compression ratio. Text compresses to a tenth of its size, rarely to a fiftieth.
 const RATIO_MAX: u64 = 200;
 /// A smaller file may have any compression ratio.
 const DENSE_BYTES: u64 = 64 << 20;
@@ -44,9 +44,9 @@ const DENSE_BYTES: u64 = 64 << 20;
 /// The limits of an upload.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct UploadBounds {
-    /// Bytes after decompression.
+    /// Maximum size after decompression, in bytes.
     pub(super) bytes_max: u64,
-    /// Bytes of the disk to keep free.
+    /// Disk space to keep free, in bytes.
     pub(super) disk_reserve: u64,
     /// How long a sender may be silent.
     pub(super) silence_max: Duration,
@@ -90,13 +90,13 @@ impl Uploads {
         Self { bound: Bound::new("uploads_max", uploads_max as u64), pace, coming: Mutex::default() }
     }
 
-    /// The bound on their number.
+    /// Returns the limit on their number.
     pub(super) fn bound(&self) -> Arc<Bound> {
         Arc::clone(&self.bound)
     }
 
-    /// Takes a slot for the request that this task runs. If there is none, the slowest upload below the pace loses its slot: any, or
-    /// one of the same payer if that has used up its share.
+    /// Takes a slot for the request that this task runs. If none is free, takes the slot of the slowest upload that is below
+    /// the pace. If the payer has used up its own share, only its own uploads can lose their slot.
     pub(super) fn begin(&self) -> Result<Arc<Upload>, Error> {
         let payer = RequestMemory::current().payer();
         let place = self.bound.take(payer.clone(), 1).or_else(|refusal| {
@@ -138,8 +138,8 @@ impl Upload {
     }
 }
 
-/// Receives `body` into the new file `path` in an existing folder. Returns its length, once it is durable. After an error, or if
-/// the caller goes away, there is no file.
+/// Receives `body` into the new file `path` in an existing folder. Returns the length of the file when it is durable. After an
+/// error, or if the caller goes away, there is no file.
 pub(super) async fn receive<B, E, S>(
     mut body: S,
     encoding: FileEncoding,
@@ -152,7 +152,8 @@ where
 {
     let (sender, receiver) = mpsc::channel(PIECES_WAITING);
     let writing = tokio::spawn(blocking(move || {
-        // Dropped, and so removed, here after an error, or by the runtime if nobody waits for the outcome any more.
+        // Dropping this removes the file. It is dropped here after an error, or by the runtime if nobody waits for the result
+        // anymore.
         let unclaimed = Unclaimed(Some(path.clone()));
         let bytes = write(receiver, encoding, &path, bounds)?;
         Ok((bytes, unclaimed))
@@ -168,11 +169,11 @@ where
                 Some(bytes)
             }
             Ok(None) => None,
-            // Dropping the sender early tells the writer.
+            // Dropping the sender early tells the writer that the body is incomplete.
             Ok(Some(Err(_))) | Err(_) => break,
         };
         let last = piece.is_none();
-        // A writer that has ended has an error to report.
+        // If the writer has ended early, it has an error to report.
         if sender.send(piece).await.is_err() || last {
             break;
         }
@@ -194,7 +195,7 @@ impl Drop for Unclaimed {
     }
 }
 
-/// Checks that the disk of `folder` has room for `needed` bytes besides the reserve.
+/// Checks that the disk of `folder` has room for `needed` bytes in addition to the reserve.
 pub(super) fn check_room(folder: &Path, needed: u64, reserve: u64) -> Result<(), Error> {
     let access = |source| Error::Folder { path: folder.to_owned(), source };
     let disk = rustix::fs::statvfs(folder).map_err(|error| access(error.into()))?;
@@ -250,7 +251,7 @@ fn write<B: AsRef<[u8]>>(
     Ok(written)
 }
 
-/// A body as a reader. An unexpected end is an error.
+/// Reads a body piece by piece. An unexpected end is an error.
 struct Pieces<B> {
     pieces: mpsc::Receiver<Option<B>>,
     piece: Option<B>,
@@ -329,7 +330,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn files_arrive_unpacked_whatever_their_pieces() {
+    async fn files_are_decompressed_however_they_are_split_into_pieces() {
         let text = "Дождь идёт.\n雨が降る。\n".repeat(5_000).into_bytes();
         let packed = [
             (FileEncoding::Identity, text.clone()),
@@ -346,7 +347,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_ends_early_is_refused() {
+    async fn an_incomplete_body_is_refused() {
         let text = "une phrase\n".repeat(1_000).into_bytes();
         let mut broken = pieces(&text, 100);
         broken.truncate(5);
@@ -363,7 +364,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_sender_that_is_silent_for_too_long_is_taken_for_gone() {
+    async fn a_sender_that_is_silent_for_too_long_counts_as_gone() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         let silent = stream::iter([Ok::<_, ()>(b"half of".to_vec())]).chain(stream::pending());
@@ -375,7 +376,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_hardly_comes_gives_its_place_to_the_next() {
+    async fn a_slow_upload_loses_its_slot_to_the_next() {
         let folder = tempfile::tempdir().unwrap();
         let uploads = Uploads::with_pace(1, Duration::ZERO);
         let slow = uploads.begin().unwrap();
@@ -389,7 +390,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_keeps_its_pace_keeps_its_place() {
+    async fn an_upload_that_keeps_its_pace_keeps_its_slot() {
         let uploads = Uploads::with_pace(1, Duration::from_secs(3_600));
         let steady = uploads.begin().unwrap();
         steady.came(PACE_BYTES);
@@ -399,7 +400,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_unpacks_to_too_much_is_refused() {
+    async fn a_body_that_decompresses_to_too_much_is_refused() {
         let zeros = vec![b' '; 80 << 20];
         let small = UploadBounds { bytes_max: 1_000, ..BOUNDS };
         for (encoding, body) in
@@ -413,7 +414,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_disk_without_room_is_named_with_what_it_has() {
+    async fn a_full_disk_is_reported_with_its_free_space() {
         let bounds = UploadBounds { disk_reserve: u64::MAX / 2, ..BOUNDS };
         let error = receive_pieces(pieces(b"text", 10), FileEncoding::Identity, bounds).await.unwrap_err();
         assert!(matches!(error, Error::NoRoom { free, .. } if free > 0), "{error:?}");

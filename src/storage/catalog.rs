@@ -1,8 +1,8 @@
-//! What the service asks of the catalog: names of collections, keys, jobs, classifiers, and which request created what.
+//! The interface of the catalog: names of collections, keys, jobs, classifiers, and which request created what.
 //!
-//! Calls block. Every change is durable when its call returns, and is made as a whole or not at all. Where several servers share a
-//! catalog, a change fails with `StoreError::CatalogChanged` if this one does not know the catalog as it is, and a job's with
-//! `StoreError::JobElsewhere` if it is another server's.
+//! Calls block. Every change is atomic, and durable when its call returns. If several servers share a catalog, a change fails
+//! with `StoreError::CatalogChanged` if this server does not know the catalog's current state. A change of a job fails with
+//! `StoreError::JobElsewhere` if the job belongs to another server.
 
 use std::time::Instant;
 
@@ -15,22 +15,22 @@ use crate::store::{
     Catalog, ClassifierText, FinishedTraining, StoreError, StoredClassifier, StoredKey, WholeCatalog, WholeClassifier,
 };
 
-/// Declares the operations, which each catalog has under the same names.
+/// Declares the operations. Each catalog implements them under the same names.
 macro_rules! catalog_storage {
     ($($(#[doc = $doc:literal])+ fn $name:ident($($argument:ident: $type:ty),*) -> $answer:ty;)+) => {
         /// The catalog of a server.
         pub trait CatalogStorage: Send + Sync {
             $($(#[doc = $doc])+ fn $name(&self, $($argument: $type),*) -> Result<$answer, StoreError>;)+
 
-            /// From `time` on, statements that run for more than a moment are ended.
+            /// After `time`, ends statements that run for more than a moment.
             fn end_by(&self, time: Instant);
 
-            /// The catalog in the data directory, if it is that.
+            /// Returns the catalog in the data directory, if this is one.
             fn embedded(&self) -> Option<&Catalog> {
                 None
             }
 
-            /// The catalog on a database server, if it is that: other servers change it, too.
+            /// Returns the catalog on a database server, if this is one. Other servers change it, too.
             fn shared(&self) -> Option<&PostgresCatalog> {
                 None
             }
@@ -63,63 +63,68 @@ macro_rules! catalog_storage {
 }
 
 catalog_storage! {
-    /// Adds a collection, and with a request records that this request created it. `StoreError::CollectionExists` if the name is taken.
+    /// Adds a collection. With a request, records that this request created it. Fails with `StoreError::CollectionExists` if
+    /// the name is taken.
     fn create_once(collection: &Collection, request: Option<&RequestKey>) -> ();
 
-    /// The id of what this request created earlier. If the same key was used for another request: `StoreError::KeyReused`.
+    /// Returns the id of what this request created earlier. Fails with `StoreError::KeyReused` if the same key was used for
+    /// another request.
     fn created_before(request: &RequestKey, now_ms: i64) -> Option<String>;
 
-    /// Stores changes to a collection: description, search width, default languages. Returns whether it existed.
+    /// Stores changes to a collection: its description, search width and default languages. Returns whether the collection
+    /// existed.
     fn update(collection: &Collection) -> bool;
 
-    /// Lists collections in the order of their names, at most `page.limit` rows.
+    /// Lists at most `page.limit` collections, sorted by name.
     fn list(page: &Page<CollectionName>) -> Vec<Collection>;
 
     /// Removes a collection, with its aliases, and returns it. A database server drops its documents at once; a folder stays for the
     /// caller to delete.
     fn delete(name: &CollectionName) -> Option<Collection>;
 
-    /// All aliases, in the order of their names.
+    /// Returns all aliases, sorted by name.
     fn aliases() -> Vec<Alias>;
 
-    /// Points `name` to a collection, instead of any previous one. `StoreError::CollectionExists` if it is the name of a collection.
+    /// Points `name` to a collection, replacing any previous target. Fails with `StoreError::CollectionExists` if it is the
+    /// name of a collection.
     fn set_alias(name: &CollectionName, collection: &CollectionId) -> ();
 
-    /// Removes an alias; returns whether it existed.
+    /// Removes an alias. Returns whether it existed.
     fn delete_alias(name: &CollectionName) -> bool;
 
     /// Adds a key.
     fn add_key(stored: &StoredKey) -> ();
 
-    /// All keys, in the order of their ids.
+    /// Returns all keys, sorted by id.
     fn keys() -> Vec<StoredKey>;
 
-    /// Removes a key; returns whether it existed.
+    /// Removes a key. Returns whether it existed.
     fn remove_key(id: &KeyId) -> bool;
 
     /// Adds a job.
     fn create_job(job: &Job) -> ();
 
-    /// Adds a job, unless this request was accepted before: then it returns that job's id. If the same key was used for another
-    /// request: `StoreError::KeyReused`.
+    /// Adds a job, unless this request was accepted before; then returns the id of that job. Fails with `StoreError::KeyReused`
+    /// if the same key was used for another request.
     fn create_job_once(new: &Job, request: &RequestKey) -> Option<JobId>;
 
-    /// The job that this request created earlier. If the same key was used for another request: `StoreError::KeyReused`.
+    /// Returns the job that this request created earlier. Fails with `StoreError::KeyReused` if the same key was used for
+    /// another request.
     fn job_created_before(request: &RequestKey, now_ms: i64) -> Option<JobId>;
 
     /// Finds a job.
     fn job(id: &JobId) -> Option<Job>;
 
-    /// Lists jobs, newest first, at most `page.limit`.
+    /// Lists at most `page.limit` jobs, newest first.
     fn jobs(filter: &JobFilter, page: &Page<JobId>) -> Vec<Job>;
 
-    /// The number of jobs of each type and status, without zeros.
+    /// Returns the number of jobs of each type and status that has any.
     fn job_counts() -> Vec<(JobType, JobStatus, u64)>;
 
-    /// The unfinished jobs, in the order of arrival.
+    /// Returns the unfinished jobs in the order in which they were accepted.
     fn unfinished_jobs() -> Vec<Job>;
 
-    /// Records that a job runs; keeps the first time that it did.
+    /// Records that a job is running. If it ran before, keeps its first start time.
     fn start_job(id: &JobId, now_ms: i64) -> ();
 
     /// Records a job's progress.
@@ -128,14 +133,15 @@ catalog_storage! {
     /// Records that a job should stop. Does nothing to a finished one.
     fn request_cancel(id: &JobId) -> ();
 
-    /// Records how a job ended: one of the finished states.
+    /// Records how a job ended. `status` must be one of the finished ones.
     fn finish_job(id: &JobId, status: JobStatus, error: Option<&JobFailure>, now_ms: i64) -> ();
 
-    /// Deletes finished jobs beyond the `kept_max` that finished last, and those that finished before `before_ms`. Returns their ids.
+    /// Keeps the `kept_max` jobs that finished last, unless they finished before `before_ms`, and deletes all other finished
+    /// jobs. Returns the ids of deleted jobs.
     fn prune_jobs(kept_max: usize, before_ms: i64) -> Vec<JobId>;
 
-    /// Adds a classifier with its texts; returns whether the name was free. Checks nothing else. With a request, records that this
-    /// request created it.
+    /// Adds a classifier with its texts. Returns whether the name was free. Checks nothing else. With a request, records that
+    /// this request created it.
     fn create_classifier(row: &StoredClassifier, texts: &[ClassifierText], request: Option<&RequestKey>) -> bool;
 
     /// Finds a classifier by its name.
@@ -144,41 +150,43 @@ catalog_storage! {
     /// Finds a classifier by its id.
     fn classifier_by_id(id: &str) -> Option<StoredClassifier>;
 
-    /// Lists classifiers in the order of their names, at most `page.limit` rows.
+    /// Lists at most `page.limit` classifiers, sorted by name.
     fn classifiers(page: &Page<ClassifierName>) -> Vec<StoredClassifier>;
 
-    /// The number of classifiers.
+    /// Returns the number of classifiers.
     fn classifier_count() -> usize;
 
     /// Reads everything that a classifier needs for predictions.
     fn whole_classifier(id: &str) -> Option<WholeClassifier>;
 
-    /// The texts of a classifier, in their order, each with its key.
+    /// Returns the texts of a classifier in order, each with its key.
     fn classifier_texts(id: &str) -> Vec<(i64, ClassifierText)>;
 
     /// Stores the languages and embeddings of a classifier's texts, by their keys. Deleted texts are skipped.
     fn embed_classifier_texts(embedded: &[(i64, Option<Language>, Embedding)]) -> ();
 
-    /// Records that a job trains a classifier again; returns whether it exists and no other job does.
+    /// Records that a job retrains a classifier. Returns false if the classifier does not exist, or if another job is training
+    /// it.
     fn begin_retraining(id: &str, job: &JobId) -> bool;
 
-    /// Replaces the previous training with a new one; returns whether the classifier still waits for this training.
+    /// Replaces the result of the previous training. Returns whether the classifier was still waiting for this training.
     fn finish_training(done: &FinishedTraining) -> bool;
 
-    /// Records that a training job failed. A trained classifier stays as it was, with the error beside it.
+    /// Records that a training job failed. A classifier that was trained before stays as it was, and the error is stored beside
+    /// it.
     fn fail_training(job: &JobId, error: &JobFailure) -> ();
 
-    /// The jobs that train classifiers, for the first time or again.
+    /// Returns the jobs that train or retrain classifiers.
     fn trainings() -> Vec<JobId>;
 
     /// Removes a classifier and returns it.
     fn delete_classifier(name: &ClassifierName) -> Option<StoredClassifier>;
 
-    /// Adds what another catalog has, all or nothing; the documents of its collections are here already. Keys that are here stay as
-    /// they are. `StoreError::CollectionExists` if the name of a collection is taken, or that of an alias by a collection;
-    /// `StoreError::AliasExists` if an alias has the name.
+    /// Adds the content of another catalog, all or nothing. The documents of its collections must already be here. Keys that
+    /// already exist here stay as they are. Fails with `StoreError::CollectionExists` if a collection here has the name of a
+    /// new collection or alias, and with `StoreError::AliasExists` if an alias here has the name of a new collection.
     fn take_in(whole: &WholeCatalog) -> ();
 
-    /// Adds a classifier of another catalog as it is there; returns whether the name was free.
+    /// Adds a classifier of another catalog unchanged. Returns whether the name was free.
     fn take_in_classifier(whole: &WholeClassifier) -> bool;
 }

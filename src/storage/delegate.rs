@@ -1,6 +1,6 @@
-//! The operations that an engine's rows do by themselves, under the same names.
+//! Delegates the operations that an engine's rows implement themselves, under the same names.
 
-/// Defines methods that call their like.
+/// Defines methods that call the method of the same name of the field `$part`.
 macro_rules! delegated {
     ($part:ident: $(fn $name:ident($($argument:ident: $type:ty),*) $(-> $answer:ty)?;)*) => {
         $(fn $name(&self, $($argument: $type),*) $(-> $answer)? {
@@ -9,7 +9,7 @@ macro_rules! delegated {
     };
 }
 
-/// Inside an `impl Storage`: what the field `part` does.
+/// Used inside an `impl Storage`: delegates operations to the field `part`.
 macro_rules! delegate_to {
     ($part:ident) => {
         $crate::storage::delegate::delegated! { $part:

@@ -1,10 +1,10 @@
-//! What can go wrong when embeddings are compared.
+//! Errors of comparing embeddings.
 
 use crate::domain::CollectionName;
 use crate::index::IndexError;
 use crate::store::StoreError;
 
-/// Why the nearest passages cannot be told.
+/// Why the nearest passages could not be found.
 #[derive(Debug, thiserror::Error)]
 pub enum StorageError {
     /// Reading rows failed.
@@ -18,9 +18,9 @@ pub enum StorageError {
     Recovering {
         /// The collection.
         collection: CollectionName,
-        /// Passages done.
+        /// Number of passages done.
         done: u64,
-        /// Passages in all.
+        /// Total number of passages.
         total: u64,
     },
 }

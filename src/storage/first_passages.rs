@@ -1,4 +1,4 @@
-//! From passages, best first, to documents: the first passage of each.
+//! Turns passages, sorted best first, into documents with their first passage.
 
 use std::collections::HashSet;
 
@@ -6,12 +6,12 @@ use crate::domain::PassageId;
 use crate::index::Neighbor;
 use crate::store::{DocumentKey, PassageDocument, StoreError};
 
-/// Passages whose documents are looked up together, at most. At first they are as many as documents are wanted: mostly each is of
-/// another one.
+/// Maximum number of passages whose documents are looked up at a time. The first lookup has as many as there are wanted
+/// documents, because most passages are of different documents.
 const PASSAGES_PER_READ: usize = 1_024;
 
-/// The first passage of each document, up to `limit` documents. Each is read from the store, so none is of a document that is
-/// gone.
+/// The first passage of each document, for up to `limit` documents. Each is read from the store, so none is of a deleted
+/// document.
 pub struct FirstPassages {
     limit: usize,
     found: Vec<(Neighbor, PassageDocument)>,
@@ -19,23 +19,23 @@ pub struct FirstPassages {
 }
 
 impl FirstPassages {
-    /// None so far.
+    /// Starts with no documents.
     pub fn new(limit: usize) -> Self {
         Self { limit, found: Vec::new(), documents: HashSet::new() }
     }
 
-    /// How many are wanted.
+    /// Returns the maximum number of documents.
     pub fn limit(&self) -> usize {
         self.limit
     }
 
-    /// Whether there are as many as are wanted.
+    /// Whether the maximum is reached.
     pub fn is_full(&self) -> bool {
         self.found.len() >= self.limit
     }
 
-    /// Takes the documents of the nearest passages that are not there yet; gives the keys of those taken. `documents_of` says whose
-    /// passages are, in their order, without those that are gone.
+    /// Adds the documents of the nearest passages that were not added before. Returns their keys. `documents_of` returns the
+    /// documents of passages, in order, without those that are gone.
     pub fn take(
         &mut self,
         mut neighbors: &[Neighbor],
@@ -59,9 +59,9 @@ impl FirstPassages {
         Ok(taken)
     }
 
-    /// All of them, nearest first.
+    /// Returns all documents, nearest first.
     pub fn into_vec(mut self) -> Vec<(Neighbor, PassageDocument)> {
-        // A search that was asked again may look where the first one did not.
+        // A repeated search may find a nearer document that the first one missed.
         self.found.sort_by(|(a, _), (b, _)| b.score.total_cmp(&a.score));
         self.found
     }
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
     use crate::domain::DocumentId;
 
-    /// Passages of which the tens say the document; the passage 29 is gone.
+    /// Returns the documents of passages: passage 21 is of document 2, and so on. Passage 29 is gone.
     fn documents_of(passages: &[PassageId]) -> Result<Vec<PassageDocument>, StoreError> {
         let there = passages.iter().filter(|passage| passage.0 != 29);
         let row = |passage: &PassageId| {
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn each_document_comes_once_by_its_first_passage_up_to_the_limit() {
+    fn each_document_is_added_once_with_its_first_passage() {
         let mut found = FirstPassages::new(3);
         assert_eq!(taken(&mut found, &[(11, 0.9), (12, 0.8), (29, 0.7), (21, 0.6)]), 2);
         assert!(!found.is_full());

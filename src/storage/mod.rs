@@ -1,7 +1,7 @@
-//! The seam to storage: what the service asks of an engine that holds a collection's documents and finds the nearest of them.
+//! The storage interface: what the service asks of an engine that holds a collection's documents and finds the nearest of them.
 //!
-//! `operations` is the seam, and `catalog` that of the catalog. Two engines stand behind it: `Embedded`, SQLite and usearch in this process, and `Postgres`, a database
-//! server.
+//! `operations` is the interface of a collection, and `catalog` that of the catalog. There are two engines: `Embedded` uses
+//! SQLite and usearch in this process, and `Postgres` uses a database server.
 
 mod catalog;
 mod delegate;

@@ -8,30 +8,30 @@ use crate::store::PassageDocument;
 /// What to find the nearest of, where, and how many.
 #[derive(Debug, Clone, Copy)]
 pub struct NearestSearch<'a> {
-    /// What they are near to.
+    /// The embedding to search near.
     pub query: &'a Embedding,
     /// Where to look.
     pub scope: Scope<'a>,
-    /// How many are wanted.
+    /// How many to find.
     pub limit: usize,
-    /// Of what.
+    /// What to find.
     pub unit: Unit,
-    /// Whether to compare with all passages in the scope, never by an approximate index.
+    /// Whether to compare with all passages in the scope instead of using an approximate index.
     pub exact: bool,
-    /// How much work an approximate index is worth.
+    /// How much work to spend in an approximate index.
     pub parameters: SearchParameters,
-    /// Its candidates where the parameters do not say.
+    /// The search width in case the parameters do not set one.
     pub ef_search: usize,
 }
 
 impl<'a> NearestSearch<'a> {
-    /// For the nearest passages, as far as an approximate index finds them.
+    /// Searches for the nearest passages that an approximate index finds.
     pub fn passages(query: &'a Embedding, limit: usize, scope: Scope<'a>, ef_search: usize) -> Self {
         Self { query, scope, limit, unit: Unit::Passage, exact: false, parameters: SearchParameters::default(), ef_search }
     }
 }
 
-/// What is counted.
+/// What a search finds and counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Passages, however many of them are of one document.
@@ -40,13 +40,13 @@ pub enum Unit {
     Document,
 }
 
-/// The nearest, by their stored values unless the parameters allow less, nearest first. Fewer than were wanted mean that there are
-/// no more.
+/// The nearest passages or documents, nearest first. They are compared by their stored values, unless the parameters allow
+/// less. If there are fewer than requested, there are no more.
 #[derive(Debug)]
 pub struct Nearest {
     /// The passages, with their scores.
     pub neighbors: Vec<Neighbor>,
-    /// Their documents in the same order, when documents were counted.
+    /// Their documents in the same order, if the search was for documents.
     pub documents: Vec<PassageDocument>,
     /// How they were found.
     pub method: DenseMethod,

@@ -31,7 +31,7 @@ use crate::store::{
     StoreError, TextPatch, TokenChanges, UpdatedSome, Upserted, WholeDocument,
 };
 
-/// Makes what is kept together with a write, of its outcomes.
+/// Makes the text that is stored together with a write from the write's outcomes.
 pub type Answer<T> = Box<dyn FnOnce(&[T]) -> String + Send>;
 
 /// The documents of one collection.
@@ -128,10 +128,11 @@ pub trait Storage: Send + Sync {
         patch: DocumentPatch,
     ) -> Result<UpdatedSome, StoreError>;
 
-    /// Whether a document has expired that may not be removed yet. Reads nothing.
+    /// Whether there may be an expired document that is not removed yet. Reads nothing.
     fn expiry_due(&self) -> bool;
 
-    /// Removes some of the documents that have expired, in a short transaction. From its moment on no read finds one, removed or not.
+    /// Removes some of the documents that have expired, in a short transaction. No read finds an expired document, whether it
+    /// is removed or not.
     fn delete_expired(&self) -> Result<Expired, StoreError>;
 
     /// The stored answer of a request. If the same key was used for another request: `StoreError::KeyReused`.
@@ -268,12 +269,12 @@ pub trait Storage: Send + Sync {
     /// while it cannot look at all.
     fn searchable(&self) -> Result<(usize, bool), StorageError>;
 
-    /// The second of these alone.
+    /// Whether `nearest` looks among all passages, as by `searchable`.
     fn is_complete(&self) -> Result<bool, StorageError> {
         Ok(self.searchable()?.1)
     }
 
-    /// An error until `nearest` looks among all.
+    /// Fails until `nearest` looks among all passages.
     fn ready(&self) -> Result<(), StorageError>;
 
     /// Ends statements that run beyond `time`.

@@ -9,22 +9,22 @@ use crate::domain::PassageId;
 pub struct PassageSet(pub(super) RoaringTreemap);
 
 impl PassageSet {
-    /// Whether it holds a passage.
+    /// Whether the set contains a passage.
     pub fn contains(&self, passage: PassageId) -> bool {
         self.0.contains(passage.0)
     }
 
-    /// How many passages it holds.
+    /// Returns the number of passages.
     pub fn len(&self) -> usize {
         usize::try_from(self.0.len()).unwrap_or(usize::MAX)
     }
 
-    /// Whether it holds none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Without some of its passages.
+    /// Returns the set without some of its passages.
     pub fn without(&self, passages: &[PassageId]) -> Self {
         let mut rest = self.0.clone();
         for passage in passages {
@@ -33,7 +33,7 @@ impl PassageSet {
         Self(rest)
     }
 
-    /// Its passages, in the order of their keys.
+    /// Returns its passages in the order of their keys.
     pub fn iter(&self) -> impl Iterator<Item = PassageId> + '_ {
         self.0.iter().map(PassageId)
     }

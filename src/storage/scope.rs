@@ -1,37 +1,37 @@
-//! Where a search looks.
+//! The scope of a search.
 
 use std::sync::Arc;
 
 use super::passage_set::PassageSet;
 use crate::store::{Demanded, SearchFilter};
 
-/// Where a search looks: in the documents that match a filter, there in the passages that have what its words demand.
+/// The scope of a search: the documents that match a filter, and among their passages those that have the required words.
 #[derive(Debug, Clone, Copy)]
 pub struct Scope<'a> {
-    /// What documents match.
+    /// The filter that documents must match.
     pub filter: &'a SearchFilter,
-    /// `None` where words demand nothing.
+    /// The passages that have the required words. `None` if no words are required.
     pub words: Option<&'a WordPassages>,
 }
 
-/// The passages that have what the words of a query demand.
+/// The passages that have the words that a query requires.
 #[derive(Debug, Clone)]
 pub enum WordPassages {
-    /// These.
+    /// Only these passages.
     Only(Arc<PassageSet>),
-    /// All but these.
+    /// All passages except these.
     AllBut(Arc<PassageSet>),
 }
 
 impl Scope<'_> {
-    /// Whether it looks everywhere.
+    /// Whether the scope includes everything.
     pub fn is_all(&self) -> bool {
         self.words.is_none() && *self.filter == SearchFilter::default()
     }
 }
 
 impl WordPassages {
-    /// `None` when all passages have what is demanded.
+    /// Returns `None` if all passages have what is required.
     pub(super) fn of(demanded: Option<Demanded>) -> Option<Self> {
         match demanded? {
             Demanded::Only(passages) => Some(Self::Only(Arc::new(passages.into_iter().collect()))),

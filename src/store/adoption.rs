@@ -1,8 +1,8 @@
-//! Copies the rows of a foreign database into one that our own migrations make. Nothing else of the foreign database is copied:
-//! not its indexes, triggers, counts, or index of terms. Ours are built anew.
+//! Copies the rows of a foreign database into a new one that our own migrations make. Copies nothing else: indexes, triggers,
+//! counts and the index of terms are built anew.
 //!
-//! The new database has the foreign one's version at first and is then migrated, as the foreign one would have been. Until
-//! it is complete nobody may rely on it: a crash leaves a useless file.
+//! The new database first gets the version of the foreign one and is then migrated, as the foreign one would have been. It must
+//! not be used before it is complete, because a crash leaves a useless file.
 
 use std::fs::File;
 use std::path::Path;
@@ -24,7 +24,7 @@ use crate::domain::{Language, PassageContext, TITLE_CHARS_MAX};
 
 /// KiB of pages that the new database keeps in memory.
 const CACHE_KIB: i64 = 32 << 10;
-/// SQLite virtual machine steps between two checks whether to stop.
+/// Number of SQLite virtual machine steps between two checks for cancellation.
 const STEPS_PER_CHECK: i32 = 10_000;
 /// The largest integer that a row may have, far from the end of the range, so that counters above it never overflow.
 const NUMBER_MAX: i64 = i64::MAX / 2;
@@ -36,8 +36,8 @@ const HEADINGS_BYTES_MAX: usize = HEADINGS_MAX * (HEADING_CHARS_MAX * CHAR_BYTES
 const CHAR_BYTES_MAX: usize = 4;
 const DOING: &str = "reading a foreign database";
 
-/// The tables whose rows are copied, in an order that satisfies references. Checkpoints of jobs belong to another time, indexes
-/// are saved again, and keys never come with an archive.
+/// The tables whose rows are copied, in an order that satisfies references. Checkpoints of jobs are out of date, indexes are
+/// saved again, and archives never contain keys.
 const CATALOG_TABLES: &[&str] = &["collections", "aliases", "classifiers", "classifier_texts"];
 // The last two are one table, before and after it was renamed.
 const COLLECTION_TABLES: &[&str] = &["documents", "passages", "kept_answers", "idempotency_records"];
@@ -56,16 +56,16 @@ pub struct Adoption<'a> {
 }
 
 impl Adoption<'_> {
-    /// Copies the rows. Returns the damage found, for the first damaged rows: they are copied as they are, so that reading them
-    /// reports it; a damaged embedding is left out and made again. `stop` is checked now and then;
-    /// once it returns true, this ends with `StoreError::Interrupted`. The file is durable when this is done.
+    /// Copies the rows. Returns the damage found in the first damaged rows. Damaged rows are copied unchanged, so that reading
+    /// them reports the damage. A damaged embedding is left out and computed again. `stop` is checked regularly; once it
+    /// returns true, this ends with `StoreError::Interrupted`. The file is durable when this returns.
     pub fn run(&self, stop: impl Fn() -> bool + Clone + Send + 'static) -> Result<Vec<StoreError>, StoreError> {
         let foreign = ForeignDatabase::open(self.kind, self.from, stop.clone())?;
         let failed = |fault: Fault| match fault.while_doing(DOING) {
             StoreError::Interrupted { doing } if foreign.is_endless() => {
                 StoreError::Damaged { doing, source: cause("reading a row never ends") }
             }
-            // Our own statements are correct: anything that SQLite refuses is in the file.
+            // Our own statements are correct, so if SQLite refuses something, the file is to blame.
             StoreError::Sqlite { doing, source } => StoreError::Damaged { doing, source },
             error => error,
         };
@@ -107,7 +107,7 @@ impl Adoption<'_> {
     }
 }
 
-/// A new database, without protection against a crash.
+/// Creates a new database without protection against a crash.
 fn create(path: &Path) -> Result<Connection, Fault> {
     if let Err(error) = File::create_new(path) {
         return Err(file_error(path, error).into());
@@ -129,7 +129,7 @@ fn copy_table(foreign: &ForeignDatabase, ours: &Connection, table: &'static str)
     let places = vec!["?"; columns.len()].join(", ");
     let columns_sql = columns.join(", ");
     let mut insert = ours.prepare(&format!("insert into {table} ({columns_sql}) values ({places})"))?;
-    // In storage order: a row that comes twice, as in a maliciously linked tree, violates our keys.
+    // Reads in storage order. If a row occurs twice, as in a maliciously linked tree, it violates our keys.
     let mut select = foreign.connection.prepare(&format!("select {columns_sql} from main.{table} not indexed"))?;
     let mut rows = select.query([])?;
     let mut number = 0;
@@ -149,7 +149,7 @@ fn copy_table(foreign: &ForeignDatabase, ours: &Connection, table: &'static str)
     Ok(())
 }
 
-/// Our table refuses an invalid row: a duplicate key, a wrong type, or a broken reference.
+/// Converts the error of our table when it refuses a row with a duplicate key, a wrong type or a broken reference.
 fn unfit(error: rusqlite::Error, table: &'static str, row: i64) -> Fault {
     match error.sqlite_error_code() {
         Some(ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch) => {
@@ -186,7 +186,7 @@ fn copy_state(foreign: &ForeignDatabase, ours: &Connection) -> Result<(), Fault>
     if !(reached..=NUMBER_MAX).contains(&sequence) {
         return Err(corrupt("its sequence number is lower than that of a row"));
     }
-    // Tombstones are for an index saved before them, and none comes along.
+    // Tombstones are only needed by an index saved before them, and archives contain no index.
     let purged =
         if columns.iter().any(|column| column == "tombstones_purged") { "tombstones_purged" } else { "removals_forgotten" };
     ours.execute(&format!("update state set sequence = ?1, {purged} = ?1"), [sequence])?;
@@ -271,7 +271,7 @@ fn read_through(ours: &Connection, terms_of: TermsOf) -> Result<Vec<StoreError>,
     Ok(damage)
 }
 
-/// Limits the bytes that are read with every passage of a document: they would be read that often.
+/// Limits a column that is read again with every passage of a document.
 fn check_length(row: &rusqlite::Row<'_>, column: usize, max: usize, at: (&'static str, i64)) -> Result<(), Fault> {
     let long = row.get_ref(column)?.as_bytes_or_null().is_ok_and(|bytes| bytes.is_some_and(|bytes| bytes.len() > max));
     let (table, row) = at;
@@ -279,7 +279,7 @@ fn check_length(row: &rusqlite::Row<'_>, column: usize, max: usize, at: (&'stati
     if long { Err(StoreError::CorruptRow { table, row, problem }.into()) } else { Ok(()) }
 }
 
-/// The text of a passage whose row is intact.
+/// Returns the text of a passage whose row is intact.
 fn passage_text<'t>(row: &rusqlite::Row<'_>, text: &'t str) -> Result<&'t str, Fault> {
     let stored = [row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?];
     let checksum: Option<i64> = row.get(5)?;

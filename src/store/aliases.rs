@@ -1,4 +1,4 @@
-//! Other names of collections, in the catalog.
+//! Aliases of collections in the catalog.
 
 use rusqlite::params;
 
@@ -7,7 +7,7 @@ use super::catalog::Catalog;
 use crate::domain::{Alias, CollectionId, CollectionName};
 
 impl Catalog {
-    /// All aliases, in the order of their names.
+    /// Returns all aliases, sorted by name.
     pub fn aliases(&self) -> Result<Vec<Alias>, StoreError> {
         self.run("reading the aliases", |connection| {
             let sql = "select a.name, c.name, c.key from aliases a join collections c on c.id = a.collection order by a.name";
@@ -25,8 +25,8 @@ impl Catalog {
         })
     }
 
-    /// Points `name` to a collection, instead of any previous one. `StoreError::CollectionExists` if
-    /// it is the name of a collection.
+    /// Points `name` to a collection, replacing any previous target. Fails with `StoreError::CollectionExists` if it is the
+    /// name of a collection.
     pub fn set_alias(&self, name: &CollectionName, collection: &CollectionId) -> Result<(), StoreError> {
         // In one statement, so that the alias always exists.
         let sql =
@@ -40,7 +40,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Removes an alias; returns whether it existed.
+    /// Removes an alias. Returns whether it existed.
     pub fn delete_alias(&self, name: &CollectionName) -> Result<bool, StoreError> {
         let sql = "delete from aliases where name = ?1";
         self.run("deleting an alias", |connection| Ok(connection.execute(sql, [name.as_str()])? > 0))

@@ -1,5 +1,4 @@
-//! `catalog.sqlite`: the list of collections; `keys` has its keys. Opening it locks the data directory for this
-//! process.
+//! `catalog.sqlite`, the list of collections. Opening it locks the data directory for this process.
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
@@ -37,8 +36,8 @@ const COLUMNS: &str = "key, id, name, description, model, model_fingerprint, dim
     quantization, m, ef_construction, ef_search, default_languages, passage_tokens_max, passage_overlap_tokens";
 
 impl Catalog {
-    /// Opens or creates `catalog.sqlite` in `data_dir` and migrates it. `StoreError::DataDirectoryInUse` if another catalog
-    /// is open there, in this process or another.
+    /// Opens or creates `catalog.sqlite` in `data_dir` and migrates it. Fails with `StoreError::DataDirectoryInUse` if another
+    /// catalog is open there, in this process or another.
     pub fn open(data_dir: &Path) -> Result<Self, StoreError> {
         let lock = lock(data_dir)?;
         let path = data_dir.join(CATALOG_FILE);
@@ -48,8 +47,8 @@ impl Catalog {
         Self::opened(open_writer(&path, &CATALOG, true)?, lock)
     }
 
-    /// As `open`, for an existing catalog. `StoreError::DatabaseLost` or `StoreError::DatabaseEmpty` if it is gone;
-    /// then no new one is created.
+    /// Like `open`, but for an existing catalog. Fails with `StoreError::DatabaseLost` or `StoreError::DatabaseEmpty` if it is
+    /// gone, without creating a new one.
     pub fn open_existing(data_dir: &Path) -> Result<Self, StoreError> {
         let lock = lock(data_dir)?;
         let path = data_dir.join(CATALOG_FILE);
@@ -62,7 +61,7 @@ impl Catalog {
     pub(super) fn opened(mut connection: Connection, lock: File) -> Result<Self, StoreError> {
         let deadline = Deadline::default();
         deadline.watch(&mut connection).map_err(|fault| fault.while_doing(CHECKING))?;
-        // It is small, and everything depends on it.
+        // The catalog is small and everything depends on it, so check all of it.
         let mut damage = structure(&connection, CHECKING, 1).map_err(|fault| fault.while_doing(CHECKING))?;
         if let Some(error) = damage.pop() {
             return Err(error);
@@ -70,17 +69,17 @@ impl Catalog {
         Ok(Self { connection: Mutex::new(connection), deadline, _lock: lock })
     }
 
-    /// From `time` on, a statement that runs for more than a moment is ended with `StoreError::Interrupted`.
+    /// After `time`, ends statements that run for more than a moment with `StoreError::Interrupted`.
     pub fn end_by(&self, time: Instant) {
         self.deadline.set(time);
     }
 
-    /// Adds a collection. `StoreError::CollectionExists` if the name is taken.
+    /// Adds a collection. Fails with `StoreError::CollectionExists` if the name is taken.
     pub fn create(&self, collection: &Collection) -> Result<(), StoreError> {
         self.create_once(collection, None)
     }
 
-    /// As `create`; with a request, records that this request created it.
+    /// Like `create`, but with a request also records that this request created it.
     pub fn create_once(&self, collection: &Collection, request: Option<&RequestKey>) -> Result<(), StoreError> {
         let inserted = self.run("creating a collection", |connection| {
             let transaction = connection.unchecked_transaction()?;
@@ -97,12 +96,14 @@ impl Catalog {
         Ok(())
     }
 
-    /// The id of what this request created earlier. If the same key was used for another request: `StoreError::KeyReused`.
+    /// Returns the id of what this request created earlier. Fails with `StoreError::KeyReused` if the same key was used for
+    /// another request.
     pub fn created_before(&self, request: &RequestKey, now_ms: i64) -> Result<Option<String>, StoreError> {
         self.run("reading an idempotency record", |connection| idempotency_records::find(connection, request, now_ms))
     }
 
-    /// Stores changes to a collection: description, search width, default languages. Returns whether it existed.
+    /// Stores changes to a collection: its description, search width and default languages. Returns whether the collection
+    /// existed.
     pub fn update(&self, collection: &Collection) -> Result<bool, StoreError> {
         let sql = "update collections set description = ?2, ef_search = ?3, default_languages = ?4 where id = ?1";
         let values = params![
@@ -114,8 +115,9 @@ impl Catalog {
         self.run("changing a collection", |connection| Ok(connection.execute(sql, values)? > 0))
     }
 
-    /// Gives a collection another database and model: `new`, under its own id, replaces the one with id `old`, all or
-    /// nothing. Aliases and requests that pointed to the old one point to the new one. Returns whether the old one existed.
+    /// Gives a collection another database and model: replaces the row with id `old` by `new`, which has its own id, all or
+    /// nothing. Aliases and idempotency records that pointed to the old id point to the new one. Returns whether the old one
+    /// existed.
     pub fn succeed(&self, old: &CollectionId, new: &Collection) -> Result<bool, StoreError> {
         let (name, fingerprint) = new.model.as_ref().map_or(("", ""), |model| (model.name.as_str(), model.fingerprint.as_str()));
         let bounds = new.passages;
@@ -149,7 +151,7 @@ impl Catalog {
         self.run("reading a collection", |connection| find(connection, name))
     }
 
-    /// Lists collections in the order of their names, at most `page.limit` rows.
+    /// Lists at most `page.limit` collections, sorted by name.
     pub fn list(&self, page: &Page<CollectionName>) -> Result<Vec<Collection>, StoreError> {
         self.run("listing collections", |connection| {
             let sql = format!("select {COLUMNS} from collections where name > ?1 order by name limit ?2");
@@ -159,7 +161,7 @@ impl Catalog {
         })
     }
 
-    /// The number of collections.
+    /// Returns the number of collections.
     pub fn count(&self) -> Result<usize, StoreError> {
         self.run("counting collections", |connection| {
             Ok(connection.query_row("select count(*) from collections", [], |row| row.get::<_, i64>(0))? as usize)
@@ -177,7 +179,7 @@ impl Catalog {
         })
     }
 
-    /// Runs statements; errors say what was being done.
+    /// Runs statements. Errors say what was being done.
     pub(super) fn run<T>(
         &self,
         doing: &'static str,
@@ -188,7 +190,7 @@ impl Catalog {
     }
 }
 
-/// Locks a data directory for this process, until the file is closed; creates one that is missing.
+/// Locks a data directory for this process until the returned file is closed. Creates the directory if it is missing.
 pub fn lock(data_dir: &Path) -> Result<File, StoreError> {
     create_folder(data_dir)?;
     let path = data_dir.join("lock");
@@ -200,7 +202,7 @@ pub fn lock(data_dir: &Path) -> Result<File, StoreError> {
     }
 }
 
-/// Adds a row; returns 0 if the name is taken.
+/// Adds a row. Returns 0 if the name is taken.
 pub(super) fn insert(connection: &Connection, collection: &Collection) -> Result<usize, Fault> {
     let sql = "insert into collections (id, name, description, model, model_fingerprint, dimension, metric, created_at_ms,
                quantization, m, ef_construction, ef_search, default_languages, passage_tokens_max,
@@ -268,7 +270,7 @@ pub(crate) fn read_collection<C: Columns>(row: &C) -> Result<Collection, C::Faul
     })
 }
 
-/// Languages as one text: their codes, each followed by a comma.
+/// Formats languages as one text: their codes, each followed by a comma.
 pub(crate) fn codes(languages: &[Language]) -> String {
     languages.iter().map(|language| format!("{language},")).collect()
 }

@@ -26,7 +26,7 @@ pub(super) fn check(connection: &Connection, limit: usize) -> Result<Vec<StoreEr
     Ok(found)
 }
 
-/// What SQLite finds by itself: inconsistent pages, and indexes that do not match their tables.
+/// Returns what SQLite's own check finds: inconsistent pages, and indexes that do not match their tables.
 pub(super) fn structure(connection: &Connection, doing: &'static str, limit: usize) -> Result<Vec<StoreError>, Fault> {
     let mut statement = connection.prepare(&format!("pragma integrity_check({limit})"))?;
     let mut rows = statement.query([])?;
@@ -48,7 +48,7 @@ pub(super) fn structure(connection: &Connection, doing: &'static str, limit: usi
     }
 }
 
-/// The counts that triggers maintain, compared with the rows.
+/// Compares the counts that triggers maintain with the rows.
 fn wrong_counts(connection: &Connection) -> Result<Option<StoreError>, Fault> {
     let sql = "select (select count(*) from passages) = (select passages from state)
                and (select count(*) from documents) = (select coalesce(sum(documents), 0) from language_counts)";
@@ -59,7 +59,7 @@ fn wrong_counts(connection: &Connection) -> Result<Option<StoreError>, Fault> {
 
 const CHECKING: &str = "checking the database";
 
-/// Reads all rows of a query; continues after a damaged row, and stops where SQLite itself cannot continue.
+/// Reads all rows of a query. Continues after a damaged row, and stops where SQLite itself cannot continue.
 fn rows_of(
     connection: &Connection,
     sql: &str,

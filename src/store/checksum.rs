@@ -1,12 +1,12 @@
-//! Checksums of data that must not be served if the disk damaged it: document rows and embeddings.
+//! Checksums of document rows and embeddings, which must not be served if the disk damaged them.
 //!
-//! SQLite has none of its own, and would return a text with a flipped bit as if it had been sent that way. A row older than the
-//! checksums has none and is served unchecked until it is written again.
+//! SQLite has no checksums of its own, and would return a text with a flipped bit as if it had been sent that way. A row that
+//! is older than the checksums has none and is served unchecked until it is written again.
 
 use super::error::{EMBEDDING_PROBLEMS, StoreError};
 use crate::domain::{Embedding, PassageId};
 
-/// Follows the values of an embedding: this byte and 4 of CRC-32. The values alone have a multiple of 4 bytes.
+/// This byte and 4 bytes of CRC-32 follow the values of an embedding. Without them, the length is a multiple of 4 bytes.
 const SEAL: u8 = 1;
 const SEAL_BYTES: usize = 5;
 
@@ -25,22 +25,23 @@ pub(super) struct DocumentRow<'r> {
 }
 
 impl DocumentRow<'_> {
-    /// CRC-32 over all columns. Variable-length values are preceded by their length, so that no two rows have the same bytes.
+    /// Computes the CRC-32 of all columns. Variable-length values are preceded by their length, so that no two rows have the
+    /// same bytes.
     pub(super) fn checksum(&self) -> u32 {
         let mut hash = crc32fast::Hasher::new();
         for text in [Some(self.id), self.language, Some(self.metadata), Some(self.text)] {
-            // No text has this length.
+            // No text has this length, so it stands for a missing text.
             hash.update(&text.map_or(u64::MAX, |text| text.len() as u64).to_le_bytes());
             hash.update(text.unwrap_or_default().as_bytes());
         }
-        // No confidence is NaN.
+        // No confidence is NaN, so NaN stands for none.
         hash.update(&self.language_confidence.unwrap_or(f32::NAN).to_le_bytes());
         for number in [self.created_at_ms, self.updated_at_ms, self.sequence] {
             hash.update(&number.to_le_bytes());
         }
         hash_more(&mut hash, self.title);
         if let Some(at) = self.expires_at_ms {
-            // No title has this length.
+            // No title has this length, so it marks the expiry.
             hash.update(&(u64::MAX - 1).to_le_bytes());
             hash.update(&at.to_le_bytes());
         }
@@ -48,13 +49,13 @@ impl DocumentRow<'_> {
     }
 }
 
-/// A value that a table of its own stores for a passage, followed by CRC-32 over the passage's key and these bytes.
+/// Appends the CRC-32 of a passage's key and these bytes to a value that a separate table stores for the passage.
 pub(super) fn seal_of_passage(passage: PassageId, mut bytes: Vec<u8>) -> Vec<u8> {
     bytes.extend(checksum_of_passage(passage, &bytes).to_le_bytes());
     bytes
 }
 
-/// The bytes sealed by `seal_of_passage`; `None` if they have changed.
+/// Returns the bytes sealed by `seal_of_passage`, or `None` if they have changed.
 pub(super) fn unseal_of_passage(passage: PassageId, sealed: &[u8]) -> Option<&[u8]> {
     let (bytes, sum) = sealed.split_last_chunk()?;
     (checksum_of_passage(passage, bytes).to_le_bytes() == *sum).then_some(bytes)
@@ -67,7 +68,8 @@ fn checksum_of_passage(passage: PassageId, bytes: &[u8]) -> u32 {
     hash.finalize()
 }
 
-/// CRC-32 over a passage's row without its embedding: id, document, ordinal, start and end, and the headings above it.
+/// Computes the CRC-32 of a passage's row without its embedding: id, document, ordinal, start and end, and the headings above
+/// it.
 pub(super) fn passage_checksum(row: [i64; 5], headings: Option<&str>) -> u32 {
     let mut hash = crc32fast::Hasher::new();
     row.iter().for_each(|number| hash.update(&number.to_le_bytes()));
@@ -75,7 +77,7 @@ pub(super) fn passage_checksum(row: [i64; 5], headings: Option<&str>) -> u32 {
     hash.finalize()
 }
 
-/// Includes a column that was added later: without a value, a row has the checksum that it had before.
+/// Includes a column that was added later. A row without a value keeps the checksum that it had before.
 fn hash_more(hash: &mut crc32fast::Hasher, text: Option<&str>) {
     if let Some(text) = text {
         hash.update(&(text.len() as u64).to_le_bytes());
@@ -83,7 +85,7 @@ fn hash_more(hash: &mut crc32fast::Hasher, text: Option<&str>) {
     }
 }
 
-/// The bytes that SQLite stores for a passage's embedding.
+/// Returns the bytes that SQLite stores for a passage's embedding.
 pub(super) fn seal_embedding(passage: PassageId, embedding: &Embedding) -> Vec<u8> {
     let mut bytes = embedding.to_bytes();
     let checksum = embedding_checksum(passage.0, &bytes);
@@ -95,7 +97,7 @@ pub(super) fn seal_embedding(passage: PassageId, embedding: &Embedding) -> Vec<u
 /// Reads the output of `seal_embedding`, or values without a checksum.
 pub(super) fn unseal_embedding(passage: i64, bytes: &[u8]) -> Result<Embedding, StoreError> {
     let corrupt = |problem| StoreError::CorruptRow { table: "passages", row: passage, problem };
-    // Without a checksum there are only values: only embeddings of unit length were stored that way.
+    // Without a checksum, these are only values. Only embeddings of unit length were stored that way.
     let values = match bytes.len().checked_sub(SEAL_BYTES) {
         Some(length) if !bytes.len().is_multiple_of(size_of::<f32>()) => {
             let (values, seal) = bytes.split_at(length);
@@ -160,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_title_and_no_headings_has_the_checksum_of_the_version_before_them() {
+    fn rows_without_title_and_headings_have_the_checksum_of_earlier_versions() {
         assert_eq!(row().checksum(), 0xdbe0_377c);
         assert_eq!(passage_checksum([1, 2, 3, 4, 5], None), 0xbaa2_4928);
         assert_ne!(passage_checksum([1, 2, 3, 4, 5], Some("")), passage_checksum([1, 2, 3, 4, 5], None));
@@ -177,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn no_bit_of_an_embedding_flips_unseen_nor_does_it_pass_for_that_of_another_passage() {
+    fn flipped_bits_and_swapped_embeddings_are_detected() {
         let sealed = seal_embedding(PassageId(7), &Embedding::normalized(vec![1.0, -2.0, 3.0]).unwrap());
         for bit in 0..sealed.len() * 8 {
             let mut damaged = sealed.clone();

@@ -1,4 +1,4 @@
-//! The time, as a database's writes and its SQL have it.
+//! The clock that a database's writes and its SQL use.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -10,13 +10,13 @@ use super::error::Fault;
 /// Returns the time in milliseconds since the Unix epoch. It may jump, even backwards.
 pub type Clock = fn() -> i64;
 
-/// The system's clock; 0 before the epoch.
+/// Returns the system's time, or 0 before the epoch.
 pub fn system_clock() -> i64 {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Gives the SQL of a connection this clock, as `now_ms()`.
+/// Makes this clock available to the SQL of a connection as `now_ms()`.
 pub(super) fn give_clock(connection: &Connection, clock: Clock) -> Result<(), Fault> {
     Ok(connection.create_scalar_function("now_ms", 0, FunctionFlags::SQLITE_UTF8, move |_| Ok(clock()))?)
 }

@@ -1,28 +1,28 @@
-//! A row of either database, as the catalog's values are read from it: what a row means is written once.
+//! A common interface to rows of both databases, so that the code that reads values of the catalog is written only once.
 
 use super::error::{Fault, StoreError};
 
-/// The columns of a row, by their places.
+/// The columns of a row, by position.
 pub(crate) trait Columns {
-    /// What reading fails with.
+    /// The error of reading.
     type Fault: From<StoreError>;
 
-    /// A text.
+    /// Reads a text.
     fn text(&self, column: usize) -> Result<String, Self::Fault>;
 
-    /// A text, or null.
+    /// Reads a text or null.
     fn optional_text(&self, column: usize) -> Result<Option<String>, Self::Fault>;
 
-    /// An integer.
+    /// Reads an integer.
     fn integer(&self, column: usize) -> Result<i64, Self::Fault>;
 
-    /// An integer, or null.
+    /// Reads an integer or null.
     fn optional_integer(&self, column: usize) -> Result<Option<i64>, Self::Fault>;
 
-    /// A truth value.
+    /// Reads a boolean.
     fn truth(&self, column: usize) -> Result<bool, Self::Fault>;
 
-    /// Bytes, or null.
+    /// Reads bytes or null.
     fn optional_bytes(&self, column: usize) -> Result<Option<Vec<u8>>, Self::Fault>;
 }
 

@@ -1,4 +1,4 @@
-//! Conditional writes to one document, and changes that do not concern its text.
+//! Conditional writes of documents, and changes that do not affect the text of a document.
 
 use rusqlite::{OptionalExtension, params};
 
@@ -17,15 +17,15 @@ use crate::domain::{Document, DocumentId, DocumentPatch, Precondition, Sequence}
 pub enum PatchOutcome {
     /// There is no such document.
     Absent,
-    /// The document's text or title is not the one that the patch was prepared for; nothing was changed.
+    /// The document's text or title is no longer the one that the patch was prepared for. Nothing was changed.
     Overtaken,
     /// The document as it is now, and its passages that the patch left without embedding.
     Done(Box<Document>, Vec<PendingPassage>),
 }
 
 impl DocumentStore {
-    /// As `upsert`, if the precondition holds for the document stored under each id; otherwise `StoreError::PreconditionFailed`,
-    /// and nothing is stored.
+    /// Like `upsert`, if the precondition holds for the document stored under each id. Otherwise fails with
+    /// `StoreError::PreconditionFailed` and stores nothing.
     pub fn upsert_if(&self, documents: Vec<PreparedDocument>, precondition: Precondition) -> Result<Vec<Upserted>, StoreError> {
         let terms_of = self.terms_of;
         self.write("storing documents", move |transaction| {
@@ -36,7 +36,7 @@ impl DocumentStore {
         })
     }
 
-    /// Removes a document if the precondition holds; `None` if there is no such document.
+    /// Removes a document if the precondition holds. Returns `None` if there is no such document.
     pub fn delete_if(&self, id: &DocumentId, precondition: Precondition) -> Result<Option<Deleted>, StoreError> {
         let id = id.clone();
         self.write("deleting a document", move |transaction| {
@@ -48,9 +48,9 @@ impl DocumentStore {
         })
     }
 
-    /// Changes title, metadata, language and expiry if the precondition holds, and returns the changed document. Its passages and their
-    /// embeddings stay unless the title changes: then those of `recut` replace them. A patch that changes nothing keeps the
-    /// version.
+    /// Changes title, metadata, language and expiry if the precondition holds, and returns the changed document. If the title
+    /// changes, the passages of `recut` replace the old ones; otherwise passages and embeddings stay. A patch that changes
+    /// nothing keeps the version.
     pub fn patch(
         &self,
         id: &DocumentId,
@@ -99,7 +99,7 @@ fn check(transaction: &WriteTransaction<'_>, id: &DocumentId, precondition: &Pre
     Err(StoreError::PreconditionFailed { id: id.clone(), current }.into())
 }
 
-/// Replaces the passages of a document; returns those that wait for their embedding.
+/// Replaces the passages of a document. Returns those that wait for their embedding.
 fn replace_passages(
     transaction: &mut WriteTransaction<'_>,
     document: &Document,
@@ -119,7 +119,7 @@ fn replace_passages(
     mutations::insert_passages(transaction, key, &recut.prepared(document, embedding), terms_of)
 }
 
-/// Applies a patch to the row of a document as read in this transaction. Says whether it changed anything.
+/// Applies a patch to the row of a document that was read in this transaction. Returns whether that changed anything.
 pub(super) fn change(
     transaction: &mut WriteTransaction<'_>,
     document: &Document,

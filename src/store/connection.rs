@@ -1,4 +1,4 @@
-//! Opens a database file: durable folders, migrations, the write-ahead log, and durability.
+//! Opens database files: creates their folders durably, migrates them, and configures the write-ahead log and durability.
 
 use std::fs::{self, File};
 use std::io;
@@ -19,20 +19,21 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 const OPENING: &str = "opening a database";
 
-/// Maximum prepared statements that a connection keeps.
+/// Maximum number of prepared statements that a connection keeps.
 const STATEMENTS_CACHED: usize = 64;
 
-/// Pages (of 4 KiB) in the write-ahead log after which a commit also moves them into the database. SQLite's default of 1,000 is
-/// two batches of documents, and each time the same index pages would be written and synced again.
+/// Number of pages (of 4 KiB) in the write-ahead log after which a commit also moves them into the database. SQLite's default
+/// of 1,000 is only two batches of documents, and each time the same index pages would be written and synced again.
 const CHECKPOINT_PAGES: i64 = 4_096;
 
-/// KiB of pages that the writer caches. A larger transaction of many documents writes pages before it ends, and then again.
+/// Size of the writer's page cache in KiB. A transaction that needs more writes pages before it ends, and then again.
 const WRITER_CACHE_KIB: i64 = 16 << 10;
 
-/// KiB of pages that a reader caches.
+/// Size of a reader's page cache in KiB.
 const READER_CACHE_KIB: i64 = 4 << 10;
 
-/// Bytes of the write-ahead log that stay on disk after a checkpoint; a large import makes it grow beyond that for a while.
+/// Size of the write-ahead log that stays on disk after a checkpoint, in bytes. A large import makes the log larger for a
+/// while.
 const WAL_BYTES_KEPT: i64 = 64 << 20;
 
 /// Opens or creates a database for writing and migrates it. With `power_safe`, a commit waits until the disk has it.
@@ -55,8 +56,8 @@ pub(super) fn open_writer(path: &Path, schema: &Schema, power_safe: bool) -> Res
     Ok(connection)
 }
 
-/// As `open_writer`, for an existing database. One that is gone or has no tables has lost its content: no new one replaces
-/// it.
+/// Like `open_writer`, but for an existing database. A database that is gone or has no tables has lost its content, so this
+/// fails instead of creating a new one.
 pub(super) fn open_existing_writer(path: &Path, schema: &Schema, power_safe: bool) -> Result<Connection, StoreError> {
     check_there(path)?;
     let open = || -> Result<Connection, Fault> {
@@ -81,7 +82,7 @@ pub(super) fn check_there(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// A connection with what each one needs.
+/// Opens a connection and applies the settings that all connections need.
 pub(super) fn opened(path: &Path, flags: OpenFlags) -> Result<Connection, Fault> {
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
@@ -91,7 +92,7 @@ pub(super) fn opened(path: &Path, flags: OpenFlags) -> Result<Connection, Fault>
 }
 
 fn configure_writer(path: &Path, connection: &mut Connection, schema: &Schema, power_safe: bool) -> Result<(), Fault> {
-    // First of all: a foreign or newer database must not be changed.
+    // Done first, because a foreign or newer database must not be changed.
     if migrate(connection, schema)? {
         // Renaming a table leaves FTS5 with an open statement, which blocks checkpoints.
         *connection = opened(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
@@ -103,7 +104,7 @@ fn configure_writer(path: &Path, connection: &mut Connection, schema: &Schema, p
     }
     connection.pragma_update(None, "synchronous", if power_safe { "full" } else { "normal" })?;
     connection.pragma_update(None, "foreign_keys", true)?;
-    // Negative: KiB, not pages.
+    // A negative value means KiB instead of pages.
     connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB)?;
     connection.pragma_update_and_check(None, "wal_autocheckpoint", CHECKPOINT_PAGES, |_| Ok(()))?;
     connection.pragma_update_and_check(None, "journal_size_limit", WAL_BYTES_KEPT, |_| Ok(()))?;
@@ -126,7 +127,7 @@ fn keep_statements(connection: &Connection) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Creates a folder with its parents, so that a crash of the machine does not lose it with its content.
+/// Creates a folder with its parents durably, so that a crash of the machine does not lose it and its content.
 pub(super) fn create_folder(path: &Path) -> Result<(), StoreError> {
     if path.is_dir() {
         return Ok(());
@@ -146,7 +147,7 @@ fn sync_folder(path: &Path) -> Result<(), StoreError> {
     File::open(path).and_then(|folder| folder.sync_all()).map_err(|error| file_error(path, error))
 }
 
-/// Names the file in the error. A full or read-only disk gets its own error.
+/// Makes an error that names the file. A full or read-only disk has an error of its own.
 pub(super) fn file_error(path: &Path, error: io::Error) -> StoreError {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::ReadOnlyFilesystem => {
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_cannot_be_is_named() {
+    fn a_folder_that_cannot_be_created_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         fs::write(&file, "no folder").unwrap();

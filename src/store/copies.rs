@@ -1,4 +1,4 @@
-//! Copies of databases in use: each is as of one moment, and complete in a single file.
+//! Copies databases that are in use. A copy is as of one moment, and complete in a single file.
 
 use std::fs::File;
 use std::path::Path;
@@ -8,22 +8,22 @@ use super::error::Fault;
 use super::{DocumentStore, StoreError};
 use crate::domain::Sequence;
 
-/// SQLite virtual machine steps between two checks whether to stop: some milliseconds.
+/// Number of SQLite virtual machine steps between two checks for cancellation: some milliseconds.
 const STEPS_PER_CHECK: i32 = 100_000;
 
 /// The contents of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Copied {
-    /// The last change.
+    /// The last change that it contains.
     pub sequence: Sequence,
-    /// Documents.
+    /// Number of documents.
     pub documents: u64,
 }
 
 impl DocumentStore {
     /// Copies the database into the file `to`, which must not exist, without making writers or readers wait. The copy is as of
-    /// the moment when this begins. `stop` is checked now and then; once it returns true, the copy ends with an error. The file
-    /// is durable when this is done.
+    /// the moment when this begins. `stop` is checked regularly; once it returns true, the copy ends with an error. The file is
+    /// durable when this returns.
     pub fn copy_to(&self, to: &Path, stop: impl Fn() -> bool + Send + 'static) -> Result<Copied, StoreError> {
         let _open = self.connections.lend()?;
         let copied = copy(self.database(), to, stop).map_err(|fault| fault.while_doing("copying a database"))?;

@@ -8,15 +8,15 @@ use rusqlite::Connection;
 
 use super::error::Fault;
 
-/// SQLite virtual machine steps between two checks of the time: well under a millisecond for most statements.
+/// Number of SQLite virtual machine steps between two checks of the time: well under a millisecond for most statements.
 const STEPS_PER_CHECK: i32 = 10_000;
 
-/// A deadline for all connections of a store; none until it is set. Clones share it.
+/// A deadline for all connections of a store. There is none until it is set. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Deadline(Arc<Mutex<Option<Instant>>>);
 
 impl Deadline {
-    /// From `time` on, running statements are ended with `StoreError::Interrupted`. It is never postponed.
+    /// Ends statements that are running at `time` or later with `StoreError::Interrupted`. The deadline is never postponed.
     pub(super) fn set(&self, time: Instant) {
         let mut deadline = self.0.lock();
         *deadline = Some(deadline.map_or(time, |set| set.min(time)));
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_is_never_put_off() {
+    fn a_deadline_is_never_postponed() {
         let deadline = Deadline::default();
         assert!(!deadline.is_over());
         deadline.set(Instant::now());

@@ -27,8 +27,8 @@ use crate::domain::{
 /// The file in a collection's folder.
 const DATABASE: &str = "documents.sqlite";
 
-/// One collection's database. Cheap to share behind an `Arc`; calls block until done (writes: until durable). After `close`,
-/// every call gets `StoreError::Closed`. Dropping it closes it.
+/// One collection's database. Calls block until they are done, and writes until they are durable. After `close`, every call
+/// fails with `StoreError::Closed`. Dropping it closes it.
 pub struct DocumentStore {
     recovered_log: bool,
     lost_log: Option<StoreError>,
@@ -47,9 +47,9 @@ pub struct DocumentStore {
 /// Counts of a database.
 #[derive(Clone)]
 struct Counted {
-    /// After so many writes.
+    /// The number of writes when they were counted.
     writes: u64,
-    /// They hold until a document expires then.
+    /// The counts are valid until this time, when the next document expires.
     until_ms: Option<i64>,
     counts: CollectionCounts,
 }
@@ -60,7 +60,7 @@ impl DocumentStore {
         Self::open_with_clock(folder, options, system_clock)
     }
 
-    /// As `open`, with another clock than the system's.
+    /// Like `open`, but with another clock than the system's.
     pub fn open_with_clock(folder: &Path, options: &StoreOptions, clock: Clock) -> Result<Self, StoreError> {
         let database = folder.join(DATABASE);
         let recovered_log = file_bytes(&log::path_of(&database)) > 0;
@@ -68,15 +68,16 @@ impl DocumentStore {
         Self::start(Database::new(database.clone(), options, clock), options.terms_of, recovered_log, open)
     }
 
-    /// As `open`, for an existing database that must contain at least the change `reached`, which its saved index has. One
-    /// that is gone, empty or behind is damaged, and stays as it is. So does one whose log lost acknowledged changes; if
-    /// commits do not wait for the disk, it is opened without them, and `lost_log` names them.
+    /// Like `open`, but for an existing database that must contain at least the change `reached`, because its saved index has
+    /// that change. A database that is gone, empty or behind counts as damaged and is left unchanged. So is a database whose
+    /// log lost acknowledged changes. But if commits do not wait for the disk, it is opened without those changes, and
+    /// `lost_log` describes them.
     pub fn open_existing(folder: &Path, options: &StoreOptions, reached: Option<Sequence>) -> Result<Self, StoreError> {
         let database = folder.join(DATABASE);
         check_there(&database)?;
         let recovered_log = file_bytes(&log::path_of(&database)) > 0;
         let lost = match log::check(&database) {
-            // Power loss may have caused it, and this durability allows for that.
+            // A power loss may have caused it, which this durability setting permits.
             Err(error) if error.is_damage() && !options.power_safe => Some(error),
             checked => checked.map(|()| None)?,
         };
@@ -86,7 +87,7 @@ impl DocumentStore {
                 check_reaches(&database, &connection, reached)?;
             }
             if lost.is_some() {
-                // Otherwise the next start would find the same again, behind what was written since.
+                // Otherwise the next start would find the same damage again, before the changes written since.
                 let emptied = connection.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()));
                 emptied.map_err(|error| Fault::from(error).while_doing("emptying a log"))?;
             }
@@ -98,8 +99,8 @@ impl DocumentStore {
         Ok(store)
     }
 
-    /// As `open_existing`, of a database that nobody else has open, to read it without changing any of its files.
-    /// `StoreError::NotUpToDate` if it would have to change first.
+    /// Like `open_existing`, but for reading a database that nobody else has open, without changing any of its files. Fails
+    /// with `StoreError::NotUpToDate` if it would have to be changed first.
     pub fn open_unchanged(folder: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
         let database = folder.join(DATABASE);
         let open = || open_unchanged(&database, &COLLECTION);
@@ -134,12 +135,12 @@ impl DocumentStore {
         Ok(store)
     }
 
-    /// The filter as SQL, which may use the declared indexes.
+    /// Compiles a filter to SQL, which may use the declared indexes.
     pub(super) fn compile(&self, filter: &SearchFilter) -> Condition {
         compile(filter, &self.indexes.read())
     }
 
-    /// The indexed paths, in order.
+    /// Returns the indexed paths, in order.
     pub fn metadata_indexes(&self) -> Vec<MetadataPath> {
         self.indexes.read().clone()
     }
@@ -153,22 +154,22 @@ impl DocumentStore {
         Ok(())
     }
 
-    /// Stores documents, all or none, in one transaction that may include other callers' writes. A document with the same title
-    /// and text as before, split into the same passages, keeps them with their embeddings. Returns one outcome per document, in
-    /// order; an id that comes twice is created, then updated.
+    /// Stores documents, all or none, in one transaction that may include other callers' writes. A document whose title, text
+    /// and passages are the same as before keeps its passages and their embeddings. Returns one outcome per document, in order.
+    /// If an id occurs twice, the document is created, then updated.
     pub fn upsert(&self, documents: Vec<PreparedDocument>) -> Result<Vec<Upserted>, StoreError> {
         let terms_of = self.terms_of;
         self.write("storing documents", move |transaction| mutations::upsert(transaction, &documents, terms_of))
     }
 
-    /// Removes a document; `None` if there is none.
+    /// Removes a document. Returns `None` if there is none.
     pub fn delete(&self, id: &DocumentId) -> Result<Option<Deleted>, StoreError> {
         let id = id.clone();
         self.write("deleting a document", move |transaction| mutations::delete(transaction, &id))
     }
 
-    /// Stores embeddings of passages. Returns those that were stored; passages deleted meanwhile are skipped. Waits for a
-    /// place in the write queue if that is full.
+    /// Stores embeddings of passages. Skips passages that were deleted meanwhile, and returns the embeddings that were stored.
+    /// Waits for a place in the write queue if the queue is full.
     pub fn set_embeddings(
         &self,
         embeddings: Vec<(PassageId, impl Into<PassageEmbedding>)>,
@@ -177,13 +178,13 @@ impl DocumentStore {
         self.write_patiently("storing embeddings", move |transaction| mutations::set_embeddings(transaction, embeddings))
     }
 
-    /// Discards the embedding of a passage because it is damaged: the passage waits for another one. Returns whether there was
-    /// one. Waits for a place in the write queue if that is full.
+    /// Discards a damaged embedding, so that its passage waits for another one. Returns whether there was one. Waits for a
+    /// place in the write queue if the queue is full.
     pub fn discard_embedding(&self, id: PassageId) -> Result<bool, StoreError> {
         self.write_patiently("discarding an embedding", move |transaction| mutations::discard_embedding(transaction, id))
     }
 
-    /// The id of the document in a row that `StoreError::CorruptRow` names; `None` if it has no readable one.
+    /// Returns the id of the document in a row that `StoreError::CorruptRow` names, or `None` if the row has no readable id.
     pub fn id_of_row(&self, row: i64) -> Result<Option<DocumentId>, StoreError> {
         self.read("reading a document's id", |connection| queries::id_of_row(connection, row))
     }
@@ -204,13 +205,13 @@ impl DocumentStore {
         self.read("reading a document", |connection| queries::get(connection, id))
     }
 
-    /// Reads a page of documents in the order of their ids. It ends early if their texts and metadata exceed
-    /// `bytes_max` bytes, but not before its first document.
+    /// Reads a page of documents in the order of their ids. The page ends early if texts and metadata exceed `bytes_max` bytes,
+    /// but has at least one document.
     pub fn list(&self, page: &Page<DocumentId>, bytes_max: u64) -> Result<DocumentPage, StoreError> {
         self.read("listing documents", |connection| queries::list(connection, page, bytes_max))
     }
 
-    /// Reads a page as `list` does, and the embeddings of its documents as `document_embeddings` does, all as of one moment.
+    /// Reads a page like `list`, and the embeddings of its documents like `document_embeddings`, all as of one moment.
     pub fn list_embedded(
         &self,
         page: &Page<DocumentId>,
@@ -224,13 +225,12 @@ impl DocumentStore {
         })
     }
 
-    /// Reads passages with their documents, in the order of `ids`; deleted ones are left out.
+    /// Reads passages with their documents, in the order of `ids`, leaving out deleted ones.
     pub fn passages(&self, ids: &[PassageId]) -> Result<Vec<PassageRow>, StoreError> {
         Ok(self.passages_while(ids, |_| true)?.unwrap_or_default())
     }
 
-    /// Reads passages with their documents, as `passages` does, unless `spend` refuses one of them: it gets the sizes of each
-    /// before it is copied.
+    /// Reads passages like `passages`, unless `spend` refuses one of them. `spend` gets the sizes of each before it is copied.
     pub fn passages_while(
         &self,
         ids: &[PassageId],
@@ -239,7 +239,7 @@ impl DocumentStore {
         self.read("reading passages", |connection| queries::passages(connection, ids, spend))
     }
 
-    /// All passages of these documents.
+    /// Returns all passages of these documents.
     pub fn passages_of(&self, documents: &[DocumentKey]) -> Result<Vec<PassageId>, StoreError> {
         self.read("reading passages", |connection| queries::passages_of(connection, documents))
     }
@@ -256,7 +256,7 @@ impl DocumentStore {
         self.read("filtering passages", |connection| queries::keep_matching(connection, &condition, ids))
     }
 
-    /// Reads passages without embedding with keys above `after`, in the order of keys, at most `limit`.
+    /// Reads at most `limit` passages without an embedding, with keys above `after`, in the order of their keys.
     pub fn pending(&self, after: PassageId, limit: usize) -> Result<Vec<PendingPassage>, StoreError> {
         self.read("reading passages without embedding", |connection| queries::pending(connection, after, limit))
     }
@@ -266,30 +266,30 @@ impl DocumentStore {
         self.read("reading the rules by which texts were split", queries::is_cut_by_older_rules)
     }
 
-    /// The sequence number of the last change. Some numbers before it do not belong to a change of the index's content.
+    /// Returns the sequence number of the last change. Some numbers before it do not belong to a change of the index's content.
     pub fn sequence(&self) -> Result<Sequence, StoreError> {
         self.read("reading the sequence", queries::sequence)
     }
 
-    /// Identifies this database; the same in a copy of it. In hexadecimal digits.
+    /// Returns the identity of this database in hexadecimal digits. A copy has the same identity.
     pub fn identity(&self) -> Result<String, StoreError> {
         self.read("reading the identity", queries::identity)
     }
 
-    /// Reads changes of the index's content after `after` in the order of the sequence, at most `limit`, each with its own
-    /// number. A passage that was embedded again appears at its last number; a deleted one only at its deletion.
-    /// `StoreError::ChangesForgotten` if tombstones after `after` were purged and `after` is not zero.
+    /// Reads at most `limit` changes of the index's content after `after`, in the order of the sequence, each with its own
+    /// number. A passage that was embedded again appears only at its last number, and a deleted one only at its deletion. Fails
+    /// with `StoreError::ChangesForgotten` if tombstones after `after` were purged and `after` is not zero.
     pub fn changes(&self, after: Sequence, limit: usize) -> Result<Vec<(Sequence, Change)>, StoreError> {
         self.read("reading changes", |connection| queries::changes(connection, after, limit))
     }
 
-    /// Reads all embedded passages with keys above `after`, in the order of keys, at most `limit`: to rebuild the index.
+    /// Reads at most `limit` embedded passages with keys above `after`, in the order of their keys, to rebuild the index.
     pub fn embeddings(&self, after: PassageId, limit: usize) -> Result<Vec<(PassageId, Embedding)>, StoreError> {
         self.read("reading embeddings", |connection| queries::embeddings(connection, after, limit))
     }
 
-    /// Purges tombstones up to `sequence`, which the saved index includes. Call it only after the save is durable. Waits for
-    /// a place in the write queue if that is full.
+    /// Purges tombstones up to `sequence`, which the saved index must include. Call it only after the save is durable. Waits
+    /// for a place in the write queue if the queue is full.
     pub fn purge_tombstones(&self, sequence: Sequence) -> Result<(), StoreError> {
         self.write_patiently("purging tombstones", move |transaction| mutations::purge_tombstones(transaction, sequence))
     }
@@ -313,43 +313,43 @@ impl DocumentStore {
         Ok(CollectionCounts { disk_bytes: self.bytes(), ..counts })
     }
 
-    /// Bytes on disk.
+    /// Returns the size on disk in bytes.
     pub fn bytes(&self) -> u64 {
         file_bytes(self.database()) + self.log_bytes()
     }
 
-    /// Whether opening it found a log of changes, which only a store that was not closed leaves.
+    /// Whether there was a log of changes at opening. Only a store that was not closed leaves one.
     pub fn recovered_log(&self) -> bool {
         self.recovered_log
     }
 
-    /// What opening it found missing from its log, if commits do not wait for the disk.
+    /// Returns which changes were missing from the log at opening, if commits do not wait for the disk.
     pub fn lost_log(&self) -> Option<&StoreError> {
         self.lost_log.as_ref()
     }
 
-    /// Bytes of the write-ahead log, which grows and shrinks with checkpoints.
+    /// Returns the size of the write-ahead log in bytes. It grows and shrinks with checkpoints.
     pub fn log_bytes(&self) -> u64 {
         file_bytes(&log::path_of(self.database()))
     }
 
-    /// Reads the embeddings of documents with a single passage, in the order of `ids`; `None` for one that does not exist, has
-    /// several passages, or waits for its embedding.
+    /// Reads the embeddings of documents with a single passage, in the order of `ids`. Returns `None` for a document that does
+    /// not exist, has several passages, or waits for its embedding.
     pub fn document_embeddings(&self, ids: &[DocumentId]) -> Result<Vec<Option<Embedding>>, StoreError> {
         self.read("reading embeddings", |connection| queries::document_embeddings(connection, ids))
     }
 
-    /// The number of passages without embedding.
+    /// Returns the number of passages without an embedding.
     pub fn pending_count(&self) -> Result<u64, StoreError> {
         self.read("counting passages without embedding", queries::pending_count)
     }
 
-    /// The number of passages without embedding that are not among `others`.
+    /// Returns the number of passages without an embedding that are not among `others`.
     pub fn pending_count_besides(&self, others: &[PassageId]) -> Result<u64, StoreError> {
         self.read("counting passages without embedding", |connection| queries::pending_count_besides(connection, others))
     }
 
-    /// The file of the database.
+    /// Returns the path of the database.
     pub(super) fn database(&self) -> &Path {
         self.connections.path()
     }
@@ -363,7 +363,7 @@ impl DocumentStore {
         self.connections.lend()?.opened.readers.read(doing, work)
     }
 
-    /// Runs a caller's write; a full queue is an error at once.
+    /// Runs a caller's write. Fails immediately if the queue is full.
     pub(super) fn write<T: Send + 'static>(
         &self,
         doing: &'static str,
@@ -374,7 +374,7 @@ impl DocumentStore {
         written
     }
 
-    /// Runs a write of the server's own; waits for a place in the queue if that is full.
+    /// Runs a write of the server itself. Waits for a place in the queue if the queue is full.
     pub(super) fn write_patiently<T: Send + 'static>(
         &self,
         doing: &'static str,
@@ -385,8 +385,8 @@ impl DocumentStore {
         written
     }
 
-    /// From `time` on, a statement that runs for more than a moment is ended with `StoreError::Interrupted`, so that `close` does
-    /// not wait for it. Nothing of an interrupted write is stored.
+    /// After `time`, ends statements that run for more than a moment with `StoreError::Interrupted`, so that `close` does not
+    /// wait for them. Nothing of an interrupted write is stored.
     pub fn end_by(&self, time: Instant) {
         self.connections.end_by(time);
     }
@@ -405,7 +405,7 @@ impl Drop for DocumentStore {
     }
 }
 
-/// Refuses a database that ends before `reached`; its log then stays as it was found.
+/// Refuses a database that ends before `reached`, and leaves its log unchanged.
 fn check_reaches(database: &Path, connection: &Connection, reached: Sequence) -> Result<(), StoreError> {
     let stored = queries::sequence(connection).map_err(|fault| fault.while_doing("reading the sequence"))?;
     if stored >= reached {
@@ -416,7 +416,7 @@ fn check_reaches(database: &Path, connection: &Connection, reached: Sequence) ->
     Err(StoreError::DatabaseBehind { path: database.to_owned(), stored, reached })
 }
 
-/// Length of a file; 0 when there is none.
+/// Returns the length of a file, or 0 if there is none.
 fn file_bytes(path: &Path) -> u64 {
     path.metadata().map_or(0, |metadata| metadata.len())
 }

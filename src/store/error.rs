@@ -27,25 +27,26 @@ pub enum StoreError {
     /// A database server refused.
     #[error("the database server failed while {doing}")]
     Server { doing: &'static str, source: Cause },
-    /// A database server cannot be reached, or has no connection left. If it was lost while a write was stored, that may be stored.
+    /// A database server cannot be reached, or has no connection left. If the connection was lost during a write, the write may
+    /// have been stored.
     #[error("the database server cannot be reached, which stopped {doing}")]
     ServerUnreachable { doing: &'static str, source: Cause },
     /// A database server cannot do what is needed.
     #[error("the database server is not suitable: {problem}")]
     UnsuitableServer { problem: String },
-    /// A replica of a database server is none of it.
+    /// The server named as a replica is not a replica of the database server.
     #[error("the replica of the database server cannot be used: {problem}")]
     UnsuitableReplica { problem: String },
     /// A file or folder cannot be created, opened or synced.
     #[error("cannot access {}", path.display())]
     File { path: PathBuf, source: Arc<std::io::Error> },
-    /// The file system does not support SQLite's write-ahead log, as network file systems do not.
+    /// The file system does not support SQLite's write-ahead log. Network file systems do not.
     #[error("{} cannot use a write-ahead log; its journal mode stays {got}", path.display())]
     NoWriteAheadLog { path: PathBuf, got: String },
     /// A newer version of the server created this database.
     #[error("the database has version {found}, but this server knows versions up to {known}")]
     NewerDatabase { found: i64, known: i64 },
-    /// It is opened only to be read, and this server would first have to change it.
+    /// The database was opened only for reading, but this version would first have to change it.
     #[error("the database is not up to date: {problem}; start a server of this version on it once, which brings it up to date")]
     NotUpToDate { problem: String },
     /// The file is a database of another program, or the other kind of database of this one.
@@ -54,13 +55,13 @@ pub enum StoreError {
     /// Another server uses the data directory.
     #[error("the data directory {} is in use by another process", path.display())]
     DataDirectoryInUse { path: PathBuf },
-    /// A server that shares its database with no other one uses the database server's database.
+    /// A server that does not share its database is already using it.
     #[error("a server of an older version uses the database: stop it first, or give each server a database of its own")]
     DatabaseInUse,
     /// Another server changed the catalog since this one last looked. Nothing was stored.
     #[error("the catalog was changed at the same moment; try again")]
     CatalogChanged,
-    /// Another server has taken over a job. Nothing of this one's was stored.
+    /// Another server has taken over the job. Nothing of this write was stored.
     #[error("another server runs the job")]
     JobElsewhere,
     /// A collection with this name already exists.
@@ -72,7 +73,7 @@ pub enum StoreError {
     /// An alias with this name already exists.
     #[error("an alias {name} already exists")]
     AliasExists { name: CollectionName },
-    /// The schema of a foreign database is not exactly what the migrations of its version make.
+    /// The schema of a foreign database differs from what the migrations of its version make.
     #[error("the database's {kind} {name} {problem}")]
     StrangeObject { kind: String, name: String, problem: &'static str },
     /// A statement was ended because the store closes, or because its caller no longer wants it. Nothing of a write was stored.
@@ -93,7 +94,7 @@ pub enum StoreError {
     /// The folder of the database is missing.
     #[error("its folder {} is missing", path.display())]
     FolderLost { path: PathBuf },
-    /// The database is missing, though its folder exists.
+    /// The database is missing, although its folder exists.
     #[error("its database {} is missing", path.display())]
     DatabaseLost { path: PathBuf },
     /// The database exists without any table.
@@ -105,10 +106,10 @@ pub enum StoreError {
         path.display(), stored.0, reached.0
     )]
     DatabaseBehind { path: PathBuf, stored: Sequence, reached: Sequence },
-    /// The write-ahead log does not match its checksums, and there are committed transactions after that place.
+    /// The write-ahead log does not match its checksums at some place, and there are committed transactions after that place.
     #[error("{place} of its write-ahead log {} does not match its checksum; {transactions} later commits are lost", path.display())]
     LogDamaged { path: PathBuf, place: String, transactions: u64 },
-    /// A document came with a passage that is not a part of its text, or splits a character.
+    /// A document has a passage that is not part of its text, or that splits a character.
     #[error("bytes {start} to {end} are not a passage of document {id}")]
     InvalidPassage { id: DocumentId, start: usize, end: usize },
     /// A write required a version of a document other than the stored one. Nothing of it was stored.
@@ -128,10 +129,10 @@ pub enum StoreError {
     /// A metadata path cannot have an index.
     #[error("metadata path {path} cannot have an index: its keys must not contain quotes, backslashes or control characters")]
     PathNotIndexable { path: String },
-    /// The index of terms does not have every passage yet. `DocumentStore::fill_lexical` continues with it.
+    /// The index of terms does not have every passage yet. `DocumentStore::fill_lexical` adds the rest.
     #[error("only passages up to {filled} of {until} are ready for lexical search")]
     LexicalIncomplete { filled: u64, until: u64 },
-    /// Tombstones after `after` were purged, so an index that reaches only `after` cannot catch up: rebuild it.
+    /// Tombstones after `after` were purged, so an index that only reaches `after` cannot catch up and must be rebuilt.
     #[error("tombstones are purged up to change {}, so an index at change {} cannot catch up", forgotten.0, after.0)]
     ChangesForgotten { after: Sequence, forgotten: Sequence },
 }
@@ -151,7 +152,7 @@ impl StoreError {
         )
     }
 
-    /// The passage whose embedding is damaged, if nothing else is: it can be embedded again.
+    /// Returns the passage whose embedding is damaged, if nothing else is damaged. It can be embedded again.
     pub fn damaged_embedding(&self) -> Option<PassageId> {
         match *self {
             Self::CorruptRow { table: "passages", row, problem } if EMBEDDING_PROBLEMS.contains(&problem) => {
@@ -166,7 +167,7 @@ fn version_text(current: Option<Sequence>) -> String {
     current.map_or("does not exist".to_owned(), |version| format!("has version {}", version.0))
 }
 
-/// An error inside the store, before what was being done is added.
+/// An error inside the store that does not say yet what was being done.
 #[derive(Debug)]
 pub(crate) enum Fault {
     Sqlite(rusqlite::Error),
@@ -174,7 +175,7 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    /// Adds what was being done.
+    /// Completes the error with what was being done.
     pub(super) fn while_doing(self, doing: &'static str) -> StoreError {
         match self {
             Self::Store(error) => error,
@@ -186,7 +187,7 @@ impl Fault {
                 Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
                     StoreError::Damaged { doing, source: Arc::new(source) }
                 }
-                // A value of another type than its column's, a text that is not UTF-8.
+                // A value whose type is not that of its column, or a text that is not UTF-8.
                 None if is_unreadable(&source) => StoreError::Damaged { doing, source: Arc::new(source) },
                 _ => StoreError::Sqlite { doing, source: Arc::new(source) },
             },
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_file_is_told_from_other_failures() {
+    fn a_damaged_file_is_distinguished_from_other_failures() {
         for (code, damage) in [
             (ffi::SQLITE_CORRUPT, true),
             (ffi::SQLITE_CORRUPT_VTAB, true),
@@ -243,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_or_failing_disk_is_no_failure_of_sqlite() {
+    fn a_full_or_failing_disk_is_not_an_sqlite_failure() {
         check(ffi::SQLITE_FULL, true);
         check(ffi::SQLITE_READONLY, true);
         check(ffi::SQLITE_READONLY_DBMOVED, true);

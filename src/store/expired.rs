@@ -1,4 +1,5 @@
-//! Removes documents that have expired, as any other deletion does: with a sequence number, and tombstones for the index.
+//! Removes documents that have expired. Like any other deletion, this draws sequence numbers and leaves tombstones for the
+//! index.
 
 use rusqlite::{Connection, OptionalExtension as _};
 
@@ -10,7 +11,7 @@ use super::mutations::delete_key;
 use super::rows::{self, DOCUMENT_COLUMNS};
 use super::writer::WriteTransaction;
 
-/// Documents removed in one transaction: bounds how long other writes wait.
+/// Maximum number of documents removed in one transaction. Bounds how long other writes wait.
 const REMOVED_PER_TRANSACTION: usize = 500;
 
 /// The result of one transaction that removed expired documents.
@@ -20,18 +21,18 @@ pub struct Expired {
     pub rows: Vec<i64>,
     /// Whether there are more to remove.
     pub more: bool,
-    /// Rows that say they expired, but are damaged: they stay.
+    /// Rows that seem to have expired but are damaged, so they stay.
     pub damage: Vec<StoreError>,
 }
 
 impl DocumentStore {
-    /// Whether a document has expired that may not be removed yet. Reads nothing.
+    /// Whether there may be an expired document that is not removed yet. Reads nothing.
     pub fn expiry_due(&self) -> bool {
         self.connections.next_expiry().is_due(self.connections.now_ms())
     }
 
-    /// Removes some of the documents that have expired. Each transaction is short, so other writes run in between; a crash leaves the
-    /// rest to the next call. Waits for a place in the write queue if that is full.
+    /// Removes some of the documents that have expired, in a short transaction, so other writes can run in between. A crash
+    /// leaves the rest to the next call. Waits for a place in the write queue if the queue is full.
     pub fn delete_expired(&self) -> Result<Expired, StoreError> {
         const DOING: &str = "removing expired documents";
         let keys = self.read(DOING, due)?;
@@ -41,7 +42,7 @@ impl DocumentStore {
             false => self.write_patiently(DOING, move |transaction| remove(transaction, &keys))?,
         };
         if !more {
-            // Before reading: what is written meanwhile is noted after that.
+            // Done before reading, so that a write in between, which notes its own expiry, is not forgotten.
             let next = self.connections.next_expiry();
             next.forget();
             let first = self.read(DOING, first).inspect_err(|_| next.note(i64::MIN))?;
@@ -58,7 +59,7 @@ fn due(connection: &Connection) -> Result<Vec<i64>, Fault> {
     Ok(statement.query_map([REMOVED_PER_TRANSACTION as i64], |row| row.get(0))?.collect::<Result<_, _>>()?)
 }
 
-/// Removes those of the documents that have expired by their rows: an index or a row that the disk damaged removes nothing.
+/// Removes the documents whose rows say that they have expired. So a damaged index or row cannot remove anything.
 fn remove(transaction: &mut WriteTransaction<'_>, keys: &[i64]) -> Result<(Vec<i64>, Vec<StoreError>), Fault> {
     let sql = format!("select {DOCUMENT_COLUMNS} from documents d where d.key = ?1");
     let mut statement = transaction.connection.prepare_cached(&sql)?;

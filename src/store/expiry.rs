@@ -1,5 +1,5 @@
-//! Documents that expire. From its moment on no read finds a document, whether it was removed yet or not: each statement that
-//! looks for documents has one of the conditions below. `expired` then removes them as any other deletion does.
+//! Expiry of documents. After a document has expired, no read finds it, whether it is removed or not, because each statement
+//! that looks for documents has one of the conditions below. `expired` removes expired documents like any other deletion.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -8,18 +8,18 @@ use rusqlite::Connection;
 
 use super::error::Fault;
 
-/// True of `documents d` until it expires.
+/// Condition that `documents d` has not expired.
 pub(super) const LIVE: &str = "(d.expires_at_ms is null or d.expires_at_ms > now_ms())";
 
-/// The same for statements that walk through a whole index of `documents d` without reading rows.
+/// The same condition for statements that scan a whole index of `documents d` without reading rows.
 pub(super) const LIVE_BY_INDEX: &str = "d.key not in (
     select e.key from documents e indexed by documents_expiring where e.expires_at_ms <= now_ms())";
 
-/// The passages of documents that have expired.
+/// Selects the passages of documents that have expired.
 pub(super) const EXPIRED_PASSAGES: &str = "select p.id from documents e indexed by documents_expiring
     cross join passages p on p.document = e.key where e.expires_at_ms <= now_ms()";
 
-/// When the next document expires: no document does before that. `i64::MAX` if none will.
+/// When the next document expires. No document expires before that time. `i64::MAX` if none will.
 #[derive(Debug, Clone)]
 pub(crate) struct NextExpiry(Arc<AtomicI64>);
 
@@ -30,7 +30,7 @@ impl Default for NextExpiry {
 }
 
 impl NextExpiry {
-    /// Takes in when documents of a committed transaction expire.
+    /// Records when a document of a committed transaction expires.
     pub(crate) fn note(&self, expires_at_ms: i64) {
         self.0.fetch_min(expires_at_ms, Ordering::SeqCst);
     }
@@ -40,19 +40,19 @@ impl NextExpiry {
         self.0.load(Ordering::SeqCst) <= now_ms
     }
 
-    /// Takes nothing for known any more, before what the database has is noted.
+    /// Forgets the time. The caller must note the database's own next time afterwards.
     pub(crate) fn forget(&self) {
         self.0.store(i64::MAX, Ordering::SeqCst);
     }
 }
 
-/// When the first document expires, or did; `None` if none will.
+/// Returns when the first document expires or has expired, or `None` if none will.
 pub(super) fn first(connection: &Connection) -> Result<Option<i64>, Fault> {
     let sql = "select min(expires_at_ms) from documents indexed by documents_expiring where expires_at_ms is not null";
     Ok(connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
 }
 
-/// When the next of the documents that are there expires; `None` if none will.
+/// Returns when the next document that has not expired yet expires, or `None` if none will.
 pub(super) fn next(connection: &Connection) -> Result<Option<i64>, Fault> {
     let sql = "select min(expires_at_ms) from documents indexed by documents_expiring where expires_at_ms > now_ms()";
     Ok(connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?)

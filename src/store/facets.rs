@@ -1,5 +1,5 @@
-//! Counts the documents with each value of a field, in SQLite, which moves many values to disk if necessary; adds up numbers and
-//! dates on the way, without keeping them.
+//! Counts the documents with each value of a field. SQLite does the counting, and moves values to disk if there are many. Adds
+//! up numbers and dates as they arrive, without collecting them.
 
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, params_from_iter};
@@ -14,12 +14,13 @@ use crate::domain::{
     ValueSummary, timestamps,
 };
 
-/// Stands for no language; no document has this value.
+/// Stands for no language. No document has this value.
 const NONE: &str = "";
 
 impl DocumentStore {
-    /// Counts values among the matching documents, all in one state of the database. The id has none, and the document's times have
-    /// a range and a histogram only. `StoreError::TooManyBuckets` for a histogram that has more than may be. As soon as the values exceed `bytes_max` bytes it ends, with the counts so far.
+    /// Counts values among the matching documents, all in a single state of the database. The id has no values, and the
+    /// document's times only have a range and a histogram. Fails with `StoreError::TooManyBuckets` if a histogram has too many
+    /// buckets. Ends as soon as the values exceed `bytes_max` bytes, and returns the counts so far.
     pub fn facets(&self, filter: &SearchFilter, requests: &[FacetRequest], bytes_max: u64) -> Result<Facets, StoreError> {
         let condition = self.compile(filter);
         self.read("counting values", |connection| {
@@ -77,7 +78,7 @@ fn languages(connection: &Connection, condition: &Condition, limit: usize) -> Re
     Ok((values.collect(), missing))
 }
 
-/// Counts the values at `path`: at most this many, and no more once their texts exceed this many bytes.
+/// Counts the values at `path`: at most `most` of them, and no more once their texts exceed `bytes_max` bytes.
 fn metadata(
     connection: &Connection,
     condition: &Condition,
@@ -85,7 +86,7 @@ fn metadata(
     (limit, bytes_max): (usize, u64),
 ) -> Result<(Vec<FacetValue>, u64), Fault> {
     let (from, keys, last) = elements(path, condition);
-    // A value that a document's array has twice is one row of `found`.
+    // A value that occurs twice in a document's array is one row of `found`.
     let sql = format!(
         "with found as materialized (
              select distinct d.key as document,
@@ -120,7 +121,7 @@ fn metadata(
     Ok((values, missing(connection, condition, path)?))
 }
 
-/// The matching documents whose value at `path` does not exist or is null.
+/// Counts the matching documents whose value at `path` does not exist or is null.
 fn missing(connection: &Connection, condition: &Condition, path: &MetadataPath) -> Result<u64, Fault> {
     let (tables, conditions, keys, last) = walk(path);
     let sql = format!(
@@ -132,9 +133,9 @@ fn missing(connection: &Connection, condition: &Condition, path: &MetadataPath) 
     number(connection, &sql, &all)
 }
 
-/// Where the values at `path` stand: `from` and `where` of a statement with a row for each value, and each element of an array, that
-/// matching documents have, one document after the other, the values of its parameters, and the table of the values, beside `e` of
-/// the elements.
+/// Builds the `from` and `where` of a statement over the values at `path` in matching documents. It has a row for each value,
+/// or for each element of an array, document by document. Also returns the values of its parameters, and the name of the table
+/// with the values; table `e` has the elements.
 fn elements(path: &MetadataPath, condition: &Condition) -> (String, Vec<Value>, String) {
     let (tables, conditions, keys, last) = walk(path);
     let from = format!(
@@ -156,7 +157,7 @@ fn summary(connection: &Connection, condition: &Condition, facet: &FacetRequest)
         Field::Metadata(path) => {
             let (from, values, last) = elements(path, condition);
             let value = format!("case when {last}.type = 'array' then e.atom else {last}.atom end");
-            // As a number true would be 1.
+            // Leaves out booleans, because true would count as the number 1.
             let counts = format!("coalesce(e.type, {last}.type) in ('integer', 'real', 'text')");
             (false, (format!("select d.key, {value} {from} and {counts}"), values))
         }

@@ -1,7 +1,7 @@
-//! The form of a `SearchFilter` as an SQL condition with bound parameters. Of a caller's own words, only the paths of declared
-//! metadata indexes become SQL text, which `index_expression` restricts and quotes.
+//! Compiles a `SearchFilter` to an SQL condition with bound parameters. The only caller input that becomes SQL text is the path
+//! of a declared metadata index, which `index_expression` restricts and quotes.
 //!
-//! Every part of a condition is true or false, never null, so that `not` means what it says.
+//! Every part of a condition is true or false, never null, so that `not` works.
 
 use rusqlite::types::Value;
 
@@ -15,8 +15,8 @@ pub(super) struct Condition {
     pub(super) values: Vec<Value>,
 }
 
-/// Compiles a filter. An empty one matches every document. No condition is true of a document that has expired. For the paths in
-/// `indexes`, SQLite can use an index.
+/// Compiles a filter. An empty one matches every document. No condition is true of an expired document. SQLite can use an index
+/// for the paths in `indexes`.
 pub(super) fn compile(filter: &SearchFilter, indexes: &[MetadataPath]) -> Condition {
     let mut compiler = Compiler { condition: Condition { sql: LIVE.to_owned(), values: Vec::new() }, indexes };
     if *filter == SearchFilter::default() {
@@ -34,11 +34,11 @@ pub(super) fn compile(filter: &SearchFilter, indexes: &[MetadataPath]) -> Condit
     compiler.condition
 }
 
-/// The indexed expression of a declared path, over the metadata in `column`; `None` if the path has a key that
-/// SQLite's paths cannot name exactly: with a quote, a backslash or a control character.
+/// Returns the indexed expression of a declared path, over the metadata in `column`. Returns `None` if the path has a key that
+/// SQLite's paths cannot name exactly: one with a quote, a backslash or a control character.
 ///
-/// It only finds candidates. Walking the keys one by one decides whether they match, because the expression does not
-/// distinguish true from 1, nor an array from a text.
+/// The expression only finds candidates, because it does not distinguish true from 1, nor an array from a text. Walking the
+/// keys one by one decides whether they match.
 pub(super) fn index_expression(path: &MetadataPath, column: &str) -> Option<String> {
     if !path.is_indexable() {
         return None;
@@ -47,8 +47,8 @@ pub(super) fn index_expression(path: &MetadataPath, column: &str) -> Option<Stri
     Some(format!("json_extract({column}, '${keys}')"))
 }
 
-/// The tables of a walk along `path` through the metadata, and the conditions for the last of them to be the value. Also returns
-/// the values of its parameters and the last table's name.
+/// Returns the tables of a walk along `path` through the metadata, the conditions that make the last table the value, the
+/// values of the parameters, and the name of the last table.
 ///
 /// SQLite's JSON paths would be a third faster, but they confuse keys that differ only after a zero character.
 pub(super) fn walk(path: &MetadataPath) -> (String, String, Vec<Value>, String) {
@@ -110,7 +110,7 @@ impl Compiler<'_> {
         self.sql(")");
     }
 
-    /// A test of the document's own fields. Only the language can be null.
+    /// Compiles a test of one of the document's own fields. Only the language can be null.
     fn own(&mut self, field: &Field, test: &Test) {
         let (column, is_text) = match field {
             Field::Id => ("d.id", true),
@@ -167,7 +167,7 @@ impl Compiler<'_> {
         self.sql("))");
     }
 
-    /// A test of the value in the row `row` of `json_each`.
+    /// Compiles a test of the value in the row `row` of `json_each`.
     fn test(&mut self, row: &str, test: &Test) {
         match test {
             Test::Eq(scalar) => self.among(row, std::slice::from_ref(scalar)),
@@ -191,7 +191,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Whether the value equals one of `scalars`.
+    /// Compiles whether the value equals one of `scalars`.
     fn among(&mut self, row: &str, scalars: &[Scalar]) {
         let (mut texts, mut numbers, mut truths) = (Vec::new(), Vec::new(), Vec::new());
         for scalar in scalars {
@@ -209,7 +209,7 @@ impl Compiler<'_> {
                 self.sql("))");
             }
         }
-        // Each only once: a chain of many would be too deep an expression for SQLite.
+        // Uses each only once, because a long chain would be too deep an expression for SQLite.
         truths.sort_unstable();
         truths.dedup();
         for truth in truths {
@@ -218,7 +218,7 @@ impl Compiler<'_> {
         self.sql(")");
     }
 
-    /// A condition that an index can answer and that holds wherever `test` does. Empty if there is none.
+    /// Adds a condition that an index can answer and that holds whenever `test` does. Adds nothing if there is none.
     fn candidates(&mut self, expression: &str, test: &Test) {
         match test {
             Test::Eq(scalar) => {
@@ -251,7 +251,7 @@ impl Compiler<'_> {
         self.sql(" and ");
     }
 
-    /// A value as `json_extract` returns it.
+    /// Adds a value in the form that `json_extract` returns.
     fn candidate(&mut self, scalar: &Scalar) {
         match scalar {
             Scalar::Bool(truth) => self.value(Value::Integer(i64::from(*truth))),
@@ -270,17 +270,17 @@ impl Compiler<'_> {
         match scalar {
             Scalar::Text(text) => self.value(Value::Text(text.clone())),
             Scalar::Integer(integer) => self.value(Value::Integer(*integer)),
-            // SQLite parses it from the same digits as in the metadata, so that both are rounded alike.
+            // SQLite parses it from the same digits as in the metadata, so that both are rounded in the same way.
             Scalar::Real(real) if real.is_finite() => {
                 self.sql("json_extract(?, '$')");
                 self.condition.values.push(Value::Text(serde_json::Value::from(*real).to_string()));
             }
-            // JSON has no such number, so nothing equals it. A boolean's type is sufficient.
+            // JSON has no infinite number, so nothing equals it. For a boolean, the type is sufficient.
             Scalar::Real(_) | Scalar::Bool(_) => self.value(Value::Null),
         }
     }
 
-    /// Whether a text begins with `prefix`: it lies between the prefix and the next text that does not begin with it.
+    /// Compiles whether a text begins with `prefix`: it lies between the prefix and the next text that does not begin with it.
     fn prefix(&mut self, expression: &str, prefix: &str) {
         self.sql(&format!("{expression} >= "));
         self.value(Value::Text(prefix.to_owned()));
@@ -291,7 +291,7 @@ impl Compiler<'_> {
     }
 }
 
-/// The smallest text, by code points, that is greater than every text with this prefix; `None` if there is none.
+/// Returns the smallest text, by code points, that is greater than every text with this prefix, or `None` if there is none.
 pub(crate) fn after_all_with(prefix: &str) -> Option<String> {
     let mut chars: Vec<char> = prefix.chars().collect();
     while let Some(last) = chars.pop() {

@@ -22,7 +22,7 @@ fn connection() -> Connection {
     connection
 }
 
-/// How many documents match.
+/// Returns how many documents match.
 fn count(connection: &Connection, filter: &SearchFilter, indexes: &[MetadataPath]) -> i64 {
     let condition = compile(filter, indexes);
     let sql = format!("select count(*) from documents d where {}", condition.sql);
@@ -188,7 +188,7 @@ fn to_json(scalar: &Scalar) -> Json {
     }
 }
 
-/// What equality promises, without SQL.
+/// Equality as the domain defines it, without SQL.
 fn equal(a: &Scalar, b: &Scalar) -> bool {
     match (a, b) {
         (Scalar::Integer(integer), Scalar::Real(real)) | (Scalar::Real(real), Scalar::Integer(integer)) => {
@@ -198,7 +198,7 @@ fn equal(a: &Scalar, b: &Scalar) -> bool {
     }
 }
 
-/// A value out of few, so that many of them are equal.
+/// Generates values from a small set, so that many of them are equal.
 fn few_scalars() -> impl Strategy<Value = Scalar> {
     prop_oneof![
         "[ab]{0,2}|\u{10ffff}|été|1".prop_map(Scalar::Text),

@@ -1,7 +1,7 @@
-//! Foreign databases, from archives. None of them is ever opened as one of ours: a trigger, a view or an index on
-//! an expression would run its author's statements in this server. A foreign database is opened by a connection that can
-//! only read rows of the tables that this program makes; its schema is compared exactly with what the migrations
-//! make; and `adoption` copies its rows into a database of our own.
+//! Foreign databases, which come from archives. They are never opened like our own, because a trigger, a view or an index on an
+//! expression would run its author's statements in this server. Instead, a foreign database is opened by a connection that can
+//! only read rows of the tables that this program makes. Its schema must be exactly what the migrations make. Then `adoption`
+//! copies its rows into a database of our own.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -21,9 +21,9 @@ use super::metadata_indexes::{create_index, is_index_name};
 use super::migrate::{CATALOG, COLLECTION, Schema, made_by};
 use crate::domain::MetadataPath;
 
-/// What every SQLite database begins with.
+/// The first bytes of every SQLite database.
 const MAGIC: &[u8] = b"SQLite format 3\0";
-/// Bytes of SQLite's header.
+/// Size of SQLite's header in bytes.
 const HEAD_BYTES: usize = 100;
 /// Position of `user_version` and `application_id` in the header, four bytes each, big-endian.
 const USER_VERSION_AT: usize = 60;
@@ -33,16 +33,16 @@ const APPLICATION_ID_AT: usize = 68;
 const OBJECTS_MAX: i32 = 256;
 /// Maximum bytes of one object's definition.
 const DEFINITION_BYTES_MAX: i32 = 64 << 10;
-/// Maximum bytes of one value and of one row: more than any text or classifier that a server accepts, unless its limits are far
-/// above the defaults.
+/// Maximum bytes of one value and of one row. That is more than any text or classifier that a server accepts, unless its limits
+/// are far above the defaults.
 const VALUE_BYTES_MAX: i32 = 128 << 20;
-/// KiB of cached pages of a foreign database.
+/// Size of the page cache of a foreign database in KiB.
 const CACHE_KIB: i64 = 4 << 10;
-/// SQLite virtual machine steps between two checks whether to stop.
+/// Number of SQLite virtual machine steps between two checks for cancellation.
 const STEPS_PER_CHECK: i32 = 1_000;
-/// Checks until a foreign database must have returned a row, or its schema. A row takes some dozens of steps.
+/// Number of checks after which a foreign database must have returned a row, or its schema. A row takes some dozens of steps.
 const CHECKS_PER_ROW: u32 = 1_000;
-/// Characters of foreign names to show.
+/// Maximum number of characters of a foreign name to show.
 const SHOWN_CHARS: usize = 200;
 
 /// The kind of a database.
@@ -73,31 +73,31 @@ pub(super) struct ForeignDatabase {
     looks: Arc<AtomicU32>,
 }
 
-/// Inspects the header of a database, which tells whether it is of this kind and of a version that this server
-/// knows. Nothing else in it is trusted after that.
+/// Checks by the header of a database that it is of this kind and of a version that this server knows. This does not make
+/// anything else in it trustworthy.
 pub fn check_head(kind: DatabaseKind, head: &[u8]) -> Result<(), StoreError> {
     version(kind.schema(), head).map(drop)
 }
 
-/// Checks that the definition of a foreign database is exactly what this program makes for its version: nothing
-/// missing and nothing more.
+/// Checks that the schema of a foreign database is exactly what this program makes for its version, with nothing missing and
+/// nothing added.
 pub fn check_foreign(kind: DatabaseKind, path: &Path) -> Result<(), StoreError> {
     ForeignDatabase::open(kind, path, || false).map(drop)
 }
 
-/// Whether a collection's database that nobody has open has any document. One without tables has none.
+/// Whether a collection's database has any document. Nobody may have it open. A database without tables has none.
 pub fn holds_documents(database: &Path) -> Result<bool, StoreError> {
     any_document(database).map_err(|fault| fault.while_doing("looking for documents"))
 }
 
 fn any_document(database: &Path) -> Result<bool, Fault> {
-    // The logs that a crash left are a part of it, and only a connection that may write reads them.
+    // Logs that a crash left are part of the database, and only a connection that may write reads them.
     let connection = Connection::open_with_flags(database, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     let any = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, bool>(0));
     Ok(any("select exists (select 1 from sqlite_schema)")? && any("select exists (select 1 from documents)")?)
 }
 
-/// The number of migrations of a database with this header.
+/// Returns the number of migrations of a database with this header.
 fn version(schema: &Schema, head: &[u8]) -> Result<usize, StoreError> {
     let doing = "reading its first bytes";
     let head = head.get(..HEAD_BYTES).filter(|head| head.starts_with(MAGIC));
@@ -115,7 +115,7 @@ fn version(schema: &Schema, head: &[u8]) -> Result<usize, StoreError> {
 }
 
 impl ForeignDatabase {
-    /// Opens a database that nobody else has open and compares its schema. `stop` is checked now and then; once it returns true,
+    /// Opens a database that nobody else has open and compares its schema. `stop` is checked regularly; once it returns true,
     /// every read ends with `StoreError::Interrupted`.
     pub(super) fn open(kind: DatabaseKind, path: &Path, stop: impl Fn() -> bool + Send + 'static) -> Result<Self, StoreError> {
         let mut head = Vec::new();
@@ -135,7 +135,7 @@ impl ForeignDatabase {
         })
     }
 
-    /// Records that a row has arrived: the next one gets its own time.
+    /// Records that a row has arrived, which restarts the time for the next one.
     pub(super) fn row_came(&self) {
         self.looks.store(0, Ordering::Relaxed);
     }
@@ -178,7 +178,7 @@ impl ForeignDatabase {
     }
 }
 
-/// A connection that can only read rows of the tables that `schema` makes, in any version, and only for a limited time.
+/// Opens a connection that can only read rows of the tables that `schema` makes in any version, and only for a limited time.
 fn restricted(
     schema: &'static Schema,
     path: &Path,
@@ -190,7 +190,7 @@ fn restricted(
         let made = objects(&made_by(schema, version)?)?;
         tables.extend(made.into_iter().filter(|object| object.kind == "table").map(|one| one.name));
     }
-    // Immutable: SQLite looks for no lock, log or journal beside it.
+    // The file is immutable, so SQLite looks for no lock, log or journal beside it.
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
     let mut connection = Connection::open_with_flags(format!("file:{}?mode=ro&immutable=1", escaped(path)), flags)?;
     use DbConfig as Config;
@@ -216,7 +216,7 @@ fn restricted(
     }
     connection
         .progress_handler(STEPS_PER_CHECK, Some(move || looks.fetch_add(1, Ordering::Relaxed) + 1 >= CHECKS_PER_ROW || stop()))?;
-    // These read nothing of the file.
+    // These pragmas read nothing from the file.
     connection.pragma_update_and_check(None, "mmap_size", 0, |_| Ok(()))?;
     connection.pragma_update(None, "cell_size_check", true)?;
     connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
@@ -229,7 +229,7 @@ fn restricted(
     Ok(connection)
 }
 
-/// A path in the form of a URI.
+/// Escapes a path for a URI.
 pub(super) fn escaped(path: &Path) -> String {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/-_.~".contains(byte);
     let escape = |byte: u8| if plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02x}") };
@@ -247,7 +247,7 @@ struct Object {
     kind: String,
     name: String,
     table: String,
-    /// `None` for an index that a table's definition makes.
+    /// The SQL. `None` for an index that a table's definition creates.
     definition: Option<String>,
 }
 
@@ -283,7 +283,7 @@ fn objects(connection: &Connection) -> Result<Vec<Object>, Fault> {
     Ok(statement.query_map([], read)?.collect::<Result<_, _>>()?)
 }
 
-/// A cause in words.
+/// Makes a cause from a text.
 pub(super) fn cause(text: &str) -> Cause {
     let cause: Box<dyn std::error::Error + Send + Sync> = text.into();
     Arc::from(cause)
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_migrations_do_not_make_is_strange() {
+    fn objects_that_the_migrations_do_not_make_are_refused() {
         check("", None);
         check("create index by_text on documents (text)", Some(("index", "by_text")));
         check("create table more (a text)", Some(("table", "more")));
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_metadata_index_is_that_of_its_path() {
+    fn a_metadata_index_must_match_its_path() {
         let declared = "insert into metadata_indexes values ('year', 'documents_metadata_7')";
         let index = |expression: &str| format!("{declared}; create index documents_metadata_7 on documents ({expression})");
         check(&index("json_extract(metadata, '$.\"year\"')"), None);
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_tells_kind_and_version() {
+    fn the_header_identifies_kind_and_version() {
         let folder = tempfile::tempdir().unwrap();
         let head = |sql| std::fs::read(database(folder.path(), sql)).unwrap();
         let newer = head("pragma user_version = 99; pragma wal_checkpoint(truncate)");

@@ -1,4 +1,5 @@
-//! What a search reads about the passages it found: first their documents, then, for those that become hits, the rest.
+//! Reads what a search needs about the passages that it found: first their documents, and then the rest of those that become
+//! hits.
 
 use rusqlite::{Connection, OptionalExtension, Row};
 
@@ -9,33 +10,34 @@ use super::{DocumentKey, DocumentStore, HitSizes, PassageDocument, StoreError};
 use crate::domain::{DocumentHead, DocumentId, Embedding, Language, PassageId};
 
 impl DocumentStore {
-    /// Reads the documents of passages, in the order of `ids`; deleted ones are left out. Reads no text.
+    /// Reads the documents of passages, in the order of `ids`, leaving out deleted ones. Reads no text.
     pub fn documents_of(&self, ids: &[PassageId]) -> Result<Vec<PassageDocument>, StoreError> {
         self.read("reading the documents of passages", |connection| documents_of(connection, ids))
     }
 
-    /// Reads the documents of passages without their texts, in the order of `ids`; deleted ones are left out.
+    /// Reads the documents of passages without their texts, in the order of `ids`, leaving out deleted ones.
     pub fn heads_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, DocumentHead)>, StoreError> {
         self.read("reading the documents of passages", |connection| heads_of(connection, ids))
     }
 
-    /// Reads the embeddings of passages, in the order of `ids`; deleted ones and those without embedding are left out.
+    /// Reads the embeddings of passages, in the order of `ids`, leaving out deleted passages and those without an embedding.
     pub fn embeddings_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, Embedding)>, StoreError> {
         self.read("reading embeddings", |connection| embeddings_of(connection, ids))
     }
 
-    /// The sizes of what a hit may include of each passage, without reading it.
+    /// Reads the sizes of everything that a hit may include for each passage, without reading the contents.
     pub fn sizes_of(&self, ids: &[PassageId]) -> Result<Vec<HitSizes>, StoreError> {
         self.read("reading sizes", |connection| sizes_of(connection, ids))
     }
 
-    /// Reads the embeddings of a document's passages, without those that wait for theirs; `None` if there is no such document.
+    /// Reads the embeddings of a document's passages, without passages that wait for theirs. Returns `None` if there is no such
+    /// document.
     pub fn passage_embeddings(&self, id: &DocumentId) -> Result<Option<Vec<Embedding>>, StoreError> {
         self.read("reading a document's embeddings", |connection| passage_embeddings(connection, id))
     }
 }
 
-/// Runs `sql`, whose one parameter is a passage's key, for each of `ids`; deleted ones are left out.
+/// Runs `sql`, whose only parameter is a passage's key, for each of `ids`. Leaves out deleted ones.
 fn each<T>(
     connection: &Connection,
     sql: &str,
@@ -50,7 +52,7 @@ fn each<T>(
     Ok(found)
 }
 
-/// Reads columns of a passage whose document has not expired.
+/// Builds the statement that reads columns of a passage whose document has not expired.
 fn of_live(columns: &str) -> String {
     format!("select {columns} from passages p join documents d on d.key = p.document where p.id = ?1 and {LIVE}")
 }
@@ -77,7 +79,7 @@ fn heads_of(connection: &Connection, ids: &[PassageId]) -> Result<Vec<(PassageId
     })
 }
 
-/// The id and the language in the columns 2 and 3; the document's key is in column 1.
+/// Reads the id and the language from columns 2 and 3. Column 1 has the document's key.
 fn named(row: &Row<'_>) -> Result<(DocumentId, Option<Language>), Fault> {
     let key: i64 = row.get(1)?;
     let corrupt = |problem| StoreError::CorruptRow { table: "documents", row: key, problem };
@@ -91,7 +93,7 @@ fn embeddings_of(connection: &Connection, ids: &[PassageId]) -> Result<Vec<(Pass
     each(connection, sql, ids, |row| embedded(row, 0))
 }
 
-/// SQLite knows the length of a value without reading it.
+/// Reads sizes. SQLite knows the length of a value without reading it.
 fn sizes_of(connection: &Connection, ids: &[PassageId]) -> Result<Vec<HitSizes>, Fault> {
     let sql = of_live("coalesce(octet_length(d.title), 0), octet_length(d.text), octet_length(d.metadata), p.end - p.start");
     let bytes = |row: &Row<'_>, column| Ok::<_, Fault>(u64::try_from(row.get::<_, i64>(column)?).unwrap_or_default());
@@ -100,7 +102,8 @@ fn sizes_of(connection: &Connection, ids: &[PassageId]) -> Result<Vec<HitSizes>,
     })
 }
 
-/// The embeddings of a document's passages, without those that wait for theirs; `None` if there is no such document.
+/// Returns the embeddings of a document's passages, without passages that wait for theirs. Returns `None` if there is no such
+/// document.
 fn passage_embeddings(connection: &Connection, id: &DocumentId) -> Result<Option<Vec<Embedding>>, Fault> {
     let sql = format!("select d.key from documents d where d.id = ?1 and {LIVE}");
     let key: Option<i64> = connection.prepare_cached(&sql)?.query_row([id.as_str()], |row| row.get(0)).optional()?;

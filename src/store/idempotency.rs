@@ -1,6 +1,6 @@
-//! Answers stored under a caller's idempotency key, so that a repeated request gets the same answer and does nothing.
+//! Stores answers under a caller's idempotency key, so that a repeated request gets the same answer and does nothing.
 //!
-//! An answer is written in the transaction that does the work: after a crash there are both or neither.
+//! An answer is written in the transaction that does the work, so after a crash there are both or neither.
 
 use super::documents::DocumentStore;
 use super::idempotency_records::{ANSWERS_MAX, find, keep};
@@ -10,15 +10,15 @@ use crate::domain::RequestKey;
 /// The outcome of a request with a key.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Idempotent<T> {
-    /// It was done now.
+    /// The request was executed now.
     Now(T),
-    /// It was done before, with this record.
+    /// The request was executed before, with this record.
     Before(String),
 }
 
 impl DocumentStore {
-    /// As `upsert`, unless a request with this key was done before. Stores what `answer` makes of the outcome. If the same key
-    /// was used for another request: `StoreError::KeyReused`.
+    /// Like `upsert`, unless a request with this key was executed before. Records what `answer` makes from the outcomes. Fails
+    /// with `StoreError::KeyReused` if the same key was used for another request.
     pub fn upsert_once(
         &self,
         documents: Vec<PreparedDocument>,
@@ -37,13 +37,13 @@ impl DocumentStore {
         })
     }
 
-    /// The stored answer of a request. If the same key was used for another request: `StoreError::KeyReused`.
+    /// Returns the stored answer of a request. Fails with `StoreError::KeyReused` if the same key was used for another request.
     pub fn idempotency_record(&self, request: &RequestKey) -> Result<Option<String>, StoreError> {
         let request = request.clone();
         self.write("reading an idempotency record", move |transaction| find(transaction.connection, &request, transaction.now_ms))
     }
 
-    /// Stores the answer of a request whose work is already done. An earlier record stays.
+    /// Stores the answer of a request whose work is already done, unless there is an earlier record.
     pub fn record_answer(&self, request: &RequestKey, answer: String) -> Result<(), StoreError> {
         let request = request.clone();
         self.write_patiently("storing an answer", move |transaction| {

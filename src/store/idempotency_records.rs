@@ -1,5 +1,5 @@
-//! Records of requests with an idempotency key, in the catalog and in the database of each collection. A record is written in the
-//! transaction that does the work: after a crash there are both or neither.
+//! Records of requests with an idempotency key, in the catalog and in the database of each collection. A record is written in
+//! the transaction that does the work, so after a crash there are both or neither.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -9,13 +9,13 @@ use crate::domain::RequestKey;
 /// How long a record is kept: 24 hours.
 const KEPT_MS: i64 = 24 * 60 * 60 * 1_000;
 
-/// Maximum records in the catalog.
+/// Maximum number of records in the catalog.
 const CREATIONS_MAX: i64 = 10_000;
 
-/// Maximum records in one collection. One for a thousand documents takes about 80 kB.
+/// Maximum number of records in one collection. The record of a request with a thousand documents takes about 80 kB.
 pub(super) const ANSWERS_MAX: i64 = 1_000;
 
-/// The record of this request. If the same key was used for another request: `StoreError::KeyReused`.
+/// Returns the record of this request. Fails with `StoreError::KeyReused` if the same key was used for another request.
 pub(super) fn find(connection: &Connection, request: &RequestKey, now_ms: i64) -> Result<Option<String>, Fault> {
     let sql = "select fingerprint, answer from idempotency_records where key = ?1 and created_at_ms > ?2 and created_at_ms <= ?3";
     let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
@@ -31,7 +31,7 @@ pub(super) fn find(connection: &Connection, request: &RequestKey, now_ms: i64) -
     }
 }
 
-/// Records in the catalog the id of what a request created. `StoreError::KeyReused` if the key has a record already.
+/// Records in the catalog the id of what a request created. Fails with `StoreError::KeyReused` if the key already has a record.
 pub(super) fn keep_creation(connection: &Connection, request: &RequestKey, id: &str, now_ms: i64) -> Result<(), Fault> {
     match keep(connection, request, id, now_ms, CREATIONS_MAX)? {
         true => Ok(()),
@@ -39,14 +39,14 @@ pub(super) fn keep_creation(connection: &Connection, request: &RequestKey, id: &
     }
 }
 
-/// Records the answer of a request and returns whether it did: an existing record stays. Beyond `most`, the oldest are deleted.
+/// Records the answer of a request, unless there is a record. Returns whether it did. Deletes the oldest records beyond `most`.
 pub(super) fn keep(connection: &Connection, request: &RequestKey, answer: &str, now_ms: i64, most: i64) -> Result<bool, Fault> {
-    // Records from more than a day ahead were written by a wrong clock.
+    // Records from more than a day in the future were written by a wrong clock.
     let stale = "delete from idempotency_records where created_at_ms <= ?1 or created_at_ms > ?2";
     connection.prepare_cached(stale)?.execute([now_ms - KEPT_MS, now_ms + KEPT_MS])?;
     let sql = "insert or ignore into idempotency_records (key, fingerprint, answer, created_at_ms) values (?1, ?2, ?3, ?4)";
     let kept = connection.prepare_cached(sql)?.execute(params![request.record_key(), request.fingerprint(), answer, now_ms])?;
-    // In the order of arrival: a clock that jumped back makes the newest look like the oldest.
+    // Deletes in the order of arrival, because after a clock jumped back, the newest record can have the oldest time.
     let oldest = "delete from idempotency_records where key in
                   (select key from idempotency_records order by rowid desc limit -1 offset ?1)";
     connection.prepare_cached(oldest)?.execute([most])?;
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_answers_go_first() {
+    fn the_oldest_answers_are_deleted_first() {
         let folder = tempfile::tempdir().unwrap();
         let connection = open_writer(&folder.path().join("documents.sqlite"), &COLLECTION, false).unwrap();
         for number in 0..ANSWERS_MAX + 2 {

@@ -1,4 +1,4 @@
-//! Jobs in the catalog: accepted ones, their progress, and their results.
+//! The jobs of the catalog: their requests, progress and results.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -19,15 +19,16 @@ impl Catalog {
         self.run("creating a job", |connection| insert(connection, job))
     }
 
-    /// The job that this request created earlier. If the same key was used for another request: `StoreError::KeyReused`.
+    /// Returns the job that this request created earlier. Fails with `StoreError::KeyReused` if the same key was used for
+    /// another request.
     pub fn job_created_before(&self, request: &RequestKey, now_ms: i64) -> Result<Option<JobId>, StoreError> {
         self.run("reading an idempotency record", |connection| {
             Ok(created_job(idempotency_records::find(connection, request, now_ms)?)?)
         })
     }
 
-    /// Adds a job, unless this request was accepted before: then it returns that job's id. If the same key was used for another
-    /// request: `StoreError::KeyReused`.
+    /// Adds a job, unless this request was accepted before; then returns the id of that job. Fails with `StoreError::KeyReused`
+    /// if the same key was used for another request.
     pub fn create_job_once(&self, new: &Job, request: &RequestKey) -> Result<Option<JobId>, StoreError> {
         self.run("creating a job", |connection| {
             let transaction = connection.unchecked_transaction()?;
@@ -46,7 +47,7 @@ impl Catalog {
         self.run("reading a job", |connection| find(connection, id))
     }
 
-    /// Lists jobs, newest first, at most `page.limit`.
+    /// Lists at most `page.limit` jobs, newest first.
     pub fn jobs(&self, filter: &JobFilter, page: &Page<JobId>) -> Result<Vec<Job>, StoreError> {
         let collections = filter.collections.as_ref().map(|collections| {
             let names: Vec<&str> = collections.iter().map(CollectionName::as_str).collect();
@@ -69,7 +70,7 @@ impl Catalog {
         })
     }
 
-    /// The number of jobs of each type and status, without zeros.
+    /// Returns the number of jobs of each type and status that has any.
     pub fn job_counts(&self) -> Result<Vec<(JobType, JobStatus, u64)>, StoreError> {
         self.run("counting jobs", |connection| {
             let mut statement = connection.prepare_cached("select type, status, count(*) from jobs group by type, status")?;
@@ -85,7 +86,7 @@ impl Catalog {
         })
     }
 
-    /// The unfinished jobs, in the order of arrival.
+    /// Returns the unfinished jobs in the order in which they were accepted.
     pub fn unfinished_jobs(&self) -> Result<Vec<Job>, StoreError> {
         self.run("reading unfinished jobs", |connection| {
             let sql = format!("select {COLUMNS} from jobs where finished_at_ms is null order by id");
@@ -93,7 +94,7 @@ impl Catalog {
         })
     }
 
-    /// Records that a job runs; keeps the first time that it did.
+    /// Records that a job is running. If it ran before, keeps its first start time.
     pub fn start_job(&self, id: &JobId, now_ms: i64) -> Result<(), StoreError> {
         let sql = "update jobs set status = 'running', started_at_ms = coalesce(started_at_ms, ?2) where id = ?1";
         self.run("starting a job", |connection| {
@@ -121,7 +122,7 @@ impl Catalog {
         })
     }
 
-    /// Records how a job ended: one of the finished states.
+    /// Records how a job ended. `status` must be one of the finished ones.
     pub fn finish_job(&self, id: &JobId, status: JobStatus, error: Option<&JobFailure>, now_ms: i64) -> Result<(), StoreError> {
         debug_assert!(status.is_finished());
         let sql = "update jobs set status = ?2, error_code = ?3, error_detail = ?4, finished_at_ms = ?5 where id = ?1";
@@ -132,8 +133,8 @@ impl Catalog {
         })
     }
 
-    /// Deletes finished jobs beyond the `kept_max` that finished last, and those that finished before `before_ms`. Returns their
-    /// ids.
+    /// Keeps the `kept_max` jobs that finished last, unless they finished before `before_ms`, and deletes all other finished
+    /// jobs. Returns the ids of deleted jobs.
     pub fn prune_jobs(&self, kept_max: usize, before_ms: i64) -> Result<Vec<JobId>, StoreError> {
         self.run("forgetting jobs", |connection| {
             let sql = "delete from jobs where finished_at_ms < ?1 or id in

@@ -22,14 +22,14 @@ impl Catalog {
         self.run("adding a key", |connection| insert(connection, stored))
     }
 
-    /// All keys, in the order of their ids.
+    /// Returns all keys, sorted by id.
     pub fn keys(&self) -> Result<Vec<StoredKey>, StoreError> {
         let sql =
             "select key, id, name, secret_sha256, scope, collections, created_at_ms, expires_at_ms from api_keys order by id";
         self.run("reading keys", |connection| connection.prepare_cached(sql)?.query_and_then([], read)?.collect())
     }
 
-    /// Removes a key; returns whether it existed.
+    /// Removes a key. Returns whether it existed.
     pub fn remove_key(&self, id: &KeyId) -> Result<bool, StoreError> {
         let sql = "delete from api_keys where id = ?1";
         self.run("removing a key", |connection| Ok(connection.execute(sql, [id.as_str()])? > 0))
@@ -53,7 +53,7 @@ pub(super) fn insert(connection: &Connection, stored: &StoredKey) -> Result<(), 
     Ok(connection.execute(sql, values).map(drop)?)
 }
 
-/// Names as a JSON array.
+/// Serializes names to a JSON array.
 pub(crate) fn names_json(names: &[CollectionName]) -> String {
     let names: Vec<&str> = names.iter().map(CollectionName::as_str).collect();
     serde_json::to_string(&names).unwrap_or_default()
@@ -63,7 +63,7 @@ fn read(row: &Row<'_>) -> Result<StoredKey, Fault> {
     read_key(row)
 }
 
-/// Reads a key: number, id, name, hash, scope, collections, creation, expiry.
+/// Reads a key from the columns number, id, name, hash, scope, collections, creation and expiry.
 pub(crate) fn read_key<C: Columns>(row: &C) -> Result<StoredKey, C::Fault> {
     let number = row.integer(0)?;
     let corrupt = |problem| StoreError::CorruptRow { table: "api_keys", row: number, problem };

@@ -1,5 +1,4 @@
-//! Documents with embeddings of their own, the mean of their passages', for classification of whole documents; and metadata
-//! changes by jobs.
+//! Documents with the mean of their passages' embeddings, for classifying whole documents, and metadata changes by jobs.
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
@@ -16,12 +15,12 @@ use crate::domain::{Document, DocumentId, DocumentPatch, Embedding, JobId, Metad
 pub struct EmbeddedDocument {
     /// The document.
     pub document: Document,
-    /// The mean of its passages' embeddings, scaled to unit length; `None` while a passage waits for its own, or if they
-    /// cancel each other out.
+    /// The mean of its passages' embeddings, scaled to unit length. `None` while a passage waits for its embedding, or if the
+    /// embeddings cancel each other out.
     pub embedding: Option<Embedding>,
 }
 
-/// A change of a document's metadata that applies to one title and text.
+/// A change of a document's metadata that only applies to a certain title and text.
 #[derive(Debug, Clone)]
 pub struct TextPatch {
     /// The document.
@@ -37,16 +36,16 @@ pub struct TextPatch {
 /// The outcome of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Patched {
-    /// The document has it.
+    /// The document was changed.
     Done,
-    /// The document is gone or has another title or text; it was left as it is.
+    /// The document is gone or has another title or text. It was left unchanged.
     Overtaken,
     /// The metadata would have become too large or too deep.
     TooLarge,
 }
 
 impl DocumentStore {
-    /// Reads matching documents in the order of their ids, at most `limit`, after the one that `after` names.
+    /// Reads at most `limit` matching documents after the id `after`, in the order of their ids.
     pub fn embedded_documents(
         &self,
         filter: &SearchFilter,
@@ -57,13 +56,13 @@ impl DocumentStore {
         self.read("reading documents with embeddings", |connection| page(connection, &condition, after, limit))
     }
 
-    /// Reads the metadata of matching documents in the order of their ids, at most `limit`.
+    /// Reads the metadata of at most `limit` matching documents, in the order of their ids.
     pub fn matching_metadata(&self, filter: &SearchFilter, limit: usize) -> Result<Vec<(DocumentId, Metadata)>, StoreError> {
         let condition = self.compile(filter);
         self.read("reading metadata", |connection| matching_metadata(connection, &condition, limit))
     }
 
-    /// Reads documents in the order of `ids`; `None` for one that does not exist.
+    /// Reads documents in the order of `ids`. Returns `None` for one that does not exist.
     pub fn embedded_by_id(&self, ids: &[DocumentId]) -> Result<Vec<Option<EmbeddedDocument>>, StoreError> {
         self.read("reading documents with embeddings", |connection| {
             ids.iter()
@@ -72,8 +71,8 @@ impl DocumentStore {
         })
     }
 
-    /// Changes metadata, together with the checkpoint of the job; `checkpoint` makes it from the outcomes. After a
-    /// crash there is all or nothing. Waits for a place in the write queue if that is full.
+    /// Changes metadata, and stores the checkpoint of the job, which `checkpoint` makes from the outcomes. After a crash there
+    /// is all or nothing. Waits for a place in the write queue if the queue is full.
     pub fn patch_for_job(
         &self,
         job: &JobId,
@@ -90,7 +89,7 @@ impl DocumentStore {
                     None => Patched::Overtaken,
                     Some(document) => match conditional::change(transaction, &document, &patch, terms_of) {
                         Ok(_) => Patched::Done,
-                        // Nothing of it was written.
+                        // Nothing of this patch was written.
                         Err(Fault::Store(StoreError::MetadataTooLarge { .. })) => Patched::TooLarge,
                         Err(fault) => return Err(fault),
                     },

@@ -1,7 +1,8 @@
-//! The inverted index of terms: which passages share words with a query, ranked by BM25.
+//! The inverted index of terms. Finds the passages that share words with a query, ranked by BM25.
 //!
-//! Rows are written in the transaction that stores their passages; a trigger removes them with those. A database older than
-//! this index gets its rows in steps, and until the last one lexical search returns `StoreError::LexicalIncomplete`.
+//! Rows are written in the transaction that stores their passages, and a trigger removes them with the passages. A database
+//! that is older than this index gets its rows in steps. Until the last step, lexical search fails with
+//! `StoreError::LexicalIncomplete`.
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, params_from_iter};
@@ -19,33 +20,34 @@ use crate::domain::{Language, PassageId, QueryTerms, TermPhrase};
 /// The passages that have what a query requires.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Demanded {
-    /// These.
+    /// Only these passages.
     Only(Vec<PassageId>),
-    /// All but these.
+    /// All passages except these.
     AllBut(Vec<PassageId>),
 }
 
-/// Passages that get their terms in one step: bounds how long the writer is held.
+/// Number of passages that get their terms in one step. Bounds how long the writer is busy.
 const FILL_STEP: usize = 256;
 
-/// Weights of the ranking. A word found without its accents counts slightly less than one found as spelled: enough to rank
-/// after it, but two such words still rank before one.
+/// Weights of the ranking. A word found without its accents counts slightly less than one found as spelled. So it ranks after
+/// it, but two such words still rank before one.
 const RANK: &str = "bm25(1.0, 0.8)";
 
 impl DocumentStore {
     /// Finds up to `limit` passages that have any of the terms and everything required, and whose document matches, best first,
-    /// with their BM25 score. `StoreError::LexicalIncomplete` until `fill_lexical` is done.
+    /// with their BM25 scores. Fails with `StoreError::LexicalIncomplete` until `fill_lexical` is done.
     pub fn lexical(&self, terms: &QueryTerms, filter: &SearchFilter, limit: usize) -> Result<Vec<(PassageId, f32)>, StoreError> {
         let condition = (*filter != SearchFilter::default()).then(|| self.compile(filter));
         self.read("searching by words", |connection| search(connection, terms, condition.as_ref(), limit))
     }
 
-    /// `StoreError::LexicalIncomplete` until `fill_lexical` is done.
+    /// Fails with `StoreError::LexicalIncomplete` until `fill_lexical` is done.
     pub fn check_lexical(&self) -> Result<(), StoreError> {
         self.read("searching by words", check_filled)
     }
 
-    /// Finds the passages that have what the terms require, in no order; `None` if they require nothing. Errors as `lexical`.
+    /// Finds the passages that have what the terms require, in no particular order. Returns `None` if they require nothing. Has
+    /// the same errors as `lexical`.
     pub fn demanded(&self, terms: &QueryTerms) -> Result<Option<Demanded>, StoreError> {
         if !terms.demands() {
             return Ok(None);
@@ -53,8 +55,8 @@ impl DocumentStore {
         self.read("searching by words", |connection| demanded(connection, terms)).map(Some)
     }
 
-    /// Gives some of the passages that are older than the index of terms, or than its stems, what they lack; returns whether
-    /// there may be more. A crash costs only the current step. Waits for a place in the write queue if that is full.
+    /// Adds the terms or stems of some passages that are older than those. Returns whether there may be more. A crash only
+    /// loses the current step. Waits for a place in the write queue if the queue is full.
     pub fn fill_lexical(&self) -> Result<bool, StoreError> {
         for filling in [Filling::Terms, Filling::Stems] {
             let unfilled = self.read("reading passages without terms", |connection| unfilled(connection, filling))?;
@@ -68,17 +70,17 @@ impl DocumentStore {
     }
 }
 
-/// What passages of an older database get.
+/// What passages of an older database lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Filling {
-    /// Their terms: until the end, lexical search is off.
+    /// Their terms. Lexical search is off until all have theirs.
     Terms,
-    /// The stems among them: until then passages are found without.
+    /// Their stems. Until they have them, passages are found without.
     Stems,
 }
 
 impl Filling {
-    /// The table with its progress.
+    /// Returns the table with the progress.
     fn table(self) -> &'static str {
         match self {
             Self::Terms => "lexical_fill",
@@ -87,8 +89,8 @@ impl Filling {
     }
 }
 
-/// Finds the passages that have any of the terms, best first, older first for equal scores. Scores are positive, higher is
-/// better.
+/// Finds the passages that have any of the terms, best first, and among equal scores the older first. Scores are positive, and
+/// higher is better.
 fn search(
     connection: &Connection,
     terms: &QueryTerms,
@@ -107,7 +109,7 @@ fn search(
         ),
         Some(condition) => {
             values.extend(condition.values.iter().cloned());
-            // Words go first: a condition that could use its own index must not.
+            // Forces SQLite to start with the words, even if the condition could use an index.
             format!(
                 "select p.id, lexical.rank from lexical cross join passages p on p.id = lexical.rowid
                  cross join documents d on d.key = p.document where lexical match ? and lexical.rank match ? and {}
@@ -143,25 +145,26 @@ fn check_filled(connection: &Connection) -> Result<(), Fault> {
     if filled < until { Err(StoreError::LexicalIncomplete { filled, until }.into()) } else { Ok(()) }
 }
 
-/// Any of the terms, and what they require. Each term is a quoted string of FTS5, so that nothing in it is an operator.
+/// Builds the FTS5 expression for any of the terms and everything required. Each term is a quoted string, so that nothing in it
+/// is an operator.
 fn match_expression(terms: &QueryTerms) -> String {
     let any = any_of(terms.terms.iter().map(|term| quoted(&term.text, term.prefix)));
     let all = required(terms).map(|required| format!("({any} AND {required})")).unwrap_or(any);
     excluded(terms).map(|excluded| format!("{all} NOT {excluded}")).unwrap_or(all)
 }
 
-/// What passages must have; `None` for nothing.
+/// Returns the expression that passages must match, or `None`.
 fn required(terms: &QueryTerms) -> Option<String> {
     let each: Vec<_> = terms.required.iter().map(|forms| any_of(forms.iter().map(phrase))).collect();
     (!each.is_empty()).then(|| format!("({})", each.join(" AND ")))
 }
 
-/// What passages must not have; `None` for nothing.
+/// Returns the expression that passages must not match, or `None`.
 fn excluded(terms: &QueryTerms) -> Option<String> {
     (!terms.excluded.is_empty()).then(|| any_of(terms.excluded.iter().map(phrase)))
 }
 
-/// FTS5 splits the string into its terms at the spaces, as it does with a passage's.
+/// Builds a phrase. FTS5 splits the string into terms at spaces, as it does with a passage.
 fn phrase(phrase: &TermPhrase) -> String {
     let terms = quoted(&phrase.terms.join(" "), phrase.prefix);
     if phrase.folded { terms } else { format!("words : {terms}") }
@@ -175,7 +178,7 @@ fn quoted(text: &str, prefix: bool) -> String {
     format!("\"{}\"{}", text.replace('"', "\"\""), if prefix { " *" } else { "" })
 }
 
-/// The keys up to which passages have their terms, and up to which they should get them.
+/// Returns the key up to which passages have their terms, and the key up to which they should get them.
 fn progress(connection: &Connection, filling: Filling) -> Result<(u64, u64), Fault> {
     let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
     let sql = format!("select filled, until from {}", filling.table());
@@ -184,7 +187,7 @@ fn progress(connection: &Connection, filling: Filling) -> Result<(u64, u64), Fau
     Ok((u64::try_from(filled).map_err(corrupt)?, u64::try_from(until).map_err(corrupt)?))
 }
 
-/// The next passages that lack their terms; `None` once the filling is finished.
+/// Reads the next passages that lack their terms. Returns `None` when there are no more.
 fn unfilled(connection: &Connection, filling: Filling) -> Result<Option<Vec<PendingPassage>>, Fault> {
     let (filled, until) = progress(connection, filling)?;
     if filled >= until {
@@ -194,8 +197,8 @@ fn unfilled(connection: &Connection, filling: Filling) -> Result<Option<Vec<Pend
     passage_texts(connection, sql, &[to_sql(filled), to_sql(until), to_sql(FILL_STEP as u64)]).map(Some)
 }
 
-/// Writes the terms of passages that lacked them, in the order of keys; an empty list ends the filling. A passage that was
-/// deleted meanwhile gets no row.
+/// Writes the terms of passages that lacked them, in the order of their keys. An empty list ends the filling. A passage that
+/// was deleted meanwhile gets no row.
 fn fill(
     transaction: &mut WriteTransaction<'_>,
     filling: Filling,
@@ -203,7 +206,8 @@ fn fill(
     terms_of: TermsOf,
 ) -> Result<(), Fault> {
     let connection = transaction.connection;
-    // In the transaction: if the language changed after it was read, the stems would be those of the old one.
+    // Reads the language in this transaction, because it may have changed after the passages were read, and the stems depend on
+    // it.
     let sql = "select d.language from passages p join documents d on d.key = p.document where p.id = ?1";
     let mut language_of = connection.prepare_cached(sql)?;
     for passage in passages {

@@ -1,13 +1,13 @@
-//! Inspects the write-ahead log before SQLite reads it: whether it has acknowledged changes that SQLite will not reach.
+//! Checks the write-ahead log before SQLite reads it for acknowledged changes that SQLite would not reach.
 //!
-//! SQLite reads a log up to the first frame that does not match its checksum, and silently ignores what follows. That is right
-//! for the end of a log, which power loss may tear: nothing there was acknowledged. It is wrong for damage in the middle. What
-//! follows tells the two apart: with full durability no transaction begins before the disk has the previous one. So a frame that
-//! continues a commit, after a frame that does not match, shows that the commit was acknowledged. Each frame has the checksum of
-//! all frames before it, so "continues" can be proven; frames of an older generation have other salts, and those of a transaction
-//! that was rolled back continue no commit.
+//! SQLite reads a log up to the first frame that does not match its checksum, and silently ignores the rest. That is right for
+//! the end of a log, which a power loss may tear, because nothing there was acknowledged. It is wrong for damage in the middle.
+//! The frames that follow distinguish the two cases. With full durability, no transaction begins before the previous one is on
+//! disk. So if a frame continues a commit, and there is a frame before it that does not match, that commit was acknowledged.
+//! Each frame has the checksum of all frames before it, which proves whether it continues the previous one. Frames of an older
+//! generation have other salts, and frames of a transaction that was rolled back do not continue a commit.
 //!
-//! The format is SQLite's: a header of 32 bytes, then frames of 24 bytes and a page.
+//! The format is that of SQLite: a header of 32 bytes, then frames of a 24-byte header and a page each.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -21,7 +21,7 @@ const HEADER_BYTES: usize = 32;
 const FRAME_HEADER_BYTES: usize = 24;
 /// The last bit of the log's magic number gives the byte order of the checksums.
 const MAGIC: u32 = 0x377f_0682;
-/// Valid page sizes, powers of two among these.
+/// Range of valid page sizes, which are powers of two.
 const PAGE_SIZES: RangeInclusive<usize> = 512..=1 << 16;
 /// Position of the page size in a database's own header.
 const PAGE_SIZE_AT: usize = 16;
@@ -40,19 +40,19 @@ pub(super) fn check(database: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// The log of a database.
+/// Returns the path of a database's log.
 pub(super) fn path_of(database: &Path) -> PathBuf {
     let mut name = database.as_os_str().to_owned();
     name.push("-wal");
     PathBuf::from(name)
 }
 
-/// What SQLite will not reach.
+/// The changes that SQLite would not reach.
 #[derive(Debug, PartialEq, Eq)]
 struct Lost {
     /// What does not match: "the header", "frame 7".
     place: String,
-    /// Transactions after it that were surely committed.
+    /// Number of transactions after it that were certainly committed.
     transactions: u64,
 }
 
@@ -65,7 +65,7 @@ struct Frame {
     /// Whether a transaction ends with it.
     commits: bool,
     salts: [u8; 8],
-    /// Whether its checksum continues that of the frame before.
+    /// Whether its checksum continues that of the previous frame.
     follows: bool,
 }
 
@@ -86,11 +86,11 @@ fn find_lost(mut log: impl Read, page_size: impl Fn() -> io::Result<usize>) -> i
         return Ok(None);
     }
     let mut frames = Frames { log, buffer: vec![0; FRAME_HEADER_BYTES + size], big_endian, sum };
-    if fits { behind_bad_frame(&mut frames, &header[16..24]) } else { behind_bad_header(&mut frames) }
+    if fits { lost_after_bad_frame(&mut frames, &header[16..24]) } else { lost_after_bad_header(&mut frames) }
 }
 
-/// Frames after the first one that does not match.
-fn behind_bad_frame<R: Read>(frames: &mut Frames<R>, salts: &[u8]) -> io::Result<Option<Lost>> {
+/// Looks for committed transactions after the first frame that does not match.
+fn lost_after_bad_frame<R: Read>(frames: &mut Frames<R>, salts: &[u8]) -> io::Result<Option<Lost>> {
     let (mut number, mut bad, mut transactions) = (0u64, None, 0);
     let mut commit_before = false;
     while let Some(frame) = frames.next()? {
@@ -107,9 +107,9 @@ fn behind_bad_frame<R: Read>(frames: &mut Frames<R>, salts: &[u8]) -> io::Result
     Ok(lost.map(|bad| Lost { place: format!("frame {bad}"), transactions }))
 }
 
-/// Frames after a header that does not match. The disk had it before the first frame was written, so each complete transaction
-/// counts.
-fn behind_bad_header<R: Read>(frames: &mut Frames<R>) -> io::Result<Option<Lost>> {
+/// Looks for committed transactions after a header that does not match. The header was on disk before the first frame was
+/// written, so each complete transaction counts.
+fn lost_after_bad_header<R: Read>(frames: &mut Frames<R>) -> io::Result<Option<Lost>> {
     let mut transactions = 0;
     while let Some(frame) = frames.next()? {
         transactions += u64::from(frame.commits && frame.follows);
@@ -119,15 +119,15 @@ fn behind_bad_header<R: Read>(frames: &mut Frames<R>) -> io::Result<Option<Lost>
 
 struct Frames<R> {
     log: R,
-    /// The checksum of one frame with its page.
+    /// One frame with its page.
     buffer: Vec<u8>,
     big_endian: bool,
-    /// The checksum that the frame before claims.
+    /// The checksum stated by the previous frame.
     sum: Sum,
 }
 
 impl<R: Read> Frames<R> {
-    /// The next complete frame.
+    /// Reads the next complete frame.
     fn next(&mut self) -> io::Result<Option<Frame>> {
         if !fill(&mut self.log, &mut self.buffer)? {
             return Ok(None);
@@ -143,7 +143,7 @@ impl<R: Read> Frames<R> {
     }
 }
 
-/// Returns whether there were that many bytes.
+/// Fills the buffer. Returns whether there were enough bytes.
 fn fill(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
     match from.read_exact(buffer) {
         Ok(()) => Ok(true),
@@ -156,7 +156,7 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// SQLite's checksum over pairs of words.
+/// Computes SQLite's checksum over pairs of words.
 fn summed([mut first, mut second]: Sum, bytes: &[u8], big_endian: bool) -> Sum {
     let number = |bytes: &[u8]| {
         let bytes = [bytes[0], bytes[1], bytes[2], bytes[3]];
@@ -169,7 +169,7 @@ fn summed([mut first, mut second]: Sum, bytes: &[u8], big_endian: bool) -> Sum {
     [first, second]
 }
 
-/// The page size of a database, which its log shares.
+/// Reads the page size of a database. Its log has the same.
 fn page_size(database: &Path) -> io::Result<usize> {
     let mut head = [0; PAGE_SIZE_AT + 2];
     File::open(database)?.read_exact(&mut head)?;
@@ -187,7 +187,7 @@ mod tests {
 
     use super::*;
 
-    /// A database with a write-ahead log that nobody moves into it.
+    /// Makes a database whose write-ahead log is never moved into it.
     fn database() -> (TempDir, PathBuf, Connection) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.sqlite");
@@ -200,7 +200,7 @@ mod tests {
         (0..times).for_each(|n| assert_eq!(connection.execute("insert into t values (?1)", [n]).unwrap(), 1));
     }
 
-    /// Looks at the files as a killed process would leave them now, with the log changed.
+    /// Checks the files as a killed process would leave them now, after changing the log.
     fn look(database: &Path, change: impl FnOnce(&mut Vec<u8>)) -> Result<(), StoreError> {
         let folder = tempfile::tempdir().unwrap();
         let copy = folder.path().join("copy.sqlite");
@@ -211,7 +211,7 @@ mod tests {
         check(&copy)
     }
 
-    /// Where frame `number` begins, counted from 1.
+    /// Returns where frame `number` begins, counting from 1.
     fn frame(number: usize) -> usize {
         HEADER_BYTES + (number - 1) * (FRAME_HEADER_BYTES + 4_096)
     }
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_of_an_older_generation_are_none_of_this_one() {
+    fn frames_of_an_older_generation_do_not_count() {
         let (_folder, path, connection) = database();
         commit(&connection, 20);
         connection.query_row("pragma wal_checkpoint(restart)", [], |_| Ok(())).unwrap();
@@ -272,14 +272,15 @@ mod tests {
     }
 
     #[test]
-    fn what_a_rollback_leaves_in_the_log_was_never_committed() {
+    fn frames_of_a_rolled_back_transaction_do_not_count() {
         let (_folder, path, connection) = database();
         commit(&connection, 3);
         connection.execute_batch("pragma cache_size = 5; begin; insert into t values (zeroblob(400000)); rollback").unwrap();
         commit(&connection, 1);
         assert!(std::fs::metadata(path_of(&path)).unwrap().len() > 100_000, "the transaction was written before it ended");
         look(&path, |_| ()).unwrap();
-        // The table has two frames, each commit one: this is the last, whose end nobody may have waited for.
+        // Creating the table took two frames, and each commit took one. Frame 6 is the last one, which may not have been
+        // acknowledged.
         look(&path, |log| log[frame(6) + 100] ^= 1).unwrap();
         look(&path, |log| log[frame(5) + 100] ^= 1).unwrap_err();
     }

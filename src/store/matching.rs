@@ -1,4 +1,4 @@
-//! The documents that match a filter: their passages for searches, pages of them, their deletion and changes to them.
+//! The documents that match a filter: reads their passages for searches and pages of them, deletes and changes them.
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, params_from_iter};
@@ -16,17 +16,17 @@ use crate::domain::{
     ScrollRequest, SearchFilter, Sequence,
 };
 
-/// Documents deleted or changed in one transaction: bounds how long other writes wait.
+/// Maximum number of documents deleted or changed in one transaction. Bounds how long other writes wait.
 const CHANGED_PER_TRANSACTION: usize = 500;
 
-/// The passages whose documents match a filter: all of them, or changes.
+/// The passages whose documents match a filter: either all of them, or the changes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Matching {
-    /// The sequence number of the database that this applies to.
+    /// The sequence number of the database when they were read.
     pub sequence: Sequence,
-    /// Whether `passages` are all; otherwise only those of changed documents, to add after removing `dropped`.
+    /// Whether `passages` are all of them. Otherwise they are those of changed documents, to be added after removing `dropped`.
     pub complete: bool,
-    /// Passages that are gone, or whose document changed.
+    /// Passages that are gone or whose document changed.
     pub dropped: Vec<PassageId>,
     /// Passages whose document matches.
     pub passages: Vec<PassageId>,
@@ -37,39 +37,39 @@ pub struct Matching {
 pub struct DeletedSome {
     /// The rows of the deleted documents, as `StoreError::CorruptRow` names them.
     pub rows: Vec<i64>,
-    /// Where the next transaction continues; `None` when done.
+    /// Where the next transaction continues. `None` when done.
     pub next: Option<i64>,
 }
 
 /// The result of one transaction of a longer change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpdatedSome {
-    /// Documents that matched.
+    /// Number of documents that matched.
     pub matched: usize,
     /// The rows of those that were changed, as `StoreError::CorruptRow` names them.
     pub rows: Vec<i64>,
-    /// Where the next transaction continues; `None` when done.
+    /// Where the next transaction continues. `None` when done.
     pub next: Option<i64>,
 }
 
 impl DocumentStore {
-    /// Reads the passages, embedded or not, whose documents match; with `after`, only what changed after that number of the
-    /// sequence, as far as the database still knows.
+    /// Reads the passages, embedded or not, whose documents match. With `after`, only reads what changed after that sequence
+    /// number, if the database still knows that.
     pub fn matching_passages(&self, filter: &SearchFilter, after: Option<Sequence>) -> Result<Matching, StoreError> {
         let condition = self.compile(filter);
         self.read("filtering documents", |connection| matching(connection, &condition, after))
     }
 
-    /// Reads a page of the matching documents, in the requested order. It ends early as one of `list` does.
+    /// Reads a page of the matching documents, in the requested order. The page may end early, like one of `list`.
     pub fn scroll(&self, request: &ScrollRequest, bytes_max: u64) -> Result<ScrollPage, StoreError> {
         let condition = self.compile(&SearchFilter { languages: Vec::new(), filter: request.filter.clone() });
         let key = OrderKey::of(&request.order, &self.metadata_indexes());
         self.read("listing documents", |connection| scroll(connection, &condition, (request, key), bytes_max))
     }
 
-    /// Deletes some of the matching documents that were not changed after `until`, starting after the place `after`, 0 for
-    /// the first. Each transaction is short, so other writes run in between. A document that no longer matches when its turn
-    /// comes stays. Waits for a place in the write queue if that is full.
+    /// Deletes some of the matching documents that were not changed after `until`, starting after the position `after`, which
+    /// is 0 at first. The transaction is short, so that other writes can run between two calls. A document that no longer
+    /// matches when its turn comes stays. Waits for a place in the write queue if the queue is full.
     pub fn delete_some(&self, filter: &SearchFilter, until: Sequence, after: i64) -> Result<DeletedSome, StoreError> {
         const DOING: &str = "deleting documents";
         let condition = self.compile(filter);
@@ -81,8 +81,8 @@ impl DocumentStore {
         Ok(DeletedSome { rows, next })
     }
 
-    /// Changes metadata and expiry of some of the matching documents, chosen as `delete_some` chooses. One that would become too
-    /// large fails its whole transaction.
+    /// Changes metadata and expiry of some of the matching documents, chosen like in `delete_some`. If one of them would become
+    /// too large, the whole transaction fails.
     pub fn update_some(
         &self,
         filter: &SearchFilter,
@@ -146,14 +146,15 @@ fn ids(connection: &Connection, sql: &str, values: &[Value], found: &mut Vec<Pas
     Ok(())
 }
 
-/// What a list is ordered by before the id: an expression with the values of its parameters, which is null for documents without a value.
+/// What a list is sorted by before the id: an expression, which is null for documents without a value, and the values of its
+/// parameters.
 struct OrderKey {
     sql: String,
     values: Vec<Value>,
 }
 
 impl OrderKey {
-    /// `None` for the order by id.
+    /// Compiles an order. Returns `None` for the order by id.
     fn of(order: &DocumentOrder, indexes: &[MetadataPath]) -> Option<Self> {
         let own = |column: &str| Some(Self { sql: column.to_owned(), values: Vec::new() });
         match order {
@@ -164,14 +165,14 @@ impl OrderKey {
                 if let Some(sql) = index_expression(path, "d.metadata").filter(|_| indexes.contains(path)) {
                     return Some(Self { sql, values: Vec::new() });
                 }
-                // The same values as those of the expression.
+                // These are the same values as those of the indexed expression.
                 let (tables, conditions, values, last) = walk(path);
                 Some(Self { sql: format!("(select {last}.value from {tables} where {conditions})"), values })
             }
         }
     }
 
-    /// The value of a document.
+    /// Reads the value of a document.
     fn value_of(&self, connection: &Connection, id: &DocumentId) -> Result<Option<Scalar>, Fault> {
         let sql = format!("select {} from documents d where d.id = ?", self.sql);
         let values = self.values.iter().cloned().chain([Value::Text(id.as_str().to_owned())]);
@@ -215,8 +216,8 @@ fn scroll(
     Ok(ScrollPage { documents, next })
 }
 
-/// The documents with a value of the key, or those without one, which follow them, from where the page begins. Each part is read
-/// along an index where there is one.
+/// Builds the statement that reads one part of a list from where the page begins: the documents with a value of the key, or
+/// those without one, which come after them. Each part can be read along an index if there is one.
 fn part_of_list(condition: &Condition, request: &ScrollRequest, key: Option<&OrderKey>, with_value: bool) -> Condition {
     let (sign, direction) = if request.descending { ("<", "desc") } else { (">", "asc") };
     let mut sql = format!("select {DOCUMENT_COLUMNS} from documents d where {}", condition.sql);
@@ -239,7 +240,8 @@ fn part_of_list(condition: &Condition, request: &ScrollRequest, key: Option<&Ord
                     Some(Scalar::Bool(truth)) => Value::Integer(i64::from(*truth)),
                     None => Value::Null,
                 };
-                // The first comparison follows from the second, which finds no place in the index of an expression.
+                // The first comparison is implied by the second. It is there because SQLite cannot use the second one to find
+                // the position in an index of an expression.
                 sql.push_str(&format!(" and {0} {sign}= ? and ({0}, d.id) {sign} (?, ?)", key.sql));
                 for _ in 0..2 {
                     values.extend_from_slice(&key.values);
@@ -252,7 +254,7 @@ fn part_of_list(condition: &Condition, request: &ScrollRequest, key: Option<&Ord
     let first = key.map(|key| format!("{} {direction}, ", key.sql)).unwrap_or_default();
     values.extend(key.into_iter().flat_map(|key| key.values.iter().cloned()));
     sql.push_str(&format!(" order by {first}d.id {direction} limit ?"));
-    // One more than requested tells whether there is a next page.
+    // Reads one more than requested to see whether there is a next page.
     values.push(Value::Integer(to_sql(request.limit as u64).saturating_add(1)));
     Condition { sql, values }
 }
@@ -292,7 +294,7 @@ mod tests {
     use super::*;
     use crate::domain::Filter;
 
-    /// How SQLite reads the part of a list with values after this position, by an indexed path or another.
+    /// Returns SQLite's query plan for the part of a list with values after a position, by an indexed path or another one.
     fn plan(path: &str, descending: bool) -> String {
         let connection = Connection::open_in_memory().unwrap();
         give_clock(&connection, system_clock).unwrap();

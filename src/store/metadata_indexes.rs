@@ -1,4 +1,5 @@
-//! Declared metadata indexes: the list of their paths, stored beside the documents, so that a copy of the database has them too.
+//! Declared metadata indexes. The list of their paths is stored beside the documents, so that a copy of the database has them,
+//! too.
 
 use rusqlite::Connection;
 
@@ -8,7 +9,7 @@ use super::filter::index_expression;
 use super::writer::WriteTransaction;
 use crate::domain::MetadataPath;
 
-/// What the names of these indexes begin with; a number follows.
+/// Prefix of the names of these indexes. A number follows.
 const INDEX_PREFIX: &str = "documents_metadata_";
 
 /// Whether `set` creates such names.
@@ -17,7 +18,7 @@ pub(super) fn is_index_name(name: &str) -> bool {
     !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The indexed paths of the database.
+/// Returns the indexed paths of the database.
 pub(super) fn all(connection: &Connection) -> Result<Vec<MetadataPath>, Fault> {
     let mut statement = connection.prepare("select path from metadata_indexes order by path")?;
     let paths = statement.query_map([], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
@@ -33,7 +34,7 @@ pub(super) fn set(transaction: &mut WriteTransaction<'_>, paths: &[MetadataPath]
         let text = path.to_string();
         let name: String =
             connection.query_row("select name from metadata_indexes where path = ?1", [&text], |row| row.get(0))?;
-        // It becomes part of a statement, and the database may be foreign.
+        // The name becomes part of a statement, and the database may be foreign.
         if !is_index_name(&name) {
             let problem = "it names an unknown index";
             return Err(StoreError::CorruptRow { table: "metadata_indexes", row: 0, problem }.into());

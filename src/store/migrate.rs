@@ -15,7 +15,7 @@ use super::error::Fault;
 pub(super) struct Schema {
     /// Marks the file.
     pub(super) application_id: i64,
-    /// In the order of their numbers. Never edited after a release; a change is a new file at the end.
+    /// The migrations in the order of their numbers. They are never edited after a release; a change is a new file at the end.
     pub(super) migrations: &'static [&'static str],
     /// What the migrations make, computed on first use.
     pub(super) objects: OnceLock<Objects>,
@@ -56,7 +56,7 @@ pub(super) fn migrate(connection: &mut Connection, schema: &Schema) -> Result<bo
     apply(connection, schema, schema.migrations.len())
 }
 
-/// Brings a new or older database to `version`, the number of its migrations. Returns whether it changed.
+/// Brings a new or older database to `version`, which is the number of its migrations. Returns whether it changed.
 pub(super) fn apply(connection: &mut Connection, schema: &Schema, version: usize) -> Result<bool, Fault> {
     let applied = applied(connection, schema)?;
     if applied >= version {
@@ -72,8 +72,8 @@ pub(super) fn apply(connection: &mut Connection, schema: &Schema, version: usize
     Ok(true)
 }
 
-/// Checks that everything the migrations make exists as they made it. Additions by others are allowed. With a flipped bit in
-/// the schema, statements would fail as if they were wrong themselves, or do something other than they say.
+/// Checks that everything the migrations make exists unchanged. Additions by others are allowed. If a bit in the schema
+/// flipped, statements would fail as if they were wrong themselves, or do something else.
 pub(super) fn check_schema(connection: &Connection, schema: &Schema) -> Result<(), Fault> {
     let expected = match schema.objects.get() {
         Some(objects) => objects,
@@ -92,7 +92,7 @@ pub(super) fn check_schema(connection: &Connection, schema: &Schema) -> Result<(
     }
 }
 
-/// An empty database in memory as the first `version` migrations make it.
+/// Makes an empty database in memory with the first `version` migrations.
 pub(super) fn made_by(schema: &Schema, version: usize) -> Result<Connection, Fault> {
     let mut fresh = Connection::open_in_memory()?;
     apply(&mut fresh, schema, version)?;
@@ -104,7 +104,7 @@ fn objects(connection: &Connection) -> Result<Objects, Fault> {
     Ok(statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?)
 }
 
-/// The number of migrations applied to the database.
+/// Returns the number of migrations applied to the database.
 pub(super) fn applied(connection: &Connection, schema: &Schema) -> Result<usize, Fault> {
     let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let (application_id, version) = (pragma("application_id")?, pragma("user_version")?);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_that_changed_is_damage() {
+    fn a_changed_definition_counts_as_damage() {
         let connection = database(&NEW);
         assert!(check_schema(&connection, &NEW).is_ok());
         connection.execute_batch("create index words_language on words (language)").unwrap();

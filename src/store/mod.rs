@@ -1,5 +1,6 @@
-//! SQLite, the truth: collections in `catalog.sqlite`, and per collection its documents, passages and embeddings in
-//! `collections/<uuid>/documents.sqlite`. All SQL of the server lives in this module, and no SQLite type leaves it.
+//! The store: SQLite databases, which are the source of truth. `catalog.sqlite` has the collections, and
+//! `collections/<uuid>/documents.sqlite` has the documents, passages and embeddings of one collection. No SQLite type leaves
+//! this module.
 
 pub mod catalog;
 pub mod documents;

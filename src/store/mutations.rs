@@ -1,7 +1,7 @@
-//! What the writer does to documents and passages, inside its transaction.
+//! The changes that the writer makes to documents and passages, inside its transaction.
 //!
-//! Every sequence number is drawn once: one for each passage that is removed or gets its embedding, then one for the
-//! document itself. So the order of changes is total, and a page of them can end anywhere.
+//! Every sequence number is drawn once: one for each passage that is removed or gets its embedding, then one for the document
+//! itself. So changes are totally ordered, and a page of them can end anywhere.
 
 use std::collections::HashMap;
 
@@ -15,8 +15,8 @@ use super::writer::WriteTransaction;
 use super::{Deleted, PendingPassage, PreparedDocument, StoreError, TermsOf, Upserted, term_rows, token_rows};
 use crate::domain::{DocumentId, Embedding, Metadata, PassageContext, PassageEmbedding, PassageId, PassageSpan, Sequence};
 
-/// Stores documents. An id that comes twice is stored twice, and the last one stays; only the last one names passages to
-/// embed.
+/// Stores documents. If an id occurs twice, the document is stored twice and the last one stays. Only the last one reports
+/// passages to embed.
 pub(super) fn upsert(
     transaction: &mut WriteTransaction<'_>,
     documents: &[PreparedDocument],
@@ -33,7 +33,7 @@ pub(super) fn upsert(
     Ok(outcomes)
 }
 
-/// A document's row before it is rewritten.
+/// A document's row before it is replaced.
 struct Stored {
     key: i64,
     /// Whether text and title are unchanged.
@@ -60,7 +60,7 @@ fn upsert_one(transaction: &mut WriteTransaction<'_>, document: &PreparedDocumen
             Ok(Stored { key, same_text, created_at_ms, updated_at_ms, language, expires_at_ms })
         })
         .optional()?;
-    // One that has expired is gone, and this is another one.
+    // An expired document counts as gone, so the new one is created.
     let (stored, expired) = match stored {
         Some(stored) if stored.expires_at_ms.is_some_and(|at| at <= transaction.now_ms) => (None, Some(stored.key)),
         stored => (stored, None),
@@ -136,7 +136,7 @@ fn update(transaction: &mut WriteTransaction<'_>, stored: &Stored, document: &Pr
     Ok(transaction.sequence())
 }
 
-/// A document's new row.
+/// Makes a document's new row.
 fn row<'r>(
     document: &'r PreparedDocument,
     metadata: &'r str,
@@ -161,14 +161,14 @@ fn row<'r>(
     }
 }
 
-/// The passages without embedding, if the document is split as before and its own embedding, if it has one, is the same; `None`
-/// otherwise.
+/// If the passages can be kept, returns those of them without an embedding. They can be kept if the document is split as before
+/// and its own vector, if it has one, is the same. Otherwise returns `None`.
 fn kept_passages(
     transaction: &WriteTransaction<'_>,
     key: i64,
     document: &PreparedDocument,
 ) -> Result<Option<Vec<PendingPassage>>, Fault> {
-    // Embeddings are read only if there is one to compare them with.
+    // Embeddings are only read if there is one to compare them with.
     let sql = "select id, start, end, embedding is null, iif(?2, embedding, null), headings
                from passages where document = ?1 order by ordinal";
     let own = document.embedding.as_ref();
@@ -179,7 +179,7 @@ fn kept_passages(
     while let Some(row) = rows.next()? {
         let (id, start, end): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
         let stored: Option<Vec<u8>> = row.get(4)?;
-        // A damaged one is never the same, so sending it again repairs it.
+        // A damaged embedding never counts as the same, so sending it again repairs it.
         let stored = stored.and_then(|sealed| unseal_embedding(id, &sealed).ok());
         let same = own.is_none_or(|own| stored.as_ref() == Some(own));
         let headings = row.get_ref(5)?.as_str_or_null().map_err(rusqlite::Error::from)?;
@@ -199,7 +199,7 @@ fn kept_passages(
     Ok(spans.next().is_none().then_some(pending))
 }
 
-/// Adds the passages of the document with this key; returns those that wait for their embedding.
+/// Adds the passages of the document with this key. Returns those that wait for their embedding.
 pub(super) fn insert_passages(
     transaction: &mut WriteTransaction<'_>,
     key: i64,
@@ -210,7 +210,7 @@ pub(super) fn insert_passages(
     let sql = "insert into passages (id, document, ordinal, start, end, headings, checksum, embedding, embedded_sequence)
                values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
     let mut statement = connection.prepare_cached(sql)?;
-    // The key is in the checksum, so it is drawn here; autoincrement remembers it as if it had drawn it itself.
+    // The checksum includes the key, so the key is drawn here. Autoincrement remembers it as if it had drawn the key itself.
     let mut id: i64 = connection
         .prepare_cached("select coalesce((select seq from sqlite_sequence where name = 'passages'), 0)")?
         .query_row([], |row| row.get(0))?;
@@ -220,7 +220,7 @@ pub(super) fn insert_passages(
         id += 1;
         let key_of = passage_id(id)?;
         let row = [id, key, ordinal as i64, range.start as i64, range.end as i64];
-        // With its embedding from the beginning: in two steps, the row would move in and out of two indexes.
+        // Inserts the row with its embedding, because in two steps it would move in and out of two indexes.
         let embedding = document.embedding.as_ref().map(|embedding| seal_embedding(key_of, embedding));
         let sequence = embedding.as_ref().map(|_| transaction.next_sequence());
         let checksum = passage_checksum(row, headings.as_deref());
@@ -248,7 +248,7 @@ pub(super) fn remove_passages(transaction: &mut WriteTransaction<'_>, key: i64) 
     ids.into_iter().map(passage_id).collect()
 }
 
-/// Removes a document; `None` if there is none.
+/// Removes a document. Returns `None` if there is none.
 pub(super) fn delete(transaction: &mut WriteTransaction<'_>, id: &DocumentId) -> Result<Option<Deleted>, Fault> {
     let connection = transaction.connection;
     let key: Option<i64> = connection
@@ -266,7 +266,7 @@ pub(super) fn delete_key(transaction: &mut WriteTransaction<'_>, key: i64) -> Re
     Ok(Deleted { sequence: transaction.sequence(), removed })
 }
 
-/// Stores embeddings; returns those whose passage still exists.
+/// Stores embeddings. Returns those whose passage still exists.
 pub(super) fn set_embeddings(
     transaction: &mut WriteTransaction<'_>,
     embeddings: Vec<(PassageId, PassageEmbedding)>,
@@ -284,13 +284,13 @@ pub(super) fn set_embeddings(
     Ok(stored)
 }
 
-/// Discards a damaged embedding: its passage waits for another one.
+/// Discards a damaged embedding, so that its passage waits for another one.
 pub(super) fn discard_embedding(transaction: &mut WriteTransaction<'_>, id: PassageId) -> Result<bool, Fault> {
     let sql = "update passages set embedding = null, embedded_sequence = null where id = ?1 and embedding is not null";
     Ok(transaction.connection.prepare_cached(sql)?.execute([to_sql(id.0)])? == 1)
 }
 
-/// Deletes the tombstones up to `sequence` and records that.
+/// Deletes the tombstones up to `sequence`, and records that they are gone.
 pub(super) fn purge_tombstones(transaction: &mut WriteTransaction<'_>, sequence: Sequence) -> Result<(), Fault> {
     let reached = to_sql(sequence.min(transaction.sequence()).0);
     let connection = transaction.connection;
@@ -304,7 +304,7 @@ fn passage_text<'d>(document: &'d PreparedDocument, range: &std::ops::Range<usiz
     document.text.get(range.clone()).ok_or_else(invalid)
 }
 
-/// Metadata in stored form.
+/// Serializes metadata for storage.
 pub(super) fn metadata_json(metadata: &Metadata) -> Result<String, Fault> {
     let failed = |error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
     Ok(serde_json::to_string(metadata).map_err(failed)?)
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_jumps_back_makes_no_document_older() {
+    fn a_clock_that_jumps_back_does_not_make_a_document_older() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("documents.sqlite");
         let writer =

@@ -1,9 +1,8 @@
-//! The open databases: a limited number at once, however many collections there are.
+//! Limits the number of open databases, however many collections there are.
 //!
-//! An open database takes a thread, some files and some memory. So one is opened when something is read or written, and stays
-//! open until another one needs its place: then the least recently used of the idle ones is closed. If all are in use, callers
-//! wait for a place. Nobody waits while using a database, except for that same one, so
-//! places become free.
+//! An open database takes a thread, some files and some memory. So a database is opened when it is read or written, and stays
+//! open until another one needs its place. Then the least recently used idle database is closed. If all are in use, callers
+//! wait for a place. A caller that is using a database never waits for the place of another one, so places always become free.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -30,24 +29,24 @@ use super::{StoreError, TermsOf};
 pub struct StoreOptions {
     /// Whether an acknowledged write survives power loss (synchronous = full) or only a crash of the process.
     pub power_safe: bool,
-    /// Write requests that may wait; more get `StoreError::WriteQueueFull`.
+    /// Maximum number of waiting writes. Further ones fail with `StoreError::WriteQueueFull`.
     pub write_queue_max: usize,
-    /// Connections kept open for reading.
+    /// Maximum number of connections for reading.
     pub readers_max: usize,
     /// Computes the terms of a passage for lexical search.
     pub terms_of: TermsOf,
-    /// Where it gets a place while it is open; `None` if it has one of its own.
+    /// Where it gets a place while it is open. `None` if it has a place of its own.
     pub places: Option<Arc<OpenDatabases>>,
 }
 
-/// The places for open databases. Shared by all that have a common limit.
+/// The places for open databases. All databases with a common limit share it.
 pub struct OpenDatabases {
     places_max: usize,
     places: Mutex<Vec<Arc<Database>>>,
     freed: Condvar,
-    /// Who waits for a place.
+    /// Number of callers that wait for a place.
     waiting: AtomicUsize,
-    /// Counts uses, to tell which is the latest.
+    /// Counts uses, to find the least recent one.
     uses: AtomicU64,
 }
 
@@ -63,16 +62,16 @@ impl OpenDatabases {
         }
     }
 
-    /// The number of open databases.
+    /// Returns the number of open databases.
     pub fn count(&self) -> usize {
         self.places.lock().len()
     }
 
-    /// Gives `database` a place; closes another one for it if there is none.
+    /// Gives `database` a place. If there is none, closes another database for it.
     fn take(&self, database: &Arc<Database>) {
         let mut places = self.places.lock();
         while places.len() >= self.places_max {
-            // Before looking: whoever stops using a database after that sees it.
+            // Counted before looking, so that a caller that stops using a database after that wakes this one.
             self.waiting.fetch_add(1, Ordering::SeqCst);
             places = match least_used(&places) {
                 Some((idle, opened)) => {
@@ -97,10 +96,10 @@ impl OpenDatabases {
         self.tell();
     }
 
-    /// Wakes those who wait for a place, after there may be one.
+    /// Wakes the callers that wait for a place, after one may have become free.
     fn tell(&self) {
         if self.waiting.load(Ordering::SeqCst) > 0 {
-            // Whoever has looked and found none waits as soon as this can be locked.
+            // Once this lock is free, a caller that has looked and found no place is waiting.
             let _places = self.places.lock();
             self.freed.notify_all();
         }
@@ -113,18 +112,18 @@ impl fmt::Debug for OpenDatabases {
     }
 }
 
-/// The least recently used of the idle databases; from then on nobody uses it.
+/// Returns the least recently used idle database, and blocks new uses of it.
 fn least_used(places: &[Arc<Database>]) -> Option<(Arc<Database>, Arc<Opened>)> {
     let mut by_use: Vec<_> = places.iter().map(|database| (database.last_use.load(Ordering::Relaxed), database)).collect();
     by_use.sort_unstable_by_key(|(last_use, _)| *last_use);
     by_use.into_iter().find_map(|(_, database)| Some((Arc::clone(database), database.begin_closing()?)))
 }
 
-/// One database, which is opened when it is used.
+/// One database, which is opened on use.
 pub(super) struct Database {
     path: PathBuf,
     power_safe: bool,
-    /// Whether it is only read, and none of its files changes.
+    /// Whether it is only read, and none of its files may change.
     unchanged: bool,
     write_queue_max: usize,
     readers_max: usize,
@@ -139,13 +138,13 @@ pub(super) struct Database {
 
 struct State {
     phase: Phase,
-    /// Its users while it is open.
+    /// Number of its users while it is open.
     users: usize,
 }
 
 enum Phase {
     Closed,
-    /// Somebody opens or closes it.
+    /// It is being opened or closed.
     Moving,
     Open(Arc<Opened>),
     /// Closed for good.
@@ -155,18 +154,18 @@ enum Phase {
 /// The connections of an open database.
 pub(super) struct Opened {
     pub(super) readers: Readers,
-    /// None if the database is only read.
+    /// `None` if the database is only read.
     writer: Option<Writer>,
 }
 
 impl Opened {
     fn close(&self) -> Result<(), StoreError> {
-        // Readers first: a running read blocks the checkpoint.
+        // Closes the readers first, because a running read blocks the checkpoint.
         self.readers.close();
         self.writer.as_ref().map_or(Ok(()), Writer::close)
     }
 
-    /// What writes it.
+    /// Returns the writer.
     pub(super) fn writer(&self) -> Result<&Writer, StoreError> {
         const DOING: &str = "writing a database that was opened to be read";
         let refused = || StoreError::StorageUnavailable {
@@ -177,7 +176,7 @@ impl Opened {
     }
 }
 
-/// Keeps a database open.
+/// Keeps a database open until it is dropped.
 pub(super) struct Lease<'d> {
     database: &'d Database,
     pub(super) opened: Arc<Opened>,
@@ -196,12 +195,12 @@ impl Drop for Lease<'_> {
 }
 
 impl Database {
-    /// A database that is not open yet.
+    /// Makes a database that is not open yet.
     pub(super) fn new(path: PathBuf, options: &StoreOptions, clock: Clock) -> Arc<Self> {
         Arc::new(Self::described(path, options, clock, false))
     }
 
-    /// The same of one that nobody else has open, to read it without changing any of its files.
+    /// The same for reading a database that nobody else has open, without changing any of its files.
     pub(super) fn unchanged(path: PathBuf, options: &StoreOptions) -> Arc<Self> {
         Arc::new(Self::described(path, options, system_clock, true))
     }
@@ -224,17 +223,17 @@ impl Database {
         }
     }
 
-    /// The file.
+    /// Returns its path.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What its clock says.
+    /// Returns the time by its clock.
     pub(super) fn now_ms(&self) -> i64 {
         (self.clock)()
     }
 
-    /// When its next document expires.
+    /// Returns when its next document expires.
     pub(super) fn next_expiry(&self) -> &NextExpiry {
         &self.next_expiry
     }
@@ -252,7 +251,7 @@ impl Database {
         })
     }
 
-    /// As `lend`; `open` opens it if necessary.
+    /// Like `lend`, but opens it with `open` if necessary.
     pub(super) fn lend_opened_by(
         self: &Arc<Self>,
         open: impl FnOnce() -> Result<Connection, StoreError>,
@@ -290,7 +289,7 @@ impl Database {
         }
     }
 
-    /// Answers the waiting writes, checkpoints and closes for good. Does nothing the second time.
+    /// Answers the waiting writes, checkpoints and closes for good. A second call does nothing.
     pub(super) fn close(&self) -> Result<(), StoreError> {
         let mut state = self.state.lock();
         while matches!(state.phase, Phase::Moving) {
@@ -310,7 +309,7 @@ impl Database {
         Lease { database: self, opened }
     }
 
-    /// From `time` on, a statement that runs for more than a moment is ended with `StoreError::Interrupted`.
+    /// After `time`, ends statements that run for more than a moment with `StoreError::Interrupted`.
     pub(super) fn end_by(&self, time: Instant) {
         self.deadline.set(time);
     }
@@ -327,7 +326,7 @@ impl Database {
         Ok(Opened { readers, writer })
     }
 
-    /// Takes the unused connections, to close them. `finish_closing` must follow.
+    /// Takes the connections of an unused database, to close them. The caller must call `finish_closing` afterwards.
     fn begin_closing(&self) -> Option<Arc<Opened>> {
         let mut state = self.state.lock();
         if state.users > 0 || !matches!(state.phase, Phase::Open(_)) {
@@ -341,7 +340,7 @@ impl Database {
 
     fn finish_closing(&self, opened: &Opened) {
         if let Err(error) = opened.close() {
-            // The log keeps what the checkpoint could not move; whoever opens the database next reads it there.
+            // What the checkpoint could not move stays in the log, and is read from there when the database is opened next.
             let error = &error as &dyn std::error::Error;
             tracing::warn!(path = %self.path.display(), error, "cannot close an unused database");
         }

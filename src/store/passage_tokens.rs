@@ -1,7 +1,7 @@
-//! The tokens and the words of passages, as search reads them: all at once, or the changes since a sequence number.
+//! Reads the tokens and words of passages for searches: all at once, or the changes since a sequence number.
 //!
-//! Rows are written with the embedding of their passage; a trigger removes them with it. A database older than this table, or a
-//! foreign one, gets its rows in steps. A missing row is recomputed from the text, so a damaged one costs only time.
+//! Rows are written with the embedding of their passage, and a trigger removes them with it. A foreign database, or one that is
+//! older than this table, gets its rows in steps. A missing row is recomputed from the text, so a damaged one only costs time.
 
 use rusqlite::Connection;
 
@@ -14,38 +14,38 @@ use super::writer::WriteTransaction;
 use super::{DocumentStore, PendingPassage, StoreError};
 use crate::domain::{PassageId, Sequence, TokenSet, WordCounts};
 
-/// Passages that get their tokens in one step: bounds how long the writer is held.
+/// Number of passages that get their tokens in one step. Bounds how long the writer is busy.
 const FILL_STEP: usize = 256;
 /// Passages with their tokens.
 pub type PassageTokens = Vec<(PassageId, TokenSet)>;
 /// Passages with their words.
 pub type PassageWords = Vec<(PassageId, WordCounts)>;
 
-/// The tokens of passages: all of them, or changes.
+/// The tokens of passages: either all of them, or the changes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TokenChanges {
-    /// The sequence number of the database that this applies to.
+    /// The sequence number of the database when they were read.
     pub sequence: Sequence,
-    /// Whether `passages` are all; otherwise only those embedded since, to add after removing `removed`.
+    /// Whether `passages` are all of them. Otherwise they are those embedded since, to be added after removing `removed`.
     pub complete: bool,
     /// Passages that are gone.
     pub removed: Vec<PassageId>,
-    /// Passages with their tokens; those without any are left out.
+    /// Passages with their tokens, without passages that have none.
     pub passages: PassageTokens,
     /// The same passages with their words, if requested.
     pub words: PassageWords,
 }
 
 impl DocumentStore {
-    /// Reads the tokens of passages; with `after`, only what changed after that number of the sequence, as far as the database
-    /// still knows. With `words`, also their words. Damaged rows are left out: their passages count as having none.
+    /// Reads the tokens of passages. With `after`, only reads what changed after that sequence number, if the database still
+    /// knows that. With `words`, also reads their words. Leaves out damaged rows, whose passages count as having no tokens.
     pub fn token_changes(&self, after: Option<Sequence>, words: bool) -> Result<TokenChanges, StoreError> {
         self.read("reading tokens", |connection| token_changes(connection, after, words))
     }
 
-    /// Gives some of the passages that are older than the tokens what they lack, as `tokens_of` makes it. Returns these, and
-    /// `None` if nothing is left to do. A crash costs only the current step. Waits for a place in the write queue if that is
-    /// full.
+    /// Adds the tokens of some passages that are older than this table. `tokens_of` computes them. Returns these passages, or
+    /// `None` if nothing is left to do. A crash only loses the current step. Waits for a place in the write queue if the queue
+    /// is full.
     pub fn fill_tokens<E>(
         &self,
         tokens_of: impl Fn(&[PendingPassage]) -> Result<Vec<TokenSet>, E>,
@@ -85,7 +85,7 @@ fn token_changes(connection: &Connection, after: Option<Sequence>, words: bool) 
     Ok(changes)
 }
 
-/// The values that a table stores for passages: for all, or for those embedded since.
+/// Reads the values that a table stores for passages: for all, or for those embedded since.
 fn kept_of_passages<T>(
     connection: &Connection,
     after: Option<Sequence>,
@@ -117,7 +117,7 @@ impl TokenChanges {
     }
 }
 
-/// The next passages that lack their tokens, and their last sequence number; `None` once the filling is finished.
+/// Reads the next passages that lack their tokens, and their last sequence number. Returns `None` when there are no more.
 fn unfilled(connection: &Connection) -> Result<Option<(i64, Vec<PendingPassage>)>, Fault> {
     let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
     let (filled, until) = connection.prepare_cached("select filled, until from token_fill")?.query_row([], read)?;

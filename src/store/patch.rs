@@ -1,9 +1,9 @@
-//! What a patch makes of a document, whatever engine has it.
+//! Computes the result of a patch, for both engines.
 
 use super::{PreparedDocument, StoreError};
 use crate::domain::{Document, DocumentPatch, Embedding, Language, Metadata, PassageSpan, metadata};
 
-/// A text that was split again, because its title changes.
+/// A text that was split again because its title changes.
 #[derive(Debug, Clone)]
 pub struct Recut {
     /// The title that it was split with.
@@ -12,11 +12,11 @@ pub struct Recut {
     pub text: String,
     /// Its passages.
     pub passages: Vec<PassageSpan>,
-    /// Whether its one passage keeps its embedding, which is the caller's own.
+    /// Whether its only passage keeps its embedding, because that is the caller's own vector.
     pub keeps_embedding: bool,
 }
 
-/// The fields of a document that a patch changes, as they are afterwards.
+/// The new values of the fields that a patch can change.
 #[derive(Debug)]
 pub(crate) struct PatchedFields {
     pub(crate) metadata: Metadata,
@@ -24,11 +24,11 @@ pub(crate) struct PatchedFields {
     pub(crate) language_confidence: Option<f32>,
     pub(crate) title: Option<String>,
     pub(crate) expires_at_ms: Option<i64>,
-    /// Whether the passages stay, but their words are those of another language.
+    /// Whether the passages stay but need the terms of another language.
     pub(crate) renews_terms: bool,
 }
 
-/// What a patch makes of a document; `None` if it changes nothing.
+/// Returns the result of a patch, or `None` if it changes nothing.
 pub(crate) fn patched(document: &Document, patch: &DocumentPatch) -> Result<Option<PatchedFields>, StoreError> {
     let mut merged = document.metadata.clone();
     metadata::merge(&mut merged, &patch.metadata);
@@ -53,13 +53,14 @@ pub(crate) fn patched(document: &Document, patch: &DocumentPatch) -> Result<Opti
     {
         return Ok(None);
     }
-    // With a new title, the caller replaces the passages.
+    // If the title changes, the caller replaces the passages anyway.
     let renews_terms = !keeps_language && keeps_title;
     Ok(Some(PatchedFields { metadata: merged, language, language_confidence, title, expires_at_ms, renews_terms }))
 }
 
 impl Recut {
-    /// The document with the passages that replace those it has. `embedding` is that of its one passage, if it keeps one.
+    /// Returns the document with the passages that replace its old ones. `embedding` is that of its only passage, if it keeps
+    /// one.
     pub(crate) fn prepared(&self, document: &Document, embedding: Option<Embedding>) -> PreparedDocument {
         PreparedDocument {
             id: document.id.clone(),

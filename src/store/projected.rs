@@ -1,4 +1,4 @@
-//! Documents as projections read them: which have embeddings, these embeddings, and what points are colored by.
+//! Reads what projections need of documents: which ones have embeddings, the embeddings, and the values that color the points.
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde_json::Value;
@@ -17,33 +17,34 @@ pub struct DocumentEmbeddings {
     pub id: DocumentId,
     /// Its language.
     pub language: Option<Language>,
-    /// Those of its passages that have one, in their order.
+    /// The embeddings of its passages, in order, without passages that have none.
     pub embeddings: Vec<Embedding>,
 }
 
-/// What a document's point is colored by.
+/// The values that color a document's point.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DocumentTraits {
     /// Its language.
     pub language: Option<Language>,
-    /// What its metadata has at the path that was asked for.
+    /// The value at the requested path of its metadata.
     pub value: Option<Value>,
 }
 
 impl DocumentStore {
-    /// Reads the keys and ids of documents of which a passage is embedded, with a key above `after`, in the order of keys, at most
-    /// `limit`.
+    /// Reads the keys and ids of at most `limit` documents with an embedded passage and a key above `after`, in the order of
+    /// their keys.
     pub fn embedded_keys(&self, after: Option<DocumentKey>, limit: usize) -> Result<Vec<(DocumentKey, DocumentId)>, StoreError> {
         self.read("reading ids", |connection| embedded_keys(connection, after, limit))
     }
 
-    /// Reads the embeddings of documents, in the order of `keys`. A document that is gone is left out; another one may have its key
-    /// by now.
+    /// Reads the embeddings of documents, in the order of `keys`. Leaves out documents that are gone. Another document may have
+    /// got such a key meanwhile.
     pub fn embeddings_by_document(&self, keys: &[DocumentKey]) -> Result<Vec<DocumentEmbeddings>, StoreError> {
         self.read("reading embeddings", |connection| embeddings_by_document(connection, keys))
     }
 
-    /// Reads languages, and values at `path` if there is one, in the order of `ids`; `None` for a document that is not there.
+    /// Reads the languages of documents, and their values at `path` if given, in the order of `ids`. Returns `None` for a
+    /// document that does not exist.
     pub fn traits_of(&self, ids: &[DocumentId], path: Option<&MetadataPath>) -> Result<Vec<Option<DocumentTraits>>, StoreError> {
         self.read("reading languages", |connection| traits_of(connection, ids, path))
     }

@@ -1,4 +1,4 @@
-//! Reads of a collection's database. Each function runs in one transaction, so it sees one state.
+//! Reads a collection's database. Each function runs in one transaction, so it sees a single state.
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Rows, params, params_from_iter};
@@ -17,15 +17,15 @@ pub(super) fn get(connection: &Connection, id: &DocumentId) -> Result<Option<Doc
     connection.prepare_cached(&sql)?.query_row([id.as_str()], |row| Ok(rows::document(row))).optional()?.transpose()
 }
 
-/// The first `limit` documents of `rows`, fewer if their texts and metadata exceed `bytes_max` bytes but at least one, and
-/// whether there are more. `DOCUMENT_COLUMNS` come first in the rows.
+/// Reads the first `limit` documents of `rows`, and whether there are more. Reads fewer, but at least one, if their texts and
+/// metadata exceed `bytes_max` bytes. `DOCUMENT_COLUMNS` must come first in the rows.
 pub(super) fn page_of(rows: &mut Rows<'_>, limit: usize, bytes_max: u64) -> Result<(Vec<Document>, bool), Fault> {
     let mut documents = Vec::new();
     let more = add_to_page(&mut documents, rows, limit, &mut { bytes_max })?;
     Ok((documents, more))
 }
 
-/// Fills a page up as `page_of` does, with what is left of its bytes, and says whether there are more rows than fit.
+/// Fills up a page like `page_of`, within the bytes that are left. Returns whether there are more rows than fit.
 pub(super) fn add_to_page(
     documents: &mut Vec<Document>,
     rows: &mut Rows<'_>,
@@ -46,7 +46,7 @@ pub(super) fn add_to_page(
 pub(super) fn list(connection: &Connection, page: &Page<DocumentId>, bytes_max: u64) -> Result<DocumentPage, Fault> {
     let sql = format!("select {DOCUMENT_COLUMNS} from documents d where d.id > ?1 and {LIVE} order by d.id limit ?2");
     let after = page.after.as_ref().map_or("", DocumentId::as_str);
-    // One more than requested tells whether there is a next page.
+    // Reads one more than requested to see whether there is a next page.
     let limit = to_sql(page.limit as u64).saturating_add(1);
     let mut statement = connection.prepare_cached(&sql)?;
     let (documents, more) = page_of(&mut statement.query(params![after, limit])?, page.limit, bytes_max)?;
@@ -54,7 +54,7 @@ pub(super) fn list(connection: &Connection, page: &Page<DocumentId>, bytes_max: 
     Ok(DocumentPage { documents, next })
 }
 
-/// `None` if `spend`, which gets the sizes of what a hit may include, refuses one.
+/// Reads passages. Returns `None` if `spend`, which gets the sizes of what a hit may include, refuses one.
 pub(super) fn passages(
     connection: &Connection,
     ids: &[PassageId],
@@ -130,7 +130,7 @@ pub(super) fn passage_texts(connection: &Connection, sql: &str, values: &[i64]) 
     let mut passages = Vec::new();
     while let Some(row) = rows.next()? {
         let (id, document): (i64, i64) = (row.get(0)?, row.get(1)?);
-        // Passages of one document follow each other: a long text is read once, not once for each passage.
+        // Passages of one document follow each other, so a long text is only read once.
         if text.0 != document {
             text = read_text.query_row([document], |row| Ok((document, row.get(0)?, row.get(1)?)))?;
         }
@@ -173,7 +173,7 @@ pub(super) fn pending_count_besides(connection: &Connection, others: &[PassageId
 
 pub(super) fn sequence(connection: &Connection) -> Result<Sequence, Fault> {
     let sequence = state(connection, "select sequence from state")?;
-    // A lower one would reuse numbers, and an index that has reached them would never see those changes.
+    // A lower sequence would reuse numbers, and an index that has already reached those would never see the changes.
     let drawn = "select max(coalesce((select max(embedded_sequence) from passages where embedded_sequence is not null), 0),
                  coalesce((select max(sequence) from tombstones), 0))";
     if sequence < state(connection, drawn)? {
@@ -183,14 +183,14 @@ pub(super) fn sequence(connection: &Connection) -> Result<Sequence, Fault> {
     Ok(sequence)
 }
 
-/// Removals up to this number are deleted.
+/// Returns the sequence number up to which tombstones were purged.
 pub(super) fn tombstones_purged(connection: &Connection) -> Result<Sequence, Fault> {
     state(connection, "select tombstones_purged from state")
 }
 
 pub(super) fn changes(connection: &Connection, after: Sequence, limit: usize) -> Result<Vec<(Sequence, Change)>, Fault> {
     let forgotten = tombstones_purged(connection)?;
-    // An empty index holds nothing that could have been removed.
+    // An empty index contains nothing that could have been removed.
     if after > Sequence(0) && after < forgotten {
         return Err(StoreError::ChangesForgotten { after, forgotten }.into());
     }
@@ -241,7 +241,8 @@ pub(super) fn is_cut_by_older_rules(connection: &Connection) -> Result<bool, Fau
 /// The current rules for splitting texts, as migrations number them.
 pub(super) const CUTTING_RULES: i64 = 2;
 
-/// Counts from the numbers that triggers maintain, less what has expired and is still there. `disk_bytes` stays zero.
+/// Counts by the numbers that triggers maintain, minus documents that have expired but are not removed yet. `disk_bytes` stays
+/// zero.
 pub(super) fn counts(connection: &Connection) -> Result<CollectionCounts, Fault> {
     let count = |all: &str, of_expired: &str| -> Result<u64, Fault> {
         let sql = format!("select ({all}) - (select count(*) from passages where id in ({EXPIRED_PASSAGES}){of_expired})");

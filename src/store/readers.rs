@@ -1,5 +1,5 @@
-//! Connections for reading, opened on demand and kept. Each read sees one state of the database throughout, and never
-//! waits for the writer.
+//! Connections for reading, opened on demand and kept open. Each read sees a single state of the database, and never waits for
+//! the writer.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use super::connection::open_reader;
 use super::deadline::Deadline;
 use super::error::Fault;
 
-/// At most `connections_max` connections; more reads wait for one.
+/// A pool of at most `connections_max` connections. Further reads wait for one.
 pub(super) struct Readers {
     path: PathBuf,
     connections_max: usize,
@@ -35,7 +35,7 @@ impl Readers {
         Self { path, connections_max: connections_max.max(1), deadline, clock, pool: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// Only this connection, of which there is no other.
+    /// Makes a pool with only this connection.
     pub(super) fn only(connection: Connection, path: PathBuf, deadline: Deadline, clock: Clock) -> Self {
         let pool = Mutex::new(Pool { idle: vec![connection], ..Pool::default() });
         Self { pool, ..Self::new(path, 1, deadline, clock) }
@@ -56,7 +56,7 @@ impl Readers {
         run().map_err(|fault: Fault| fault.while_doing(doing))
     }
 
-    /// Waits for the running reads and closes the connections. Later reads get `StoreError::Closed`.
+    /// Waits for the running reads and closes the connections. Later reads fail with `StoreError::Closed`.
     pub(super) fn close(&self) {
         let mut pool = self.pool.lock();
         pool.closed = true;
@@ -88,8 +88,8 @@ impl Readers {
     }
 }
 
-/// Shows one state of the database until it is dropped. Its statements are prepared once per connection: most reads are so short
-/// that preparing them would take much of their time.
+/// Sees a single state of the database until it is dropped. Its statements are prepared once per connection, because most reads
+/// are so short that preparing would take much of their time.
 struct ReadTransaction<'c>(&'c Connection);
 
 impl<'c> ReadTransaction<'c> {
@@ -111,7 +111,7 @@ impl Drop for ReadTransaction<'_> {
     }
 }
 
-/// A connection in use; returns its place when it is dropped, even if opening failed.
+/// A connection in use. Dropping it returns its place, even if opening failed.
 struct Lease<'r> {
     readers: &'r Readers,
     connection: Option<Connection>,

@@ -1,5 +1,4 @@
-//! Input and output of a collection's database: prepared documents, outcomes, passages that wait,
-//! changes, and what a hit needs.
+//! Input and output of a collection's database: prepared documents, outcomes, pending passages, changes, and the data of hits.
 
 use crate::domain::{
     Document, DocumentId, Embedding, Language, Metadata, Passage, PassageContext, PassageId, PassageSpan, Sequence, TokenSet,
@@ -21,11 +20,11 @@ pub struct PreparedDocument {
     pub language_confidence: Option<f32>,
     /// The metadata.
     pub metadata: Metadata,
-    /// From when on it is not found any more, in milliseconds since the Unix epoch; `None` for a document that stays.
+    /// When it expires, in milliseconds since the Unix epoch. `None` for a document that does not expire.
     pub expires_at_ms: Option<i64>,
-    /// In order; never empty.
+    /// The passages in order. Never empty.
     pub passages: Vec<PassageSpan>,
-    /// The embedding of its one passage, if the caller sent it; otherwise passages wait for theirs.
+    /// The embedding of its only passage, if the caller sent one. Otherwise the passages wait for theirs.
     pub embedding: Option<Embedding>,
 }
 
@@ -36,8 +35,8 @@ pub struct Upserted {
     pub created: bool,
     /// The change's sequence number.
     pub sequence: Sequence,
-    /// Passages without embedding. If title and text did not change, the old embeddings stay, and these are the passages
-    /// that still waited. Empty if a later document of the same call has the same id.
+    /// Passages without an embedding. If title and text did not change, the old embeddings stay, and these are the passages
+    /// that were still waiting. Empty if a later document of the same call has the same id.
     pub pending: Vec<PendingPassage>,
     /// Removed passages of the old version.
     pub removed: Vec<PassageId>,
@@ -89,7 +88,7 @@ pub struct PassageDocument {
     pub language: Option<Language>,
 }
 
-/// A passage with its document, as a hit needs it.
+/// A passage with its document, for a hit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PassageRow {
     /// The passage.
@@ -111,7 +110,7 @@ pub struct HitSizes {
     pub passage: u64,
 }
 
-/// A document with everything that an engine keeps of it, as it is kept there.
+/// A document with everything that an engine stores about it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WholeDocument {
     /// Its key.
@@ -129,16 +128,16 @@ pub struct WholePassage {
     pub id: PassageId,
     /// Its position.
     pub span: PassageSpan,
-    /// Its embedding, and the change that made it; `None` while it waits.
+    /// Its embedding, and the change that stored it. `None` while it waits.
     pub embedded: Option<(Sequence, Embedding)>,
-    /// Its tokens; none for a caller's own vector.
+    /// Its tokens. A passage with a caller's own vector has none.
     pub tokens: TokenSet,
     /// Its words in their plain form.
     pub words: WordCounts,
 }
 
 impl WholeDocument {
-    /// About how many bytes it takes in memory.
+    /// Returns approximately how many bytes it takes in memory.
     pub fn bytes(&self) -> u64 {
         let values = |passage: &WholePassage| passage.embedded.as_ref().map_or(0, |(_, embedding)| embedding.dimension());
         let passages = self.passages.iter().map(|passage| size_of::<WholePassage>() + values(passage) * size_of::<f32>());

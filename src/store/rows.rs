@@ -1,4 +1,5 @@
-//! Converts SQLite rows to values of the domain. A row with something that the store never writes is `StoreError::CorruptRow`.
+//! Converts SQLite rows to values of the domain. A row with something that the store never writes gives
+//! `StoreError::CorruptRow`.
 
 use rusqlite::Row;
 
@@ -17,11 +18,11 @@ pub(super) const DOCUMENT_COLUMNS: &str =
 /// The number of `DOCUMENT_COLUMNS`.
 const DOCUMENT_COLUMNS_COUNT: usize = 14;
 
-/// Reads `DOCUMENT_COLUMNS`, which come first in the row.
+/// Reads `DOCUMENT_COLUMNS`, which must come first in the row.
 pub(super) fn document(row: &Row<'_>) -> Result<Document, Fault> {
     let key = row.get(0)?;
     read_document(row, key).map_err(|fault| match fault {
-        // A text that is not UTF-8, or a value of a type other than its column's.
+        // A text that is not UTF-8, or a value whose type is not that of its column.
         Fault::Sqlite(error) if error.sqlite_error_code().is_none() => {
             StoreError::CorruptRow { table: "documents", row: key, problem: "one of its columns cannot be read" }.into()
         }
@@ -69,7 +70,7 @@ fn read_document(row: &Row<'_>, key: i64) -> Result<Document, Fault> {
     })
 }
 
-/// Bytes of title, metadata and text in `DOCUMENT_COLUMNS`.
+/// Returns the sizes of title, metadata and text in `DOCUMENT_COLUMNS`, in bytes.
 pub(super) fn sizes(row: &Row<'_>) -> Result<[u64; 3], Fault> {
     let bytes = |column| Ok::<_, rusqlite::Error>(row.get_ref(column)?.as_bytes_or_null().ok().flatten().map_or(0, <[u8]>::len));
     Ok([bytes(12)? as u64, bytes(7)? as u64, bytes(8)? as u64])
@@ -94,7 +95,7 @@ pub(super) fn passage(row: &Row<'_>) -> Result<Passage, Fault> {
     Ok(Passage { id: passage_id(id)?, start: range.start, end: range.end })
 }
 
-/// A passage's byte range, which lies in the text and splits no character.
+/// Checks a passage's byte range: it must lie in the text and split no character.
 pub(super) fn range(passage: i64, start: i64, end: i64, text: &str) -> Result<std::ops::Range<usize>, Fault> {
     let range = usize::try_from(start).unwrap_or(usize::MAX)..usize::try_from(end).unwrap_or(usize::MAX);
     if text.get(range.clone()).is_none() {
@@ -103,7 +104,7 @@ pub(super) fn range(passage: i64, start: i64, end: i64, text: &str) -> Result<st
     Ok(range)
 }
 
-/// Reads an id and an embedding, which are columns `column` and the next.
+/// Reads an id and an embedding from columns `column` and `column + 1`.
 pub(super) fn embedded(row: &Row<'_>, column: usize) -> Result<(PassageId, Embedding), Fault> {
     let id: i64 = row.get(column)?;
     let bytes = row.get_ref(column + 1)?.as_blob().map_err(rusqlite::Error::from)?;
@@ -111,17 +112,17 @@ pub(super) fn embedded(row: &Row<'_>, column: usize) -> Result<(PassageId, Embed
     Ok((passage_id(id)?, embedding))
 }
 
-/// A passage's key.
+/// Converts a passage's key.
 pub(super) fn passage_id(id: i64) -> Result<PassageId, Fault> {
     Ok(PassageId(u64::try_from(id).map_err(|_| corrupt_passage(id, "its key is negative"))?))
 }
 
-/// An error about a damaged passage.
+/// Makes the error for a damaged passage.
 pub(super) fn corrupt_passage(row: i64, problem: &'static str) -> StoreError {
     StoreError::CorruptRow { table: "passages", row, problem }
 }
 
-/// A number in SQLite's type. A number beyond its range is beyond every row.
+/// Converts a number to SQLite's type. A number beyond its range is beyond every row.
 pub(super) fn to_sql(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -1,4 +1,4 @@
-//! Passages as mining reads them: by their keys, text and embedding separately, in batches of the caller's size.
+//! Reads passages for mining: by their keys, with texts and embeddings separately, in batches of the caller's size.
 
 use rusqlite::{Connection, OptionalExtension as _};
 
@@ -14,7 +14,7 @@ use crate::domain::{DocumentId, Embedding, Language, MiningUnit, PassageId};
 pub struct PassageText {
     /// Its key.
     pub id: PassageId,
-    /// Equal for passages of the same document, and different for others.
+    /// Identifies the document: equal for passages of the same document only.
     pub document: i64,
     /// The document's language.
     pub language: Option<Language>,
@@ -23,13 +23,13 @@ pub struct PassageText {
 }
 
 impl DocumentStore {
-    /// Reads passages in the order of `ids`, each with its own text or its document's; deleted ones and those without
-    /// embedding are left out.
+    /// Reads passages in the order of `ids`, each with its own text or its document's. Leaves out deleted passages and those
+    /// without an embedding.
     pub fn passage_texts(&self, ids: &[PassageId], unit: MiningUnit) -> Result<Vec<PassageText>, StoreError> {
         self.read("reading passages", |connection| passage_texts(connection, ids, unit))
     }
 
-    /// Those of `ids` that are the first of their document, in their order.
+    /// Returns those of `ids` that are the first passage of their document, in order.
     pub fn first_passages(&self, ids: &[PassageId]) -> Result<Vec<PassageId>, StoreError> {
         self.read("reading passages", |connection| {
             let mut statement = connection.prepare_cached("select ordinal from passages where id = ?1")?;
@@ -42,8 +42,8 @@ impl DocumentStore {
         })
     }
 
-    /// For each of `ids`, the first passages of documents, the embeddings of all passages of its document, without those that
-    /// wait for theirs. Deleted documents are left out.
+    /// Reads the embeddings of all passages of documents, without passages that wait for theirs. `ids` are the first passages
+    /// of the documents. Leaves out deleted documents.
     pub fn document_embeddings_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, Vec<Embedding>)>, StoreError> {
         self.read("reading embeddings", |connection| {
             let sql = "select p.id, p.embedding from passages wanted join passages p on p.document = wanted.document
@@ -59,8 +59,8 @@ impl DocumentStore {
         })
     }
 
-    /// The first passages of documents, in the order of `ids`; `None` for a document that does not exist, or, if passages are the
-    /// sentences, that has several.
+    /// Returns the first passages of documents, in the order of `ids`. Returns `None` for a document that does not exist, or
+    /// that has several passages if passages are the unit.
     pub fn known_passages(&self, ids: &[DocumentId], unit: MiningUnit) -> Result<Vec<Option<PassageId>>, StoreError> {
         self.read("reading passages", |connection| {
             let sql = match unit {

@@ -1,5 +1,5 @@
-//! What a snapshot includes besides collections: their aliases, and trained classifiers, copied from one catalog to
-//! another. Rows go from database to database, so that only one of them is in memory at a time.
+//! Copies what a snapshot includes besides collections from one catalog to another: aliases and trained classifiers. Rows are
+//! copied from database to database, so that only one of them is in memory at a time.
 
 use std::path::{Path, PathBuf};
 
@@ -12,15 +12,15 @@ use crate::domain::{Alias, ClassifierName, Collection, CollectionId, CollectionN
 /// The name under which the other catalog is attached.
 const ORIGIN: &str = "origin";
 
-/// The columns of a classifier besides its key, its id and its name; those of a text besides its key and its classifier's.
+/// The columns of a classifier except its key, id and name, and the columns of a text except its key and its classifier's.
 const CLASSIFIER_COLUMNS: &str = "job, state, model, model_fingerprint, dimension, definition, report, weights, created_at_ms,
     trained_at_ms, version";
 const TEXT_COLUMNS: &str = "description, text, labels, language, embedding";
 
-/// A change of the catalog by a restored snapshot.
+/// The change that a restored snapshot makes to the catalog.
 #[derive(Debug, Clone, Default)]
 pub struct Replacement {
-    /// The collections to remove; their aliases move to the new ones with the same names.
+    /// The collections to remove. Their aliases move to the new collections with the same names.
     pub replaced: Vec<Collection>,
     /// The collections to add.
     pub new: Vec<Collection>,
@@ -31,7 +31,7 @@ pub struct Replacement {
 /// Aliases and classifiers of another catalog.
 #[derive(Debug, Clone, Default)]
 pub struct SnapshotMetadata {
-    /// The folder of the other catalog, which nobody has open. Without it there are no classifiers.
+    /// The folder of the other catalog, which nobody may have open. Without it there are no classifiers.
     pub origin: Option<PathBuf>,
     /// Aliases with their collections.
     pub aliases: Vec<(CollectionName, CollectionId)>,
@@ -42,9 +42,9 @@ pub struct SnapshotMetadata {
 }
 
 impl Catalog {
-    /// Fills this empty catalog with `collections` and, if there is an `origin`, the folder of their catalog, with
-    /// the other data of a snapshot from there. Collections are matched by their names: one may have been re-embedded since its
-    /// row was read, and so have another id there.
+    /// Fills this empty catalog with `collections`. If there is an `origin`, which is the folder of their catalog, also copies
+    /// the other data of a snapshot from there. Collections are matched by name, because one may have been re-embedded since
+    /// its row was read, and then has another id there.
     pub fn fill(&self, collections: &[Collection], origin: Option<&Path>) -> Result<(), StoreError> {
         self.run("filling a catalog", |connection| {
             attached(connection, origin, |connection| {
@@ -68,8 +68,8 @@ impl Catalog {
         })
     }
 
-    /// Applies a restored snapshot, all or nothing. `StoreError::CollectionExists` if the name of a collection is
-    /// taken by one that is not replaced, or the name of an alias by a collection; `StoreError::AliasExists` or
+    /// Applies a restored snapshot, all or nothing. Fails with `StoreError::CollectionExists` if a collection that is not
+    /// replaced has the name of a new collection, or any collection that of an alias. Fails with `StoreError::AliasExists` or
     /// `StoreError::ClassifierExists` if one would have to be replaced and may not.
     pub fn replace(&self, change: &Replacement) -> Result<(), StoreError> {
         self.run("replacing collections", |connection| {
@@ -107,20 +107,20 @@ fn attached<T>(
     let Some(origin) = origin else { return work(connection) };
     let path = origin.join("catalog.sqlite");
     let detach = || {
-        // Prepared statements keep it busy.
+        // Prepared statements would keep the other catalog busy.
         connection.flush_prepared_statement_cache();
         connection.execute(&format!("detach {ORIGIN}"), [])
     };
-    // One that an earlier change could not detach; usually there is none.
+    // Detaches a catalog that an earlier change could not detach. Usually there is none.
     let _ = detach();
     connection.execute(&format!("attach ?1 as {ORIGIN}"), [path.to_string_lossy()])?;
     let done = work(connection);
-    // This cannot undo the commit, so its failure is not the change's.
+    // A failure cannot undo the commit, so it is not a failure of the change.
     let _ = detach();
     done
 }
 
-/// Adds collections; `StoreError::CollectionExists` if the name of one is taken.
+/// Adds collections. Fails with `StoreError::CollectionExists` if the name of one is taken.
 pub(super) fn insert_all(connection: &Connection, collections: &[Collection]) -> Result<(), Fault> {
     for collection in collections {
         if super::catalog::insert(connection, collection)? == 0 {
@@ -144,7 +144,7 @@ fn aliases_of(connection: &Connection, collections: &[Collection]) -> Result<Vec
     Ok(found)
 }
 
-/// Points an alias to a collection. `StoreError::AliasExists` if it exists and may not be replaced.
+/// Points an alias to a collection. Fails with `StoreError::AliasExists` if it exists and may not be replaced.
 pub(super) fn set_alias(
     connection: &Connection,
     name: &CollectionName,

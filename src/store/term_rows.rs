@@ -1,4 +1,4 @@
-//! The rows of the inverted index of terms for each passage.
+//! Writes the rows of the inverted index of terms.
 
 use rusqlite::{Connection, params};
 
@@ -20,13 +20,13 @@ pub(super) fn renew(connection: &Connection, document: i64, language: Option<Lan
     Ok(())
 }
 
-/// Writes the row of a passage that may have one.
+/// Writes the row of a passage, replacing an existing one.
 pub(super) fn replace(connection: &Connection, passage: i64, terms: &PassageTerms) -> Result<(), Fault> {
     connection.prepare_cached("delete from lexical where rowid = ?1")?.execute([passage])?;
     insert(connection, passage, terms)
 }
 
-/// Writes the rows of a new passage: its terms, and its words in their plain form.
+/// Writes the rows of a new passage: its terms, and its words in plain form.
 pub(super) fn insert(connection: &Connection, passage: i64, terms: &PassageTerms) -> Result<(), Fault> {
     let sql = "insert into lexical (rowid, words, folded) values (?1, ?2, ?3)";
     connection.prepare_cached(sql)?.execute(params![passage, terms.words, terms.folded])?;

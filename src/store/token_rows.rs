@@ -1,4 +1,4 @@
-//! The rows of passages' tokens, sealed with the checksum of their passage.
+//! Writes the rows of passages' tokens, each sealed with a checksum.
 
 use rusqlite::{Connection, params};
 
@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_that_were_damaged_are_none() {
+    fn damaged_tokens_count_as_missing() {
         let unseal = |passage, bytes: &[u8]| unseal_of_passage(passage, bytes).and_then(TokenSet::from_bytes);
         let tokens = TokenSet::of(&[5, 9, 300]);
         let sealed = seal(PassageId(7), &tokens);

@@ -1,5 +1,5 @@
-//! Databases that nobody else has open, read without changing any of their files: no migration, no checkpoint of the log, no file for
-//! the memory that processes share.
+//! Opens databases that nobody else has open for reading, without changing any of their files: no migration, no checkpoint of
+//! the log, and no shared-memory file.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use super::foreign::escaped;
 use super::migrate::{Schema, applied, check_schema};
 use super::{StoreError, log};
 
-/// Opens a database, with what its log has. `StoreError::NotUpToDate` if migrations are missing.
+/// Opens a database, including the content of its log. Fails with `StoreError::NotUpToDate` if migrations are missing.
 pub(super) fn open_unchanged(path: &Path, schema: &Schema) -> Result<Connection, StoreError> {
     check_there(path)?;
     log::check(path)?;
@@ -22,13 +22,14 @@ pub(super) fn open_unchanged(path: &Path, schema: &Schema) -> Result<Connection,
     connection.map_err(|fault| fault.while_doing("opening a database to read it"))
 }
 
-/// Immutable: SQLite looks for no lock and no log, and makes none.
+/// Opens it as immutable, so that SQLite neither looks for a lock or log nor makes one.
 fn without_log(path: &Path) -> Result<Connection, Fault> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
     opened(format!("file:{}?mode=ro&immutable=1", escaped(path)).as_ref(), flags)
 }
 
-/// Alone, a connection keeps in its own memory what others would share in a file; for that it must be one that may write.
+/// Opens it exclusively, so that the connection keeps the log's index in its own memory instead of a shared file. That requires
+/// a connection that may write.
 fn with_log(path: &Path) -> Result<Connection, Fault> {
     let connection = opened(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
@@ -50,7 +51,7 @@ fn check(connection: Connection, path: &Path, schema: &Schema) -> Result<Connect
     Ok(connection)
 }
 
-/// `StoreError::NotUpToDate` while passages lack what came with a newer version: their terms, stems or tokens.
+/// Fails with `StoreError::NotUpToDate` while passages lack what newer versions added: terms, stems or tokens.
 pub(super) fn check_filled(connection: &Connection) -> Result<(), Fault> {
     let unfilled =
         ["lexical_fill", "stem_fill", "token_fill"].map(|table| format!("exists (select 1 from {table} where filled < until)"));
@@ -70,7 +71,7 @@ mod tests {
     use super::super::migrate::{COLLECTION, apply};
     use super::*;
 
-    /// The files of a folder with their content.
+    /// Returns the files of a folder with their contents.
     fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
         let name = |path: &Path| path.file_name().unwrap().to_string_lossy().into_owned();
         let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -84,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_database_is_read_and_stays_as_it_is() {
+    fn a_closed_database_is_read_without_being_changed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a b?c.sqlite");
         open_writer(&path, &COLLECTION, false).unwrap().execute("update state set sequence = 5", []).unwrap();
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn the_log_that_a_killed_server_leaves_is_read_and_stays_as_it_is() {
+    fn the_log_of_a_killed_server_is_read_without_being_changed() {
         let (folder, left) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let path = folder.path().join("documents.sqlite");
         let writer = open_writer(&path, &COLLECTION, false).unwrap();
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_of_an_older_version_is_refused_and_stays_as_it_is() {
+    fn a_database_of_an_older_version_is_refused_without_being_changed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("documents.sqlite");
         apply(&mut Connection::open(&path).unwrap(), &COLLECTION, 3).unwrap();

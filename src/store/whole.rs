@@ -1,5 +1,5 @@
-//! Whole documents, as another engine takes them in: with their keys, numbers and times, their passages, and the embedding, the
-//! tokens and the words of each. Those that have expired and are not removed yet are read like others.
+//! Reads and stores whole documents, to move them between engines: with their keys, sequence numbers and times, their passages,
+//! and the embedding, tokens and words of each passage. Reads documents that have expired but are not removed yet, too.
 
 use rusqlite::{Connection, Row, params};
 
@@ -13,8 +13,8 @@ use super::{DocumentKey, StoreError, TermsOf, checkpoints, swap, term_rows, toke
 use crate::domain::{Document, JobId, PassageContext, PassageSpan, PassageTerms, Sequence, TokenSet, WordCounts};
 
 impl DocumentStore {
-    /// Reads documents with keys above `after` with everything that is kept of them, in the order of keys, at most `limit`. Ends
-    /// early once they have `bytes_max` bytes.
+    /// Reads at most `limit` documents with keys above `after`, with everything stored about them, in the order of their keys.
+    /// Ends early once they have `bytes_max` bytes.
     pub fn whole_documents(
         &self,
         after: Option<DocumentKey>,
@@ -25,8 +25,8 @@ impl DocumentStore {
         self.read("reading whole documents", |connection| read(connection, after, (limit, bytes_max), terms_of))
     }
 
-    /// Stores whole documents of another engine, together with the checkpoint of the job that moves them. The next change comes
-    /// after `sequence`, the last one there. Waits for a place in the write queue if that is full.
+    /// Stores whole documents of another engine, together with the checkpoint of the job that moves them. The next change gets
+    /// a number after `sequence`, the last one there. Waits for a place in the write queue if the queue is full.
     pub fn take_in(
         &self,
         job: &JobId,
@@ -95,7 +95,7 @@ fn passage(row: &Row<'_>, document: &Document, terms_of: TermsOf) -> Result<Whol
     };
     let range = rows::range(key, start, end, &document.text)?;
     let tokens = bytes(9)?.and_then(|sealed| unseal_of_passage(id, sealed)).and_then(TokenSet::from_bytes).unwrap_or_default();
-    // As search does, these take damaged rows of theirs for missing ones: words can be made anew.
+    // Like in search, damaged rows of words and tokens count as missing. Words can be computed again.
     let words = bytes(10)?.and_then(|sealed| unseal_of_passage(id, sealed)).and_then(WordCounts::from_bytes);
     let words = words.unwrap_or_else(|| {
         let context = PassageContext { title: document.title.clone(), headings: headings.clone() };

@@ -1,5 +1,5 @@
-//! What a catalog has, as another one takes it in: collections with their aliases, keys, and classifiers. The documents of the
-//! collections are there before.
+//! Takes in the content of another catalog: collections with their aliases, keys, and classifiers. The documents of the
+//! collections must already be there.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use super::unchanged::open_unchanged;
 use super::{Catalog, StoreError, StoredKey, keys};
 use crate::domain::{Alias, Collection};
 
-/// What a catalog has besides classifiers and jobs.
+/// The content of a catalog without classifiers and jobs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct WholeCatalog {
     /// The collections.
@@ -28,8 +28,8 @@ pub struct WholeCatalog {
 }
 
 impl Catalog {
-    /// As `open_existing`, of a catalog that nobody else has open, to read it without changing any of its files.
-    /// `StoreError::NotUpToDate` if it would have to change first.
+    /// Like `open_existing`, but for reading a catalog that nobody else has open, without changing any of its files. Fails with
+    /// `StoreError::NotUpToDate` if it would have to be changed first.
     pub fn open_unchanged(data_dir: &Path) -> Result<Self, StoreError> {
         let path = data_dir.join(CATALOG_FILE);
         check_there(&path)?;
@@ -37,8 +37,9 @@ impl Catalog {
         Self::opened(open_unchanged(&path, &CATALOG)?, lock)
     }
 
-    /// Adds what another catalog has, all or nothing. Keys that are there already stay. `StoreError::CollectionExists` if the name of
-    /// a collection is taken, or that of an alias by a collection; `StoreError::AliasExists` if an alias has the name.
+    /// Adds the content of another catalog, all or nothing. Keys that already exist here stay. Fails with
+    /// `StoreError::CollectionExists` if a collection here has the name of a new collection or alias, and with
+    /// `StoreError::AliasExists` if an alias here has the name of a new collection.
     pub fn take_in(&self, whole: &WholeCatalog) -> Result<(), StoreError> {
         self.run("taking in a catalog", |connection| {
             let transaction = connection.unchecked_transaction()?;
@@ -59,7 +60,7 @@ impl Catalog {
         })
     }
 
-    /// Adds a classifier of another catalog as it is there; returns whether the name was free.
+    /// Adds a classifier of another catalog unchanged. Returns whether the name was free.
     pub fn take_in_classifier(&self, whole: &WholeClassifier) -> Result<bool, StoreError> {
         self.run("taking in a classifier", |connection| {
             let transaction = connection.unchecked_transaction()?;
@@ -84,7 +85,7 @@ fn check_aliases(connection: &Connection, collections: &[Collection]) -> Result<
     Ok(())
 }
 
-/// Adds a row; returns 0 if the name is taken.
+/// Adds a row. Returns 0 if the name is taken.
 fn insert_classifier(connection: &Connection, whole: &WholeClassifier) -> Result<usize, Fault> {
     let sql = "insert into classifiers (id, name, job, next_job, version, state, model, model_fingerprint, dimension, definition,
                    report, weights, error_code, error_detail, created_at_ms, trained_at_ms)

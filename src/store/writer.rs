@@ -1,8 +1,8 @@
 //! The single writer of a database: a thread with a bounded queue that commits waiting writes together.
 //!
-//! A commit that survives power loss has to wait for the disk. So the thread runs the waiting commands in one transaction,
-//! each in a savepoint of its own, commits once and only then answers them all: one command's failure undoes only that command,
-//! a failed commit fails all of them. A crash before the commit leaves nothing of the group, and nothing was acknowledged.
+//! A commit that survives power loss has to wait for the disk. So the thread runs all waiting commands in one transaction, each
+//! in its own savepoint, commits once, and only then answers them. If one command fails, only that command is undone. If the
+//! commit fails, all of them fail. A crash before the commit leaves nothing of the group, and nothing of it was acknowledged.
 
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::{Builder, JoinHandle};
@@ -17,15 +17,16 @@ use super::error::Fault;
 use super::expiry::NextExpiry;
 use crate::domain::Sequence;
 
-/// Commands in one transaction.
+/// Maximum number of commands in one transaction.
 const GROUP_COMMANDS_MAX: usize = 256;
 
-/// Rows changed in one transaction before it takes no more commands: bounds how long the first one waits for its answer, and
-/// how far the write-ahead log grows between checkpoints. A batch of some hundreds of documents reaches it alone, so that such a
-/// batch goes into the index while the next one is written; together they would wait for each other, and one core with them.
+/// Number of changed rows after which a transaction takes no more commands. Bounds how long the first command waits for its
+/// answer, and how far the write-ahead log grows between checkpoints. A batch of some hundreds of documents reaches it alone.
+/// So such a batch goes into the index while the next one is being written. In one transaction, the batches would wait for each
+/// other and leave a core idle.
 const GROUP_ROWS_MAX: u64 = 2_000;
 
-/// A handle on the thread. Dropping it ends the thread after waiting writes are done.
+/// A handle on the thread. Dropping it ends the thread after the waiting writes are done.
 pub(super) struct Writer {
     queue: Mutex<Option<SyncSender<Box<dyn Command>>>>,
     thread: Mutex<Option<JoinHandle<Result<(), StoreError>>>>,
@@ -50,7 +51,7 @@ impl Writer {
         Ok(Self { queue: Mutex::new(Some(queue)), thread: Mutex::new(Some(thread)), limit })
     }
 
-    /// Runs a caller's write and waits until it is durable. A full queue is an error at once.
+    /// Runs a caller's write and waits until it is durable. Fails immediately if the queue is full.
     pub(super) fn write<T: Send + 'static>(
         &self,
         doing: &'static str,
@@ -60,8 +61,8 @@ impl Writer {
         self.submit(doing, work)?.wait()
     }
 
-    /// Runs a write of the server's own and waits until it is durable; if the queue is full, it first waits for a place.
-    /// Work that was accepted before must not be refused now.
+    /// Runs a write of the server itself and waits until it is durable. If the queue is full, first waits for a place, because
+    /// work that was already accepted must not be refused.
     pub(super) fn write_patiently<T: Send + 'static>(
         &self,
         doing: &'static str,
@@ -90,7 +91,7 @@ impl Writer {
         self.queue.lock().clone().ok_or(StoreError::Closed)
     }
 
-    /// Answers the waiting writes, checkpoints and closes the connection. Does nothing the second time.
+    /// Answers the waiting writes, checkpoints and closes the connection. A second call does nothing.
     pub(super) fn close(&self) -> Result<(), StoreError> {
         drop(self.queue.lock().take());
         let thread = self.thread.lock().take();
@@ -106,14 +107,14 @@ impl Drop for Writer {
     }
 }
 
-/// The transaction that a group of commands shares. Dropped without `commit`, it leaves nothing.
+/// The transaction that a group of commands shares. Dropping it without `commit` rolls it back.
 pub(super) struct WriteTransaction<'c> {
     /// The writer's connection.
     pub(super) connection: &'c Connection,
     /// When the transaction began, in milliseconds since the Unix epoch.
     pub(super) now_ms: i64,
     sequence: u64,
-    /// When the first of the documents that it wrote expires; `i64::MAX` for never.
+    /// When the first of the documents that it wrote expires. `i64::MAX` for never.
     first_expiry_ms: i64,
 }
 
@@ -130,7 +131,7 @@ impl<'c> WriteTransaction<'c> {
         Ok(transaction)
     }
 
-    /// The last number drawn.
+    /// Returns the last number drawn.
     pub(super) fn sequence(&self) -> Sequence {
         Sequence(self.sequence)
     }
@@ -146,7 +147,7 @@ impl<'c> WriteTransaction<'c> {
         self.sequence = self.sequence.max(sequence.0);
     }
 
-    /// Takes in when a written document expires.
+    /// Records when a written document expires.
     pub(super) fn note_expiry(&mut self, expires_at_ms: Option<i64>) {
         self.first_expiry_ms = self.first_expiry_ms.min(expires_at_ms.unwrap_or(i64::MAX));
     }
@@ -154,7 +155,7 @@ impl<'c> WriteTransaction<'c> {
     fn commit(self, next_expiry: &NextExpiry) -> Result<(), Fault> {
         self.connection.prepare_cached("update state set sequence = ?1")?.execute([self.sequence as i64])?;
         self.connection.prepare_cached("commit")?.execute([])?;
-        // After the commit: whoever reads the database anew before this sees the documents there.
+        // Noted after the commit: a search for the next expiry that runs before this sees the new documents itself.
         next_expiry.note(self.first_expiry_ms);
         Ok(())
     }
@@ -171,7 +172,7 @@ impl Drop for WriteTransaction<'_> {
     }
 }
 
-/// A write that waits in the queue.
+/// A write in the queue.
 trait Command: Send {
     /// Runs it in a savepoint. An error means that the whole transaction is lost, not just this command.
     fn run(&mut self, transaction: &mut WriteTransaction<'_>) -> Result<(), Fault>;
@@ -180,7 +181,7 @@ trait Command: Send {
     fn answer(self: Box<Self>, group: &Result<(), StoreError>);
 }
 
-/// Where a caller waits for the result of a command.
+/// Receives the result of a command.
 struct Answer<T>(Receiver<Result<T, StoreError>>);
 
 impl<T> Answer<T> {
@@ -234,7 +235,7 @@ impl<T: Send, F: FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send> C
     }
 }
 
-/// The thread: runs until every sender is gone and the queue is empty.
+/// The body of the thread. Runs until every sender is gone and the queue is empty.
 fn run(
     mut connection: Connection,
     commands: &Receiver<Box<dyn Command>>,
@@ -250,14 +251,14 @@ fn run(
             command.answer(&result);
         }
     }
-    // Nothing may end this any more.
+    // The deadline must not interrupt closing.
     let unwatched = connection.progress_handler(0, None::<fn() -> bool>);
     let checkpointed = connection.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()));
     let closed = connection.close().map_err(|(_, error)| error);
     unwatched.and(checkpointed).and(closed).map_err(|error| Fault::from(error).while_doing("closing a database"))
 }
 
-/// Runs what waits, to be committed; `group` gets every command that was taken from the queue.
+/// Runs the waiting commands without committing. `group` receives every command that was taken from the queue.
 fn run_group<'c>(
     connection: &'c Connection,
     first: Box<dyn Command>,
@@ -328,7 +329,7 @@ mod tests {
             self.writer.submit("testing", move |transaction| insert(transaction, key)).unwrap()
         }
 
-        /// What is committed.
+        /// Returns what is committed.
         fn keys(&self) -> Vec<i64> {
             let reader = open_reader(&self.path).unwrap();
             let mut statement = reader.prepare("select sequence from tombstones order by 1").unwrap();
@@ -377,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_fails_undoes_itself_alone() {
+    fn a_command_that_fails_is_undone_alone() {
         let fixture = fixture(100);
         let (_stalled, gate) = fixture.stall();
         let before = fixture.submit(1);
@@ -398,7 +399,7 @@ mod tests {
         let fixture = fixture(100);
         let (stalled, gate) = fixture.stall();
         let before = fixture.submit(1);
-        // A violation that SQLite reports at the commit.
+        // A violation that SQLite only reports at the commit.
         let violating = fixture.writer.submit("violating", |transaction| {
             transaction.connection.execute_batch("pragma defer_foreign_keys = on")?;
             Ok(transaction.connection.execute("insert into passages (document, ordinal, start, end) values (9, 0, 0, 1)", [])?)
@@ -416,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_named_and_writes_go_on_when_there_is_room() {
+    fn a_full_disk_is_reported_and_writes_work_again_when_there_is_room() {
         let fixture = fixture(100);
         let pages = |pages: i64| {
             let set = move |transaction: &mut WriteTransaction<'_>| {
@@ -425,7 +426,7 @@ mod tests {
             };
             fixture.writer.write("testing", set).unwrap()
         };
-        // SQLite raises the bound to the pages that there are.
+        // SQLite raises the limit to the number of existing pages.
         let smallest = pages(1);
         let large = |transaction: &mut WriteTransaction<'_>| {
             let sql = "insert into documents (id, created_at_ms, updated_at_ms, sequence, metadata, text)
@@ -440,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn closing_answers_what_waits() {
+    fn closing_answers_waiting_writes() {
         let fixture = fixture(100);
         let (stalled, gate) = fixture.stall();
         let waiting = [1, 2].map(|key| fixture.submit(key));

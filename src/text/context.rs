@@ -1,4 +1,5 @@
-//! The text that is embedded for a passage: itself after its title and headings, as far as they leave room for the passage.
+//! Builds the text that is embedded for a passage: its title and headings, as far as there is room for them, followed by the
+//! passage.
 
 use std::borrow::Cow;
 
@@ -8,7 +9,7 @@ use crate::domain::PassageContext;
 /// One in this many of the model's tokens may belong to the context.
 pub(super) const SHARE: usize = 4;
 
-/// The text to embed for a passage with a model that reads `tokens_max` tokens.
+/// Returns the text to embed for a passage with a model that reads `tokens_max` tokens.
 pub fn embedded_text<'p>(
     tokenizer: &impl Tokenize,
     context: &PassageContext,
@@ -21,8 +22,8 @@ pub fn embedded_text<'p>(
     Ok(shortened(tokenizer, context, tokens_max)?.0.with(passage))
 }
 
-/// As much of a context as fits into the `tokens_max` tokens of a model, and its number of tokens. If it
-/// is too long, the outermost headings go first; the title keeps at least half of the room.
+/// Returns as much of a context as fits for a model that reads `tokens_max` tokens, and its number of tokens. If the context is
+/// too long, the outermost headings are dropped first. The title keeps at least half of the room.
 pub(super) fn shortened(
     tokenizer: &impl Tokenize,
     context: &PassageContext,
@@ -58,13 +59,13 @@ pub(super) fn shortened(
     Ok((shortened, tokens))
 }
 
-/// The first words of a text with at most this many tokens; `None` if there are none.
+/// Returns the first words of a text, with at most this many tokens, or `None` if not even one word fits.
 fn beginning<'t>(tokenizer: &impl Tokenize, text: &'t str, tokens_max: usize) -> Result<Option<&'t str>, TextError> {
     let offsets = tokenizer.offsets(text)?;
     let Some(next) = offsets.get(tokens_max) else { return Ok(Some(text)) };
     let end = (0..=next.start.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
     let cut = &text[..end];
-    // A word is not split, unless there is no other.
+    // A word is not split, unless it is the only one.
     let inside = !text[end..].starts_with(char::is_whitespace) && !cut.ends_with(char::is_whitespace);
     let words = cut.rfind(char::is_whitespace).filter(|_| inside).map_or(cut, |at| &cut[..at]);
     Ok(Some(words.trim_end()).filter(|words| !words.is_empty()))
@@ -109,14 +110,14 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_short_context_is_whole() {
+    fn a_short_context_is_kept_whole() {
         check("", "", 8, "passage");
         check("a title", "", 8, "a title\npassage");
         check("a title", "one\ntwo", 16, "a title\none\ntwo\npassage");
     }
 
     #[test]
-    fn of_a_long_context_title_and_innermost_heading_stay() {
+    fn a_long_context_keeps_the_title_and_the_innermost_heading() {
         check("a title", "outer one\ninner", 16, "a title\ninner\npassage");
         check("one two three four five six", "inner", 16, "one two three\ninner\npassage");
         check("one two three four five six", "a long inner heading", 16, "one two\na long\npassage");

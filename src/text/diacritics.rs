@@ -1,12 +1,11 @@
-//! Texts as people type them without diacritics. Lexical search and the trainer share this.
+//! Removes diacritics from texts, as people do when they type. Lexical search and the trainer share this.
 
 use unicode_normalization::UnicodeNormalization as _;
 
-/// A text as people type it without diacritics, in lower case; `None` if it has none.
+/// Returns a text in lower case as people type it without diacritics, or `None` if it has none.
 ///
-/// Only what readers take for an addition is removed: marks of Latin and Greek letters, the dots of ё, stress in Cyrillic, vowel
-/// points of Arabic and Hebrew. Letters in their own right stay, such as й and the Persian ی, and so do the vowels of Indic
-/// scripts.
+/// Only removes what readers see as an addition: marks of Latin and Greek letters, the dots of ё, stress in Cyrillic, and vowel
+/// points of Arabic and Hebrew. Keeps letters in their own right, such as й and the Persian ی, and the vowels of Indic scripts.
 pub fn without_diacritics(text: &str) -> Option<String> {
     if text.is_ascii() {
         return None;
@@ -24,7 +23,7 @@ pub fn without_diacritics(text: &str) -> Option<String> {
     (plain != full).then_some(plain)
 }
 
-/// What people type for a letter that Unicode does not decompose into another one with a mark.
+/// Returns what people type for a letter that Unicode does not decompose into another letter and a mark.
 pub(super) fn plain_letter(c: char) -> Option<&'static str> {
     Some(match c {
         'ß' => "ss",
@@ -46,12 +45,13 @@ fn is_latin_or_greek(c: char) -> bool {
     matches!(c, '\u{c0}'..='\u{24f}' | '\u{370}'..='\u{3ff}' | '\u{1e00}'..='\u{1fff}')
 }
 
-/// Marks of Latin and Greek letters, and of stress.
+/// Whether a character is a mark of Latin or Greek letters, or of stress.
 fn is_mark(c: char) -> bool {
     matches!(c, '\u{300}'..='\u{36f}' | '\u{1ab0}'..='\u{1aff}' | '\u{1dc0}'..='\u{1dff}')
 }
 
-/// Short vowels and the doubling of consonants in Arabic; points and accents in Hebrew, whose punctuation stands among them.
+/// Whether a character is a short vowel or the doubling of a consonant in Arabic, or a point or accent in Hebrew. Hebrew
+/// punctuation lies between those and does not count.
 fn is_vowel_point(c: char) -> bool {
     matches!(c, '\u{64b}'..='\u{652}' | '\u{670}' | '\u{591}'..='\u{5bd}' | '\u{5bf}' | '\u{5c1}' | '\u{5c2}')
         || matches!(c, '\u{5c4}' | '\u{5c5}' | '\u{5c7}')
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_of_latin_and_greek_letters_go() {
+    fn marks_of_latin_and_greek_letters_are_removed() {
         check("Nhà máy mới mở cửa", Some("nha may moi mo cua"));
         check("Żółw śpi, ėžeras, Straße, Ọjọ́ kẹta", Some("zolw spi, ezeras, strasse, ojo keta"));
         check("Ⅸ: e\u{301}te\u{301}", Some("ⅸ: ete"));
@@ -75,14 +75,14 @@ mod tests {
     }
 
     #[test]
-    fn stress_and_the_dots_of_yo_go_and_letters_stay() {
+    fn stress_and_the_dots_of_yo_are_removed_and_letters_stay() {
         check("Ёлка и за\u{301}мок", Some("елка и замок"));
         check("Новый чайник, її ґанок", None);
         check("и\u{306}од", None);
     }
 
     #[test]
-    fn vowel_points_go_and_letters_and_punctuation_stay() {
+    fn vowel_points_are_removed_and_letters_and_punctuation_stay() {
         check("كَتَبَ الوَلَدُ", Some("كتب الولد"));
         check("أكل الأستاذ مدرسة إلى آخر", None);
         check("این کتاب ایرانی است", None);

@@ -17,10 +17,10 @@ use crate::domain::DetectedLanguage;
 use head::LanguageHead;
 use rules::RuleDetector;
 
-/// Characters of each part of a long text that a head reads: beginning, middle and end. A hundred are nearly always enough, but a
-/// text may begin with a notice or end with a list in another language; a book costs no more than a page.
+/// Number of characters in each part of a long text that a head reads: beginning, middle and end. A hundred are nearly always
+/// enough, but a text may begin with a notice or end with a list in another language. So a book takes no longer than a page.
 const PART_CHARACTERS: usize = 512;
-/// Maximum characters of a text that is read as a whole.
+/// Maximum number of characters of a text that is read as a whole.
 const CHARACTERS_MAX: usize = 3 * PART_CHARACTERS;
 
 /// Detects languages. Build it once; detection takes `&self`.
@@ -34,7 +34,7 @@ enum Way {
 }
 
 impl LanguageDetector {
-    /// The detector of a bundle: its head if it has one, otherwise the rules. `tokenizer` is the bundle's.
+    /// Opens the detector of a bundle: its head if it has one, otherwise the rules. `tokenizer` is the bundle's.
     pub fn open(bundle: &Bundle, tokenizer: &Tokenizer) -> Result<Self, TextError> {
         if !bundle.manifest.files.contains_key(LANGUAGE_HEAD) {
             return Ok(Self::by_rules());
@@ -44,7 +44,7 @@ impl LanguageDetector {
         Self::with_head(head, tokenizer.clone()).map_err(|problem| TextError::LanguageHead { path, problem })
     }
 
-    /// A detector with a head whose rows are the tokens of `tokenizer`. The error says what does not fit.
+    /// Makes a detector with a head whose rows are the tokens of `tokenizer`. The error says what does not fit.
     pub fn with_head(head: LanguageHead, tokenizer: Tokenizer) -> Result<Self, String> {
         let (expected, got) = (tokenizer.vocabulary_size(), head.vocabulary());
         if expected != got {
@@ -53,18 +53,20 @@ impl LanguageDetector {
         Ok(Self { way: Way::Head { head, tokenizer } })
     }
 
-    /// A detector without a head.
+    /// Makes a detector without a head.
     pub fn by_rules() -> Self {
         Self { way: Way::Rules(RuleDetector::new()) }
     }
 
-    /// Returns the most likely language of `text`, or `None` if it has none: without letters, in letters of foreign scripts, with
-    /// nothing seen in training, or, with a head, in a language other than the 62.
+    /// Returns the most likely language of `text`, or `None` if it has none: if it has no letters, has letters of foreign
+    /// scripts, or has nothing seen in training. With a head, also returns `None` if the text is in a language other than the
+    /// 62.
     pub fn detect(&self, text: &str) -> Option<DetectedLanguage> {
         self.detect_cut(text, None)
     }
 
-    /// As `detect`, for a text whose only passage is `cut`, if it is one: its tokens are most often those that the head needs.
+    /// Like `detect`, but if `cut` is given, it is the only passage of the text. Its tokens are usually those that the head
+    /// needs.
     pub fn detect_cut(&self, text: &str, cut: Option<&Cut>) -> Option<DetectedLanguage> {
         match &self.way {
             Way::Rules(rules) => rules.detect(text),
@@ -83,7 +85,8 @@ impl LanguageDetector {
     }
 }
 
-/// The parts of `text` that a head reads: everything from its first letter on, or beginning, middle and end.
+/// Returns the parts of `text` that a head reads: everything from its first letter on, or beginning, middle and end of a long
+/// text.
 fn sample(text: &str) -> Cow<'_, str> {
     let text = &text[text.find(char::is_alphabetic).unwrap_or(0)..];
     if text.char_indices().nth(CHARACTERS_MAX).is_none() {
@@ -106,7 +109,7 @@ mod tests {
     use crate::domain::{Language, PassageBounds};
     use crate::text::normalize::{normalizer, pre_tokenizer};
 
-    /// Words that the tokenizer has whole, all others being letters.
+    /// Words that the tokenizer has as tokens. All other tokens are letters.
     const WORDS: [&str; 4] = ["▁katze", "▁hund", "▁chat", "▁chien"];
 
     fn tokenizer() -> Tokenizer {
@@ -121,7 +124,7 @@ mod tests {
         Tokenizer::load(file.path()).expect("the tokenizer is read back")
     }
 
-    /// Katze and Hund speak for German with 4, chat and chien for French; nothing else says anything.
+    /// Katze and Hund have a weight of 4 for German, chat and chien for French. Nothing else has a weight.
     fn head(tokenizer: &Tokenizer) -> LanguageHead {
         let features = Features::new(tokenizer, 2);
         let (mut scales, mut weights) = (vec![0.0; features.rows()], vec![0; 2 * features.rows()]);
@@ -140,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tokens_of_a_whole_text_say_what_the_text_says() {
+    fn the_tokens_of_a_whole_text_give_the_same_result_as_the_text() {
         let tokenizer = tokenizer();
         let detector = LanguageDetector::with_head(head(&tokenizer), tokenizer.clone()).expect("the head fits");
         for text in ["katze hund", "chat, chien", "  katze", "hund katze ", "1. chien", "123", " ", &"katze ".repeat(200)] {
@@ -157,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn confidence_grows_with_the_evidence_and_halves_where_it_is_even() {
+    fn confidence_grows_with_the_evidence_and_is_one_half_if_it_is_even() {
         // One word: scores 4 and 0, e^4 / (e^4 + 1) = 0.98201. Four: 16 / 2 = 8 and 0, 0.99966. One of each: even.
         let near = |text: &str, expect: f32| {
             let confidence = detect(text).expect("a language").1;
@@ -169,12 +172,12 @@ mod tests {
     }
 
     #[test]
-    fn what_no_training_text_had_is_in_no_language() {
+    fn a_text_with_nothing_seen_in_training_has_no_language() {
         assert_eq!(detect("qqq xyz"), None);
     }
 
     #[test]
-    fn a_text_without_letters_or_in_a_foreign_script_is_in_no_language() {
+    fn a_text_without_letters_or_in_a_foreign_script_has_no_language() {
         for text in ["", "12345", "!!!", "👍🏽 🎉", "ᎣᏏᏲ ᎦᏙ ᏕᏣᏙᎥ", "ᎣᏏᏲ ᎦᏙ ᏕᏣᏙᎥ Hund"] {
             assert_eq!(detect(text), None, "{text:?}");
             assert_eq!(LanguageDetector::by_rules().detect(text), None, "{text:?} by rules");
@@ -202,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_cut_between_characters_and_digits_are_no_part() {
+    fn parts_are_split_between_characters_and_start_at_letters() {
         let text = format!("ü{}é{}", "ß".repeat(5_000), " 12345".repeat(5_000));
         let parts = sample(&text);
         assert!(parts.starts_with("üß") && parts.ends_with("ßé"), "{parts}");
@@ -211,8 +214,8 @@ mod tests {
     }
 
     #[test]
-    fn what_little_speaks_for_is_in_no_language() {
-        // Each letter speaks against both languages, so that a word or two among many letters do not make a text.
+    fn a_text_with_weak_evidence_has_no_language() {
+        // Each letter counts against both languages, so that a word or two among many letters are not enough.
         let tokenizer = tokenizer();
         let mut head = head(&tokenizer);
         let letters = WORDS.len() + 2..WORDS.len() + 2 + 26;

@@ -1,8 +1,8 @@
 //! Marks the words of a passage that match: those with a term of the query, and those that a model finds near it.
 //!
-//! Terms are found by the rules of `terms`, one visible character at a time, so that each leads back to its place in
-//! the passage, and no mark splits a character. Words between spaces are marked whole; in scripts without spaces,
-//! pairs of neighboring characters are, and adjacent pairs become one mark.
+//! Terms are found by the rules of `terms`, one visible character at a time, so that each leads back to its position in the
+//! passage and no mark splits a character. Words between spaces are marked as a whole. In scripts without spaces, pairs of
+//! neighboring characters are marked, and adjacent pairs become one mark.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -17,9 +17,9 @@ use super::terms::has_term;
 use crate::domain::Language;
 use crate::domain::terms::QueryTerms;
 
-/// Maximum marks per passage; more would not help.
+/// Maximum number of marks per passage. More would not help a reader.
 pub const MARKS_MAX: usize = 100;
-/// Maximum bytes of a passage to read. No model reads as much; a text that came with its own vector may be longer.
+/// Maximum bytes of a passage to read. No model reads as much, but a text that came with its own vector may be longer.
 pub const MARKED_BYTES_MAX: usize = 16 << 10;
 
 /// The terms of a query, ready to be looked up.
@@ -34,19 +34,19 @@ pub struct SoughtTerms {
 pub struct PassageWords {
     /// The language, for the stems of its words.
     language: Option<Language>,
-    /// All of them in the form of terms, one after the other.
+    /// All words in the form of terms, one after the other.
     shown: String,
     characters: Vec<Character>,
-    /// Each of one class, without a separator in between.
+    /// Runs of characters of one class without a separator in between.
     runs: Vec<Run>,
 }
 
 /// A visible character.
 #[derive(Debug)]
 struct Character {
-    /// Bytes of the passage.
+    /// Its bytes in the passage.
     source: Range<usize>,
-    /// Bytes of `shown`.
+    /// Its bytes in `shown`.
     shown: Range<usize>,
 }
 
@@ -76,7 +76,7 @@ impl SoughtTerms {
 }
 
 impl PassageWords {
-    /// Takes a passage in a language, if that is known, or its first `MARKED_BYTES_MAX` bytes.
+    /// Reads a passage, or its first `MARKED_BYTES_MAX` bytes. `language` is the passage's language, if known.
     pub fn new(passage: &str, language: Option<Language>) -> Self {
         let mut words = Self { language, shown: String::new(), characters: Vec::new(), runs: Vec::new() };
         let mut open = None;
@@ -85,18 +85,19 @@ impl PassageWords {
             let source = at..at + grapheme.len();
             match grapheme.as_bytes() {
                 [byte] => words.take(source, char::from(byte.to_ascii_lowercase()).encode_utf8(&mut [0]), &mut open),
-                // Characters that only control how a text is displayed leave nothing, and separate nothing.
+                // Characters that only control how a text is displayed leave nothing behind and do not separate words.
                 _ => normalized(grapheme).graphemes(true).for_each(|part| words.take(source.clone(), part, &mut open)),
             }
         }
         words
     }
 
-    /// Takes a visible character of the passage, or a part of one. `open` is the class of the last one, unless it separates.
+    /// Adds a visible character of the passage, or a part of one. `open` is the class of the previous character, unless that
+    /// one separates words.
     fn take(&mut self, source: Range<usize>, part: &str, open: &mut Option<Class>) {
         let of = part.chars().find_map(class);
         let is_mark = of.is_none() && part.chars().all(is_combining_mark);
-        if is_mark || (of.is_some() && of == *open && self.is_parted_from(part)) {
+        if is_mark || (of.is_some() && of == *open && self.would_join(part)) {
             return self.lengthen(source.end, part, open.is_some());
         }
         if let Some(of) = of {
@@ -115,15 +116,15 @@ impl PassageWords {
         }
     }
 
-    /// Whether the next character joins the last one once zero-width characters between them are removed, as in a query. Words
-    /// with spaces between them are marked whole, so there it does not matter.
-    fn is_parted_from(&self, part: &str) -> bool {
+    /// Whether the next character would join the last one if the zero-width characters between them were removed, as they are
+    /// in a query. In scripts with spaces this does not matter, because words are marked as a whole.
+    fn would_join(&self, part: &str) -> bool {
         let unspaced = self.runs.last().is_some_and(|run| run.class != Class::Word);
         let last = self.characters.last().filter(|_| unspaced);
         last.is_some_and(|last| format!("{}{part}", &self.shown[last.shown.clone()]).graphemes(true).count() == 1)
     }
 
-    /// Adds a mark, or a part of a character, that a zero-width character separates from its letter to that letter.
+    /// Adds a mark, or a part of a character, to its letter, if a zero-width character separates the two.
     fn lengthen(&mut self, end: usize, part: &str, goes_on: bool) {
         if let Some(last) = self.characters.last_mut().filter(|_| goes_on) {
             // Letter and mark may have a composed form.
@@ -134,7 +135,7 @@ impl PassageWords {
         }
     }
 
-    /// The positions of the query's terms: ranges of bytes in the passage, in no order.
+    /// Returns the positions of the query's terms: ranges of bytes in the passage, in no particular order.
     pub fn of_terms(&self, sought: &SoughtTerms) -> Vec<Range<usize>> {
         let mut marks = Vec::new();
         for run in &self.runs {
@@ -155,8 +156,8 @@ impl PassageWords {
         marks
     }
 
-    /// Whole words of which `pieces`, ranges of bytes in the passage, make at least half; in scripts without spaces,
-    /// the characters of the pieces. In no order.
+    /// Returns the words of which `pieces`, which are ranges of bytes in the passage, make up at least half. In scripts without
+    /// spaces, returns the characters of the pieces. In no particular order.
     pub fn of_pieces(&self, pieces: &[Range<usize>]) -> Vec<Range<usize>> {
         let mut marks = Vec::new();
         for run in &self.runs {
@@ -174,7 +175,8 @@ impl PassageWords {
         marks
     }
 
-    /// The words whose number (`plain_words::word_key`) is wanted: ranges of bytes in the passage, in no order.
+    /// Returns the words whose number (`plain_words::word_key`) is wanted: ranges of bytes in the passage, in no particular
+    /// order.
     pub fn of_words(&self, mut is_wanted: impl FnMut(u32) -> bool) -> Vec<Range<usize>> {
         let mut marks = Vec::new();
         for run in &self.runs {
@@ -198,7 +200,7 @@ impl PassageWords {
     }
 }
 
-/// Sorts marks and merges those that overlap or touch; the first `MARKS_MAX` of them.
+/// Sorts marks, merges those that overlap or touch, and keeps the first `MARKS_MAX`.
 pub fn joined(mut marks: Vec<Range<usize>>) -> Vec<Range<usize>> {
     marks.sort_unstable_by_key(|mark| (mark.start, mark.end));
     let mut joined: Vec<Range<usize>> = Vec::new();
@@ -232,7 +234,7 @@ mod tests {
         joined(PassageWords::new(passage, None).of_terms(&SoughtTerms::new(query_terms(query, None))))
     }
 
-    /// The passage with brackets around its marks.
+    /// Returns the passage with brackets around its marks.
     fn bracketed(passage: &str, marks: &[Range<usize>]) -> String {
         let mut shown = String::new();
         let mut reached = 0;
@@ -264,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_parted_from_its_letter_is_joined_with_it() {
+    fn a_mark_separated_from_its_letter_is_joined_with_it() {
         let marks = marks("ガラス", "ｶ\u{ad}\u{ff9e}ラス");
         assert_eq!((marks.len(), marks.first()), (1, Some(&(0..14))));
     }
@@ -281,14 +283,14 @@ mod tests {
     }
 
     #[test]
-    fn part_of_a_word_is_no_word() {
+    fn part_of_a_word_is_not_a_word() {
         check("art", "The cart departs, art stays.", "The cart departs, [art] stays.");
         check("?! …", "What?! …", "What?! …");
         check("", "nothing", "nothing");
     }
 
     #[test]
-    fn what_only_steers_how_a_text_is_shown_divides_no_word() {
+    fn characters_that_only_control_the_display_do_not_split_words() {
         check("verspätung", "Ver\u{ad}spätung", "[Ver\u{ad}spätung]");
         check("خواهم", "می\u{200c}خواهم یک کتاب", "می\u{200c}[خواهم] یک کتاب");
         check("مدرسة", "الى مَدْرَسَه", "الى [مَدْرَسَه]");
@@ -309,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_is_marked_when_pieces_make_half_of_it() {
+    fn a_word_is_marked_if_pieces_make_up_half_of_it() {
         let check = |passage: &str, pieces: &[&str], expect: &str| {
             let pieces: Vec<_> = pieces.iter().map(|piece| passage.find(piece).map(|at| at..at + piece.len()).unwrap()).collect();
             let marks = joined(PassageWords::new(passage, None).of_pieces(&pieces));
@@ -334,7 +336,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn marks_are_in_order_and_divide_no_character(query in "\\PC{0,12}", passage in any::<String>()) {
+        fn marks_are_in_order_and_split_no_character(query in "\\PC{0,12}", passage in any::<String>()) {
             let bounds: HashSet<usize> =
                 passage.grapheme_indices(true).map(|(at, _)| at).chain([passage.len()]).collect();
             let marks = marks(&format!("{query} {passage}"), &passage);
@@ -343,7 +345,7 @@ mod tests {
             prop_assert!(marks.iter().all(|mark| bounds.contains(&mark.start) && bounds.contains(&mark.end)), "{:?}", marks);
         }
 
-        /// Whatever stands in a text, a query for it marks all letters of it: of scripts that no cluster mixes.
+        /// A query for a text marks all letters of that text, if its scripts are never mixed within a grapheme cluster.
         #[test]
         fn a_text_marks_all_of_its_own_words(text in "[a-zÄéßİΣ东京タｶﾞที่น้ำ도서관កភ្នиё0-9 .,‘\u{301}\u{ad}\u{200c}]{0,40}") {
             let marks = marks(&text, &text);

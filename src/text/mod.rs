@@ -1,4 +1,4 @@
-//! From raw text to token ids, passages and a language. The trainer and the server share this.
+//! Turns raw text into token ids and passages, and detects languages. The trainer and the server share this.
 
 pub mod context;
 pub mod diacritics;

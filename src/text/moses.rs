@@ -1,9 +1,9 @@
-//! Separates words and punctuation by the rules of the Moses tokenizer as EMS (2024, section IV-B) applied them: nothing is
-//! escaped, hyphens stay in their words, and the text is already in lower case.
+//! Separates words and punctuation by the rules of the Moses tokenizer, as EMS (2024, section IV-B) applied them: nothing is
+//! escaped, hyphens stay within words, and the text is already in lower case.
 //!
-//! The lists of abbreviations that keep their period are left out. In lower case they matter little: a period stays on its word
-//! anyway before a word in lower-case letters, and within a word that has another one. What remains is an abbreviation at the end
-//! or before a number.
+//! The lists of abbreviations that keep their period are left out. They matter little in lower case, because a period stays on
+//! its word anyway before a word in lower case, and in a word that has another period. The only difference is an abbreviation
+//! at the end or before a number.
 
 use regex::Regex;
 
@@ -19,14 +19,14 @@ pub(super) struct Moses {
     last: Rule,
 }
 
-/// What is replaced, and by what; only white space is ever added.
+/// A pattern and its replacement. Replacements only add white space.
 struct Rule {
     pattern: Regex,
     replacement: &'static str,
 }
 
-/// In the order in which they apply. Letters are Unicode's Alphabetic, as in Perl: a virama or a tone mark is not among them and
-/// is separated.
+/// The rules in the order in which they apply. Letters are Unicode's Alphabetic, as in Perl, so a virama or a tone mark does
+/// not count as a letter and is separated.
 const BEFORE_APOSTROPHES: &[(&str, &str)] = &[
     (r"[\x00-\x1f]", ""),
     (r"[^\p{Alphabetic}\p{Nd}\s.'`,\-]", " $0 "),
@@ -38,7 +38,7 @@ const BEFORE_APOSTROPHES: &[(&str, &str)] = &[
     (r"(\p{N}),$", "$1 , "),
 ];
 
-/// Contractions attach to the word before: it 's.
+/// In English, contractions are split off before the apostrophe: it 's.
 const ENGLISH: &[(&str, &str)] = &[
     (r"(\P{Alphabetic})'(\P{Alphabetic})", "${1} ' ${2}"),
     (r"([^\p{Alphabetic}\p{N}])'(\p{Alphabetic})", "${1} ' ${2}"),
@@ -47,7 +47,7 @@ const ENGLISH: &[(&str, &str)] = &[
     (r"(\p{N})'(s)", "${1} '${2}"),
 ];
 
-/// French and Italian: an article attaches to the word after, l' eau.
+/// In French and Italian, the apostrophe stays with the article: l' eau.
 const ROMANCE: &[(&str, &str)] = &[
     (r"(\P{Alphabetic})'(\P{Alphabetic})", "${1} ' ${2}"),
     (r"(\P{Alphabetic})'(\p{Alphabetic})", "${1} ' ${2}"),
@@ -72,8 +72,8 @@ impl Moses {
         }
     }
 
-    /// Puts a space between words and punctuation of `text`, which is in lower case. Control characters are removed, everything
-    /// else stays in its order; white space becomes single spaces.
+    /// Puts a space between words and punctuation of `text`, which must be in lower case. Removes control characters and keeps
+    /// everything else in its order. White space becomes single spaces.
     pub(super) fn space(&self, text: &str, language: Option<Language>) -> String {
         let apostrophes = match language.map(Language::code) {
             Some("en") => &self.english,
@@ -105,7 +105,7 @@ impl Rule {
     }
 }
 
-/// Splits the period off the end of `word`, unless `word` has letters and another period, or `next` is in lower case.
+/// Splits the period off the end of `word`, unless `word` has letters and another period, or `next` begins in lower case.
 fn final_period<'a>(word: &'a str, next: Option<&str>) -> impl Iterator<Item = &'a str> {
     let goes_on = next.and_then(|next| next.chars().next()).is_some_and(char::is_lowercase);
     let split = word.strip_suffix('.').filter(|rest| {
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn punctuation_is_set_apart_and_hyphens_are_not() {
+    fn punctuation_is_separated_and_hyphens_are_not() {
         check("en", "wait, is this well-made (or not)?", "wait , is this well-made ( or not ) ?");
         check("es", "¿dónde está?  ¡aquí!", "¿ dónde está ? ¡ aquí !");
         check("de", "60% von 40 € & mehr", "60 % von 40 € & mehr");
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn apostrophes_lean_left_in_english_and_right_in_french_and_italian() {
+    fn english_splits_before_the_apostrophe_and_french_and_italian_after_it() {
         check("en", "it's the dogs' bowl, don't", "it 's the dogs ' bowl , don 't");
         check("en", "the 1990's", "the 1990 's");
         check("fr", "l'eau d'aujourd'hui", "l' eau d' aujourd' hui");
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_period_leaves_its_word_only_where_nothing_goes_on_in_lower_case() {
+    fn a_period_is_split_off_unless_the_text_continues_in_lower_case() {
         check("en", "it rained. we stayed.", "it rained. we stayed .");
         check("en", "at 5 p.m. 20 came.", "at 5 p.m. 20 came .");
         check("en", "version 2. 3 follows.", "version 2 . 3 follows .");
@@ -170,19 +170,19 @@ mod tests {
     }
 
     #[test]
-    fn a_period_before_the_last_apostrophe_is_set_apart() {
+    fn a_period_before_the_last_apostrophe_is_separated() {
         check("en", "she said 'go home.'", "she said ' go home . '");
     }
 
     #[test]
-    fn marks_that_are_no_letters_are_set_apart() {
+    fn marks_that_are_not_letters_are_separated() {
         // The virama U+094D and the tone mark U+0E49 are not Alphabetic.
         check("hi", "नमस्ते", "नमस \u{94d} ते");
         check("th", "น้ำ", "น \u{e49} ำ");
     }
 
     #[test]
-    fn white_space_and_control_characters_go() {
+    fn white_space_is_collapsed_and_control_characters_are_removed() {
         check("en", " a\tb\u{1}c \n d ", "a bc d");
         check("en", "", "");
     }

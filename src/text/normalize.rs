@@ -1,7 +1,7 @@
-//! Normalization and pre-tokenization, as parts of `tokenizer.json`: NFKC, lower case, one space between words; then words,
-//! punctuation and digits separately, each piece marked with a leading `▁`.
+//! Normalization and pre-tokenization, as parts of `tokenizer.json`. Normalizes to NFKC, lower case, and one space between
+//! words. Then splits words, punctuation and digits, and marks each part with a leading `▁`.
 //!
-//! They are part of the tokenizer's file instead of code beside it, so that any program that reads the file gets the same ids.
+//! Both are part of the tokenizer's file instead of separate code, so that any program that reads the file gets the same ids.
 
 use tokenizers::normalizers::{Lowercase, NFKC, Nmt, Sequence as Normalizers};
 use tokenizers::pre_tokenizers::PreTokenizerWrapper;
@@ -12,14 +12,14 @@ use tokenizers::pre_tokenizers::sequence::Sequence as PreTokenizers;
 use tokenizers::pre_tokenizers::whitespace::WhitespaceSplit;
 use tokenizers::{NormalizedString, Normalizer, SplitDelimiterBehavior};
 
-/// The normalizer of text version 1. Removes control characters, then NFKC, lower case, and NFKC again, because lower-casing can
-/// leave a letter and its mark apart that have a composed form only in lower case (`J̌` has none, `ǰ` has).
+/// Makes the normalizer of text version 1. It removes control characters, then applies NFKC, lower case, and NFKC again,
+/// because some letters and marks only have a composed form in lower case (`ǰ` has one, `J̌` does not).
 pub fn normalizer() -> Normalizers {
     Normalizers::new(vec![Nmt.into(), NFKC.into(), Lowercase.into(), NFKC.into()])
 }
 
-/// The pre-tokenizer of text version 1. Punctuation is split off before the word mark is set, so that a word has the same
-/// pieces with or without a quotation mark before it.
+/// Makes the pre-tokenizer of text version 1. It splits off punctuation before it sets the word mark, so that a word has the
+/// same pieces with or without a quotation mark before it.
 pub fn pre_tokenizer() -> PreTokenizers {
     PreTokenizers::new(vec![
         PreTokenizerWrapper::WhitespaceSplit(WhitespaceSplit),
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn case_goes_in_every_script_that_has_one() {
+    fn every_script_with_case_becomes_lower_case() {
         check("ÇA VA", "ça va");
         check("ΚΑΛΗΜΈΡΑ", "καλημέρα");
         check("ПРИВІТ", "привіт");

@@ -1,7 +1,7 @@
-//! The words of a text in their plain form, the same way in every language, to look up translations.
+//! Finds the words of a text in their plain form, in the same way for every language, to look up translations.
 //!
-//! A word is folded as for lexical search, and not stemmed: its language need not be known. In scripts without spaces between
-//! words, ICU4X's dictionaries find them, which are part of the program. In Korean each pair of neighboring characters stands for
+//! A word is folded as for lexical search but not stemmed, so its language need not be known. In scripts without spaces, the
+//! dictionaries of ICU4X find the words; they are part of the program. In Korean, each pair of neighboring characters counts as
 //! a word, because particles are attached to words.
 
 use std::borrow::Cow;
@@ -16,7 +16,7 @@ use unicode_segmentation::UnicodeSegmentation as _;
 use super::runs::{Class, Run, cut, fold, joined, normalized, runs};
 use crate::domain::{WORD_KEY_BITS, WordCounts};
 
-/// The words of a text, in order, with repetitions.
+/// Returns the words of a text, in order, with repetitions.
 pub fn plain_words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     for run in runs(&normalized(text)) {
@@ -25,12 +25,12 @@ pub fn plain_words(text: &str) -> Vec<String> {
     words
 }
 
-/// The number of a word, `WORD_KEY_BITS` long. Different words rarely share one.
+/// Returns the number of a word, which has `WORD_KEY_BITS` bits. Different words rarely share one.
 pub fn word_key(word: &str) -> u32 {
     crc32fast::hash(word.as_bytes()) >> (u32::BITS - WORD_KEY_BITS)
 }
 
-/// The words of a text, counted.
+/// Counts the words of a text.
 pub fn word_counts(text: &str) -> WordCounts {
     let mut keys = Vec::new();
     for run in runs(&normalized(text)) {
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_spaces_stand_words_are_those_of_a_dictionary() {
+    fn without_spaces_words_come_from_a_dictionary() {
         assert_eq!(plain_words("河水上涨 a 桥"), ["河水", "上涨", "a", "桥"]);
         assert_eq!(plain_words("エッフェルは技師です"), ["エッフェル", "は", "技師", "です"]);
         assert_eq!(plain_words("ตลาดเปิดทุกวัน"), ["ตลาด", "เปิด", "ทุก", "วัน"]);

@@ -1,7 +1,7 @@
-//! The preprocessing that a bundle may ask for: lower case, and spaces between words.
+//! The preprocessing that a bundle may require: lower case, and spaces between words.
 //!
-//! Only white space is added, and only white space and control characters are removed; everything else stays in its order. So
-//! each resulting character is found again in the source by counting, and passages are split in the source.
+//! It only adds white space, and only removes white space and control characters. Everything else stays in its order. So each
+//! resulting character can be found in the source by counting, and passages are split in the source.
 
 use std::ops::Range;
 
@@ -22,19 +22,19 @@ pub(super) struct Preprocessor {
 pub(super) struct Aligned {
     /// The prepared text.
     pub(super) text: String,
-    /// For each character of it: where it starts, and its range in the source; an added space has an empty one.
+    /// For each of its characters: where it starts, and its range in the source. An added space has an empty range.
     characters: Vec<(usize, Range<usize>)>,
 }
 
 impl Preprocessor {
-    /// Compiles what `preprocessing` needs; dictionaries are loaded with the first text that needs them.
+    /// Compiles what `preprocessing` needs. Dictionaries are loaded with the first text that needs them.
     pub(super) fn new(preprocessing: Preprocessing) -> Self {
         match preprocessing {
             Preprocessing::MosesJieba => Self { detector: RuleDetector::new(), moses: Moses::new(), words: WordFinder::new() },
         }
     }
 
-    /// Lower-cases `text` and puts spaces between its words, by the rules of its apparent language.
+    /// Lower-cases `text` and puts spaces between its words, by the rules of its detected language.
     pub(super) fn prepare(&self, text: &str) -> String {
         let language = self.detector.detect(text).map(|detected| detected.language);
         let lower = text.to_lowercase();
@@ -45,7 +45,7 @@ impl Preprocessor {
         }
     }
 
-    /// As `prepare`, with the mapping to the source.
+    /// Like `prepare`, but also returns the mapping to the source.
     pub(super) fn prepare_aligned(&self, text: &str) -> Aligned {
         let prepared = self.prepare(text);
         let mut sources = lowered(text).filter(|(c, _)| !c.is_whitespace());
@@ -65,7 +65,7 @@ impl Preprocessor {
 }
 
 impl Aligned {
-    /// The range in the source of a byte range of the prepared text.
+    /// Returns the range in the source of a byte range of the prepared text.
     pub(super) fn source(&self, range: Range<usize>) -> Range<usize> {
         let first = self.characters.partition_point(|(at, _)| *at < range.start);
         let last = self.characters.partition_point(|(at, _)| *at < range.end);
@@ -81,8 +81,8 @@ impl Aligned {
     }
 }
 
-/// The characters of `text` in lower case, each with the range of its source character. Lower-casing in context (a final
-/// sigma) changes the resulting character, never the number of characters.
+/// Returns the characters of `text` in lower case, each with the range of its source character. Lower-casing in context (a
+/// final sigma) may change the resulting character, but never the number of characters.
 fn lowered(text: &str) -> impl Iterator<Item = (char, Range<usize>)> {
     let ranges = text.char_indices().flat_map(|(at, c)| std::iter::repeat_n(at..at + c.len_utf8(), c.to_lowercase().count()));
     let lower: Vec<char> = text.to_lowercase().chars().collect();
@@ -124,8 +124,8 @@ mod tests {
     }
 
     #[test]
-    fn a_character_that_grows_in_lower_case_keeps_its_place() {
-        // İ becomes i and a dot above, which is no letter and is set apart.
+    fn a_character_that_becomes_longer_in_lower_case_keeps_its_position() {
+        // İ becomes i and a dot above, which is not a letter and is separated.
         let text = "İZMİR!";
         let aligned = prepared(text);
         assert_eq!(aligned.text, "i \u{307} zmi \u{307} r !");
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_place() {
+    fn an_empty_range_has_no_source() {
         let aligned = prepared(" \u{2} ");
         assert_eq!((aligned.text.as_str(), aligned.source(0..0)), ("", 0..0));
     }

@@ -1,7 +1,7 @@
 //! Parses the operators of a query: quotes around words that must occur in this order, and a minus before excluded words.
 //!
-//! A mark is an operator only where nobody would write it by chance: an apostrophe, an inch, the quote within a Hebrew
-//! abbreviation, a hyphen, a dash and a negative number are plain text. So is a quote that is never closed. The rules are
+//! A mark is an operator only where nobody would write it by chance. An apostrophe, an inch sign, the quote within a Hebrew
+//! abbreviation, a hyphen, a dash and a negative number are plain text, and so is a quote that is never closed. The rules are
 //! in `docs/search.md`.
 
 use crate::domain::{Language, QueryTerms, TermPhrase};
@@ -29,7 +29,7 @@ pub enum QueryError {
          set operators to false to search for the text as it is"
     )]
     OnlyExcluded,
-    /// More words than are searched for. If it were cut off, it would require something else.
+    /// The query has more required or excluded words than the limit. Cutting it off would change what it requires.
     #[error(
         "must require or exclude at most {limit} words (in quotes, after a minus, or with words \"all\"), got {got}; \
          set operators to false to search for the text as it is"
@@ -54,7 +54,7 @@ impl QueryText {
                 }
                 None => (None, 0),
             };
-            // Anything but an operator is text, and so are marks around nothing.
+            // Anything that is not an operator is text, and so are marks around nothing.
             let taken = (rest.len() - behind.len() + end).max(c.len_utf8());
             match what {
                 Some(what) => read.add(what, negated),
@@ -71,21 +71,21 @@ impl QueryText {
         read
     }
 
-    /// A query without operators, whatever it contains.
+    /// Takes a query without operators, whatever it contains.
     pub fn literal(query: &str) -> Self {
         Self { text: query.to_owned(), ..Self::default() }
     }
 
-    /// Whether there is anything to search for. Takes as little time as parsing the query.
+    /// Checks that there is something to search for. Takes as little time as parsing the query.
     pub fn check(&self) -> Result<(), QueryError> {
         let says_something = self.excluded.is_empty() || self.text.contains(char::is_alphanumeric);
         if says_something { Ok(()) } else { Err(QueryError::OnlyExcluded) }
     }
 
-    /// The terms of the query, with stems if its language is known, and its requirements: every word with
-    /// `all_words`.
+    /// Returns the terms of the query, with stems if its language is known, and its requirements. With `all_words`, every word
+    /// is required.
     pub fn terms(&self, all_words: bool, language: Option<Language>) -> Result<QueryTerms, QueryError> {
-        // Quoted words first, so that they are not the ones that are cut off.
+        // Quoted words come first, so that they are not the ones that are cut off.
         let text = self.phrases.iter().chain([&self.text]).map(String::as_str).collect::<Vec<_>>().join("\n");
         let mut found = terms::query_terms(&text, language);
         found.required = self.phrases.iter().filter_map(|phrase| Some(vec![terms::phrase(phrase)?])).collect();
@@ -106,7 +106,7 @@ impl QueryText {
         if negated {
             return self.excluded.push(what.to_owned());
         }
-        // The mark before it is removed.
+        // The mark before it was removed, so it has no character before it.
         let mut before = None;
         for c in what.chars() {
             self.push(c, before);
@@ -115,7 +115,7 @@ impl QueryText {
         self.phrases.push(what.to_owned());
     }
 
-    /// Adds a character to the text. If a removed mark stood between two words, a space keeps them apart.
+    /// Adds a character to the text. If a mark between two words was removed, adds a space to keep them apart.
     fn push(&mut self, c: char, before: Option<char>) {
         let last = self.text.chars().next_back();
         if last != before && last.is_some_and(is_spaced_letter) && is_spaced_letter(c) {
@@ -128,18 +128,18 @@ impl QueryText {
 /// Words between quote marks.
 struct Quoted<'q> {
     inside: &'q str,
-    /// The range of the inside, and of the whole with both marks.
+    /// Number of bytes, including both marks.
     bytes: usize,
 }
 
-/// Finds quotes, and remembers which marks are never closed: a query of nothing but these is read once, not once for each.
+/// Finds quotes. Remembers which marks are never closed, so that a query full of them is not read again for each.
 #[derive(Default)]
 struct Marks {
     unclosed: Vec<char>,
 }
 
 impl Marks {
-    /// The quote that a text begins with, even if it is empty.
+    /// Returns the quote that a text begins with, even if it is empty.
     fn quoted<'q>(&mut self, text: &'q str, before: Option<char>) -> Option<Quoted<'q>> {
         let open = text.chars().next()?;
         let closing = closing(open)?;
@@ -154,7 +154,7 @@ impl Marks {
                 return Some(Quoted { inside: &text[from..from + at], bytes: from + at + c.len_utf8() });
             }
             if c == open && !is_upright(open) {
-                // The inner one of two that open is the one that is closed.
+                // If two marks open, the inner one is the one that is closed.
                 return None;
             }
         }
@@ -163,7 +163,7 @@ impl Marks {
     }
 }
 
-/// The marks that close a mark; `None` if it is not a quote mark.
+/// Returns the marks that close a quote mark, or `None` if it is not a quote mark.
 fn closing(open: char) -> Option<&'static [char]> {
     Some(match open {
         '"' => &['"'],
@@ -180,12 +180,14 @@ fn closing(open: char) -> Option<&'static [char]> {
     })
 }
 
-/// Whether a mark looks the same at both ends, or opens here and closes there: then its neighbors decide what it is.
+/// Whether a mark looks the same at both ends, or opens in one language and closes in another. In that case its neighbors
+/// decide.
 fn is_upright(mark: char) -> bool {
     matches!(mark, '"' | '＂' | '”' | '»')
 }
 
-/// The hyphen of every keyboard, the full-width one, and the mathematical sign that some programs replace it with.
+/// Whether a character is the hyphen of keyboards, the full-width one, or the mathematical minus sign that some programs
+/// replace it with.
 fn is_minus(c: char) -> bool {
     matches!(c, '-' | '－' | '\u{2212}')
 }
@@ -196,7 +198,7 @@ mod tests {
 
     use super::*;
 
-    /// Text, phrases and exclusions of a query.
+    /// Checks the text, phrases and exclusions of a query.
     #[track_caller]
     fn check(query: &str, text: &str, phrases: &[&str], excluded: &[&str]) {
         let read = QueryText::read(query);
@@ -205,7 +207,7 @@ mod tests {
         assert_eq!((read.text.as_str(), &got_phrases[..], &got_excluded[..]), (text, phrases, excluded), "{query:?}");
     }
 
-    /// A query that has no operators.
+    /// Checks that a query has no operators.
     #[track_caller]
     fn plain(query: &str) {
         check(query, query, &[], &[]);
@@ -236,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_that_nobody_means_are_text() {
+    fn marks_that_are_not_operators_are_text() {
         plain("well-known, e-mail and 1990-1995");
         plain("from -5 to +5 degrees");
         plain("rain - wind – sea -- land");
@@ -260,12 +262,12 @@ mod tests {
     }
 
     #[test]
-    fn of_two_marks_that_open_the_inner_one_counts() {
+    fn if_two_marks_open_the_inner_one_counts() {
         check("„aussen „innen“ draussen", "„aussen innen draussen", &["innen"], &[]);
     }
 
     #[test]
-    fn a_long_query_of_marks_is_read_at_once() {
+    fn a_long_query_of_marks_is_read_in_linear_time() {
         let clock = std::time::Instant::now();
         for marks in ["„", "\"", " \"", "« ", "-\"", " -„", "\" ", "\"a", " \"a", "“”", "「"] {
             QueryText::read(&marks.repeat(20_000));
@@ -274,7 +276,7 @@ mod tests {
         assert!(clock.elapsed().as_secs_f64() < 5.0, "{:?}", clock.elapsed());
     }
 
-    /// What a query demands: forms apart by |, a star for one that may go on.
+    /// Checks what a query requires. Forms are separated by |, and a star marks one that may continue.
     #[track_caller]
     fn demands(query: &str, all_words: bool, required: &[&str], excluded: &[&str]) {
         let terms = QueryText::read(query).terms(all_words, None).expect("the query is fine");
@@ -313,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_searched_for_is_refused() {
+    fn queries_that_cannot_be_answered_are_refused() {
         for (query, expect) in
             [("-wind", false), ("-wind -\"old wall\" ?!", false), ("-wind sea", true), ("-\"old\" \"sea\"", true), ("?!", true)]
         {
@@ -336,9 +338,9 @@ mod tests {
     }
 
     proptest! {
-        /// Nothing is lost but marks, minus signs and what is excluded, and nothing is invented but spaces.
+        /// Only marks, minus signs and excluded parts are lost, and only spaces are added.
         #[test]
-        fn a_query_is_its_text_and_what_is_excluded(query in "[ab5 \"„“”«»「」\\-]{0,24}") {
+        fn text_and_exclusions_together_have_all_letters_of_a_query(query in "[ab5 \"„“”«»「」\\-]{0,24}") {
             let read = QueryText::read(&query);
             let letters = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<String>();
             let excluded: usize = read.excluded.iter().map(|one| letters(one).len()).sum();

@@ -1,11 +1,11 @@
-//! A text in its normal form, split into runs of letters and digits of one class, and words in their plain form.
+//! Normalizes texts, splits them into runs of letters and digits of one class, and folds words to their plain form.
 
 use unicode_normalization::char::is_combining_mark;
 use unicode_normalization::{IsNormalized, UnicodeNormalization as _, is_nfc_quick, is_nfkc_quick};
 
 use super::diacritics;
 
-/// Maximum characters of a term; further ones of a longer term are ignored.
+/// Maximum number of characters of a term. Further ones are ignored.
 pub(super) const TERM_CHARS_MAX: usize = 64;
 
 /// Whether a character is a letter or digit of a script with spaces between words and no attached particles.
@@ -13,14 +13,14 @@ pub(super) fn is_spaced_letter(c: char) -> bool {
     class(c) == Some(Class::Word)
 }
 
-/// How the terms of a character's script are found.
+/// How to find the terms in a character's script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
-    /// Words stand between spaces or punctuation.
+    /// Words are between spaces or punctuation.
     Word,
-    /// No spaces between words: Han, kana, Thai, Lao, Khmer, Burmese.
+    /// There are no spaces between words: Han, kana, Thai, Lao, Khmer, Burmese.
     Unspaced,
-    /// Words with particles attached to them.
+    /// Words have particles attached to them.
     Hangul,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Run<'a> {
     pub(super) text: &'a str,
 }
 
-/// The runs of a normalized text.
+/// Returns the runs of a normalized text.
 pub(super) fn runs(text: &str) -> impl Iterator<Item = Run<'_>> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -43,7 +43,8 @@ pub(super) fn runs(text: &str) -> impl Iterator<Item = Run<'_>> {
     })
 }
 
-/// The class of a letter or digit; `None` for separators, and for marks, which belong to the letter before them.
+/// Returns the class of a letter or digit. Returns `None` for separators, and for marks, because they belong to the letter
+/// before them.
 pub(super) fn class(c: char) -> Option<Class> {
     match c {
         '\u{1100}'..='\u{11ff}' | '\u{3131}'..='\u{318e}' | '\u{a960}'..='\u{a97c}' | '\u{ac00}'..='\u{d7fb}' => {
@@ -64,7 +65,8 @@ pub(super) fn class(c: char) -> Option<Class> {
     }
 }
 
-/// NFKC, lower case, ASCII digits, one form of sigma; without characters that only control how a text is displayed.
+/// Normalizes a text: NFKC, lower case, ASCII digits, and one form of sigma. Removes characters that only control how a text is
+/// displayed.
 pub(super) fn normalized(text: &str) -> String {
     if text.is_ascii() {
         return text.to_ascii_lowercase();
@@ -73,7 +75,7 @@ pub(super) fn normalized(text: &str) -> String {
     let mut before = ' ';
     let mut take = |c: char| {
         match c {
-            // Persian puts this between parts of a word, where others write a space; in Indic scripts it only shapes letters.
+            // Persian uses this between parts of a word, where some write a space. In Indic scripts it only shapes letters.
             '\u{200c}' if is_arabic(before) => shown.push(' '),
             // Joiners, zero-width spaces, direction marks, the soft hyphen, the Arabic tatweel.
             '\u{ad}' | '\u{640}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' => {}
@@ -83,12 +85,12 @@ pub(super) fn normalized(text: &str) -> String {
         }
         before = c;
     };
-    // Most texts are in this form already, which is faster to see than to make.
+    // Most texts are already in this form, and checking is faster than converting.
     match is_nfkc_quick(text.chars()) {
         IsNormalized::Yes => text.chars().for_each(take),
         _ => text.nfkc().for_each(&mut take),
     }
-    // Lower-casing can leave a letter and its mark apart that have a composed form only in lower case.
+    // Composes again, because some letters and marks only have a composed form in lower case.
     match is_nfkc_quick(shown.chars()) {
         IsNormalized::Yes => shown,
         _ => shown.nfkc().collect(),
@@ -99,7 +101,7 @@ fn is_arabic(c: char) -> bool {
     matches!(c, '\u{600}'..='\u{6ff}' | '\u{750}'..='\u{77f}')
 }
 
-/// The ASCII digit of a decimal digit of another script.
+/// Returns the ASCII digit for a decimal digit of another script.
 fn digit(c: char) -> Option<char> {
     /// Zeros of the scripts of the supported languages; the other nine digits follow each.
     const ZEROS: [u32; 14] = [0x660, 0x6f0, 0x966, 0x9e6, 0xa66, 0xae6, 0xbe6, 0xc66, 0xce6, 0xd66, 0xe50, 0xed0, 0x1040, 0x17e0];
@@ -107,11 +109,11 @@ fn digit(c: char) -> Option<char> {
     char::from_digit(value, 10)
 }
 
-/// A word without its accents and with the plain form of letters that people type differently; `None` if it has none of
-/// them.
+/// Returns a word without its accents, and with the plain form of letters that people type differently. Returns `None` if it
+/// has neither.
 ///
-/// Only marks that readers take for an addition are removed: of Latin and Greek letters, stress in Cyrillic, vowel points in
-/// Arabic and Hebrew. In Indic scripts a mark is a vowel, and in Cyrillic й is a letter of its own, not an и with a breve.
+/// Only removes marks that readers see as an addition: those of Latin and Greek letters, stress in Cyrillic, and vowel points
+/// in Arabic and Hebrew. In Indic scripts a mark is a vowel, and in Cyrillic й is a letter of its own, not an и with a breve.
 pub(super) fn fold(word: &str) -> Option<String> {
     if word.is_ascii() {
         return None;
@@ -145,18 +147,18 @@ fn plain_letter(c: char) -> Option<&'static str> {
     })
 }
 
-/// Marks that are folded away. U+093C is the dot of Devanagari, which many leave out.
+/// Whether folding removes a mark. U+093C is the dot of Devanagari, which many leave out.
 fn is_accent(c: char) -> bool {
     matches!(c, '\u{300}'..='\u{36f}' | '\u{591}'..='\u{5c7}' | '\u{610}'..='\u{61a}' | '\u{64b}'..='\u{65f}' | '\u{670}')
         || matches!(c, '\u{6d6}'..='\u{6ed}' | '\u{93c}' | '\u{1ab0}'..='\u{1aff}' | '\u{1dc0}'..='\u{1dff}')
 }
 
-/// Neighboring characters as one term.
+/// Joins neighboring characters to one term.
 pub(super) fn joined(pair: &[&str]) -> String {
     cut(&pair.concat()).to_owned()
 }
 
-/// The first characters of a term.
+/// Cuts a term off after the maximum number of characters.
 pub(super) fn cut(term: &str) -> &str {
     term.char_indices().nth(TERM_CHARS_MAX).map_or(term, |(end, _)| &term[..end])
 }

@@ -1,26 +1,26 @@
-//! Sections: the text between two headings, with the headings above it.
+//! Splits a text into sections: the text between two headings, with the headings above it.
 //!
-//! A passage never crosses the end of a section. A section that is too short to mean anything by itself
-//! joins its neighbor.
+//! A passage never crosses the end of a section. A section that is too short to mean anything on its own joins its neighbor.
 
 use std::ops::Range;
 
 use super::structure::Heading;
 
-/// A part of a text that passages do not cross.
+/// A part of a text whose ends passages do not cross.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Section {
-    /// Its bytes, its own heading included.
+    /// Its bytes, including its own heading.
     pub(super) range: Range<usize>,
-    /// The headings above it, by their index among all, outermost first.
+    /// The headings above it, by their index among all headings, outermost first.
     pub(super) above: Vec<usize>,
-    /// The headings above its content: also its own.
+    /// The headings above its content, which include its own.
     pub(super) path: Vec<usize>,
     /// Where its content begins, after its heading.
     body: usize,
 }
 
-/// The sections of the part `whole` of a text; always at least one. The text before the first heading is one too.
+/// Returns the sections of the part `whole` of a text. There is always at least one. The text before the first heading is a
+/// section, too.
 pub(super) fn sections(text: &str, whole: &Range<usize>, headings: &[Heading]) -> Vec<Section> {
     let mut found = Vec::with_capacity(headings.len() + 1);
     let first = headings.first().map_or(whole.end, |heading| heading.range.start);
@@ -41,8 +41,8 @@ pub(super) fn sections(text: &str, whole: &Range<usize>, headings: &[Heading]) -
     found
 }
 
-/// The same sections, with those that mean nothing alone joined to a neighbor: a heading without a text joins what follows it,
-/// and so does a short one at the beginning; a short one elsewhere joins the one before it, if the two fit into one passage.
+/// Joins sections that mean nothing on their own to a neighbor. A heading without a text joins what follows it, and so does a
+/// short section at the beginning. A short section elsewhere joins the one before it, if the two fit into one passage.
 pub(super) fn joined(
     text: &str,
     sections: Vec<Section>,
@@ -75,7 +75,7 @@ pub(super) fn joined(
 }
 
 impl Section {
-    /// Both as one, under the headings that they share.
+    /// Joins both into one section, under the headings that they share.
     fn followed_by(self, next: Self) -> Self {
         let shared = self.above.iter().zip(&next.above).take_while(|(a, b)| a == b).count();
         Self { range: self.range.start..next.range.end, above: self.above[..shared].to_vec(), path: next.path, body: next.body }
@@ -87,7 +87,8 @@ mod tests {
     use super::super::structure::structure;
     use super::*;
 
-    /// The sections of a text with the headings above each, those of fewer than `short` characters joined within `long`.
+    /// Checks the sections of a text with the headings above each. Sections of fewer than `short` characters are joined if the
+    /// result has at most `long`.
     fn check(text: &str, short: usize, long: usize, expect: &[(&str, &[&str])]) {
         let headings = structure(text).headings;
         let chars = |range: &Range<usize>| text[range.clone()].trim().chars().count();
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn each_heading_begins_a_section_below_those_above_it() {
+    fn each_heading_begins_a_section_under_the_headings_above() {
         check("no heading", 0, 0, &[("no heading", &[])]);
         check(
             "before\n# A\none\n## B\ntwo\n### C\nthree\n## D\nfour\n# E\nfive",
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_heading_without_a_text_goes_to_what_follows() {
+    fn a_heading_without_a_text_joins_what_follows() {
         check("# A\n## B\none\n## C\ntwo", 0, 0, &[("# A\n## B\none", &[]), ("## C\ntwo", &["A"])]);
         check("# A\none\n# B", 0, 0, &[("# A\none\n# B", &[])]);
         check("# A", 0, 0, &[("# A", &[])]);

@@ -1,8 +1,8 @@
-//! Passages: a text split into parts that the model reads in full, each with its title and headings.
+//! Splits a text into passages: parts that the model reads in full, each with its title and headings.
 //!
-//! A passage stays within its section and takes as many whole blocks (paragraphs, lists, tables, code) as fit; a block that does
-//! not fit by itself is split between its items, otherwise between sentences, and only a sentence that is too long by itself is
-//! split within. A piece that is too short to mean anything joins its neighbor. No text is changed.
+//! A passage stays within its section and takes as many whole blocks (paragraphs, lists, tables, code) as fit. A block that is
+//! too long is split between its items, otherwise between sentences. Only a sentence that is too long on its own is split
+//! within. A piece that is too short to mean anything joins its neighbor. The text itself is never changed.
 
 use std::ops::Range;
 
@@ -16,9 +16,9 @@ use super::{TextError, Tokenize, Tokens};
 use crate::domain::passages::TOKENS_MIN;
 use crate::domain::{PassageBounds, PassageContext};
 
-/// How far past the last possible split to look for the ends of words; longer than any character with its marks.
+/// How far past the last possible split to look for the ends of words. Longer than any character with its marks.
 const LOOKAHEAD_BYTES: usize = 64;
-/// If passages are short, a piece is too short only below this share of one.
+/// If passages are short, a piece only counts as too short if it is less than one in this many of a passage.
 const SHORT_SHARE: usize = 4;
 
 /// A part of a text that the model reads in full.
@@ -28,31 +28,31 @@ pub struct Cut {
     pub range: Range<usize>,
     /// Its context.
     pub context: PassageContext,
-    /// Its tokens after those of its context, as they are embedded; splitting needed them anyway.
+    /// The tokens to embed: those of its context, then its own. Splitting needed them anyway.
     pub tokens: Tokens,
 }
 
 /// The limits of a passage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading {
-    /// Of the passage itself.
+    /// The limits of the passage itself.
     pub bounds: PassageBounds,
-    /// Maximum tokens of the model, for the passage and its context together.
+    /// Maximum number of tokens of the model, for the passage and its context together.
     pub tokens_max: usize,
 }
 
-/// Splits a text without a title as `split_text` does, for a model that reads no more than one passage.
+/// Splits a text without a title like `split_text`, for a model that reads no more than one passage.
 pub fn split_passages(tokenizer: &impl Tokenize, text: &str, bounds: PassageBounds) -> Result<Vec<Cut>, TextError> {
     split_text(tokenizer, None, text, Reading { bounds, tokens_max: bounds.tokens_max })
 }
 
-/// Splits `text` into byte ranges of at most `reading.bounds.tokens_max` tokens each, which with their context have at most
-/// `reading.tokens_max`: at the ends of sections, blocks, items, sentences, otherwise between words, otherwise between
-/// characters. A short text of one section is one range. Together they cover everything but white space between and around them;
-/// there is always at least one, and each starts and ends after the one before. With an overlap, a range begins with the last
-/// sentences of the one before in its section, or otherwise with its last words.
+/// Splits `text` into byte ranges of at most `reading.bounds.tokens_max` tokens each. With their context they have at most
+/// `reading.tokens_max`. Splits at the ends of sections, blocks, items or sentences, otherwise between words, otherwise between
+/// characters. A short text of one section is one range. Together the ranges cover everything except white space between and
+/// around them. There is always at least one, and each starts and ends after the previous one. With an overlap, a range begins
+/// with the last sentences of the previous one in its section, or otherwise with its last words.
 ///
-/// The one exception to the limits: a character with more tokens by itself is a range of its own.
+/// There is one exception to the limits: a single character with more tokens is a range of its own.
 pub fn split_text(tokenizer: &impl Tokenize, title: Option<&str>, text: &str, reading: Reading) -> Result<Vec<Cut>, TextError> {
     let all = 0..text.len();
     let whole = trimmed(text, all.clone());
@@ -77,11 +77,11 @@ pub fn split_text(tokenizer: &impl Tokenize, title: Option<&str>, text: &str, re
     Ok(passages)
 }
 
-/// What all passages of a text share.
+/// The settings that all passages of a text share.
 struct Frame<'a> {
     title: Option<&'a str>,
     reading: Reading,
-    /// Tokens that the tokenizer adds to every text.
+    /// Number of tokens that the tokenizer adds to every text.
     added: usize,
 }
 
@@ -90,9 +90,9 @@ struct Room {
     context: PassageContext,
     /// The part of the context that is embedded.
     embedded: PassageContext,
-    /// Maximum tokens of context and passage together.
+    /// Maximum number of tokens of context and passage together.
     tokens_max: usize,
-    /// Maximum tokens of the passage alone.
+    /// Maximum number of tokens of the passage alone.
     budget: usize,
 }
 
@@ -107,30 +107,30 @@ impl Room {
         Ok(Self { context, embedded, tokens_max, budget })
     }
 
-    /// The part `range` of `text` as a passage, whether it fits or not.
+    /// Makes a passage of the part `range` of `text`, whether it fits or not.
     fn cut(&self, tokenizer: &impl Tokenize, text: &str, range: Range<usize>) -> Result<Cut, TextError> {
         let tokens = tokenizer.encode(&self.embedded.with(&text[range.clone()]), usize::MAX)?;
         Ok(Cut { range, context: self.context.clone(), tokens })
     }
 
-    /// The part `range` of `text` as a passage, if it is not too long.
+    /// Makes a passage of the part `range` of `text`, if it is not too long.
     fn fitting(&self, tokenizer: &impl Tokenize, text: &str, range: Range<usize>) -> Result<Option<Cut>, TextError> {
         let cut = self.cut(tokenizer, text, range)?;
         Ok(Some(cut).filter(|cut| cut.tokens.ids.len() <= self.tokens_max))
     }
 }
 
-/// A text with everything that decides where it is split, computed once for the whole of it.
+/// A text, with everything that decides where to split it. This is computed once for the whole text.
 struct Cutter<'a, T> {
     tokenizer: &'a T,
     text: &'a str,
     frame: Frame<'a>,
     headings: Vec<Heading>,
-    /// Tokens below which a piece is too short to mean anything.
+    /// Number of tokens below which a piece is too short to mean anything.
     least: usize,
     /// Where each token of the whole text starts, ascending.
     token_starts: Vec<usize>,
-    /// Possible starts of a passage, ascending: of blocks, then also of items, then also of sentences.
+    /// Possible starts of a passage, ascending: starts of blocks; also of items; also of sentences.
     starts: [Vec<usize>; 3],
 }
 
@@ -139,7 +139,7 @@ impl<'a, T: Tokenize> Cutter<'a, T> {
         let mut reached = 0;
         let mut token_starts = Vec::new();
         for token in tokenizer.offsets(text)? {
-            // If normalization swaps two marks, starts may step back; a running maximum keeps them sorted.
+            // If normalization swaps two marks, a start may be before the previous one. A running maximum keeps them sorted.
             reached = token.start.max(reached);
             token_starts.push(reached);
         }
@@ -163,7 +163,7 @@ impl<'a, T: Tokenize> Cutter<'a, T> {
         heading.is_some_and(|heading| at <= heading.range.end || self.text[heading.range.end..at].trim().is_empty())
     }
 
-    /// Whether a part of the text is too short to mean anything by itself: an emoji, a number, a word or two.
+    /// Whether a part of the text is too short to mean anything on its own: an emoji, a number, a word or two.
     fn is_short(&self, range: &Range<usize>) -> bool {
         self.least > 0 && (self.tokens_in(range) < self.least || !self.has_letters(range))
     }
@@ -188,7 +188,7 @@ impl<'a, T: Tokenize> Cutter<'a, T> {
             let repeating = overlap.map(|start| self.passage_from(start, whole.end, &further)).transpose()?;
             found.push(match repeating {
                 Some(passage) if passage.range.end > next => passage,
-                // Nothing to repeat, or a long sentence that does not fit beside it.
+                // There is nothing to repeat, or a long sentence does not fit together with it.
                 _ => self.passage_from(next, whole.end, &further)?,
             });
         }
@@ -197,7 +197,7 @@ impl<'a, T: Tokenize> Cutter<'a, T> {
         Ok(())
     }
 
-    /// The limits of a passage below these headings. A heading that repeats the title is left out.
+    /// Returns the limits of a passage under these headings. Leaves out a heading that repeats the title.
     fn room(&self, above: &[usize]) -> Result<Room, TextError> {
         let title = self.frame.title;
         let headings = above.iter().map(|&place| self.headings[place].text.as_str());
@@ -208,8 +208,8 @@ impl<'a, T: Tokenize> Cutter<'a, T> {
         Room::under(self.tokenizer, context, self.frame.reading, self.frame.added)
     }
 
-    /// Returns the longest passage that starts at `start`, before `end`. A part of a text may have more tokens than it had within
-    /// the whole (a split word gains a mark), so its own tokens are counted, and it is shortened until they fit.
+    /// Returns the longest passage that starts at `start` and ends by `end`. A part of a text may have more tokens than it had
+    /// within the whole text (a split word gains a mark), so this counts its own tokens and shortens it until they fit.
     fn passage_from(&self, start: usize, end: usize, room: &Room) -> Result<Cut, TextError> {
         let mut budget = room.budget;
         loop {
@@ -223,8 +223,8 @@ impl<'a, T: Tokenize> Cutter<'a, T> {
         }
     }
 
-    /// Returns the best place to stop after `start` and up to `end` with at most `budget` tokens of the whole text in between;
-    /// always at least one character further.
+    /// Returns the best place to stop after `start` and up to `end`, with at most `budget` tokens of the whole text in between.
+    /// The result is always at least one character after `start`.
     fn end_within(&self, start: usize, end: usize, budget: usize) -> usize {
         let limit = match self.token_starts.get(self.token_index(start) + budget) {
             Some(&limit) if limit < end => limit,
@@ -236,7 +236,8 @@ impl<'a, T: Tokenize> Cutter<'a, T> {
             if self.is_short(&(start..at)) {
                 continue;
             }
-            // A block that must be split anyway begins here; one that fits into its own passage does not.
+            // Only a block that must be split anyway may begin in this passage. A block that fits into its own passage must
+            // not.
             let block = at..starts.get(next).map_or(end, |&next| next.min(end));
             if rank + 1 == self.starts.len() || self.tokens_in(&block) <= budget {
                 return at;
@@ -245,7 +246,7 @@ impl<'a, T: Tokenize> Cutter<'a, T> {
         end_within_sentence(self.text, start, self.leaving_enough(start, end, limit))
     }
 
-    /// Where to stop in a sentence at `limit` at the latest, so that the rest of it is not too short.
+    /// Returns where to stop in a sentence, at `limit` at the latest, so that the rest of it is not too short.
     fn leaving_enough(&self, start: usize, end: usize, limit: usize) -> usize {
         let [.., sentences] = &self.starts;
         let next = sentences.partition_point(|&at| at <= limit);
@@ -258,8 +259,8 @@ impl<'a, T: Tokenize> Cutter<'a, T> {
         earlier.filter(|&at| self.tokens_in(&(start..at)) >= self.least).unwrap_or(limit)
     }
 
-    /// Joins the last passage of a section to the one before if it is too short, or starts it earlier if the two do not fit
-    /// into one.
+    /// If the last passage of a section is too short, joins it to the one before, or makes it start earlier if the two do not
+    /// fit into one.
     fn lengthen_last(&self, found: &mut Vec<Cut>, first: &Room, further: &Room) -> Result<(), TextError> {
         let [.., before, last] = &found[..] else { return Ok(()) };
         let (before, last) = (before.range.clone(), last.range.clone());
@@ -274,7 +275,7 @@ impl<'a, T: Tokenize> Cutter<'a, T> {
         }
         let counted = if self.has_letters(&last) { last.end } else { last.start };
         let Some(&latest) = self.token_starts.get(self.token_index(counted).saturating_sub(self.least)) else { return Ok(()) };
-        // The rest of the passage before must still end after the one before that.
+        // What remains of the previous passage must still end after the passage before that.
         let earliest = found.len().checked_sub(3).map_or(before.start, |place| found[place].range.end.max(before.start));
         let known = self.starts.iter().filter_map(|starts| {
             let next = starts.partition_point(|&at| at <= latest);
@@ -297,8 +298,8 @@ impl<'a, T: Tokenize> Cutter<'a, T> {
         Ok(())
     }
 
-    /// Where the part of `passage` begins that the next one repeats: at the first sentence, otherwise the first word, from which
-    /// at most `overlap` tokens remain; `None` if there is none.
+    /// Returns where the part of `passage` begins that the next one repeats: at the first sentence, otherwise at the first
+    /// word, from which at most `overlap` tokens remain. Returns `None` if there is no such place.
     fn overlap_start(&self, passage: &Range<usize>, overlap: usize) -> Option<usize> {
         let first = self.token_index(passage.end).saturating_sub(overlap);
         let from = (*self.token_starts.get(first)?).max(passage.start + 1);
@@ -316,13 +317,13 @@ impl<'a, T: Tokenize> Cutter<'a, T> {
         self.token_index(range.end) - self.token_index(range.start)
     }
 
-    /// The number of tokens of the whole text that start before `offset`.
+    /// Returns the number of tokens of the whole text that start before `offset`.
     fn token_index(&self, offset: usize) -> usize {
         self.token_starts.partition_point(|&token| token < offset)
     }
 }
 
-/// Splits a sentence that is too long by itself: after white space in the second half of what fits, otherwise before a word,
+/// Splits a sentence that is too long on its own: after white space in the second half of what fits, otherwise before a word,
 /// otherwise between visible characters, otherwise between code points.
 fn end_within_sentence(text: &str, start: usize, limit: usize) -> usize {
     let first = text[start..].chars().next().map_or(0, char::len_utf8);
@@ -334,7 +335,7 @@ fn end_within_sentence(text: &str, start: usize, limit: usize) -> usize {
         return limit;
     }
     let room = limit - start;
-    // Looking a little further shows whether a word continues; looking at everything that follows would take quadratic time.
+    // Looks a little further to see whether a word continues. Looking at everything that follows would take quadratic time.
     let seen = &text[start..floor_char_boundary(text, limit + LOOKAHEAD_BYTES)];
     let spaced = seen[..room].char_indices().rfind(|(_, c)| c.is_whitespace()).map(|(at, c)| at + c.len_utf8());
     let word = || {
@@ -345,7 +346,8 @@ fn end_within_sentence(text: &str, start: usize, limit: usize) -> usize {
     start + spaced.filter(|at| *at > room / 2).or_else(word).or(spaced).or_else(character).unwrap_or(room)
 }
 
-/// The start of the first word at or after `from`, before `end`. In a script without spaces every character may start one.
+/// Returns the start of the first word at or after `from`, before `end`. In a script without spaces, every character may start
+/// a word.
 fn word_start(text: &str, from: usize, end: usize) -> Option<usize> {
     let from = (from..=end).find(|&at| text.is_char_boundary(at))?;
     let before = text[..from].chars().next_back();

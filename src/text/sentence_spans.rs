@@ -1,16 +1,16 @@
-//! The sentences of a text: each block and each item apart, headings by themselves.
+//! Finds the sentences of a text. Sentences do not cross blocks or items, and headings are sentences of their own.
 
 use std::ops::Range;
 
 use super::sentences::sentence_starts;
 use super::structure::structure;
 
-/// Where the sentences of a text stand, as ranges of bytes without the white space around them. What has neither letters nor digits, such
-/// as a line of dashes, is none.
+/// Returns the sentences of a text as ranges of bytes, without the white space around them. Parts without letters and digits,
+/// such as a line of dashes, are left out.
 pub fn sentence_spans(text: &str) -> Vec<Range<usize>> {
     let structure = structure(text);
     let mut starts = sentence_starts(text);
-    // A heading may end like a sentence; it is one anyway.
+    // A heading is always a sentence of its own, so ends of sentences within it do not count.
     starts.retain(|at| {
         let before = structure.headings.partition_point(|heading| heading.range.start < *at);
         before.checked_sub(1).is_none_or(|place| structure.headings[place].range.end <= *at)
@@ -38,13 +38,13 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_cut_at_the_ends_of_its_sentences() {
+    fn a_text_is_split_at_the_ends_of_its_sentences() {
         check("  The ferry leaves at six. Bring a coat!  ", &["The ferry leaves at six.", "Bring a coat!"]);
         check("渡船六点开。请带外套！", &["渡船六点开。", "请带外套！"]);
     }
 
     #[test]
-    fn headings_items_and_blocks_are_apart() {
+    fn headings_items_and_blocks_are_separate() {
         check(
             "# The ferry. Times\nIt leaves\nat six.\n\n* Mondays\n* Fridays\n",
             &["# The ferry. Times", "It leaves\nat six.", "* Mondays", "* Fridays"],
@@ -52,13 +52,13 @@ mod tests {
     }
 
     #[test]
-    fn a_text_of_headings_alone_is_cut_in_one_pass() {
+    fn a_text_of_headings_alone_is_split_in_one_pass() {
         let text = "# A ferry. At six.\n".repeat(40_000);
         assert_eq!(sentence_spans(&text).len(), 40_000);
     }
 
     #[test]
-    fn what_says_nothing_is_no_sentence() {
+    fn parts_without_letters_and_digits_are_not_sentences() {
         check("Six.\n\n---\n\n…", &["Six."]);
         check(" \n", &[]);
         check("", &[]);

@@ -1,7 +1,6 @@
 //! Finds the ends of sentences.
 //!
-//! Sentence ends follow Unicode (UAX 29), with missing rules for the supported languages added and false ends
-//! removed.
+//! Sentence ends follow Unicode (UAX 29). Rules that the supported languages need are added, and false ends are removed.
 
 use unicode_segmentation::UnicodeSegmentation;
 
@@ -14,8 +13,8 @@ pub(super) fn sentence_starts(text: &str) -> Vec<usize> {
     starts
 }
 
-/// Whether the end of a sentence that Unicode finds before `at` is more likely an initial (J. Verne), an ordinal number
-/// (am 3. Mai), or a line that was wrapped in mid-sentence.
+/// Whether the end of a sentence that Unicode finds before `at` is more likely an initial (J. Verne), an ordinal number (am 3.
+/// Mai), or the end of a line that was wrapped in mid-sentence.
 fn is_false_end(text: &str, at: usize) -> bool {
     let before = text[..at].trim_end();
     if text[at..].starts_with(char::is_whitespace) {
@@ -36,8 +35,9 @@ fn is_false_end(text: &str, at: usize) -> bool {
     }
 }
 
-/// Finds the ends of sentences that Unicode's rules do not cover: Thai has only a space between them, Greek asks
-/// with a semicolon, Armenian is often typed with a colon for its full stop, and an ellipsis may end one too.
+/// Finds the ends of sentences that Unicode's rules do not cover: Thai only has a space between sentences, Greek uses a
+/// semicolon as its question mark, Armenian is often typed with a colon for its full stop, and an ellipsis may end a sentence,
+/// too.
 fn ends_unknown_to_unicode(text: &str) -> impl Iterator<Item = usize> {
     let (mut earlier, mut last, mut spaced) = (' ', ' ', false);
     text.char_indices().filter_map(move |(at, c)| {
@@ -66,7 +66,7 @@ fn is_greek(c: char) -> bool {
 mod tests {
     use super::*;
 
-    /// Checks where the sentences of `expect`, put together, are taken apart.
+    /// Checks that the concatenation of `expect` is split into the same sentences.
     fn check_sentences(expect: &[&str]) {
         let text = expect.concat();
         let starts = sentence_starts(&text);
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn sentences_end_where_unicode_knows_of_none() {
+    fn sentences_end_where_unicode_has_no_rule() {
         check_sentences(&["ฝนหยุดแล้ว ", "เราออกไปข้างนอกกัน"]);
         check_sentences(&["Έρχεσαι μαζί μας; ", "Ναι, έρχομαι."]);
         check_sentences(&["Անձրևը դադարեց: ", "Դուրս ենք գալիս:"]);
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn initials_ordinals_and_wrapped_lines_end_no_sentence() {
+    fn initials_ordinals_and_wrapped_lines_do_not_end_a_sentence() {
         check_sentences(&["Es war von J. Verne. ", "Wir lasen es am 3. Mai."]);
         check_sentences(&["The rain went on\nand on.\n", "Then it stopped."]);
         check_sentences(&["A heading\n\n", "and its text"]);

@@ -1,4 +1,4 @@
-//! Stems: the common part of a word's forms, by Snowball's rules for its language.
+//! Finds the stem of a word, which is the common part of its forms, by Snowball's rules for its language.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use frostem::{Algorithm, Stemmer};
 
 use crate::domain::Language;
 
-/// The stemmer of a language; `None` if Snowball has no rules for it.
+/// Returns the stemmer of a language, or `None` if Snowball has no rules for it.
 pub(super) fn stemmer(language: Language) -> Option<Stemmer> {
     let algorithm = match language.code() {
         "ar" => Algorithm::Arabic,
@@ -45,9 +45,9 @@ pub(super) fn stemmer(language: Language) -> Option<Stemmer> {
     Some(Stemmer::new(algorithm))
 }
 
-/// The stem of a word in lower case; `None` if that is the word itself, or empty.
+/// Returns the stem of a word in lower case, or `None` if that is the word itself or empty.
 pub(super) fn stem<'w>(stemmer: &Stemmer, word: &'w str) -> Option<Cow<'w, str>> {
-    // Rules are made for words; anything with a digit is a number or a name.
+    // The rules are made for words. Anything with a digit is a number or a name.
     if word.chars().any(|c| c.is_numeric()) {
         return None;
     }
@@ -55,12 +55,12 @@ pub(super) fn stem<'w>(stemmer: &Stemmer, word: &'w str) -> Option<Cow<'w, str>>
     (!stem.is_empty() && stem != word).then_some(stem)
 }
 
-/// Whether there are rules for the stems of a language.
+/// Whether there are stemming rules for a language.
 pub fn has_rules(language: Language) -> bool {
     stemmer(language).is_some()
 }
 
-/// A word in lower case, or its stem by the rules of `language`.
+/// Returns the stem of a word in lower case by the rules of `language`, or the word itself if it has none.
 pub fn stemmed(word: &str, language: Language) -> Cow<'_, str> {
     stemmer(language).and_then(|stemmer| stem(&stemmer, word)).unwrap_or(Cow::Borrowed(word))
 }
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_a_digit_has_no_stem_of_its_own() {
+    fn words_with_digits_have_no_stem() {
         let english = stemmer(Language::parse("en").unwrap()).unwrap();
         assert_eq!(stem(&english, "b52s"), None);
     }

@@ -1,42 +1,43 @@
-//! The structure of a text, line by line: headings, paragraphs, lists, tables and code, in Markdown or without any markup.
+//! Finds the structure of a text line by line: headings, paragraphs, lists, tables and code, in Markdown or without any markup.
 //!
-//! It only finds where things begin. Anything unknown is a paragraph, so a text without this structure loses nothing: at most,
-//! its passages end in other places.
+//! It only finds where parts begin. Anything unknown is a paragraph, so a text without this structure loses nothing. The worst
+//! that can happen is that its passages end in other places.
 
 use std::ops::Range;
 
 use crate::domain::passages::{HEADING_CHARS_MAX, HEADINGS_MAX};
 
-/// Maximum characters and words of an unmarked heading.
+/// Maximum number of characters and words of an unmarked heading.
 const PLAIN_CHARS_MAX: usize = 60;
 const PLAIN_WORDS_MAX: usize = 8;
-/// Characters of a line without the end of a sentence that exceed a heading or a caption.
+/// Minimum number of characters of a line that counts as prose even without the end of a sentence, because it is too long for a
+/// heading or a caption.
 const PROSE_CHARS_MIN: usize = 60;
-/// Minimum characters of a line that underlines a heading: fewer are often a slip or a list's mark.
+/// Minimum number of characters of a line that underlines a heading. Fewer are often a typo or a list marker.
 const UNDERLINE_CHARS_MIN: usize = 3;
-/// White space before a line that makes it part of the list item above it.
+/// Minimum white space before a line that makes the line part of the list item above it.
 const ITEM_INDENT_MIN: usize = 2;
 
 /// The parts of a text.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Structure {
-    /// In order.
+    /// The headings, in order.
     pub(super) headings: Vec<Heading>,
-    /// Where a paragraph, a list, a table or code begins after another block, ascending. The text after a heading does not begin
-    /// a block of its own: the two belong together.
+    /// Where a paragraph, list, table or code block begins after another block, ascending. The text after a heading does not
+    /// begin a new block, because the two belong together.
     pub(super) blocks: Vec<usize>,
-    /// Where an item of a list, a row of a table or a line of code begins after another, ascending.
+    /// Where a list item, table row or line of code begins after another one, ascending.
     pub(super) items: Vec<usize>,
 }
 
 /// A heading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Heading {
-    /// Its lines.
+    /// The bytes of its lines.
     pub(super) range: Range<usize>,
     /// 1 for the outermost.
     pub(super) level: u8,
-    /// Its text, without its marks.
+    /// Its text without markup.
     pub(super) text: String,
 }
 
@@ -49,7 +50,7 @@ pub(super) fn structure(text: &str) -> Structure {
         start += line.len();
     }
     let Scan { mut found, blocks, .. } = scan;
-    // If some headings are marked, all are.
+    // Unmarked headings are only looked for if no heading is marked.
     if found.headings.is_empty() {
         found.headings = plain_headings(text, &blocks);
         let ends: Vec<usize> = found.headings.iter().map(|heading| heading.range.end).collect();
@@ -77,7 +78,7 @@ struct Block {
     kind: Kind,
     range: Range<usize>,
     lines: usize,
-    /// Whether a blank line comes before it, or nothing.
+    /// Whether a blank line or nothing comes before it.
     apart: bool,
 }
 
@@ -85,11 +86,11 @@ struct Scan<'a> {
     text: &'a str,
     found: Structure,
     blocks: Vec<Block>,
-    /// The fence that ends the current code: this character, at least so often.
+    /// The fence that ends the current code block: this character, repeated at least this many times.
     fence: Option<(char, usize)>,
-    /// Whether the line before is blank.
+    /// Whether the previous line is blank.
     blank: bool,
-    /// Whether what comes next belongs to the heading or the rule before it, or is the first of all.
+    /// Whether the next block belongs to the heading or rule before it, or is the first of all.
     leads: bool,
 }
 
@@ -100,9 +101,9 @@ impl Scan<'_> {
             let closes = fence(line).is_some_and(|(other, count, bare)| other == mark && count >= length && bare);
             self.fence = self.fence.filter(|_| !closes);
             if !line.is_empty() {
-                // The marks stay with the first and the last line between them.
+                // The fences stay together with the first and the last line of code.
                 let first = self.blocks.last().is_some_and(|block| block.lines == 1);
-                self.goes_on(end, Some(start).filter(|_| !closes && !first));
+                self.continue_block(end, Some(start).filter(|_| !closes && !first));
             }
             return;
         }
@@ -129,12 +130,12 @@ impl Scan<'_> {
             self.begins(Kind::Code, start..end, !self.blank);
         } else if is_item(line) {
             match self.kind() {
-                Some(Kind::List) => self.goes_on(end, Some(start)),
+                Some(Kind::List) => self.continue_block(end, Some(start)),
                 _ => self.begins(Kind::List, start..end, !self.blank),
             }
         } else if line.trim_start().starts_with('|') {
             match self.kind() {
-                Some(Kind::Table) if !self.blank => self.goes_on(end, Some(start).filter(|_| !is_below_head(line))),
+                Some(Kind::Table) if !self.blank => self.continue_block(end, Some(start).filter(|_| !is_below_head(line))),
                 _ => self.begins(Kind::Table, start..end, false),
             }
         } else {
@@ -142,17 +143,17 @@ impl Scan<'_> {
         }
     }
 
-    /// A line without marks.
+    /// Handles a line without markup.
     fn words(&mut self, range: Range<usize>, line: &str) {
         let indented = line.len() - line.trim_start().len() >= ITEM_INDENT_MIN || line.starts_with('\t');
         match self.kind() {
-            Some(Kind::Paragraph | Kind::List) if !self.blank => self.goes_on(range.end, None),
-            Some(Kind::List) if indented => self.goes_on(range.end, Some(range.start)),
+            Some(Kind::Paragraph | Kind::List) if !self.blank => self.continue_block(range.end, None),
+            Some(Kind::List) if indented => self.continue_block(range.end, Some(range.start)),
             _ => self.begins(Kind::Paragraph, range, false),
         }
     }
 
-    /// The block of the line before; `None` after a heading or a rule.
+    /// Returns the kind of the previous line's block, or `None` after a heading or rule.
     fn kind(&self) -> Option<Kind> {
         self.blocks.last().map(|block| block.kind).filter(|_| !self.leads)
     }
@@ -162,7 +163,8 @@ impl Scan<'_> {
         (self.leads, self.blank) = (true, false);
     }
 
-    /// Begins a block; `close` if it is hardly separate from the one before, such as a list below the line that announces it.
+    /// Begins a block. `close` is true if it is hardly separate from the previous one, such as a list below the line that
+    /// announces it.
     fn begins(&mut self, kind: Kind, range: Range<usize>, close: bool) {
         if !self.leads {
             if close { &mut self.found.items } else { &mut self.found.blocks }.push(range.start);
@@ -172,8 +174,8 @@ impl Scan<'_> {
         (self.leads, self.blank) = (false, false);
     }
 
-    /// A line up to `end` of the block before; `item` is where it begins an item, if it does.
-    fn goes_on(&mut self, end: usize, item: Option<usize>) {
+    /// Continues the current block with a line up to `end`. `item` is where the line begins an item, if it does.
+    fn continue_block(&mut self, end: usize, item: Option<usize>) {
         self.found.items.extend(item);
         if let Some(block) = self.blocks.last_mut() {
             (block.range.end, block.lines) = (end, block.lines + 1);
@@ -181,7 +183,7 @@ impl Scan<'_> {
         self.blank = false;
     }
 
-    /// The line before, if it is a paragraph of its own that the line below makes a heading.
+    /// Returns the previous line, if it is a paragraph of its own that an underline can turn into a heading.
     fn underlined(&self) -> Option<Range<usize>> {
         let above = self.blocks.last().filter(|block| block.kind == Kind::Paragraph && block.lines == 1);
         let above = above.filter(|_| !self.blank && !self.leads)?;
@@ -190,26 +192,26 @@ impl Scan<'_> {
     }
 }
 
-/// The level and the words of a Markdown heading.
+/// Returns the level and the words of a Markdown heading.
 fn marked_heading(line: &str) -> Option<(u8, &str)> {
     let line = unindented(line)?;
     let words = line.trim_start_matches('#');
     let level = u8::try_from(line.len() - words.len()).ok().filter(|level| (1..=HEADINGS_MAX).contains(&usize::from(*level)))?;
     let words = words.strip_prefix([' ', '\t'])?.trim();
-    // Marks at the end count only if separate from the words: the C# of a heading is its own.
+    // Marks at the end are only removed if they are separate from the words, so that C# stays intact.
     let closed = words.trim_end_matches('#');
     let words = if closed.ends_with([' ', '\t']) { closed.trim_end() } else { words };
     (!words.trim_matches('#').is_empty() && words.chars().count() <= HEADING_CHARS_MAX).then_some((level, words))
 }
 
-/// The level of the heading that this line would underline.
+/// Returns the level of the heading that this line would underline.
 fn underline(line: &str) -> Option<u8> {
     let line = unindented(line)?;
     let only = |mark: char| line.len() >= UNDERLINE_CHARS_MIN && line.chars().all(|c| c == mark);
     if only('=') { Some(1) } else { only('-').then_some(2) }
 }
 
-/// A line without up to three spaces before it; more make code of it.
+/// Returns a line without up to three leading spaces, or `None` if there are more, because that makes it code.
 fn unindented(line: &str) -> Option<&str> {
     let bare = line.trim_start_matches(' ');
     (line.len() - bare.len() <= 3).then_some(bare)
@@ -220,22 +222,22 @@ fn is_rule(line: &str) -> bool {
     marks.len() >= 3 && matches!(marks[0], '-' | '*' | '_') && marks.iter().all(|mark| *mark == marks[0])
 }
 
-/// Whether this is the line between the head of a table and its rows.
+/// Whether this is the line between the header of a table and its rows.
 fn is_below_head(line: &str) -> bool {
     line.contains('-') && line.chars().all(|c| matches!(c, '|' | '-' | ':' | ' ' | '\t'))
 }
 
-/// The character of a code fence, how often it comes, and whether nothing follows.
+/// Returns the character of a code fence, how often it is repeated, and whether nothing follows.
 fn fence(line: &str) -> Option<(char, usize, bool)> {
     let line = line.trim_start();
     let mark = line.chars().next().filter(|c| matches!(c, '`' | '~'))?;
     let rest = line.trim_start_matches(mark);
     let count = line.len() - rest.len();
-    // Inline code may have as many marks, and a name of a language has none.
+    // Inline code may begin with as many marks, but the name of a language does not contain any.
     (count >= 3 && !rest.contains('`')).then(|| (mark, count, rest.trim().is_empty()))
 }
 
-/// Whether a list item begins here.
+/// Whether this line begins a list item.
 fn is_item(line: &str) -> bool {
     let line = line.trim_start();
     if let Some(rest) = line.strip_prefix(['-', '*', '+', '•', '◦', '▪', '‣', '·', '–']) {
@@ -252,12 +254,12 @@ fn is_item(line: &str) -> bool {
     }
 }
 
-/// Whether a number is written with this: `char::is_numeric` considers Chinese numbers letters.
+/// Whether a character is a digit. `char::is_numeric` does not include Chinese numerals.
 fn is_number(c: char) -> bool {
     c.is_numeric() || "一二三四五六七八九十".contains(c)
 }
 
-/// Unmarked headings: a short line between blank ones that does not end like a sentence, with prose or a list below it.
+/// Finds unmarked headings: a short line between blank ones that does not end like a sentence, with prose or a list below it.
 fn plain_headings(text: &str, blocks: &[Block]) -> Vec<Heading> {
     let found = blocks.windows(2).filter_map(|pair| {
         let [block, next] = pair else { return None };
@@ -337,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_make_headings_of_six_levels() {
+    fn number_signs_make_headings_of_six_levels() {
         headings("# One\ntext\n### Three ###\n###### Six", &[(1, "One"), (3, "Three"), (6, "Six")]);
         headings("   ## 天気 ##\n", &[(2, "天気")]);
         headings("## Learning C#\n", &[(2, "Learning C#")]);
@@ -346,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_below_a_line_makes_a_heading() {
+    fn an_underline_makes_a_heading() {
         headings("Öffnungszeiten\n=====\nTäglich.\n\nPreise\n---\nFrei.", &[(1, "Öffnungszeiten"), (2, "Preise")]);
         headings("Two lines\nof a paragraph\n---\nand more", &[]);
         headings("A paragraph.\n\n---\n\nAnother.", &[]);
@@ -355,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_line_alone_is_a_heading_when_prose_follows() {
+    fn a_short_line_alone_is_a_heading_if_prose_follows() {
         headings(
             "Opening hours\n\nThe museum is open every day.\n\nTickets\n\n- adults\n- children",
             &[(1, "Opening hours"), (1, "Tickets")],
@@ -367,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn other_short_lines_are_no_headings() {
+    fn other_short_lines_are_not_headings() {
         headings("Dear Anna,\n\nI am coming tomorrow.", &[]);
         headings("It rains.\n\nWe stay at home.", &[]);
         headings("and then\n\nwe went home.", &[]);

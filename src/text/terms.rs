@@ -1,10 +1,10 @@
-//! Terms for lexical search, the same way for passages and queries, in every script.
+//! Finds the terms for lexical search, in the same way for passages and queries, in every script.
 //!
-//! Words between spaces are terms, with their accents and again without, so that "Verspatung" finds "Verspätung" and the exact
-//! spelling still counts more; and so are their stems, so that "trees" finds "tree". Scripts without spaces need a dictionary to
-//! find words; there, each pair of neighboring characters is a term, and the last character alone. So a query of two characters
-//! is a term itself, and a query of one is the beginning of some terms. Korean has both: the word with its particles, and its
-//! pairs.
+//! Words between spaces are terms, both with and without their accents, so that "Verspatung" finds "Verspätung" and the exact
+//! spelling still counts more. Their stems are terms, too, so that "trees" finds "tree". In scripts without spaces, finding
+//! words would need a dictionary. Instead, each pair of neighboring characters is a term, and so is the last character alone.
+//! So a query of two characters is a term itself, and a query of one is the prefix of some terms. Korean has both: the word
+//! with its particles, and its pairs.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -18,10 +18,10 @@ use super::stems::{stem, stemmer};
 use crate::domain::Language;
 use crate::domain::terms::{PassageTerms, QueryTerm, QueryTerms, TermPhrase, WordCounts};
 
-/// Maximum terms of a query; each costs a pass over all passages that have it.
+/// Maximum number of terms of a query. Each one takes a pass over all passages that have it.
 pub const QUERY_TERMS_MAX: usize = 200;
 
-/// The terms of a passage in a language, if that is known.
+/// Returns the terms of a passage. `language` is its language, if known.
 pub fn passage_terms(text: &str, language: Option<Language>) -> PassageTerms {
     let (mut words, mut folded) = (String::new(), String::new());
     let mut keys = Vec::new();
@@ -53,8 +53,8 @@ pub fn passage_terms(text: &str, language: Option<Language>) -> PassageTerms {
     PassageTerms { words, folded, plain: WordCounts::of(keys) }
 }
 
-/// Whether a word of a passage in a language is, or has a term that is, one of those that `sought` knows: the terms are those
-/// that `passage_terms` finds.
+/// Whether `sought` accepts a word of a passage, or one of the word's terms. The terms are the same as those of
+/// `passage_terms`.
 pub(super) fn has_term(text: &str, language: Option<Language>, sought: impl Fn(&str) -> bool) -> bool {
     let stemmer = language.and_then(stemmer);
     runs(&normalized(text)).map(|run| cut(run.text)).any(|word| {
@@ -64,13 +64,13 @@ pub(super) fn has_term(text: &str, language: Option<Language>, sought: impl Fn(&
     })
 }
 
-/// The stem of a word, without accents.
+/// Returns the stem of a word without accents.
 fn plain_stem<'w>(stemmer: &Stemmer, word: &'w str) -> Option<Cow<'w, str>> {
     let stem = stem(stemmer, word)?;
     Some(fold(&stem).map_or(stem, Cow::Owned))
 }
 
-/// The other forms of a query's word in a language: without its accents, and its stem.
+/// Returns the other forms of a word of a query: the word without accents, and its stem in `language`.
 fn forms(word: &str, language: Option<Language>) -> Vec<String> {
     let mut forms: Vec<String> = fold(word).into_iter().collect();
     if let Some(stem) = language.and_then(stemmer).as_ref().and_then(|stemmer| stem(stemmer, word)) {
@@ -82,8 +82,8 @@ fn forms(word: &str, language: Option<Language>) -> Vec<String> {
     forms
 }
 
-/// The terms of a query, at most `QUERY_TERMS_MAX`; with stems if its language is known. A query without letters and digits has
-/// none.
+/// Returns at most `QUERY_TERMS_MAX` terms of a query, with stems if its language is known. A query without letters and digits
+/// has none.
 pub fn query_terms(text: &str, language: Option<Language>) -> QueryTerms {
     let mut found = QueryTerms::default();
     let mut seen = HashSet::new();
@@ -117,8 +117,8 @@ pub fn query_terms(text: &str, language: Option<Language>) -> QueryTerms {
     found
 }
 
-/// The requirement of a quote: its terms, one after the other, as passages have them. In scripts without spaces, and in Korean,
-/// it may begin and end within a word. `None` for a text without letters and digits.
+/// Returns what a quote requires: its terms in the order in which passages have them. In scripts without spaces, and in Korean,
+/// the quote may begin and end within a word. Returns `None` for a text without letters and digits.
 pub(super) fn phrase(text: &str) -> Option<TermPhrase> {
     let normal = normalized(text);
     let runs: Vec<Run<'_>> = runs(&normal).collect();
@@ -128,7 +128,7 @@ pub(super) fn phrase(text: &str) -> Option<TermPhrase> {
         let units: Vec<&str> = run.text.graphemes(true).collect();
         match run.class {
             Class::Word => phrase.terms.push(cut(run.text).to_owned()),
-            // For a word that may continue, the first term is the whole word.
+            // For a word that may continue in the passage, the first term is the whole word.
             Class::Hangul if at == last && at > 0 => {
                 phrase.terms.push(cut(run.text).to_owned());
                 phrase.prefix = true;
@@ -148,8 +148,8 @@ pub(super) fn phrase(text: &str) -> Option<TermPhrase> {
     Some(phrase)
 }
 
-/// The requirements of a query that demands every word: for each, the forms that match it. Text between spaces and
-/// punctuation is one word, in every script.
+/// Returns what a query requires if every word is required: for each word, the forms that match it. In every script, the text
+/// between spaces and punctuation is one word.
 pub(super) fn words(text: &str, language: Option<Language>) -> Vec<Vec<TermPhrase>> {
     let normal = normalized(text);
     let mut seen = HashSet::new();
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(passage_terms(text, None), expect, "{text:?}");
     }
 
-    /// Terms of a query; one that counts as a beginning has a star.
+    /// Checks the terms of a query. A star marks a prefix.
     #[track_caller]
     fn query(text: &str, expect: &[&str]) {
         let found = query_terms(text, None).terms.into_iter().map(|term| term.text + if term.prefix { "*" } else { "" });
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn stems_of_the_passages_language_stand_beside_its_words() {
+    fn stems_in_the_passages_language_are_added_to_its_words() {
         let terms = |text: &str, language: &str| passage_terms(text, Language::parse(language));
         assert_eq!(terms("Die Häuser", "de").folded, "hauser haus");
         assert_eq!(terms("the houses", "en").folded, "hous");
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn points_fold_away_and_keyboards_meet() {
+    fn vowel_points_are_folded_and_keyboard_variants_are_unified() {
         check("كِتَاب", "كِتَاب", "كتاب");
         check("شָלוֹם", "شָלוֹם", "شלום");
         check("أكبر مدرسة", "أكبر مدرسة", "اكبر مدرسه");
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn korean_words_are_kept_beside_their_pairs() {
+    fn korean_words_are_terms_in_addition_to_their_pairs() {
         check("도서관에서 책을", "도서관에서 도서 서관 관에 에서 서 책을 을", "");
         check("K팝", "k 팝", "");
     }
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn every_character_of_a_run_begins_some_term() {
+    fn every_character_of_a_run_begins_a_term() {
         let terms = passage_terms("图书馆星期一休息", None).words;
         for c in "图书馆星期一休息".chars() {
             assert!(terms.split(' ').any(|term| term.starts_with(c)), "{c} begins none of {terms}");
@@ -299,7 +299,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn terms_hold_nothing_that_separates(text in "\\PC{0,60}") {
+        fn terms_contain_no_separators(text in "\\PC{0,60}") {
             let terms = passage_terms(&text, None);
             for term in terms.words.split(' ').chain(terms.folded.split(' ')) {
                 prop_assert!(term.chars().all(|c| class(c).is_some() || is_combining_mark(c)), "{:?} of {:?}", term, text);
@@ -307,7 +307,7 @@ mod tests {
             }
         }
 
-        /// Whatever a query is cut into, the same text as a passage has each of its terms.
+        /// A passage with the same text as a query has each term of the query.
         #[test]
         fn a_text_has_the_terms_of_its_own_query(text in any::<String>()) {
             let terms = passage_terms(&text, None);

@@ -1,4 +1,4 @@
-//! Token ids of a text, by the tokenizer of a bundle.
+//! Turns a text into token ids with the tokenizer of a bundle.
 
 use std::ops::Range;
 use std::path::Path;
@@ -9,11 +9,11 @@ use super::preprocess::Preprocessor;
 use super::unigram::Unigram;
 use crate::bundle::{Bundle, Preprocessing, TOKENIZER};
 
-/// A bundle's tokenizer. Clones share one; encoding takes `&self`.
+/// A bundle's tokenizer. Clones share one, and encoding takes `&self`.
 #[derive(Clone)]
 pub struct Tokenizer {
     inner: Arc<tokenizers::Tokenizer>,
-    /// The same, faster, if it is of the kind that is trained here.
+    /// A faster implementation with the same results, if the tokenizer is of the kind that is trained here.
     unigram: Option<Arc<Unigram>>,
     unknown: u32,
     preprocessor: Option<Arc<Preprocessor>>,
@@ -21,15 +21,15 @@ pub struct Tokenizer {
 
 /// What splitting a text needs from a tokenizer.
 pub trait Tokenize {
-    /// The first `tokens_max` token ids of `text`.
+    /// Returns the first `tokens_max` token ids of `text`.
     fn encode(&self, text: &str, tokens_max: usize) -> Result<Tokens, TextError>;
 
-    /// The byte range in `text` of each of its tokens, in order, without those that are added to every text.
+    /// Returns the byte range in `text` of each of its tokens, in order, without tokens that are added to every text.
     fn offsets(&self, text: &str) -> Result<Vec<Range<usize>>, TextError> {
         Ok(self.pieces(text)?.into_iter().map(|(_, range)| range).collect())
     }
 
-    /// The same with the id of each.
+    /// Returns the same with the id of each token.
     fn pieces(&self, text: &str) -> Result<Vec<(u32, Range<usize>)>, TextError>;
 }
 
@@ -63,17 +63,17 @@ impl Tokenizer {
         Ok(Self { inner: Arc::new(inner), unigram: Unigram::new(&json).map(Arc::new), unknown, preprocessor: None })
     }
 
-    /// The same tokenizer with `preprocessing` before it.
+    /// Returns the same tokenizer with `preprocessing` before it.
     pub fn preprocessed(self, preprocessing: Preprocessing) -> Self {
         Self { preprocessor: Some(Arc::new(Preprocessor::new(preprocessing))), ..self }
     }
 
-    /// The number of ids, special tokens included.
+    /// Returns the number of ids, including special tokens.
     pub fn vocabulary_size(&self) -> usize {
         self.inner.get_vocab_size(true)
     }
 
-    /// The text of a token id.
+    /// Returns the text of a token id.
     pub fn token(&self, id: u32) -> Option<String> {
         self.inner.id_to_token(id)
     }
@@ -101,13 +101,13 @@ impl Tokenizer {
         Ok(Tokens { ids, truncated })
     }
 
-    /// Returns the byte range in `text` of each of its tokens, in order. Ranges of neighbors may touch or overlap where one
-    /// character became several.
+    /// Returns the byte range in `text` of each of its tokens, in order. Neighboring ranges may overlap if one character became
+    /// several.
     pub fn offsets(&self, text: &str) -> Result<Vec<Range<usize>>, TextError> {
         Tokenize::offsets(self, text)
     }
 
-    /// The tokens of any text with their byte ranges in it, without those that are added to every text.
+    /// Returns the tokens of any text with their byte ranges in it, without tokens that are added to every text.
     fn general(&self, text: &str) -> Result<Vec<(u32, Range<usize>)>, TextError> {
         let encoding = self.inner.encode(text, false).map_err(|source| TextError::Tokenize { bytes: text.len(), source })?;
         let ranges = encoding.get_offsets().iter().map(|&(start, end)| start..end);

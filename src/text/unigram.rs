@@ -1,8 +1,9 @@
-//! The tokenizers trained here, several times as fast as the general implementation and with the same tokens.
+//! A fast implementation of the tokenizers trained here. It is several times as fast as the general one and returns the same
+//! tokens.
 //!
-//! These are Unigram models (Kudo, "Subword regularization", 2018) over words in lower case and in Unicode's form NFKC. Of
-//! most words it is quickly known that this form is no more than their lower case; only the others are left to the general
-//! implementation, word by word, since no token reaches beyond white space.
+//! These are Unigram models (Kudo, "Subword regularization", 2018) over words in lower case and in Unicode's form NFKC. For
+//! most words, a quick check shows that this form is just their lower case. Only the other words are left to the general
+//! implementation, one by one, because no token crosses white space.
 
 use std::ops::Range;
 
@@ -12,26 +13,26 @@ use serde_json::{Value, json};
 use unicode_categories::UnicodeCategories as _;
 use unicode_normalization::{IsNormalized, UnicodeNormalization as _, is_nfkc_quick};
 
-/// What stands before each word.
+/// The mark before each word.
 const BEGINNING: char = '▁';
 /// How much less likely an unknown character is than the least likely piece, as a logarithm.
 const UNKNOWN_PENALTY: f64 = 10.0;
-/// Distance of a character of full width from the one in ASCII that stands for it.
+/// Distance between a full-width character and its ASCII equivalent.
 const FULL_WIDTH: u32 = 0xff01 - 0x21;
 
 /// A Unigram model with the pieces of its vocabulary.
 pub(super) struct Unigram {
-    /// Finds all pieces in a text; the value is the token id.
+    /// Finds all pieces in a text. The values are token ids.
     pieces: DoubleArrayAhoCorasick<u32>,
     /// The logarithm of each piece's probability.
     scores: Vec<f64>,
     unknown: u32,
     unknown_score: f64,
-    /// Texts that are tokens wherever they stand.
+    /// Texts that are tokens wherever they occur.
     added: Vec<String>,
 }
 
-/// What this reads of a `tokenizer.json`.
+/// The parts of a `tokenizer.json` that this reads.
 #[derive(Deserialize)]
 struct Settings {
     normalizer: Value,
@@ -56,7 +57,7 @@ struct Model {
     vocab: Vec<(String, f64)>,
 }
 
-/// The best way to divide the text before a place: where its last piece begins, which that is, and its score.
+/// The best segmentation of the text before a position: where its last piece begins, the id of that piece, and the score.
 #[derive(Clone, Copy)]
 struct Best {
     start: usize,
@@ -64,19 +65,19 @@ struct Best {
     score: f64,
 }
 
-/// Room that is used again for each word.
+/// Buffers that are reused for each word.
 #[derive(Default)]
 struct Room {
-    /// A text between white space in lower case, byte for byte in the same place.
+    /// The text between white space, in lower case. Each byte has the same position as in the source.
     lower: String,
-    /// A word of it with its beginning.
+    /// A word of it with the word mark.
     word: String,
     best: Vec<Best>,
     tokens: Vec<(u32, Range<usize>)>,
 }
 
 impl Unigram {
-    /// Takes the content of a `tokenizer.json`; `None` if it is not of the kind that is trained here.
+    /// Reads the content of a `tokenizer.json`. Returns `None` if it is not of the kind that is trained here.
     pub(super) fn new(json: &[u8]) -> Option<Self> {
         let Settings { normalizer, pre_tokenizer, post_processor, added_tokens, model } = serde_json::from_slice(json).ok()?;
         let kind = |kinds: &[&str]| kinds.iter().map(|kind| json!({ "type": kind })).collect::<Vec<_>>();
@@ -102,7 +103,7 @@ impl Unigram {
         })
     }
 
-    /// The first `tokens_max` tokens of a text with their byte ranges in it. `general` tokenizes any text.
+    /// Returns the first `tokens_max` tokens of a text with their byte ranges in it. `general` tokenizes any text.
     pub(super) fn tokens<E>(
         &self,
         text: &str,
@@ -157,8 +158,8 @@ impl Unigram {
         Ok(())
     }
 
-    /// Adds the tokens of a word from its place in the text: the most likely ones (Viterbi). A word of another length than its
-    /// place is one character.
+    /// Adds the most likely tokens of a word (Viterbi). `source` is its position in the text. If its length differs from that
+    /// of `source`, the word is a single character.
     fn add_word(&self, word: &str, source: Range<usize>, room: &mut Room) {
         let Room { word: text, best, tokens, .. } = room;
         text.clear();
@@ -170,7 +171,7 @@ impl Unigram {
         for (start, c) in text.char_indices() {
             let end = start + c.len_utf8();
             let mut is_piece = false;
-            // Of pieces with the same end, those that begin first come first.
+            // Among pieces with the same end, those that begin first come first.
             while let Some(piece) = found.next_if(|piece| piece.end() == end) {
                 is_piece |= piece.start() == start;
                 improve(best, piece.start(), end, (piece.value(), self.scores[piece.value() as usize]));
@@ -179,7 +180,7 @@ impl Unigram {
                 improve(best, start, end, (self.unknown, self.unknown_score));
             }
         }
-        // The beginning stands at the first character.
+        // The word mark counts as part of the first character.
         let (shift, first) = (BEGINNING.len_utf8(), word.chars().next().map_or(0, char::len_utf8));
         let place = |start: usize, end: usize| match word.len() == source.len() {
             true => source.start + start.saturating_sub(shift)..source.start + end.saturating_sub(shift).max(first),
@@ -201,7 +202,7 @@ impl Unigram {
     }
 }
 
-/// Takes a piece with a score from `start` to `end` if that is better than what there is.
+/// Takes a piece from `start` to `end` with its score, if that is better than the best so far.
 fn improve(best: &mut [Best], start: usize, end: usize, (id, score): (u32, f64)) {
     let score = score + best[start].score;
     if best[end].start == usize::MAX || score > best[end].score {
@@ -209,7 +210,7 @@ fn improve(best: &mut [Best], start: usize, end: usize, (id, score): (u32, f64))
     }
 }
 
-/// Whether a character separates words, by itself or once it is normalized.
+/// Whether a character separates words, as it is or after normalization.
 fn is_white_space(c: char) -> bool {
     match c {
         '\u{b}' => false,
@@ -218,8 +219,8 @@ fn is_white_space(c: char) -> bool {
     }
 }
 
-/// Writes the normal form of a text to `lower`, but for characters of full width. False if that takes more than lower case of
-/// the same length.
+/// Writes the normal form of a text to `lower`, except for full-width characters. Returns false if that takes more than
+/// lower-casing to the same length.
 fn lower_case(text: &str, lower: &mut String) -> bool {
     lower.clear();
     if text.is_ascii() {
@@ -237,7 +238,7 @@ fn lower_case(text: &str, lower: &mut String) -> bool {
     is_normal(text) && (text == lower || is_normal(lower))
 }
 
-/// Whether a text is in the form NFKC, but for characters of full width.
+/// Whether a text is in the form NFKC, except for full-width characters.
 fn is_normal(text: &str) -> bool {
     let chars = || text.chars().map(|c| in_ascii(c).unwrap_or(c));
     match is_nfkc_quick(chars()) {
@@ -247,13 +248,13 @@ fn is_normal(text: &str) -> bool {
     }
 }
 
-/// The punctuation that stands for one of full width.
+/// Returns the ASCII equivalent of full-width punctuation.
 fn in_ascii(c: char) -> Option<char> {
     let narrow = u32::from(c).checked_sub(FULL_WIDTH).and_then(char::from_u32)?;
     narrow.is_ascii_punctuation().then_some(narrow)
 }
 
-/// Bytes of the first word of a text: a punctuation mark, digits, or what is neither.
+/// Returns the number of bytes of the first word of a text: a punctuation mark, digits, or anything else up to one of those.
 fn word_length(text: &str, first: char) -> usize {
     if is_punctuation(first) {
         return first.len_utf8();
@@ -299,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_and_places_are_those_of_the_general_implementation() {
+    fn tokens_and_positions_equal_those_of_the_general_implementation() {
         let texts = [
             "",
             " \t ",
@@ -322,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_texts_are_left_to_nobody() {
+    fn ordinary_texts_do_not_need_the_general_implementation() {
         let texts = [
             "Der Zug, 12:30 Uhr, hat Verspätung!",
             "Он сказал: «Привет».",
@@ -347,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tokenizer_of_another_kind_is_left_alone() {
+    fn a_tokenizer_of_another_kind_is_refused() {
         assert!(Unigram::new(b"{}").is_none());
         let other = |change: &dyn Fn(&mut Value)| {
             let mut json: Value = serde_json::from_slice(&JSON).unwrap();

@@ -1,7 +1,8 @@
-//! Puts spaces between the words of languages written without: Chinese by jieba, Japanese by the dictionary of ICU4X.
+//! Puts spaces between the words of languages that are written without them: Chinese with jieba, Japanese with the dictionary
+//! of ICU4X.
 //!
-//! Both dictionaries are part of the program, compressed; jieba's is decompressed into memory (tens of megabytes) with the first
-//! Chinese text, ICU4X's is read in place.
+//! Both dictionaries are part of the program. jieba's is compressed; the first Chinese text decompresses it into memory (tens
+//! of megabytes). ICU4X's is read in place.
 
 use std::sync::OnceLock;
 
@@ -22,13 +23,15 @@ impl WordFinder {
         Self { chinese: OnceLock::new(), japanese }
     }
 
-    /// Puts a space between the words of a Chinese text: jieba's default mode, new words by its hidden Markov model.
+    /// Puts a space between the words of a Chinese text with jieba's default mode, which finds new words with a hidden Markov
+    /// model.
     pub(super) fn space_chinese(&self, text: &str) -> String {
         let jieba = self.chinese.get_or_init(Jieba::new);
         join(jieba.cut(text, true).into_iter().map(|token| token.word))
     }
 
-    /// Puts a space between the words of a Japanese text: the longest word of the dictionary first, scripts separately.
+    /// Puts a space between the words of a Japanese text. Takes the longest word of the dictionary first, and separates
+    /// scripts.
     pub(super) fn space_japanese(&self, text: &str) -> String {
         let mut from = 0;
         join(self.japanese.segment_str(text).map(|at| {
@@ -44,7 +47,7 @@ impl WordFinder {
     }
 }
 
-/// Joins everything but white space by single spaces.
+/// Joins words with single spaces, leaving out white space.
 fn join<'a>(words: impl Iterator<Item = &'a str>) -> String {
     let mut joined = String::new();
     for word in words.map(str::trim).filter(|word| !word.is_empty()) {

@@ -8,7 +8,7 @@ fn embedding(number: usize) -> Embedding {
 }
 
 #[test]
-fn under_cosine_no_length_counts() {
+fn under_cosine_the_length_does_not_matter() {
     for quantization in [Quantization::F32, Quantization::Bf16, Quantization::F16, Quantization::I8] {
         let parameters = IndexParameters::of(16, Metric::Cosine, quantization, HnswSettings::default());
         let engine = Engine::create(&parameters).unwrap();
@@ -27,7 +27,7 @@ fn under_cosine_no_length_counts() {
 }
 
 #[test]
-fn a_graph_saved_when_halves_were_compared_by_cosine_goes_on() {
+fn a_graph_saved_when_halves_were_compared_by_cosine_can_be_used() {
     let parameters = IndexParameters::of(16, Metric::Cosine, Quantization::F16, HnswSettings::default());
     let options = IndexOptions {
         dimensions: 16,

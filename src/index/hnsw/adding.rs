@@ -1,29 +1,30 @@
 //! Adds passages, on all cores if there are many, and makes sure that each can be found afterwards.
 //!
-//! A vector that usearch adds is not always reachable. A node of a higher layer can be met there before it has links in the
-//! lowest: a vector that is added meanwhile may link to it alone, and the node drops that link when it forms its own. And among
-//! many that are close together, a full list of neighbors may take a new node and drop it at once. So after adding, a search
-//! looks for each.
+//! A vector that usearch adds is not always reachable. A search can meet a node in a higher layer before the node has links in
+//! the lowest one. A vector that is added at that moment may link only to this node, and the node drops that link when it forms
+//! its own. Also, among many vectors that are close together, a full list of neighbors may take in a new node and drop it
+//! immediately. So after adding, a search looks for each new node.
 
 use super::reach::{Standing, walk_to};
 use super::{EXACT_SIZE_MAX, Index, KEY_LOCKS, NEAR_EF, Ordering};
 use crate::domain::{Embedding, PassageId};
 use crate::index::IndexError;
 
-/// Fewer than this per thread are not worth starting one.
+/// Minimum number of passages that makes it worthwhile to start another thread.
 const PER_THREAD_MIN: usize = 128;
 
-/// What a thread takes at a time.
+/// Number of passages that a thread takes at a time.
 const PER_TURN: usize = 16;
 
 impl Index {
-    /// Adds a passage, or replaces an existing one. Then a search for it finds it, unless another thread adds at the same time:
-    /// use `add_all` for that.
+    /// Adds a passage, or replaces an existing one. Afterwards a search for it finds it, unless another thread adds at the same
+    /// time. To add on several threads, use `add_all`.
     pub fn add(&self, passage: PassageId, embedding: &Embedding) -> Result<(), IndexError> {
         if self.put(passage, embedding)? { self.make_found(passage, embedding) } else { Ok(()) }
     }
 
-    /// Adds passages as `add` does, on all cores if there are many. A search for each finds it, unless others add meanwhile.
+    /// Adds passages like `add`, on all cores if there are many. Afterwards a search for each finds it, unless others add
+    /// meanwhile.
     pub fn add_all(&self, embeddings: &[(PassageId, Embedding)]) -> Result<(), IndexError> {
         let put = |(passage, embedding): &(PassageId, Embedding)| self.put(*passage, embedding);
         let nodes = side_by_side(embeddings, put)?;
@@ -34,10 +35,10 @@ impl Index {
         side_by_side(&nodes, make_found).map(drop)
     }
 
-    /// Adds a passage; returns whether it became a node.
+    /// Adds a passage. Returns whether it became a node.
     fn put(&self, passage: PassageId, embedding: &Embedding) -> Result<bool, IndexError> {
         self.check_dimension(embedding)?;
-        // Keys from there on are those of removed nodes.
+        // Keys from `GRAVES` on belong to removed nodes.
         debug_assert!(passage.0 < super::GRAVES);
         let _key = self.keys[(passage.0 % KEY_LOCKS as u64) as usize].lock();
         let _change = self.changes.read();
@@ -66,8 +67,8 @@ impl Index {
         {
             return Ok(Put::Copy);
         }
-        // A small index is searched node by node, and must not grow meanwhile. It cannot shrink below the bound while this holds
-        // the lock, so no such search begins beside the adding below.
+        // A small index is searched node by node and must not grow during such a search. It cannot shrink below the bound while
+        // this holds the lock, so no such search begins during the add below.
         if graph.engine.size() <= EXACT_SIZE_MAX || graph.free > 0 {
             return Ok(Put::NotYet);
         }
@@ -87,7 +88,7 @@ impl Index {
             let _permit = self.permits.take();
             walk_to(&self.graph.read().engine, passage.0, NEAR_EF)?
         };
-        // A wider search reaches more, and never less.
+        // Other searches are at least as wide, and a wider search never reaches less.
         if standing == Standing::Lost {
             self.settle(passage, Standing::Lost, &|_| Some(embedding.clone()))?;
         }
@@ -100,7 +101,7 @@ enum Put {
     /// It is stored beside the node that it nearly duplicates.
     Copy,
     Node,
-    /// Nothing so far.
+    /// It was not added, because that needs the graph exclusively.
     NotYet,
 }
 
@@ -108,7 +109,8 @@ enum Put {
 fn side_by_side<T: Sync>(items: &[T], work: impl Fn(&T) -> Result<bool, IndexError> + Sync) -> Result<Vec<usize>, IndexError> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = cores.min(items.len().div_ceil(PER_THREAD_MIN)).max(1);
-    // Each thread takes more whenever it is done: one that other work keeps from its core leaves the rest to the others.
+    // Each thread takes more items whenever it is done. If other work keeps one thread from its core, the other threads take
+    // over its share.
     let begun = std::sync::atomic::AtomicUsize::new(0);
     let run = || -> Result<Vec<usize>, IndexError> {
         let mut places = Vec::new();

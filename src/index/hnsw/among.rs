@@ -9,16 +9,16 @@ use crate::index::nearest::Nearest;
 /// Passages that were compared one by one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compared {
-    /// Nearest first.
+    /// The passages, nearest first.
     pub neighbors: Vec<Neighbor>,
-    /// Maximum error of a score compared with the passage's exact values; 0 where the kept values count as exact.
+    /// Maximum error of a score in comparison with the passage's exact values. 0 if the stored values count as exact.
     pub error: f32,
 }
 
 impl Index {
-    /// Searches among the passages that `matches` accepts. It is called for each node that the search meets, far more
-    /// often than `limit`, so it must be fast and must not block. If it accepts fewer passages than `ef`, the search visits
-    /// the whole graph.
+    /// Searches among the passages that `matches` accepts. `matches` is called for each node that the search meets, far more
+    /// often than `limit` times, so it must be fast and must not block. If it accepts fewer passages than `ef`, the search
+    /// visits the whole graph.
     pub fn search_matching(
         &self,
         query: &Embedding,
@@ -44,8 +44,8 @@ impl Index {
         Ok(graph.passages(nodes, self.metric_of(query), wanted, accept))
     }
 
-    /// Compares with each of `passages` by its kept values. Missing ones are left out. `None` if the index keeps
-    /// only signs: then the caller has to compare by the values in the database.
+    /// Compares with each of `passages` by its stored values. Leaves out missing ones. Returns `None` if the index only stores
+    /// signs. In that case the caller must compare by the values in the database.
     pub fn search_among(
         &self,
         query: &Embedding,
@@ -63,10 +63,10 @@ impl Index {
         let mut reading = Reading::new(query.dimension());
         let mut nearest = Nearest::new(limit);
         for (keys, mut part) in self.keys.iter().zip(parts).filter(|(_, part)| !part.is_empty()) {
-            // usearch publishes a key before it has copied its values. The lock of the key keeps off whoever is adding it.
+            // usearch publishes a key before it has copied the values. The lock of the key excludes a thread that is adding it.
             let _keys = keys.lock();
             let graph = self.graph.read();
-            // A node may have the key of a near-duplicate, so these come first.
+            // A node may have the key of a near-duplicate, so near-duplicates come first.
             graph.near_duplicates.read().take_scored(&mut part, (metric, query), &mut nearest);
             for key in part {
                 if let Some(values) = graph.engine.read(key, &mut reading)? {
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn comparing_with_each_finds_the_nearest_of_them_alone() {
+    fn comparing_with_some_passages_finds_the_nearest_of_those_only() {
         let index = filled(2_000);
         let some = || (1..=2_100).step_by(7).map(PassageId);
         let query = random(9_999);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_predicate_is_never_broken_and_costs_little_recall() {
+    fn a_predicate_always_holds_and_costs_little_recall() {
         for size in [900, 3_000] {
             let index = filled(size);
             let (mut hits, mut wanted) = (0, 0);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn comparing_goes_on_while_others_add_and_remove() {
+    fn comparing_works_while_others_add_and_remove() {
         let index = filled(1_500);
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -185,7 +185,7 @@ mod tests {
                     }
                 };
                 (1..=2_000).for_each(|key| index.add(PassageId(key), &near(key)).unwrap());
-                // The passages that nodes were made for go, so that nodes bear the keys of near-duplicates.
+                // Removes the passages that nodes were created for, so that nodes have the keys of near-duplicates.
                 (1..=20).for_each(|key| assert!(index.remove(PassageId(key)).unwrap()));
                 let query = near(2_003);
                 let found = among(&index, &query, 2_000, (1..=2_000).map(PassageId));
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn by_a_byte_per_value_no_score_is_more_wrong_than_is_said() {
+    fn scores_from_bytes_are_within_the_stated_error() {
         let index = filled_with(Metric::Cosine, Quantization::I8, 2_000);
         for number in 0..20 {
             let query = random(70_000 + number);

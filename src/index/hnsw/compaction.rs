@@ -1,9 +1,10 @@
 //! Compaction: rebuilds the graph without its removed nodes, concurrently with searches and changes.
 //!
-//! The new graph is filled node by node from the old one, which keeps answering. Changes in the meantime are recorded and
-//! revisited at the end, the last of them while changes wait. Nodes that a search in the new graph does not reach are placed
-//! elsewhere before it is used. This takes as much memory again as the graph, and one core for as long as one thread takes to add
-//! all nodes. It starts at one removed node for every two others, so it costs at most two added nodes for each replaced one.
+//! The new graph is filled node by node from the old one, which continues to answer searches. Changes in the meantime are
+//! recorded and revisited at the end, the last few while further changes wait. Nodes that a search in the new graph does not
+//! reach are placed elsewhere before it is used. This needs memory for a second graph, and one core for as long as one thread
+//! takes to add all nodes. It starts when there is one removed node for every two others, so it costs at most two added nodes
+//! for each replaced one.
 
 use std::collections::HashSet;
 
@@ -12,13 +13,13 @@ use super::{CAPACITY_MIN, EXACT_SIZE_MAX, Engine, Graph, Index, KEY_LOCKS, NEAR_
 use crate::domain::{Embedding, PassageId};
 use crate::index::IndexError;
 
-/// The share of removed nodes at which the graph is rebuilt.
+/// The graph is rebuilt when there is one removed node for this many others.
 const GRAVES_PER_NODES: usize = 2;
 
-/// Changes wait while this many nodes are revisited: some 10 ms.
+/// Maximum number of nodes that are revisited while changes wait. That takes some 10 ms.
 const LAST_MOVED_MAX: usize = 64;
 
-/// How often the new graph catches up before changes have to wait for it.
+/// How many times the new graph catches up before changes have to wait for it.
 const ROUNDS_MAX: usize = 8;
 
 impl Index {
@@ -28,8 +29,8 @@ impl Index {
         graph.free > 0 || graph.engine.graves() > EXACT_SIZE_MAX.max(graph.engine.size() / GRAVES_PER_NODES)
     }
 
-    /// Rebuilds the graph without removed nodes; returns whether it finished before `stop`. `original` returns a passage's
-    /// embedding, if there is one. Searches and changes continue.
+    /// Rebuilds the graph without removed nodes. Returns false if `stop` ended it early. `original` returns a passage's
+    /// embedding, if there is one. Searches and changes continue meanwhile.
     pub fn compact(
         &self,
         original: &dyn Fn(PassageId) -> Option<Embedding>,
@@ -100,14 +101,14 @@ impl Index {
     }
 
     fn carry_over(&self, key: u64, fresh: &Engine) -> Result<(), IndexError> {
-        // usearch publishes a key before it has copied its values. The lock of the key keeps off whoever is adding it.
+        // usearch publishes a key before it has copied the values. The lock of the key excludes a thread that is adding it.
         let _key = self.keys[(key % KEY_LOCKS as u64) as usize].lock();
         self.graph.read().carry_over(key, fresh, self.permits.total)
     }
 }
 
 impl Graph {
-    /// NearDuplicates the state of a node in another graph.
+    /// Copies the state of a node to another graph.
     fn carry_over(&self, key: u64, fresh: &Engine, threads: usize) -> Result<(), IndexError> {
         fresh.bury(key)?;
         let Some(values) = self.engine.stored(key)? else { return Ok(()) };

@@ -1,11 +1,12 @@
-//! Checks that searches still find earlier passages: adding a node may drop the last link to another, which then no search
+//! Checks that searches still find earlier passages. Adding a node may drop the last link to another one, which then no search
 //! reaches, however wide.
 //!
-//! `check` follows all links of the lowest layer from where a search arrives (about a microsecond per node). It searches for the
-//! nodes that no link leads to, and for others in turn, two for each node added since, because a search can also miss where links
-//! would lead. A node that no search reaches is placed beside the nearest reachable one, like a near-duplicate: its node is
-//! removed, and its values are compared whenever a search meets the other node. With embeddings of real texts and with clustered
-//! vectors, that was one in ten thousand; with 2,000 around each center, three in a thousand.
+//! `check` follows all links of the lowest layer, starting where a search arrives (about a microsecond per node). It searches
+//! for the nodes that no link leads to. It also searches for other nodes in turn, two for each node added since the last check,
+//! because a search can miss a node although links lead to it. A passage that no search reaches is placed beside the nearest
+//! reachable node, like a near-duplicate: its own node is removed, and its values are compared whenever a search meets the
+//! other node. With embeddings of real texts and with clustered vectors, that happened to one in ten thousand; with 2,000
+//! around each center, to three in a thousand.
 
 use roaring::RoaringTreemap;
 
@@ -14,47 +15,47 @@ use crate::domain::{Embedding, Metric};
 use crate::index::IndexError;
 use crate::index::engine::{Engine, Scored};
 
-/// Nodes whose links are followed while changes wait: some milliseconds.
+/// Number of nodes whose links are followed while changes wait. That takes some milliseconds.
 const FOLLOWED_PER_TURN: usize = 4_096;
 
-/// Earlier nodes that are searched for per added node.
+/// Number of earlier nodes that are searched for per added node.
 const WALKED_PER_ADDED: u64 = 2;
 
-/// Nodes that one `check` searches for in turn.
+/// Number of nodes that one `check` searches for in turn.
 const WALKED_PER_CHECK: usize = 4_096;
 
-/// How well a search for its own values finds a node, from worst to best.
+/// Whether a search for its own values finds a node, from worst to best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Standing {
-    /// The search misses it though it would be among the nearest.
+    /// The search misses it, although it should be among the nearest.
     Lost,
-    /// Under the product, others score higher than itself, so that the search proves nothing.
+    /// Under the dot product, others score higher than the node itself, so the search proves nothing.
     Unclear,
     /// The search reaches it, or it is gone.
     Found,
 }
 
 impl Index {
-    /// Whether `check` has something to do. A small index is searched by comparing with all nodes, so nothing is lost.
+    /// Whether `check` has something to do. A small index is searched by comparing with all nodes, so nothing can be lost.
     pub fn needs_check(&self) -> bool {
         let due = self.added.load(Ordering::Relaxed) > 0 || self.unwalked.load(Ordering::Relaxed) > 0;
         due && self.graph.read().engine.size() > EXACT_SIZE_MAX
     }
 
-    /// Makes `check` look at everything.
+    /// Makes `check` start over with all nodes.
     pub(in crate::index) fn distrust(&self) {
         self.added.fetch_add(1, Ordering::Relaxed);
         self.unwalked.store(u64::MAX, Ordering::Relaxed);
     }
 
-    /// Whether nothing has changed since `check` looked at everything.
+    /// Whether `check` has seen everything and nothing has changed since.
     pub(in crate::index) fn is_checked(&self) -> bool {
         self.added.load(Ordering::Relaxed) == 0 && self.unwalked.load(Ordering::Relaxed) == 0
     }
 
     /// Looks for passages that searches no longer find, and makes them reachable. One call follows all links and searches for
-    /// some of the nodes; call it until nothing `needs_check`. `original` returns a passage's embedding, if there is one; `stop`
-    /// may end it early. Returns how many it placed elsewhere. Searches and changes continue meanwhile.
+    /// some of the nodes, so call it until `needs_check` is false. `original` returns a passage's embedding, if there is one.
+    /// `stop` may end it early. Returns how many passages it placed elsewhere. Searches and changes continue meanwhile.
     pub fn check(&self, original: &dyn Fn(PassageId) -> Option<Embedding>, stop: &dyn Fn() -> bool) -> Result<usize, IndexError> {
         if !self.needs_check() {
             return Ok(0);
@@ -83,7 +84,7 @@ impl Index {
             self.unwalked.store(more.min(upkeep.reached.len()), Ordering::Relaxed);
             suspects = self.not_among(&upkeep.reached)?;
             let far = match self.parameters.metric {
-                // No search tells whether they are found.
+                // Under the dot product no search can tell whether they are found.
                 Metric::Dot => Vec::new(),
                 Metric::Cosine | Metric::L2 => self.graph.read().near_duplicates.read().far(),
             };
@@ -91,7 +92,7 @@ impl Index {
                 if stop() {
                     return Ok(settled);
                 }
-                settled += usize::from(!self.meets_host(passage, &embedding)? && self.settle_copy(PassageId(passage))?);
+                settled += usize::from(!self.reaches_host(passage, &embedding)? && self.settle_copy(PassageId(passage))?);
             }
         }
         let turns = self.unwalked.load(Ordering::Relaxed).min(WALKED_PER_CHECK as u64);
@@ -112,7 +113,8 @@ impl Index {
         Ok(settled)
     }
 
-    /// The nodes that links of the lowest layer lead to from where a search arrives; removed nodes are passed through.
+    /// Returns the nodes that links of the lowest layer lead to from where a search arrives. Follows links through removed
+    /// nodes.
     pub(super) fn follow_links(&self, stop: &dyn Fn() -> bool) -> Result<RoaringTreemap, IndexError> {
         let mut reached = RoaringTreemap::new();
         let mut graves: Vec<bool> = Vec::new();
@@ -132,7 +134,7 @@ impl Index {
                 graves.resize(graves.len().max(graph.engine.graves()), false);
                 next.extend(links.iter().copied().filter(|key| match key.checked_sub(GRAVES) {
                     None => reached.insert(*key),
-                    // usearch's own mark of a removed node is beyond them.
+                    // Nodes that usearch itself removed have a key beyond all others.
                     Some(grave) => graves.get_mut(grave as usize).is_some_and(|seen| !std::mem::replace(seen, true)),
                 }));
             }
@@ -140,7 +142,7 @@ impl Index {
         Ok(reached)
     }
 
-    /// The nodes that are not among those.
+    /// Returns the nodes that are not among `reached`.
     pub(super) fn not_among(&self, reached: &RoaringTreemap) -> Result<Vec<u64>, IndexError> {
         let _no_changes = self.changes.write();
         let _permit = self.permits.take();
@@ -157,7 +159,7 @@ impl Index {
         let _key = self.keys[(key % super::KEY_LOCKS as u64) as usize].lock();
         let _permit = self.permits.take();
         let graph = self.graph.read();
-        // The wider search reaches everything that the narrower one reaches.
+        // Tries the narrow search first. The wider search reaches everything that the narrow one reaches.
         match walk_to(&graph.engine, key, NEAR_EF)? {
             (Standing::Found, _) => Ok(Standing::Found),
             _ => Ok(walk_to(&graph.engine, key, self.parameters.ef_search)?.0),
@@ -165,14 +167,15 @@ impl Index {
     }
 
     /// Whether a search for a near-duplicate reaches its node.
-    fn meets_host(&self, passage: u64, embedding: &Embedding) -> Result<bool, IndexError> {
+    fn reaches_host(&self, passage: u64, embedding: &Embedding) -> Result<bool, IndexError> {
         let _permit = self.permits.take();
         let graph = self.graph.read();
         let found = graph.engine.search(embedding, self.parameters.ef_search)?;
         Ok(graph.near_duplicates.read().host(passage).is_none_or(|host| is_among(host, &found)))
     }
 
-    /// Places a passage that is no better than `bad`, and its near-duplicates, where searches reach them; returns whether it did.
+    /// Places a passage and its near-duplicates where searches reach them, if the passage's standing is no better than `bad`.
+    /// Returns whether it did.
     pub(super) fn settle(
         &self,
         passage: PassageId,
@@ -185,7 +188,7 @@ impl Index {
         graph.settle(passage.0, bad, original, (self.parameters.ef_search, self.permits.total))
     }
 
-    /// Moves a near-duplicate, and its equals, beside the node that is nearest now.
+    /// Moves a near-duplicate and its exact duplicates beside the node that is nearest now.
     fn settle_copy(&self, passage: PassageId) -> Result<bool, IndexError> {
         let _change = self.changes.read();
         self.make_writable()?;
@@ -200,7 +203,7 @@ impl Index {
 }
 
 impl Graph {
-    /// As `Index::settle`, with this many candidates and threads.
+    /// Like `Index::settle`, with this many candidates and threads.
     pub(super) fn settle(
         &mut self,
         key: u64,
@@ -212,7 +215,7 @@ impl Graph {
         if standing > bad || found.is_empty() {
             return Ok(false);
         }
-        // The exact embedding: that of the node may be rounded.
+        // Only used if there is no exact embedding, because the node's values may be rounded.
         let rounded = self.engine.values_of(key)?;
         let dissolved = self.near_duplicates_mut().dissolve(key);
         let mut homeless = dissolved.members;
@@ -227,8 +230,8 @@ impl Graph {
         Ok(true)
     }
 
-    /// Places passages with the same embedding beside the nearest reachable node that has room, or in a node of their own if none
-    /// has.
+    /// Places passages with the same embedding beside the nearest reachable node that has room, or in a node of their own if no
+    /// node has.
     fn take_in(&mut self, embedding: &Embedding, passages: &[u64], ef: usize, threads: usize) -> Result<(), IndexError> {
         let Some((first, others)) = passages.split_first() else { return Ok(()) };
         let mut home = None;
@@ -247,14 +250,14 @@ impl Graph {
             }
         };
         for other in others {
-            // Equal values always find room.
+            // There is always room for equal values.
             self.near_duplicates_mut().attach(*other, embedding, node, gap);
         }
         Ok(())
     }
 }
 
-/// How well a search for its own values finds a node, and what that search returns, nearest first.
+/// Searches for a node by its own values. Returns how well the search finds it, and the results, nearest first.
 pub(super) fn walk_to(engine: &Engine, key: u64, ef: usize) -> Result<(Standing, Vec<Scored>), IndexError> {
     let Some(values) = engine.stored(key)? else { return Ok((Standing::Found, Vec::new())) };
     let found = engine.search_values(&values, ef)?;

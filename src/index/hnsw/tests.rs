@@ -12,7 +12,7 @@ const PARAMETERS: IndexParameters = IndexParameters {
     ef_search: 64,
 };
 
-/// A direction of its own for each number, spread over the quarter circle.
+/// Returns a different direction for each number, spread over a quarter circle.
 fn direction(number: u64) -> Embedding {
     let angle = number as f32 * 0.001;
     Embedding::normalized(vec![angle.cos(), angle.sin(), 0.0, 0.0]).unwrap()
@@ -46,15 +46,15 @@ fn the_score_is_the_cosine() {
 }
 
 #[test]
-fn a_limit_of_none_and_a_limit_beyond_the_size_are_both_answered() {
+fn a_limit_of_zero_and_a_limit_beyond_the_size_both_work() {
     let index = filled(0..3);
     assert!(nearest(&index, 0, 0).is_empty());
     assert_eq!(nearest(&index, 0, 1_000_000), [0, 1, 2]);
 }
 
-/// Passages that are much alike, and some that are less so, added one by one to what was saved and loaded in between.
+/// Adds very similar passages, and some less similar ones, one by one, with a save and a load in between.
 #[test]
-fn no_passage_of_a_small_index_is_lost_however_alike_they_are() {
+fn no_passage_of_a_small_index_is_lost_however_similar_they_are() {
     let mut state = 5u64;
     let mut random = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -149,7 +149,7 @@ fn more_threads_than_contexts_add_replace_remove_and_search_at_once() {
 }
 
 #[test]
-fn threads_that_add_the_same_key_leave_one_of_it() {
+fn threads_that_add_the_same_key_leave_one_node() {
     let index = filled(1_000..1_100);
     std::thread::scope(|scope| {
         for _ in 0..8 {
@@ -173,19 +173,19 @@ fn a_filtered_search_finds_the_nearest_that_match() {
 }
 
 #[test]
-fn a_wider_search_gives_no_more_than_the_limit() {
+fn a_wider_search_returns_no_more_than_the_limit() {
     let index = filled(0..3_000);
     assert_eq!(index.search_wider(&direction(1_000), 5, 200).unwrap().len(), 5);
     assert_eq!(nearest(&index, 1_000, 5).len(), 5);
 }
 
-/// Passages by key with their embeddings: thousands around two centers, some with spread zero, and others that are like nothing
+/// Passages by key with their embeddings: thousands around two centers, some with spread zero, and others that resemble nothing
 /// else.
 struct Crowd {
     passages: Vec<(u64, Embedding)>,
 }
 
-/// Keys of the passages that are like nothing else.
+/// Keys of the passages that resemble nothing else.
 const OTHERS: std::ops::Range<u64> = 1_000_000..1_000_400;
 
 struct Random(u64);
@@ -226,14 +226,15 @@ impl Crowd {
         index
     }
 
-    /// How many of the others are not the first that a search for themselves finds.
+    /// Counts the others that a search for their own embedding does not find first.
     fn lost(&self, index: &Index) -> usize {
         let others = self.passages.iter().filter(|(key, _)| OTHERS.contains(key));
         others.filter(|(key, embedding)| index.search(embedding, 3).unwrap()[0].passage.0 != *key).count()
     }
 }
 
-/// Documents of thousands of equal or nearly equal passages hid all others: they filled every list of neighbors.
+/// Documents with thousands of equal or nearly equal passages used to hide all other passages, because they filled every list
+/// of neighbors.
 #[test]
 fn passages_beside_thousands_of_near_duplicates_are_found() {
     for spread in [0.0, 1e-4, 1e-2, 0.1] {
@@ -288,7 +289,7 @@ fn near_duplicates_are_removed_one_by_one_in_any_order() {
 }
 
 #[test]
-fn equal_passages_are_all_given_up_to_the_limit() {
+fn equal_passages_are_all_returned_up_to_the_limit() {
     let index = filled(0..1_500);
     let alike = Embedding::normalized(vec![0.0, 0.0, 1.0, 0.0]).unwrap();
     for key in 10_000..15_000 {

@@ -14,9 +14,9 @@ const PARAMETERS: IndexParameters = IndexParameters {
 
 const ORIGIN: &str = "c0ffee";
 
-/// A direction of its own for each number.
+/// Returns a different direction for each number.
 fn embedding(number: u64) -> Embedding {
-    // The end of SplitMix64.
+    // The output function of SplitMix64.
     let value = |place: u64| {
         let z = (number * 8 + place + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -33,21 +33,21 @@ fn index_of(keys: std::ops::Range<u64>) -> Index {
     index
 }
 
-/// Whether both find the same for many queries.
+/// Checks that both find the same for many queries.
 fn assert_alike(one: &Index, other: &Index) {
     for number in 0..50 {
         assert_eq!(one.search(&embedding(number), 20).unwrap(), other.search(&embedding(number), 20).unwrap());
     }
 }
 
-/// A folder with a saved index of 100 passages that reaches change 42.
+/// Makes a folder with a saved index of 100 passages as of change 42.
 fn saved() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     save(&index_of(0..100), folder.path(), Sequence(42), ORIGIN).unwrap();
     folder
 }
 
-/// Says why `load` refuses the folder, without the paths.
+/// Returns why `load` refuses the folder, without paths.
 fn refusal(folder: &Path) -> String {
     match load(folder, &PARAMETERS, ORIGIN) {
         Ok(loaded) => panic!("loaded {loaded:?}"),
@@ -62,7 +62,7 @@ fn flip(path: &Path, at: usize) {
 }
 
 #[test]
-fn what_is_saved_is_loaded() {
+fn an_index_round_trips() {
     let folder = saved();
     let loaded = load(folder.path(), &PARAMETERS, ORIGIN).unwrap();
     assert_eq!(loaded.sequence, Sequence(42));
@@ -71,7 +71,7 @@ fn what_is_saved_is_loaded() {
 }
 
 #[test]
-fn a_loaded_index_takes_more_and_forgets_what_was_removed() {
+fn a_loaded_index_can_be_changed() {
     let index = index_of(0..100);
     index.remove(PassageId(5)).unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -96,7 +96,7 @@ fn an_empty_index_round_trips() {
 }
 
 #[test]
-fn saving_again_replaces_the_files_and_leaves_nothing_else() {
+fn saving_again_replaces_the_files_and_leaves_no_others() {
     let folder = saved();
     save(&index_of(0..7), folder.path(), Sequence(43), ORIGIN).unwrap();
     assert_eq!(load(folder.path(), &PARAMETERS, ORIGIN).unwrap().sequence, Sequence(43));
@@ -106,7 +106,7 @@ fn saving_again_replaces_the_files_and_leaves_nothing_else() {
 }
 
 #[test]
-fn a_missing_file_is_said() {
+fn a_missing_file_is_reported() {
     for name in [GRAPH, COPIES, DESCRIPTION] {
         let folder = saved();
         std::fs::remove_file(folder.path().join(name)).unwrap();
@@ -193,14 +193,14 @@ fn a_wider_search_needs_no_rebuild() {
 }
 
 #[test]
-fn a_folder_that_is_not_there_cannot_be_saved_to() {
+fn an_index_cannot_be_saved_to_a_missing_folder() {
     let folder = tempfile::tempdir().unwrap();
     let error = save(&index_of(0..3), &folder.path().join("gone"), Sequence(1), ORIGIN).unwrap_err();
     assert!(matches!(error, IndexError::Engine { .. } | IndexError::Missing { .. }), "{error}");
 }
 
 #[test]
-fn near_copies_survive_whose_first_passage_is_gone() {
+fn near_duplicates_without_their_first_passage_round_trip() {
     let index = Index::create(&PARAMETERS).unwrap();
     for key in 0..1_000 {
         index.add(PassageId(key), &embedding(key % 11)).unwrap();
@@ -220,7 +220,7 @@ fn near_copies_survive_whose_first_passage_is_gone() {
 }
 
 #[test]
-fn an_index_that_lies_in_its_file_answers_as_one_in_memory() {
+fn a_mapped_index_answers_like_one_in_memory() {
     let folder = saved();
     let viewed = load_or_view(folder.path(), &PARAMETERS, ORIGIN, 0).unwrap().index;
     assert!(viewed.is_viewed());
@@ -233,7 +233,7 @@ fn an_index_that_lies_in_its_file_answers_as_one_in_memory() {
 }
 
 #[test]
-fn the_first_change_of_an_index_that_lies_in_its_file_reads_it() {
+fn the_first_change_of_a_mapped_index_loads_it() {
     for change in [0, 1] {
         let folder = saved();
         let viewed = load_or_view(folder.path(), &PARAMETERS, ORIGIN, 0).unwrap().index;
@@ -257,7 +257,7 @@ fn an_index_of_another_database_is_refused() {
 }
 
 #[test]
-fn what_an_unfinished_save_left_is_removed() {
+fn files_of_an_unfinished_save_are_removed() {
     let folder = saved();
     for name in FILES {
         std::fs::write(unfinished(folder.path(), name), "half of it").unwrap();
@@ -266,8 +266,8 @@ fn what_an_unfinished_save_left_is_removed() {
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), FILES.len());
 }
 
-/// A folder with a graph as earlier versions left it: after rounds of replacing, each removed node's slot taken by a new one,
-/// which cut off others. Gives its passages.
+/// Fills a folder with a graph as earlier versions left it: after rounds of replacing, new nodes took the slots of removed
+/// ones, which cut off other nodes. Returns its passages.
 fn saved_by_an_earlier_version(folder: &Path, parameters: &IndexParameters) -> Vec<(PassageId, Embedding)> {
     let around = |key: u64| {
         let center = embedding(key % 8);
@@ -298,7 +298,7 @@ fn saved_by_an_earlier_version(folder: &Path, parameters: &IndexParameters) -> V
             graph.add(key, passages[place].1.as_slice()).unwrap();
         }
     }
-    // Some slots are free at the end.
+    // Leaves some slots free at the end.
     passages.drain(..20).for_each(|(key, _)| assert_eq!(graph.remove(key.0).unwrap(), 1));
     save(&Index::create(parameters).unwrap(), folder, Sequence(7), ORIGIN).unwrap();
     graph.save(folder.join(GRAPH).to_str().unwrap()).unwrap();
@@ -310,7 +310,7 @@ fn saved_by_an_earlier_version(folder: &Path, parameters: &IndexParameters) -> V
 }
 
 #[test]
-fn an_index_that_an_earlier_version_saved_is_looked_through_and_mended() {
+fn an_index_saved_by_an_earlier_version_is_checked_and_repaired() {
     let parameters = IndexParameters { dimension: 32, ..PARAMETERS };
     let folder = tempfile::tempdir().unwrap();
     let passages = saved_by_an_earlier_version(folder.path(), &parameters);
@@ -333,7 +333,7 @@ fn an_index_that_an_earlier_version_saved_is_looked_through_and_mended() {
 }
 
 #[test]
-fn an_index_that_lies_in_its_file_can_be_looked_through_and_saved() {
+fn a_mapped_index_can_be_checked_and_saved() {
     let folder = tempfile::tempdir().unwrap();
     let index = index_of(0..3_000);
     save(&index, folder.path(), Sequence(1), ORIGIN).unwrap();

@@ -1,7 +1,8 @@
-//! Writes labels into the documents of a collection: a job that walks them in the order of their ids.
+//! The job that writes predicted labels into the documents of a collection, in the order of their ids.
 //!
-//! Each step is one transaction with the metadata and the job's checkpoint, so a restart continues behind the last one and counts
-//! nothing twice. A document whose text changes between reading and writing stays as it is and is counted as `changed`.
+//! Each step commits the new metadata and the job's checkpoint in one transaction, so after a restart the job continues where
+//! it stopped and counts nothing twice. If a document's text changes between reading and writing, the document is left alone
+//! and counted as `changed`.
 
 use std::sync::Arc;
 
@@ -24,13 +25,13 @@ use crate::service::open_collection::OpenCollection;
 use crate::service::state::{Service, State};
 use crate::store::{Patched, SearchFilter, TextPatch};
 
-/// Documents of one step: bounds how long other writes wait.
+/// Documents per step. Bounds how long other writes wait.
 const DOCUMENTS_PER_STEP: usize = 200;
 
 /// The job's checkpoint.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Checkpoint {
-    /// The last document that was read.
+    /// The last document read so far.
     after: Option<String>,
     #[serde(flatten)]
     counts: Counts,
@@ -56,7 +57,7 @@ pub(crate) struct ClassifyDetails {
     counts: Option<Counts>,
 }
 
-/// The counts of documents so far.
+/// Counts of the documents processed so far.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct Counts {
     documents: u64,
@@ -67,7 +68,7 @@ pub(crate) struct Counts {
 }
 
 impl Service {
-    /// Accepts a job that writes the labels of documents into their metadata.
+    /// Accepts a job that writes predicted labels into the metadata of documents.
     pub async fn apply_classifier(&self, name: &ClassifierName, request: ApplyRequest) -> Result<Job, Error> {
         let trained = self.trained(name).await?;
         let collection = self.state.collection(&request.documents.collection)?;
@@ -109,7 +110,7 @@ impl JobKind for ClassifyJob {
         JobAccess { scope: Scope::Write, reach: JobReach::of(collection) }
     }
 
-    /// Labels the documents, from the last checkpoint on.
+    /// Labels the documents, starting at the last checkpoint.
     async fn run(context: &JobContext, plan: ClassifyPlan) -> Result<(), JobError> {
         let collection = plan.documents.collection(context)?;
         match label_all(context, &collection, &plan).await {
@@ -133,8 +134,8 @@ async fn label_all(context: &JobContext, collection: &Arc<OpenCollection>, plan:
     context.measure(done.counts.documents, total.max(done.counts.documents));
     loop {
         context.check()?;
-        // Read for each step: a deleted classifier must not write any more. The service is held for one step only, so that the
-        // job ends with it.
+        // Reads the classifier again at each step, because a deleted one must stop writing. Holds the service for one step
+        // only, so that the job does not keep a stopping service alive.
         let trained = plan.documents.classifier(&context.state()?).await?;
         let more = step(context, collection, plan, &trained, &mut done).await?;
         let details = ClassifyDetails { classifier: plan.documents.name.clone(), counts: Some(done.counts) };
@@ -157,7 +158,7 @@ async fn step(
         let source = context.state()?.collection(&source.collection)?;
         wait_for_index(context, &source).await?;
     }
-    // The collection may get another model meanwhile.
+    // The collection may have switched to another model since the last step.
     context.state()?.check_embedded(collection)?;
     let label_source = context.state()?.label_source(trained, false)?;
     let (of, filter, after) = (Arc::clone(collection), plan.only(), done.after.clone());
@@ -231,7 +232,7 @@ impl ClassifyPlan {
         SearchFilter { languages: Vec::new(), filter: self.documents.filter.clone() }
     }
 
-    /// The patch of a document's metadata. An abstention removes what an earlier job may have written.
+    /// The patch of a document's metadata. If the classifier abstains, the patch removes any labels that an earlier job wrote.
     fn patch(&self, document: &Document, labels: Option<Vec<String>>, share: Option<f32>, multi_label: bool) -> Metadata {
         let mut patch = Metadata::new();
         let mut set = |path: &MetadataPath, value: Option<Value>| match value {
@@ -246,14 +247,14 @@ impl ClassifyPlan {
         });
         set(&self.documents.field, value);
         if let Some(path) = &self.probability_field {
-            // Four digits: the calibration is not more precise.
+            // Four digits, because the calibration is no more precise than that.
             set(path, share.map(|share| json!((f64::from(share) * 1e4).round() / 1e4)));
         }
         patch
     }
 }
 
-/// Sets the value at a path, over whatever is there.
+/// Sets the value at a path, replacing any value that is already there.
 fn put(object: &mut Metadata, keys: &[String], value: Value) {
     match keys {
         [] => (),

@@ -1,4 +1,4 @@
-//! Creates classifiers, and trains them again.
+//! Creates and retrains classifiers.
 
 use std::sync::Arc;
 
@@ -22,12 +22,13 @@ use crate::store::system_clock as now_ms;
 use crate::store::{ClassifierText, StoredClassifier, TrainingProgress};
 
 impl Service {
-    /// Accepts a classifier and the job that trains it. Both are durable once this returns.
+    /// Accepts a new classifier and the job that trains it. Both are durable when this returns.
     pub async fn create_classifier(&self, new: NewClassifier) -> Result<Classifier, Error> {
         self.create_classifier_once(new, None).await
     }
 
-    /// As `create_classifier`, but a repeated request returns the classifier that it has created, as it is now.
+    /// Like `create_classifier`, but a repeated request returns the classifier that the first one created, in its current
+    /// state.
     pub async fn create_classifier_once(&self, new: NewClassifier, request: Option<RequestKey>) -> Result<Classifier, Error> {
         self.check_running()?;
         if let Some(request) = request.clone() {
@@ -42,7 +43,7 @@ impl Service {
         let collection = new.definition.source.as_ref().map(|source| source.collection.clone());
         let (row, texts) = self.new_row(new, job.clone())?;
         let new = training_job(&row, job, collection, texts.len());
-        // Of concurrent requests with the same key, one is executed.
+        // Only one of several concurrent requests with the same key is executed.
         let naming = Arc::clone(&self.state.naming).lock_owned().await;
         let (state, created) = (Arc::clone(&self.state), row.clone());
         let before = blocking(move || {
@@ -71,7 +72,7 @@ impl Service {
         self.view_classifier(row)
     }
 
-    /// Refuses what certainly cannot be trained.
+    /// Refuses a definition that can never be trained.
     async fn check_new(&self, new: &NewClassifier) -> Result<(), Error> {
         let definition = &new.definition;
         let refuse = |problem: String| Err(ClassifierError::TrainingSet { problem }.into());
@@ -97,7 +98,7 @@ impl Service {
         self.check_labels_of(definition).await
     }
 
-    /// Refuses labels of a collection that cannot be learned from.
+    /// Refuses a collection whose labels cannot be learned from.
     async fn check_labels_of(&self, definition: &ClassifierDefinition) -> Result<(), Error> {
         let Some(source) = definition.source.clone() else { return Ok(()) };
         let collection = self.state.collection(&source.collection)?;
@@ -140,8 +141,8 @@ impl Service {
         Ok((row, texts.collect()))
     }
 
-    /// Accepts a job that trains a classifier again, on today's labels and for the loaded model. The classifier predicts as before
-    /// until the job succeeds.
+    /// Accepts a job that retrains a classifier on the current labels and for the loaded model. Until the job succeeds, the
+    /// classifier predicts as before.
     pub async fn retrain_classifier(&self, name: &ClassifierName) -> Result<Job, Error> {
         self.check_running()?;
         let row = self.classifier_row(name).await?;
@@ -177,7 +178,7 @@ impl Service {
 }
 
 impl State {
-    /// The classifier that an earlier request with this key has created. Blocks.
+    /// Returns the classifier that an earlier request with this key created. Blocks.
     fn classifier_created_before(&self, request: &RequestKey) -> Result<Option<StoredClassifier>, Error> {
         let Some(id) = self.catalog.created_before(request, now_ms())? else { return Ok(None) };
         let found = self.catalog.classifier_by_id(&id)?;
@@ -185,7 +186,7 @@ impl State {
     }
 }
 
-/// The job that trains a classifier with this many texts.
+/// Builds the job that trains a classifier with this many texts.
 fn training_job(row: &StoredClassifier, id: JobId, collection: Option<CollectionName>, texts: usize) -> NewJob<TrainJob> {
     NewJob {
         id,

@@ -1,4 +1,4 @@
-//! The JSON of classifiers in the catalog: their definitions and their training reports.
+//! Reads and writes the JSON that the catalog stores for a classifier: its definition and its training report.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -12,14 +12,14 @@ pub(super) fn write_definition(definition: &ClassifierDefinition) -> Result<Meta
     object(definition)
 }
 
-/// Reads what `write_definition` wrote, or an earlier version.
+/// Reads what `write_definition` wrote, in this version or an earlier one.
 pub(super) fn read_definition(row: &Metadata) -> Result<ClassifierDefinition, ClassifierError> {
     let mut row = row.clone();
     read_earlier(&mut row);
     from_object(row)
 }
 
-/// An earlier version had `relu`, true or false, where there is `activation` today.
+/// Converts the boolean `relu` of earlier versions to today's `activation`.
 fn read_earlier(row: &mut Metadata) {
     let Some(mlp) = row.get_mut("mlp").and_then(Value::as_object_mut) else { return };
     if let Some(Value::Bool(relu)) = mlp.remove("relu") {
@@ -33,7 +33,8 @@ pub(super) fn write_report(report: &TrainingReport) -> Result<Metadata, Classifi
     object(report)
 }
 
-/// Reads what `write_report` wrote, or an earlier version, which had arrays in place of small objects and no `trained_in`.
+/// Reads what `write_report` wrote, in this version or an earlier one. Earlier versions wrote arrays in place of small objects,
+/// and no `trained_in`.
 pub(super) fn read_report(row: &Metadata) -> Result<TrainingReport, ClassifierError> {
     let report: TrainingReport = from_object(row.clone())?;
     Ok(TrainingReport { trained_in: report.language_of_training(), ..report })
@@ -68,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_version_wrote_is_read() {
+    fn json_of_an_earlier_version_is_read() {
         let definition = read_definition(&row(json!({
             "kind": "mlp",
             "description": null,

@@ -6,7 +6,7 @@ use crate::store::ClassifierText;
 /// A text to predict the labels of.
 #[derive(Debug, Clone)]
 pub(super) struct Asked {
-    /// Its document, if it is of one.
+    /// The document that it belongs to, if any.
     pub(super) document: Option<DocumentId>,
     /// Its position among the classifier's own texts, if it is one of them.
     pub(super) place: Option<usize>,

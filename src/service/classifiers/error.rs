@@ -3,7 +3,7 @@
 use crate::classify::ClassifyError;
 use crate::domain::{ClassifierName, Code, JobId};
 
-/// An error of a use case of classifiers.
+/// An error of an operation on classifiers.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum ClassifierError {
@@ -37,7 +37,7 @@ pub enum ClassifierError {
 }
 
 impl ClassifierError {
-    /// The code that the wire sends.
+    /// The error code sent to the client.
     pub fn code(&self) -> Code {
         match self {
             Self::NotFound { .. } => Code::ClassifierNotFound,
@@ -51,7 +51,8 @@ impl ClassifierError {
             Self::NoEvaluation { .. } => Code::NoResults,
             Self::Damaged { .. } => Code::Internal,
             Self::Classify(error) => match error {
-                // A parameter out of its bounds, and a rate that is too high for these examples, are the caller's.
+                // The caller is to blame for an out-of-range parameter and for a learning rate that is too high for these
+                // examples.
                 ClassifyError::Parameter { .. } | ClassifyError::Diverged { .. } => Code::InvalidRequest,
                 ClassifyError::NoDirection { .. } => Code::InvalidTrainingSet,
                 ClassifyError::Length { .. }

@@ -1,7 +1,8 @@
-//! Evaluates a classifier on labeled texts or documents: some at once, a whole collection as a job.
+//! Evaluates a classifier on labeled texts or documents. A small set is evaluated within the request, a whole collection in a
+//! job.
 //!
-//! A job writes nothing but its result, so after a restart it begins again. It evaluates the classifier as it was when the job
-//! began, even if that is trained again meanwhile.
+//! A job writes only its result, so it starts over after a restart. It evaluates the classifier as it was when the job began,
+//! even if the classifier is retrained meanwhile.
 
 use std::sync::Arc;
 
@@ -29,11 +30,11 @@ use crate::service::open_collection::OpenCollection;
 use crate::service::state::Service;
 use crate::store::EmbeddedDocument;
 
-/// Labeled documents that are evaluated within a request: bounds its time.
+/// Maximum number of labeled documents evaluated within a request. Bounds its time.
 const AT_ONCE_MAX: usize = 20_000;
-/// Of these, documents that still wait for their embedding.
+/// How many of them may still be waiting for their embedding.
 const AT_ONCE_WAITING_MAX: usize = 1_000;
-/// Labeled documents that a job evaluates: bounds its memory.
+/// Maximum number of labeled documents that a job evaluates. Bounds its memory.
 const IN_JOB_MAX: usize = 1_000_000;
 /// Documents that a job reads at a time.
 const DOCUMENTS_PER_STEP: usize = 500;
@@ -45,7 +46,7 @@ const RESULT: &str = "evaluation.json";
 struct Known {
     asked: Vec<Asked>,
     expected: Vec<Vec<String>>,
-    /// How errors name each text.
+    /// How error messages refer to each text.
     places: Vec<String>,
 }
 
@@ -57,7 +58,8 @@ pub(crate) struct EvaluateJob;
 pub(crate) struct EvaluatePlan {
     #[serde(flatten)]
     documents: Planned,
-    /// The collections whose labels the result shows: only keys that reach them may see the job. `None` in jobs of earlier versions.
+    /// The collections whose labels the result shows. Only keys with access to all of them may see the job. `None` in jobs of
+    /// earlier versions.
     collections: Option<Vec<CollectionName>>,
 }
 
@@ -79,7 +81,8 @@ pub(crate) struct EvaluateResult {
 }
 
 impl Service {
-    /// Evaluates a classifier. A document is not evidence for itself: a `knn` on the same collection predicts each without it.
+    /// Evaluates a classifier. A document is never evidence for itself: a `knn` on the same collection leaves each document out
+    /// when it predicts that document.
     pub async fn evaluate(&self, name: &ClassifierName, set: EvaluationSet, threshold: Option<f32>) -> Result<Evaluation, Error> {
         let trained = self.trained(name).await?;
         let label_source = self.state.label_source(&trained, false)?;
@@ -133,7 +136,7 @@ impl Service {
         self.submit_job(permit, new).await
     }
 
-    /// The result of a job of `start_evaluation`.
+    /// Returns the result of a job that `start_evaluation` accepted.
     pub async fn evaluation_of_job(&self, id: &JobId) -> Result<Evaluation, Error> {
         let job = self.get_job(id).await?;
         if job.kind != JobType::Evaluate || job.status != JobStatus::Succeeded {
@@ -228,7 +231,7 @@ async fn evaluate_all(context: &JobContext, collection: &Arc<OpenCollection>, pl
     let (mut evaluated, mut after, mut read) = (EvaluatedAnswers::default(), None, 0);
     loop {
         context.check()?;
-        // The service is held for one step only, so that one that goes away takes the job with it.
+        // Holds the service for one step only, so that the job does not keep a stopping service alive.
         context.state()?.check_embedded(collection)?;
         check_there(context, collection, &planned).await?;
         let (of, documents, multi_label) = (Arc::clone(collection), documents.clone(), trained.definition.multi_label);
@@ -260,7 +263,7 @@ async fn evaluate_all(context: &JobContext, collection: &Arc<OpenCollection>, pl
     write_result(context, &trained, evaluated).await
 }
 
-/// Refuses to go on with a classifier or documents that were deleted meanwhile.
+/// Fails if the classifier or the collection was deleted meanwhile.
 async fn check_there(context: &JobContext, collection: &OpenCollection, planned: &Planned) -> Result<(), JobError> {
     if collection.is_deleted() {
         return Err(collection_gone(context).into());
@@ -272,7 +275,7 @@ async fn check_there(context: &JobContext, collection: &OpenCollection, planned:
     }
 }
 
-/// Writes the result durably, and its main numbers into the job's details.
+/// Writes the result durably, and copies its main numbers into the job's details.
 async fn write_result(context: &JobContext, trained: &Arc<Trained>, evaluated: EvaluatedAnswers) -> Result<(), JobError> {
     let (folder, evaluator) = (context.state()?.job_dir(&context.job.id), Arc::clone(trained));
     let evaluation = blocking(move || {
@@ -297,7 +300,7 @@ async fn write_result(context: &JobContext, trained: &Arc<Trained>, evaluated: E
     context.progress(progress.done, &details).await
 }
 
-/// The documents that have labels, and these labels. Blocks.
+/// Picks the documents that have labels and returns them with those labels. Blocks.
 fn known_of(
     found: Vec<EmbeddedDocument>,
     documents: &LabeledDocuments,
@@ -321,7 +324,8 @@ fn evaluate_answers(
 ) -> Result<(), Error> {
     let Known { asked, expected, places } = known;
     if !trained.is_live() {
-        // Neighbors of a live collection may have any label; the others can never be right about one that they do not have.
+        // A live `knn` may predict any label that its collection has. The other kinds can only predict labels they were trained
+        // on, so they refuse a test set with other labels.
         let unknown = expected.iter().zip(&places).find_map(|(labels, place)| {
             let label = labels.iter().find(|label| trained.labels.number(label).is_none())?;
             Some((label.clone(), place.clone()))

@@ -1,4 +1,4 @@
-//! Predicted labels beside expected ones, and their scores: in all, by label and by language.
+//! Compares predicted with expected labels, and computes scores in total, per label and per language.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,13 +16,13 @@ use crate::domain::{
 /// The predictions so far. A million take about 150 MB.
 #[derive(Default)]
 pub(super) struct EvaluatedAnswers {
-    /// The labels by their numbers.
+    /// Labels, indexed by their number.
     labels: Vec<String>,
     numbers: HashMap<String, u32>,
     expected: Vec<Vec<u32>>,
     answered: Vec<Option<Vec<u32>>>,
     languages: Vec<Option<Language>>,
-    /// The probability of the most likely label, and whether it is right, for texts that have one.
+    /// For each text with a most likely label: its probability, and whether it is correct.
     confidences: Vec<(f32, bool)>,
 }
 
@@ -45,7 +45,7 @@ impl EvaluatedAnswers {
 
     /// Computes the evaluation.
     pub(super) fn evaluation(mut self, trained: &Trained) -> Result<Evaluation, ClassifierError> {
-        // Renumber by name; labels without any example take part.
+        // Renumbers the labels in order of name, including labels without any example.
         let names = LabelNames::of(trained.labels.iter().map(str::to_owned).chain(self.labels.iter().cloned()));
         let sorted: Vec<u32> = self.labels.iter().filter_map(|label| names.number(label)).collect();
         for set in self.expected.iter_mut().chain(self.answered.iter_mut().flatten()) {
@@ -156,7 +156,7 @@ fn of_labels(report: &LabelReport) -> EvaluationScores {
     }
 }
 
-/// Labels that are expected or answered at least once, by name.
+/// Scores the labels that were expected or predicted at least once, sorted by name.
 fn label_scores(names: &LabelNames, counts: &[ClassCounts]) -> Vec<LabelEvaluation> {
     let seen = names.iter().zip(counts).filter(|(_, counts)| counts.occurs());
     let score = seen.map(|(label, counts)| LabelEvaluation {
@@ -170,7 +170,7 @@ fn label_scores(names: &LabelNames, counts: &[ClassCounts]) -> Vec<LabelEvaluati
     score.collect()
 }
 
-/// Languages with the most examples first.
+/// Sorts languages by their number of examples, most first.
 fn by_size(mut languages: Vec<LanguageEvaluation>) -> Vec<LanguageEvaluation> {
     languages.sort_by_key(|language| std::cmp::Reverse(language.scores.examples));
     languages

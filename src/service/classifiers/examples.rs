@@ -1,4 +1,4 @@
-//! The examples that a classifier learns from: labeled embeddings of a collection or of the request.
+//! The labeled embeddings that a classifier learns from, read from a collection or taken from the request.
 
 use std::collections::BTreeMap;
 
@@ -15,9 +15,9 @@ use crate::service::open_collection::OpenCollection;
 use crate::storage::Storage;
 use crate::store::EmbeddedDocument;
 
-/// Most labeled documents of a training or an evaluation.
+/// Maximum number of labeled documents in a training.
 pub(super) const DOCUMENTS_MAX: usize = 100_000;
-/// Most labels of a classifier.
+/// Maximum number of labels of a classifier.
 pub(super) const LABELS_MAX: usize = 1_000;
 /// Longest label, in bytes.
 pub(super) const LABEL_BYTES_MAX: usize = 256;
@@ -27,7 +27,7 @@ const PAGE: usize = 500;
 /// A labeled example.
 #[derive(Debug, Clone)]
 pub(super) struct Example {
-    /// The document that it is, if it is one.
+    /// The id, if the example is a stored document.
     pub(super) document: Option<DocumentId>,
     pub(super) labels: Vec<String>,
     pub(super) language: Option<Language>,
@@ -38,7 +38,7 @@ pub(super) struct Example {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Examples {
     pub(super) rows: Vec<Example>,
-    /// Labeled documents without embedding.
+    /// Number of labeled documents that were left out because they have no embedding.
     pub(super) left_out: usize,
 }
 
@@ -54,12 +54,12 @@ impl Examples {
             .map_err(|problem| ClassifierError::TrainingSet { problem: format!("{problem}{left_out}") })
     }
 
-    /// The labels of each example by number.
+    /// Returns the label numbers of each example.
     pub(super) fn numbers(&self, names: &LabelNames) -> Vec<Vec<u32>> {
         self.rows.iter().map(|row| row.labels.iter().filter_map(|label| names.number(label)).collect()).collect()
     }
 
-    /// The counts of examples, labels and languages.
+    /// Counts examples, labels and languages.
     pub(super) fn report(&self) -> TrainingReport {
         let mut languages: BTreeMap<Option<Language>, usize> = BTreeMap::new();
         self.rows.iter().for_each(|row| *languages.entry(row.language).or_default() += 1);
@@ -78,14 +78,14 @@ impl Examples {
     }
 }
 
-/// Each label with its examples, by name.
+/// Returns each label with its number of examples, sorted by name.
 pub(super) fn sorted_counts(rows: &[Example]) -> Vec<(String, usize)> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     rows.iter().flat_map(|row| &row.labels).for_each(|label| *counts.entry(label).or_default() += 1);
     counts.into_iter().map(|(label, count)| (label.to_owned(), count)).collect()
 }
 
-/// Checks that this many examples with these labels can be learned from.
+/// Checks that a classifier can learn from this many examples with these labels.
 pub(super) fn check_labels(definition: &ClassifierDefinition, examples: usize, labels: &[&str]) -> Result<(), String> {
     let (needed, what) = if definition.multi_label { (1, "at least one label") } else { (2, "at least two labels") };
     if examples == 0 {
@@ -104,7 +104,7 @@ pub(super) fn check_labels(definition: &ClassifierDefinition, examples: usize, l
     }
 }
 
-/// The examples among the texts of the request.
+/// Picks the examples among the texts of the request, leaving out descriptions.
 pub(super) fn of_texts(texts: &[EmbeddedText]) -> Examples {
     let rows = texts.iter().filter(|text| !text.description).map(|text| Example {
         document: None,
@@ -161,7 +161,7 @@ pub(super) fn gather(
                 }
             }
         }
-        // All documents of the collection vote; a part of them is enough for calibration.
+        // A `knn` on a collection counts the votes of all its documents, so a sample of them is enough for calibration.
         if !full || examples.rows.len() >= DOCUMENTS_MAX || stop() {
             examples.rows.truncate(DOCUMENTS_MAX);
             return Ok(examples);
@@ -169,7 +169,7 @@ pub(super) fn gather(
     }
 }
 
-/// The error of a document whose value is not a label.
+/// Builds the error for a document whose value is not a label.
 pub(super) fn no_label(id: &DocumentId, problem: &str) -> ClassifierError {
     ClassifierError::TrainingSet { problem: format!("document {id}: {problem}") }
 }

@@ -1,4 +1,4 @@
-//! Calibrates the kinds that learn no weights: fits the temperature of their probabilities.
+//! Calibrates the classifier kinds that learn no weights by fitting the temperature of their probabilities.
 
 use super::embedded_text::{Asked, EmbeddedText};
 use super::error::ClassifierError;
@@ -10,20 +10,20 @@ use crate::classify::{LabelNames, Prototypes, Targets, VoteRule, fit_temperature
 use crate::domain::{ClassifierDefinition, LabelExamples, NeighborWeight, TrainingReport};
 use crate::service::error::Error;
 
-/// Most examples that a temperature is fitted on. More would not change the second digit of a share.
+/// Maximum number of examples used to fit a temperature. More would not change the second digit of a share.
 const ASKED_MAX: usize = 500;
-/// Candidate temperatures. Cosines of neighbors are so close that these range from one neighbor deciding alone to all counting the
-/// same.
+/// Candidate temperatures. The cosines of neighbors lie so close together that at the lowest temperature one neighbor decides
+/// alone, and at the highest all count the same.
 const TEMPERATURES: [f32; 10] = [0.01, 0.015, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.25, 0.5];
-/// How much worse than the best the loss may be. In the training language, neighbors are nearer than in others, so the best
-/// temperature there is too low for the others: of nearly equal ones, the highest is better across languages.
+/// How much worse than the best loss, as a factor, still counts as nearly equal. Neighbors in the training language are nearer
+/// than those in other languages, so the temperature that fits the training language best is too low for the others. Among
+/// nearly equal temperatures, the highest works better across languages.
 const NEARLY: f64 = 1.01;
-/// The share of a probability that is spread over all labels before its logarithm is taken, so that the loss of a unanimous but
-/// wrong vote is finite.
+/// Share of the probability mass that is spread over all labels before taking the logarithm, so that a unanimous but wrong vote
+/// has a finite loss.
 const SPREAD: f64 = 0.02;
 
-/// Fits the temperature at which neighbors predict the labels of examples best, with each example left out of its own neighbors.
-/// Blocks.
+/// Fits the temperature at which neighbors predict the examples' labels best. No example counts as its own neighbor. Blocks.
 pub(super) fn fit_neighbors(
     definition: &ClassifierDefinition,
     label_source: &LabelSource,
@@ -32,7 +32,7 @@ pub(super) fn fit_neighbors(
 ) -> Result<Outcome, Error> {
     let step = examples.rows.len().div_ceil(ASKED_MAX).max(1);
     let chosen: Vec<(usize, &Example)> = examples.rows.iter().enumerate().step_by(step).collect();
-    // Examples of the request are its texts, in their order: this kind has no descriptions among them.
+    // A `knn` takes no descriptions, so the request's examples are exactly its texts, in order.
     let asked = chosen.iter().map(|(place, example)| Asked {
         document: example.document.clone(),
         place: Some(*place),
@@ -82,16 +82,16 @@ fn best_temperature(
         let loss = mean_loss(around, &rule, labels, definition.multi_label)?;
         losses.extend(loss.is_finite().then_some((temperature, loss)));
     }
-    Ok(warmest(&losses))
+    Ok(highest_good_temperature(&losses))
 }
 
-/// The highest of the temperatures that are nearly as good as the best; `losses` are by rising temperature.
-fn warmest(losses: &[(f32, f64)]) -> Option<f32> {
+/// Returns the highest temperature that is nearly as good as the best. `losses` must be sorted by rising temperature.
+fn highest_good_temperature(losses: &[(f32, f64)]) -> Option<f32> {
     let least = losses.iter().map(|(_, loss)| *loss).reduce(f64::min)?;
     losses.iter().rev().find(|(_, loss)| *loss <= least * NEARLY).map(|(temperature, _)| *temperature)
 }
 
-/// The mean negative log likelihood of the labels of examples, by the votes of their neighbors. NaN without examples.
+/// Returns the mean negative log likelihood of the examples' labels under the votes of their neighbors. NaN without examples.
 fn mean_loss(
     around: &[(&Example, Vec<LabeledNeighbor>)],
     rule: &VoteRule,
@@ -117,7 +117,7 @@ fn mean_loss(
     Ok(loss / around.len() as f64)
 }
 
-/// The labels with at least half of the votes, by name.
+/// Returns the labels with at least half of the votes, sorted by name.
 fn majority_labels(scored: &Scored) -> Vec<String> {
     let mut labels: Vec<String> =
         scored.ranked.iter().filter(|(_, share)| *share >= 0.5).map(|(label, _)| label.clone()).collect();
@@ -125,7 +125,7 @@ fn majority_labels(scored: &Scored) -> Vec<String> {
     labels
 }
 
-/// Computes a direction for each label, and calibrates with the examples, if there are any. Blocks.
+/// Computes a direction for each label, and calibrates on the examples if there are any. Blocks.
 pub(super) fn fit_prototypes(texts: &[EmbeddedText], examples: &Examples) -> Result<Outcome, Error> {
     let described = texts.iter().filter(|text| text.description).flat_map(|text| text.labels.iter().cloned());
     let names = LabelNames::of(described);
@@ -161,13 +161,13 @@ pub(super) fn fit_prototypes(texts: &[EmbeddedText], examples: &Examples) -> Res
 
 #[cfg(test)]
 mod tests {
-    use super::warmest;
+    use super::highest_good_temperature;
 
     #[test]
-    fn of_nearly_equal_temperatures_the_highest_is_taken() {
-        assert_eq!(warmest(&[(0.03, 1.2), (0.05, 1.082), (0.07, 1.087), (0.1, 1.117)]), Some(0.07));
-        assert_eq!(warmest(&[(0.05, 1.0), (0.07, 1.02)]), Some(0.05));
-        assert_eq!(warmest(&[(0.05, 0.0), (0.07, 0.0)]), Some(0.07));
-        assert_eq!(warmest(&[]), None);
+    fn the_highest_of_nearly_equal_temperatures_is_chosen() {
+        assert_eq!(highest_good_temperature(&[(0.03, 1.2), (0.05, 1.082), (0.07, 1.087), (0.1, 1.117)]), Some(0.07));
+        assert_eq!(highest_good_temperature(&[(0.05, 1.0), (0.07, 1.02)]), Some(0.05));
+        assert_eq!(highest_good_temperature(&[(0.05, 0.0), (0.07, 0.0)]), Some(0.07));
+        assert_eq!(highest_good_temperature(&[]), None);
     }
 }

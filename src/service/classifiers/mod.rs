@@ -1,9 +1,9 @@
-//! Classifiers: lists and deletes them, and holds those in use in memory. `creation` creates one or starts its training again,
-//! and `training` is that job. `trained` predicts, for `knn` from what `neighbor_source` finds; `predict`, `evaluate` and `apply`
-//! are its uses.
+//! Lists and deletes classifiers, and keeps recently used ones in memory. `creation` creates and retrains them, and `training`
+//! is the job that does the training. `trained` predicts labels; for a `knn` it uses the neighbors that `neighbor_source`
+//! finds. `predict`, `evaluate` and `apply` build on `trained`.
 //!
-//! A document is compared by the mean of its passages' embeddings. A classifier belongs to the model whose embeddings it learned
-//! on: with another model loaded, it can be listed and deleted, but does not predict.
+//! A document is represented by the mean of its passages' embeddings. A classifier belongs to the model whose embeddings it
+//! learned from. While another model is loaded, it can be listed and deleted, but it does not predict.
 
 mod apply;
 mod cache;
@@ -44,7 +44,7 @@ pub(super) use training::TrainJob;
 use crate::domain::{Classifier, ClassifierName, ClassifierState, Code, JobFailure, JobId, JobStatus, Page};
 use crate::store::{StoredClassifier, TrainingProgress, WholeClassifier};
 
-/// Most classifiers in memory; the least recently used is dropped first.
+/// Maximum number of classifiers in memory. The least recently used one is dropped first.
 const HELD_MAX: usize = 16;
 
 impl Service {
@@ -54,7 +54,7 @@ impl Service {
         self.view_classifier(row)
     }
 
-    /// Lists classifiers by name, with the last name of the page if there is a next page.
+    /// Lists classifiers by name. Also returns the last name on the page if there is a next page.
     pub async fn list_classifiers(&self, page: Page<ClassifierName>) -> Result<(Vec<Classifier>, Option<ClassifierName>), Error> {
         let (state, limit) = (Arc::clone(&self.state), page.limit);
         let one_more = Page { limit: limit.saturating_add(1), after: page.after };
@@ -66,7 +66,8 @@ impl Service {
         Ok((views, next))
     }
 
-    /// Deletes a classifier. Cancels its training; a job that writes its labels stops at its next step; running predictions finish.
+    /// Deletes a classifier and cancels its training. A job that writes its labels stops at its next step; running predictions
+    /// finish.
     pub async fn delete_classifier(&self, name: &ClassifierName) -> Result<(), Error> {
         self.check_running()?;
         let (state, wanted) = (Arc::clone(&self.state), name.clone());
@@ -106,7 +107,7 @@ impl Service {
         })
     }
 
-    /// A classifier that is ready, in memory.
+    /// Returns a ready classifier, reading it into memory if needed.
     async fn trained(&self, name: &ClassifierName) -> Result<Arc<Trained>, Error> {
         self.check_running()?;
         let row = self.classifier_row(name).await?;
@@ -154,7 +155,7 @@ impl State {
                 return Ok(found);
             }
         }
-        // Read in one state: it may be trained again at this moment.
+        // Reads everything in one transaction, because a retraining may replace it at any moment.
         let whole = self.catalog.whole_classifier(&row.id)?.ok_or(ClassifierError::NotFound { name: row.record.name })?;
         let WholeClassifier { row, weights, texts } = whole;
         self.check_classifier_model(&row)?;
@@ -171,7 +172,8 @@ impl State {
         Ok(trained)
     }
 
-    /// The label source of a classifier: needed by a `knn` on a collection, and to explain predictions.
+    /// Returns where the labels of neighbors come from. A `knn` on a collection needs it to predict, and any kind to explain
+    /// predictions.
     fn label_source(&self, trained: &Trained, explain: bool) -> Result<LabelSource, Error> {
         let multi_label = trained.definition.multi_label;
         let wanted = trained.definition.source.clone().filter(|_| explain || trained.is_live());
@@ -182,7 +184,7 @@ impl State {
         Ok(LabelSource { multi_label, source: Some((collection, source)) })
     }
 
-    /// Refuses a collection whose embeddings are not by the loaded model.
+    /// Refuses a collection whose embeddings were not made by the loaded model.
     fn check_embedded(&self, collection: &OpenCollection) -> Result<(), Error> {
         collection.check_model(self.embedder.model())?;
         match collection.row.model {
@@ -191,7 +193,7 @@ impl State {
         }
     }
 
-    /// Records why a training failed. A classifier that was trained before stays ready. Blocks.
+    /// Records why a training failed. If the classifier was trained before, it stays ready. Blocks.
     fn end_training(&self, job: &JobId, status: JobStatus, error: Option<&JobFailure>) -> Result<(), Error> {
         let failure = match (status, error) {
             (JobStatus::Canceled, _) => {
@@ -203,7 +205,8 @@ impl State {
         Ok(self.catalog.fail_training(job, &failure)?)
     }
 
-    /// Records a failure for trainings whose jobs were not accepted before the server stopped; `unfinished` jobs continue. Blocks.
+    /// Records a failure for each training whose job was not accepted before the server stopped. Jobs in `unfinished` continue.
+    /// Blocks.
     pub(super) fn settle_trainings(&self, unfinished: &[JobId]) -> Result<(), Error> {
         let detail = "the server stopped before it accepted the training".to_owned();
         let failure = JobFailure { code: Code::ClassifierNotReady, detail };

@@ -1,7 +1,7 @@
-//! The labeled neighbors of texts, whose votes a `knn` counts.
+//! Finds the labeled neighbors of texts. A `knn` classifier counts their votes.
 //!
-//! For many texts at once, everything is read only once: the set of labeled passages, their embeddings if they are few, and the
-//! document and the labels of each passage. Several threads compare.
+//! For many texts at once, everything is read only once: the set of labeled passages, their embeddings if there are few, and
+//! the document and labels of each passage. The comparison runs on several threads.
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -15,11 +15,11 @@ use crate::service::search::LabeledPassages;
 use crate::storage::Neighbor;
 use crate::store::SearchFilter;
 
-/// Texts whose neighbors are searched for together: bounds the memory that they take.
+/// Number of texts whose neighbors are searched together. Bounds the memory they take.
 const TEXTS_PER_PART: usize = 256;
-/// Least texts per thread.
+/// Minimum number of texts per thread.
 const TEXTS_PER_THREAD: usize = 16;
-/// Passages whose document and labels are cached.
+/// Maximum number of passages whose document and labels are cached.
 const OWNERS_MAX: usize = 100_000;
 
 /// A labeled neighbor of a text.
@@ -34,7 +34,7 @@ pub(super) struct LabeledNeighbor {
 #[derive(Clone)]
 pub(super) struct LabelSource {
     pub(super) multi_label: bool,
-    /// The labeled documents, if they are a collection's.
+    /// The collection with the labeled documents, if the labels come from one.
     pub(super) source: Option<(Arc<OpenCollection>, LabeledDocuments)>,
 }
 
@@ -42,11 +42,11 @@ pub(super) struct LabelSource {
 #[derive(Debug, Clone)]
 pub(super) struct Owner {
     document: DocumentId,
-    /// `None` if the metadata there is not a label any more.
+    /// `None` if the value at the label's path is no longer a label.
     labels: Option<Arc<[String]>>,
 }
 
-/// The labeled passages as of one moment, with what has been read of them.
+/// The labeled passages as of one moment, with a cache of what was read about them.
 pub(super) enum NeighborSource<'t> {
     /// Passages of a collection.
     Passages { passages: LabeledPassages, source: LabeledDocuments, multi_label: bool, owners: HashMap<PassageId, Option<Owner>> },
@@ -55,7 +55,7 @@ pub(super) enum NeighborSource<'t> {
 }
 
 impl LabelSource {
-    /// Opens the neighbor source for this many texts. Blocks.
+    /// Opens the neighbor source for a request with this many texts. Blocks.
     pub(super) fn neighbor_source<'t>(&self, own: &'t [EmbeddedText], texts: usize) -> Result<NeighborSource<'t>, Error> {
         Ok(match &self.source {
             Some((collection, source)) => NeighborSource::Passages {
@@ -72,8 +72,8 @@ impl LabelSource {
 }
 
 impl NeighborSource<'_> {
-    /// Finds up to `limit` neighbors of each text, nearest first. Passages of the text's own document are left out: it is no
-    /// evidence for itself. Blocks.
+    /// Finds up to `limit` neighbors of each text, nearest first. Leaves out passages of the text's own document, because a
+    /// document is not evidence for itself. Blocks.
     pub(super) fn neighbors(&mut self, asked: &[&Asked], limit: usize) -> Result<Vec<Vec<LabeledNeighbor>>, Error> {
         let mut found = Vec::with_capacity(asked.len());
         for part in asked.chunks(TEXTS_PER_PART) {
@@ -92,7 +92,8 @@ impl NeighborSource<'_> {
         Ok(found)
     }
 
-    /// Up to `limit` labeled passages near a text, nearest first, with their texts; none of the text's own document. Blocks.
+    /// Returns up to `limit` labeled passages near a text, nearest first, with their texts. Leaves out the text's own document.
+    /// Blocks.
     pub(super) fn explain(&self, asked: &Asked, limit: usize) -> Result<Vec<LabeledNeighborText>, Error> {
         match self {
             Self::Texts { texts, .. } => {
@@ -147,7 +148,7 @@ fn of_passages(
     Ok(neighbors)
 }
 
-/// Reads the owners of passages that are not in `owners` yet.
+/// Reads the owners of those passages that are not in `owners` yet.
 fn learn_owners(
     passages: &LabeledPassages,
     (source, multi_label): (&LabeledDocuments, bool),
@@ -162,7 +163,7 @@ fn learn_owners(
     unknown.sort_unstable();
     unknown.dedup();
     let read = passages.collection().store.heads_of(&unknown)?;
-    // Passages that were deleted meanwhile do not vote.
+    // Passages that were deleted meanwhile have no vote.
     owners.extend(unknown.into_iter().map(|passage| (passage, None)));
     for (passage, head) in read {
         let labels = labels_at(&head.metadata, &source.field, multi_label).ok().flatten().map(Arc::from);
@@ -171,7 +172,7 @@ fn learn_owners(
     Ok(())
 }
 
-/// The positions and scores of up to `limit` texts near a text, nearest first, without the text itself.
+/// Returns the positions and scores of up to `limit` other texts near a text, nearest first.
 fn nearest_texts(texts: &[EmbeddedText], asked: &Asked, limit: usize) -> Vec<(usize, f32)> {
     let others = texts.iter().enumerate().filter(|(place, _)| Some(*place) != asked.place);
     let mut scores: Vec<(usize, f32)> =
@@ -185,20 +186,20 @@ fn nearest_texts(texts: &[EmbeddedText], asked: &Asked, limit: usize) -> Vec<(us
     scores
 }
 
-/// The filter of documents with labels.
+/// Builds the filter that matches documents with labels.
 pub(super) fn labeled(source: &LabeledDocuments) -> SearchFilter {
     let exists = Filter::Field(Field::Metadata(source.field.clone()), Test::Exists(true));
     let filter = if source.filter == Filter::default() { exists } else { Filter::And(vec![source.filter.clone(), exists]) };
     SearchFilter { languages: Vec::new(), filter }
 }
 
-/// Threads for computing. The other half of the processor's cores is left to searches.
+/// Number of compute threads: half of the processor's cores. The other half is left to searches.
 pub(super) fn threads() -> NonZeroUsize {
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     NonZeroUsize::new(cores / 2).unwrap_or(NonZeroUsize::MIN)
 }
 
-/// Maps the items with `work`, in order; on several threads if there are many.
+/// Applies `work` to each item and returns the results in order. Uses several threads if there are many items.
 pub(super) fn in_parallel<T: Sync, R: Send, E: Send>(items: &[T], work: impl Fn(&T) -> Result<R, E> + Sync) -> Result<Vec<R>, E> {
     let threads = threads().get().min(items.len() / TEXTS_PER_THREAD);
     if threads < 2 {

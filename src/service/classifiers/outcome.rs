@@ -4,7 +4,7 @@ use super::error::ClassifierError;
 use crate::classify::reliability;
 use crate::domain::TrainingReport;
 
-/// Bins of the calibration error.
+/// Number of bins of the calibration error.
 pub(super) const BINS: usize = 10;
 
 /// The result of training.
@@ -13,7 +13,7 @@ pub(super) struct Outcome {
     pub(super) weights: Option<Vec<u8>>,
 }
 
-/// The expected calibration error; `None` without examples.
+/// Returns the expected calibration error, or `None` without examples.
 pub(super) fn calibration_error(probabilities: &[f32], classes: &[u32], labels: usize) -> Result<Option<f64>, ClassifierError> {
     if classes.is_empty() {
         return Ok(None);

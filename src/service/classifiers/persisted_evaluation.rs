@@ -1,4 +1,4 @@
-//! The file of a job's evaluation: the JSON that the API shows.
+//! Reads and writes the file with the result of an evaluation job: the JSON that the API shows.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ pub(super) fn write(evaluation: &Evaluation) -> Result<Vec<u8>, ClassifierError>
     serde_json::to_vec(evaluation).map_err(|_| damaged("an evaluation cannot be written"))
 }
 
-/// Reads what `write` wrote, or an earlier version.
+/// Reads what `write` wrote, in this version or an earlier one.
 pub(super) fn read(text: &[u8]) -> Result<Evaluation, ClassifierError> {
     let broken = |_| damaged("an evaluation cannot be read");
     let mut kept: Value = serde_json::from_slice(text).map_err(broken)?;
@@ -19,8 +19,8 @@ pub(super) fn read(text: &[u8]) -> Result<Evaluation, ClassifierError> {
     serde_json::from_value(kept).map_err(broken)
 }
 
-/// Brings what an earlier version wrote into today's form: it had `micro` as an array of three, and no `gap`. It also had arrays
-/// instead of small objects; serde reads both.
+/// Converts the JSON of earlier versions to today's form. They wrote `micro` as an array of three, and no `gap`. They also
+/// wrote arrays in place of small objects, but serde reads both.
 fn read_earlier(kept: &mut Value) {
     kept.get_mut("all").into_iter().for_each(split_micro);
     let languages = kept.get_mut("languages").and_then(Value::as_array_mut);
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn an_evaluation_is_read_as_it_was_written() {
+    fn an_evaluation_round_trips() {
         let evaluation = evaluation();
         assert_eq!(read(&write(&evaluation).unwrap()).unwrap(), evaluation);
         let bare = Evaluation { majority: None, confusion: Vec::new(), transfer: None, calibration: None, ..evaluation };
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_version_wrote_is_read() {
+    fn json_of_an_earlier_version_is_read() {
         let scores = |accuracy: f64, micro: Value| json!({"examples": 4, "abstained": 1, "accuracy": accuracy, "macro_f1": 0.25, "micro": micro});
         let earlier = json!({
             "all": scores(0.5, json!([0.5, 0.25, 0.75])),

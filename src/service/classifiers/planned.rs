@@ -1,4 +1,4 @@
-//! The classifier and the documents of a job that applies or evaluates a classifier.
+//! The part of a plan that jobs that apply and jobs that evaluate a classifier share: the classifier and the documents.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::service::jobs::{JobContext, JobError};
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::State;
 
-/// What the two types of job have in common.
+/// The classifier and the documents of a job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Planned {
     /// The classifier's id.
@@ -26,12 +26,12 @@ pub(super) struct Planned {
 }
 
 impl Planned {
-    /// The collection that the job was accepted with.
+    /// Returns the collection that the job was accepted for.
     pub(super) fn collection(&self, context: &JobContext) -> Result<Arc<OpenCollection>, JobError> {
         Ok(context.state()?.collection_by_id(&self.collection_id.0).ok_or_else(|| collection_gone(context))?)
     }
 
-    /// The classifier as it is now, in memory.
+    /// Returns the classifier in its current state, in memory.
     pub(super) async fn classifier(&self, state: &Arc<State>) -> Result<Arc<Trained>, Error> {
         let (reading, id, name) = (Arc::clone(state), self.classifier.clone(), self.name.clone());
         blocking(move || {
@@ -42,7 +42,7 @@ impl Planned {
     }
 }
 
-/// The error of a job whose collection was deleted.
+/// Builds the error for a job whose collection was deleted.
 pub(super) fn collection_gone(context: &JobContext) -> Error {
     match context.job.collection.clone() {
         Some(name) => Error::CollectionNotFound { name },

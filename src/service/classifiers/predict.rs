@@ -12,7 +12,7 @@ use crate::service::open_collection::OpenCollection;
 use crate::service::state::Service;
 
 impl Service {
-    /// Predicts the labels of texts or documents, in their order.
+    /// Predicts the labels of texts or documents, in the order of the request.
     pub async fn predict(
         &self,
         name: &ClassifierName,

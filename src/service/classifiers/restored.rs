@@ -1,4 +1,4 @@
-//! Checks classifiers of a snapshot before they are restored.
+//! Checks the classifiers of a snapshot before they are restored.
 
 use super::ClassifierError;
 use super::definition::{damaged, read_definition, read_report};
@@ -9,11 +9,11 @@ use crate::service::snapshots::archive::invalid;
 use crate::service::state::State;
 use crate::store::{Catalog, TrainingProgress};
 
-/// Classifiers in one data directory.
+/// Maximum number of classifiers in one data directory.
 const CLASSIFIERS_MAX: usize = 1_000;
 
-/// Checks that the catalog of an archive has a trained classifier of this name, and that its parts fit together. One of another
-/// model than `loaded` must be complete too, although it cannot be used now.
+/// Checks that the catalog of an archive has a trained classifier of this name, and that its parts fit together. A classifier
+/// of another model than `loaded` must be complete, too, although it cannot be used now.
 pub(crate) fn check_restored(catalog: &Catalog, name: &ClassifierName, loaded: &ModelInfo) -> Result<(), Error> {
     let row = catalog.classifier(name)?.filter(|row| row.progress == TrainingProgress::Ready);
     let row = row.ok_or_else(|| invalid(format!("does not contain the trained classifier {name}, which its manifest names")))?;
@@ -42,7 +42,7 @@ pub(crate) fn check_restored(catalog: &Catalog, name: &ClassifierName, loaded: &
 }
 
 impl State {
-    /// Refuses more classifiers than there may be. Blocks.
+    /// Refuses `new` more classifiers if that exceeds the maximum. Blocks.
     pub(crate) fn check_classifier_room(&self, new: usize) -> Result<(), Error> {
         if self.catalog.classifier_count()?.saturating_add(new) > CLASSIFIERS_MAX {
             return Err(ClassifierError::TooMany { limit: CLASSIFIERS_MAX }.into());

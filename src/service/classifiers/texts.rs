@@ -1,4 +1,4 @@
-//! Embeds whole texts: the mean of their passages' embeddings, as for stored documents.
+//! Embeds whole texts. The embedding of a text is the mean of its passages' embeddings, as for stored documents.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use crate::service::jobs::{JobContext, JobError, embed_patiently};
 use crate::service::state::State;
 use crate::store::EmbeddedDocument;
 
-/// Most passages of a request in the encoder's queue at once, so that it leaves room for others.
+/// Maximum number of a request's passages in the encoder's queue at once, so that a request leaves room for others.
 const PASSAGES_PER_SUBMISSION: usize = 256;
 
 /// Texts, split into passages.
 struct Split {
-    /// The passages of all texts, text by text.
+    /// The passages of all texts, one text after the other.
     passages: Vec<EmbedText>,
-    /// [texts] The number of passages of each.
+    /// [texts] The number of passages of each text.
     counts: Vec<usize>,
     /// [texts]
     languages: Vec<Option<Language>>,
@@ -30,10 +30,10 @@ pub(super) async fn embed_texts(state: &Arc<State>, texts: Vec<String>) -> Resul
     embed_whole(state, texts.into_iter().map(EmbedText::from).collect()).await
 }
 
-/// As `embed_texts`, for texts with titles.
+/// Like `embed_texts`, but for texts with titles.
 async fn embed_whole(state: &Arc<State>, texts: Vec<EmbedText>) -> Result<Vec<(Option<Language>, Embedding)>, Error> {
     let split = Split::of(state, texts).await?;
-    // By passages: one text may have thousands.
+    // Depends on the number of passages, because one text may have thousands.
     let order = priority(split.passages.len());
     let size = PASSAGES_PER_SUBMISSION.min(state.limits.embed_queue_texts_max).max(1);
     let mut embedded = Vec::with_capacity(split.passages.len());
@@ -43,7 +43,7 @@ async fn embed_whole(state: &Arc<State>, texts: Vec<EmbedText>) -> Result<Vec<(O
     split.means(embedded)
 }
 
-/// As `embed_texts`, for a job, which waits while the encoder's queue is full.
+/// Like `embed_texts`, but for a job, which waits while the encoder's queue is full.
 pub(super) async fn embed_texts_patiently(
     context: &JobContext,
     texts: Vec<String>,
@@ -60,23 +60,23 @@ async fn embed_whole_patiently(
     Ok(split.means(embedded)?)
 }
 
-/// Takes the stored embeddings of documents, and embeds documents that have none yet.
+/// Returns the stored embeddings of documents, and embeds documents that have none yet.
 pub(super) async fn of_documents(state: &Arc<State>, documents: Vec<EmbeddedDocument>) -> Result<Vec<Asked>, Error> {
-    let embedded = embed_whole(state, waiting(&documents)).await?;
-    asked(documents, embedded)
+    let embedded = embed_whole(state, without_embedding(&documents)).await?;
+    with_embeddings(documents, embedded)
 }
 
-/// As `of_documents`, for a job, which waits while the encoder's queue is full.
+/// Like `of_documents`, but for a job, which waits while the encoder's queue is full.
 pub(super) async fn of_documents_patiently(
     context: &JobContext,
     documents: Vec<EmbeddedDocument>,
 ) -> Result<Vec<Asked>, JobError> {
-    let embedded = embed_whole_patiently(context, waiting(&documents)).await?;
-    Ok(asked(documents, embedded)?)
+    let embedded = embed_whole_patiently(context, without_embedding(&documents)).await?;
+    Ok(with_embeddings(documents, embedded)?)
 }
 
-/// The titles and texts of documents that wait for their embedding.
-fn waiting(documents: &[EmbeddedDocument]) -> Vec<EmbedText> {
+/// Returns the titles and texts of the documents without an embedding.
+fn without_embedding(documents: &[EmbeddedDocument]) -> Vec<EmbedText> {
     let text = |document: &Document| EmbedText {
         context: PassageContext { title: document.title.clone(), headings: None },
         text: document.text.clone(),
@@ -84,8 +84,8 @@ fn waiting(documents: &[EmbeddedDocument]) -> Vec<EmbedText> {
     documents.iter().filter(|one| one.embedding.is_none()).map(|one| text(&one.document)).collect()
 }
 
-/// Joins documents with the embeddings of those that had none.
-fn asked(documents: Vec<EmbeddedDocument>, embedded: Vec<(Option<Language>, Embedding)>) -> Result<Vec<Asked>, Error> {
+/// Combines documents with the embeddings of those that had none.
+fn with_embeddings(documents: Vec<EmbeddedDocument>, embedded: Vec<(Option<Language>, Embedding)>) -> Result<Vec<Asked>, Error> {
     let mut embedded = embedded.into_iter();
     let asked = documents.into_iter().map(|EmbeddedDocument { document, embedding }| {
         let embedding = match embedding {
@@ -117,7 +117,7 @@ impl Split {
         .await
     }
 
-    /// The language and the embedding of each text.
+    /// Returns the language and the mean embedding of each text.
     fn means(self, embedded: Vec<Embedded>) -> Result<Vec<(Option<Language>, Embedding)>, Error> {
         let (asked, got) = (self.passages.len(), embedded.len());
         if asked != got {
@@ -129,7 +129,7 @@ impl Split {
         for (count, language) in self.counts.into_iter().zip(self.languages) {
             let (own, others) = embeddings.split_at(count);
             embeddings = others;
-            // If the passages cancel each other out, the first one stands for the text.
+            // If the passages cancel each other out, the first one represents the text.
             let mean = Embedding::mean(own).or_else(|| own.first().cloned());
             found.push((language, mean.ok_or(Error::EncoderAnswers { asked: 1, got: 0 })?));
         }

@@ -1,4 +1,5 @@
-//! A classifier that answers: from an embedding to labels with probabilities. `neighbor_source` finds the labeled passages near it.
+//! A trained classifier. Predicts the labels of an embedding, with probabilities. `neighbor_source` finds the labeled passages
+//! near the embedding.
 
 use super::definition::damaged;
 use super::embedded_text::{Asked, EmbeddedText};
@@ -13,7 +14,8 @@ use crate::service::error::Error;
 use crate::service::limits::budget::AnswerBudget;
 use crate::store::ClassifierText;
 
-/// Least probability of a label in a set, unless the classifier or the request has a threshold.
+/// Minimum probability at which a multi-label classifier predicts a label, unless the classifier or the request sets a
+/// threshold.
 const SET_THRESHOLD: f32 = 0.5;
 /// Temperature of the softmax of neighbors' scores before calibration.
 pub(super) const KNN_TEMPERATURE: f32 = 0.07;
@@ -21,12 +23,12 @@ pub(super) const KNN_TEMPERATURE: f32 = 0.07;
 /// A classifier in memory.
 pub(super) struct Trained {
     pub(super) id: String,
-    /// How often it was trained.
+    /// How many times it was trained.
     pub(super) version: u64,
     pub(super) name: ClassifierName,
     pub(super) definition: ClassifierDefinition,
     pub(super) report: TrainingReport,
-    /// What training knew; neighbors of a live collection may have more.
+    /// The labels known at training time. Neighbors of a live collection may have others.
     pub(super) labels: LabelNames,
     pub(super) model: Model,
     /// The texts that came with the request, with their embeddings.
@@ -35,9 +37,9 @@ pub(super) struct Trained {
 
 /// How it predicts.
 pub(super) enum Model {
-    /// Labeled neighbors vote.
+    /// Counts the votes of labeled neighbors.
     Knn(VoteRule),
-    /// A network.
+    /// A neural network.
     Mlp(Mlp),
     /// One direction per label.
     Prototype(Prototypes),
@@ -47,7 +49,7 @@ pub(super) enum Model {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Scored {
     pub(super) ranked: Vec<(String, f32)>,
-    /// Whether no neighbor count_votes, so that nothing can be predicted.
+    /// Whether no neighbor has a vote, so that nothing can be predicted.
     pub(super) abstains: bool,
 }
 
@@ -86,12 +88,12 @@ impl Trained {
         Ok(Self { id, version, name, definition, report, labels, model, texts })
     }
 
-    /// Whether it reads the labels of its collection for every prediction.
+    /// Whether each prediction reads the labels of the classifier's collection.
     pub(super) fn is_live(&self) -> bool {
         matches!(self.model, Model::Knn(_)) && self.definition.source.is_some()
     }
 
-    /// The neighbor source of a `knn`; `None` for other kinds. Blocks.
+    /// Opens the neighbor source of a `knn`. Returns `None` for other kinds. Blocks.
     pub(super) fn neighbor_source(&self, label_source: &LabelSource, texts: usize) -> Result<Option<NeighborSource<'_>>, Error> {
         match &self.model {
             Model::Knn(_) => label_source.neighbor_source(&self.texts, texts).map(Some),
@@ -99,7 +101,7 @@ impl Trained {
         }
     }
 
-    /// The probabilities of the labels of each text. Blocks.
+    /// Returns the label probabilities of each text. Blocks.
     pub(super) fn score(&self, neighbor_source: &mut Option<NeighborSource<'_>>, asked: &[&Asked]) -> Result<Vec<Scored>, Error> {
         let probabilities = |asked: &&Asked| match &self.model {
             Model::Mlp(mlp) => mlp.probabilities(asked.embedding.as_slice()),
@@ -124,7 +126,7 @@ impl Trained {
         Scored { ranked, abstains: false }
     }
 
-    /// The labels that the scores predict; `None` if it abstains.
+    /// Returns the labels that the scores predict, or `None` if the classifier abstains.
     pub(super) fn decide(&self, scored: &Scored, threshold: Option<f32>) -> Option<Vec<String>> {
         let threshold = threshold.or(self.definition.threshold);
         if scored.abstains {
@@ -141,7 +143,8 @@ impl Trained {
         (*share > 0.0 && *share >= threshold.unwrap_or(0.0)).then(|| vec![label.clone()])
     }
 
-    /// Predicts the labels of texts. The neighbors and labels in the answer take at most the budget's bytes. Blocks.
+    /// Predicts the labels of texts. Fails if the neighbors and labels in the answer take more bytes than the budget allows.
+    /// Blocks.
     pub(super) fn predict(
         &self,
         label_source: &LabelSource,
@@ -177,12 +180,12 @@ impl Trained {
     }
 }
 
-/// Bytes of a neighbor in the answer.
+/// Size of a neighbor in the answer, in bytes.
 fn size(neighbor: &LabeledNeighborText) -> usize {
     neighbor.text.len() + neighbor.labels.iter().map(String::len).sum::<usize>()
 }
 
-/// The vote rule, with the requested temperature or else the one that training fitted.
+/// Builds the vote rule with the temperature of the settings, or else the fitted one.
 pub(super) fn vote_rule(settings: &KnnSettings, fitted: Option<f32>) -> VoteRule {
     let weight = match settings.weight {
         NeighborWeight::Equal => VoteWeight::Equal,
@@ -206,7 +209,7 @@ pub(super) fn count_votes(neighbors: &[LabeledNeighbor], rule: &VoteRule) -> Res
     Ok(Scored { ranked: named.collect(), abstains: votes.neighbors == 0 })
 }
 
-/// One direction per label, from its descriptions.
+/// Computes one direction per label from its descriptions.
 pub(super) fn prototypes(labels: &LabelNames, texts: &[EmbeddedText]) -> Result<Prototypes, ClassifierError> {
     let of_label = |label: &str| {
         let said = texts.iter().filter(|text| text.description && text.labels.iter().any(|one| one == label));

@@ -1,8 +1,10 @@
-//! The training job: embeds the texts of the request, reads labeled documents of a collection, learns, and stores the result.
+//! The training job. Embeds the texts of the request, reads the labeled documents of a collection, trains, and stores the
+//! result.
 //!
-//! Embeddings of the request's texts are stored as they come, so that a restart continues there. The result is stored at once at the
-//! end; a restart before that learns again, with the same result. A classifier that is trained again stays as it was until then: for
-//! another model its texts are embedded again, and these embeddings are stored at the end, too.
+//! Embeddings of the request's texts are stored as they are computed, so a restarted job does not embed them again. The result
+//! is stored in one transaction at the end; a job restarted before that trains again, with the same result. A retraining leaves
+//! the classifier unchanged until then: if it moves the classifier to another model, the texts are embedded again, and those
+//! embeddings are also stored only at the end.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,9 +33,9 @@ use crate::service::state::State;
 use crate::store::system_clock as now_ms;
 use crate::store::{FinishedTraining, StoredClassifier, TrainingProgress};
 
-/// Texts embedded before their embeddings are stored.
+/// Number of texts that are embedded before their embeddings are stored.
 const TEXTS_PER_STEP: usize = 128;
-/// Pause between two checks whether a collection has recovered.
+/// Pause between checks whether a collection has recovered.
 const INDEX_PAUSE: Duration = Duration::from_millis(50);
 
 /// Trains a classifier.
@@ -57,7 +59,7 @@ impl JobKind for TrainJob {
     type Request = TrainPlan;
     type Details = TrainDetails;
 
-    /// A classifier of texts alone is visible to every key, and so is its training.
+    /// Every key may see a classifier that learned only from texts of the request, so every key may see its training.
     fn access(_: &TrainPlan, collection: Option<&CollectionName>) -> JobAccess {
         let reach = collection.map_or(JobReach::Server, |learned| JobReach::of(Some(learned)));
         JobAccess { scope: Scope::Write, reach }
@@ -79,7 +81,7 @@ async fn train(context: &JobContext, plan: TrainPlan) -> Result<(), JobError> {
         return Err(Error::from(ClassifierError::NotFound { name: row.record.name }).into());
     }
     if row.progress == TrainingProgress::Ready && !again {
-        // Trained before the last restart, which came before that was recorded.
+        // The result was stored before the last restart, but the job's end was not recorded.
         return Ok(());
     }
     if !again {
@@ -145,10 +147,10 @@ async fn row(context: &JobContext, plan: TrainPlan) -> Result<StoredClassifier, 
     found.ok_or_else(|| Error::from(ClassifierError::NotFound { name }).into())
 }
 
-/// Texts with their embeddings, and those to store at the end.
+/// All texts with their embeddings, and the embeddings that are stored only at the end.
 type Embedded = (Vec<EmbeddedText>, Vec<(i64, Option<Language>, Embedding)>);
 
-/// Embeds those texts of the request that have no embedding by the loaded model yet.
+/// Embeds the request's texts that have no embedding by the loaded model yet.
 async fn embed_all(
     context: &JobContext,
     row: &StoredClassifier,
@@ -181,7 +183,7 @@ async fn embed_all(
             text.embedding = Some(embedding.clone());
             stored.push((*key, language, embedding));
         }
-        // Held for one step only, so that the job ends with the service.
+        // Holds the service for one step only, so that the job does not keep a stopping service alive.
         let state = context.state()?;
         match keep_at_once {
             true => blocking(move || Ok(state.catalog.embed_classifier_texts(&stored)?)).await?,

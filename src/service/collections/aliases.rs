@@ -1,4 +1,4 @@
-//! Aliases of collections. An alias works wherever a collection's name does, except for deleting the collection.
+//! Aliases of collections. An alias works wherever a collection's name does, except to delete the collection.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::storage::CatalogPart;
 use crate::store::StoreError;
 
 impl Service {
-    /// Lists aliases by name, with the last name of the page if there is a next page.
+    /// Lists aliases by name. Also returns the last name on the page if there is a next page.
     pub async fn list_aliases(&self, page: Page<CollectionName>) -> Result<(Vec<Alias>, Option<CollectionName>), Error> {
         let aliases = self.state.aliases.read();
         let after = page.after.map_or(Bound::Unbounded, Bound::Excluded);
@@ -25,8 +25,8 @@ impl Service {
         Ok((found, next))
     }
 
-    /// Makes a name an alias of a collection. An alias of another collection switches atomically: every request finds one or the
-    /// other.
+    /// Makes a name an alias of a collection. An existing alias switches atomically: each request finds either the old
+    /// collection or the new one.
     pub async fn set_alias(&self, alias: Alias) -> Result<Alias, Error> {
         self.change_names(move |state| state.set_alias(&alias).map(|()| alias.clone())).await
     }
@@ -44,7 +44,7 @@ impl Service {
         self.change_names(delete).await
     }
 
-    /// Runs a change of names exclusively.
+    /// Runs a change of names while no other change of names runs.
     async fn change_names<T: Send + 'static>(
         &self,
         mut change: impl FnMut(&State) -> Result<T, Error> + Send + 'static,
@@ -61,7 +61,7 @@ impl Service {
 }
 
 impl State {
-    /// The collection's own name, if `name` is an alias.
+    /// Returns the collection's own name if `name` is an alias.
     pub(crate) fn own_name(&self, name: &CollectionName) -> Option<CollectionName> {
         self.aliases.read().get(name).cloned()
     }

@@ -28,26 +28,27 @@ use crate::service::open_collection::{Applied, OpenCollection};
 use crate::storage::{CatalogPart, Postgres};
 use crate::store::{DocumentStore, StoreError, StoreOptions, system_clock as now_ms};
 
-/// Connections that read one collection at once.
+/// Maximum number of connections that read one collection at once.
 const READERS_MAX: usize = 4;
 
-/// What became of a request to create a collection.
+/// The outcome of a request to create a collection.
 enum Created {
     Now(Arc<OpenCollection>),
-    /// The request was done before.
+    /// An earlier request with the same idempotency key created it.
     Before(Box<CollectionView>),
 }
 
 impl Service {
     /// Creates a collection.
     ///
-    /// Folder and database come first, then the catalog's row: a crash in between leaves a folder without a row, which the
-    /// next start removes.
+    /// Makes the folder and the database first, then the catalog's row. A crash in between leaves a folder without a row, which
+    /// the next start removes.
     pub async fn create_collection(&self, new: NewCollection) -> Result<CollectionView, Error> {
         self.create_collection_once(new, None).await
     }
 
-    /// As `create_collection`, but a repeated request returns the collection that it has created, as it is now.
+    /// Like `create_collection`, but a repeated request returns the collection that the first one created, in its current
+    /// state.
     pub async fn create_collection_once(&self, new: NewCollection, request: Option<RequestKey>) -> Result<CollectionView, Error> {
         self.check_running()?;
         let NewCollection {
@@ -86,7 +87,7 @@ impl Service {
         .await
     }
 
-    /// Lists the collections within the caller's reach by name, with the last name of the page if there is a next page.
+    /// Lists the collections that the caller may see, by name. Also returns the last name on the page if there is a next page.
     pub async fn list_collections(
         &self,
         page: Page<CollectionName>,
@@ -131,7 +132,7 @@ impl Service {
         }
     }
 
-    /// The model and the dimension of a new collection.
+    /// Returns the model and the dimension of a new collection.
     fn source(&self, source: NewSource) -> Result<(Option<CollectionModel>, usize), Error> {
         let loaded = self.model();
         match source {
@@ -148,7 +149,7 @@ impl Service {
 
     /// Deletes a collection and everything in it.
     ///
-    /// The catalog's row goes first: a crash after that leaves a folder without a row, which the next start removes.
+    /// Deletes the catalog's row first. A crash after that leaves a folder without a row, which the next start removes.
     pub async fn delete_collection(&self, name: &CollectionName) -> Result<(), Error> {
         self.check_running()?;
         let naming = Arc::clone(&self.state.naming).lock_owned().await;
@@ -163,8 +164,8 @@ impl Service {
 }
 
 impl CollectionHandle {
-    /// Changes a collection and returns it. The change is durable. Creating a metadata index of a large collection takes a while, in
-    /// which other writes wait.
+    /// Changes a collection durably and returns it. Creating a metadata index on a large collection takes a while, and other
+    /// writes wait meanwhile.
     pub async fn change(&self, change: CollectionChange) -> Result<CollectionView, Error> {
         self.service.check_running()?;
         if let Some(paths) = change.metadata_indexes.clone() {
@@ -190,7 +191,7 @@ impl CollectionHandle {
             })?;
             view(collection)
         };
-        // It may have been replaced meanwhile.
+        // Looks the collection up again, because a replacement may have been swapped in meanwhile.
         self.open().run(change).await
     }
 }
@@ -201,8 +202,8 @@ impl State {
         self.data_dir.join(COLLECTIONS_DIR)
     }
 
-    /// The collection that an earlier request with this key has created. `StoreError::CatalogChanged` if that was a moment ago, through
-    /// another server.
+    /// Returns the collection that an earlier request with this key created. Fails with `StoreError::CatalogChanged` if another
+    /// server created it so recently that this one does not know it yet.
     fn created_before(&self, request: Option<&RequestKey>) -> Result<Option<CollectionView>, Error> {
         let Some(request) = request else { return Ok(None) };
         let Some(id) = self.catalog.created_before(request, now_ms())? else { return Ok(None) };
@@ -242,7 +243,7 @@ impl State {
         }
     }
 
-    /// Refuses a name that is taken, and one collection too many.
+    /// Refuses a name that is taken, or another collection when the maximum is reached.
     fn check_new_name(&self, name: &CollectionName) -> Result<(), Error> {
         if let Some(collection) = self.own_name(name) {
             return Err(Error::AliasExists { name: name.clone(), collection });
@@ -286,7 +287,7 @@ impl State {
         Ok(Created::Now(collection))
     }
 
-    /// Gives a new collection its name, unless the request was done meanwhile, through another server.
+    /// Registers a new collection under its name, unless another server executed the same request meanwhile.
     fn name(&self, collection: &Arc<OpenCollection>, request: Option<&RequestKey>) -> Result<Option<CollectionView>, Error> {
         if let Some(before) = self.created_before(request)? {
             return Ok(Some(before));
@@ -311,7 +312,7 @@ impl State {
         Ok(())
     }
 
-    /// Removes a collection from the catalog, and gives it if it was open.
+    /// Removes a collection from the catalog, and returns it if it was open.
     fn unname(&self, name: &CollectionName) -> Result<Option<Arc<OpenCollection>>, Error> {
         if let Some(collection) = self.own_name(name) {
             return Err(Error::AliasExists { name: name.clone(), collection });
@@ -342,7 +343,7 @@ impl State {
         Ok(true)
     }
 
-    /// Removes the folder of a collection that could not be opened and has left the catalog.
+    /// Removes the folder of a collection that could not be opened and is no longer in the catalog.
     pub(crate) fn remove_broken_folder(&self, row: &Collection) {
         let folder = self.collections_dir().join(&row.id.0);
         if let Err(error) = orphaned::remove(&folder) {
@@ -351,8 +352,8 @@ impl State {
         }
     }
 
-    /// Opens the database of an existing collection; its index is still to be recovered. A saved index that reaches further than the
-    /// database shows that changes were lost; then both stay as they are.
+    /// Opens the database of an existing collection, without recovering its index. A saved index that is newer than the
+    /// database proves that changes were lost; in that case this fails and leaves both unchanged.
     pub(crate) fn open_collection(&self, row: Collection, folder: &Path) -> Result<OpenCollection, Error> {
         if let Some(server) = &self.server {
             let store = Postgres::open_existing(server, &row, passage_terms, self.limits.write_queue_max)?;
@@ -378,7 +379,7 @@ impl State {
         StoreOptions { power_safe: self.power_safe, write_queue_max, readers_max: READERS_MAX, terms_of: passage_terms, places }
     }
 
-    /// A collection on the database server. Its folder is for maps.
+    /// Opens a collection on the database server. Its local folder only holds maps.
     fn opened_on(&self, store: Postgres, row: Collection, folder: &Path) -> Result<OpenCollection, Error> {
         let row = self.with_passages(row);
         std::fs::create_dir_all(folder).map_err(|source| Error::Folder { path: folder.to_owned(), source })?;
@@ -393,7 +394,8 @@ impl State {
         Ok(collection)
     }
 
-    /// The row with how texts are cut, where it is so old that it does not say: then the model reads them whole.
+    /// Adds how texts are split to a row of an early version that does not say. Such a collection has passages as long as the
+    /// model reads.
     fn with_passages(&self, mut row: Collection) -> Collection {
         let loaded = self.embedder.model();
         if row.model.as_ref().is_some_and(|own| own.fingerprint == loaded.fingerprint) {
@@ -402,7 +404,7 @@ impl State {
         row
     }
 
-    /// Starts the background worker, unless the collection belongs to another model than the loaded one.
+    /// Starts the background worker, unless the collection belongs to a model that is not loaded.
     pub(crate) fn start_worker(&self, collection: &Arc<OpenCollection>) {
         if let Err(error) = collection.check_model(self.embedder.model()) {
             let error = &error as &dyn std::error::Error;
@@ -415,7 +417,7 @@ impl State {
     }
 }
 
-/// A collection with its counts. Blocks.
+/// Returns a collection with its counts. Blocks.
 fn view(collection: &OpenCollection) -> Result<CollectionView, Error> {
     let mut counts = match collection.store.counts() {
         Err(error) if error.is_damage() => {
@@ -434,7 +436,7 @@ fn view(collection: &OpenCollection) -> Result<CollectionView, Error> {
     })
 }
 
-/// Bytes of the saved index. Files that appear or disappear meanwhile count as empty.
+/// Size of the saved index in bytes. Files that appear or disappear meanwhile count as empty.
 pub(crate) fn index_bytes(folder: &Path) -> u64 {
     let files = index_files(folder).unwrap_or_default();
     files.iter().filter_map(|file| file.metadata().ok()).map(|metadata| metadata.len()).sum()

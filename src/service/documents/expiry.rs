@@ -1,7 +1,8 @@
-//! Removes documents that have expired, of all collections, a few at a time. Nobody finds them before that either; this makes room.
+//! Removes expired documents from all collections, a few at a time. No search finds an expired document even before it is
+//! removed; removing it frees its space.
 //!
-//! Each collection knows when its next document expires, so one without such documents is not even opened. What a crash leaves is
-//! removed after the next start.
+//! Each collection knows when its next document expires, so a collection without expiring documents is not even opened. After a
+//! crash, the next run removes what is left.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -18,10 +19,10 @@ use crate::service::state::State;
 
 /// Pause between two rounds through all collections.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Pause before a collection is tried again where something failed.
+/// Pause before another attempt on a collection where something failed.
 const REST_AFTER_FAILURE: Duration = Duration::from_secs(60);
 
-/// Removes what expires until the server stops. Holds nothing open meanwhile.
+/// Removes expired documents until the server stops. Between rounds it keeps neither the service nor a collection alive.
 pub(crate) async fn run(state: Weak<State>, mut stop_announced: watch::Receiver<bool>) {
     let mut resting: HashMap<CollectionId, Instant> = HashMap::new();
     let mut more = false;
@@ -57,17 +58,17 @@ pub(crate) async fn run(state: Weak<State>, mut stop_announced: watch::Receiver<
     }
 }
 
-/// What one turn left of a collection.
+/// What is left in a collection after one round.
 enum Swept {
-    /// Nothing that can be removed now.
+    /// Nothing more can be removed now.
     Enough,
-    /// More to remove.
+    /// There are more expired documents to remove.
     Some,
-    /// Rows that are damaged.
+    /// Some rows are damaged.
     Damaged,
 }
 
-/// Removes some of what has expired in a collection, unless another one takes its place.
+/// Removes some of a collection's expired documents, unless the collection is being replaced.
 async fn sweep(collection: &Arc<OpenCollection>) -> Result<Swept, Error> {
     let Ok(replacement) = Arc::clone(&collection.replacement).try_read_owned() else { return Ok(Swept::Enough) };
     if replacement.is_some() {

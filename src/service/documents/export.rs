@@ -1,8 +1,8 @@
 //! Exports all documents of a collection in the order of their ids, page by page, in constant memory.
 //!
-//! Each page is read in its own transaction and sees what is committed then. So a document that exists all the time is exported
-//! exactly once; one that is stored or deleted meanwhile may be there or not, depending on whether the export has passed its id.
-//! A snapshot shows the collection at one moment.
+//! Each page is read in its own transaction and sees what is committed at that time. So a document that exists throughout is
+//! exported exactly once. A document that is stored or deleted during the export may be missing or included, depending on
+//! whether the export has passed its id. For the state of a collection at one moment, take a snapshot.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use crate::service::handle::CollectionHandle;
 use crate::service::limits::budget::RequestMemory;
 use crate::service::open_collection::OpenCollection;
 
-/// Documents read at a time.
+/// Number of documents read at a time.
 const DOCUMENTS_PER_PAGE: usize = 200;
-/// Bytes of their texts and metadata; one document may have more.
+/// Maximum bytes of texts and metadata per page. A single document may exceed it.
 const BYTES_PER_PAGE: u64 = 2 << 20;
-/// Copies of a page in memory: as it was read, and compressed.
+/// Copies of a page in memory: one as read, one compressed.
 const PAGE_COPIES: u64 = 2;
 
 /// A running export.
@@ -28,17 +28,18 @@ pub struct Export {
 }
 
 impl CollectionHandle {
-    /// Begins an export; with `vectors`, of documents with their embedding.
+    /// Begins an export. With `vectors`, documents are exported with their embedding.
     pub fn export(&self, vectors: bool) -> Result<Export, Error> {
         self.service.check_running()?;
-        // Held until everything is sent.
+        // The request holds this memory until everything is sent.
         RequestMemory::current().add_answer(BYTES_PER_PAGE * PAGE_COPIES)?;
         Ok(Export { collection: self.open(), after: None, vectors, over: false })
     }
 }
 
 impl Export {
-    /// The next documents; none at the end. Embeddings are included on request, for documents of one embedded passage.
+    /// Returns the next documents, or none at the end. If embeddings were requested, they are included for documents that have
+    /// a single, embedded passage.
     pub async fn next(&mut self) -> Result<Vec<(Document, Option<Embedding>)>, Error> {
         if self.over {
             return Ok(Vec::new());

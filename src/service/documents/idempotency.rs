@@ -1,4 +1,4 @@
-//! The idempotency record of an upsert: its outcomes as JSON, in the order of the request.
+//! Reads and writes the idempotency record of an upsert: its outcomes as JSON, in the order of the request.
 
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn outcomes_are_read_as_they_were_written() {
+    fn outcomes_round_trip() {
         let id = DocumentId::parse("été").unwrap();
         let failed = UpsertStatus::Failed { code: Code::InvalidRequest, detail: "is \"blank\"".to_owned() };
         let outcomes = vec![

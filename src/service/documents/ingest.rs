@@ -23,28 +23,28 @@ use crate::service::open_collection::worker::store_embeddings;
 use crate::service::state::{Service, State};
 use crate::store::{Idempotent, PendingPassage, PreparedDocument, Upserted};
 
-/// Most passages of one request in the encoder's queue at once, so that a large request leaves room for others.
+/// Maximum number of a request's passages in the encoder's queue at once, so that a large request leaves room for others.
 const PASSAGES_PER_SUBMISSION: usize = 128;
 
 /// How long a repeated request waits for the embeddings of the first one.
 const REPEAT_WAIT_MAX: Duration = Duration::from_secs(30);
-/// Pause between two checks.
+/// Pause between two of its checks.
 const REPEAT_PAUSE: Duration = Duration::from_millis(20);
 
 impl CollectionHandle {
     /// Stores documents and makes them searchable. Returns one outcome per document, in order.
     ///
-    /// Rows commit before the index changes: the index can be rebuilt from rows, rows never from the index. A crash in
-    /// between leaves documents that exist but cannot be found until the next start has embedded them. With `Wait::Indexed`
-    /// the request is refused before anything is stored when the encoder's queue is full or the collection is still
-    /// recovering; a failure after that is `Error::NotIndexed`: everything is stored, and the background worker makes it
-    /// searchable. Sending the same ids again replaces them, so a caller may repeat a request in any case.
+    /// Rows commit before the index changes, because the index can be rebuilt from rows, but rows never from the index. A crash
+    /// in between leaves documents that exist but cannot be found until the next start has embedded them. With `Wait::Indexed`
+    /// the request is refused before anything is stored if the encoder's queue is full or the collection is still recovering. A
+    /// later failure is `Error::NotIndexed`: everything is stored, and the background worker makes it searchable. Sending the
+    /// same ids again replaces the documents, so a caller may always repeat a request.
     pub async fn upsert(&self, documents: Vec<NewDocument>, wait: Wait) -> Result<Vec<UpsertOutcome>, Error> {
         self.upsert_if(documents, wait, Demand::Precondition(Precondition::None)).await
     }
 
-    /// As `upsert`, but a repeated request returns the same outcomes and does nothing. A request that stored nothing leaves no
-    /// record.
+    /// Like `upsert`, but a repeated request stores nothing and returns the outcomes of the first one. A request that stored
+    /// nothing leaves no record.
     pub async fn upsert_once(
         &self,
         documents: Vec<NewDocument>,
@@ -60,7 +60,7 @@ impl CollectionHandle {
         outcomes.into_iter().next().ok_or(Error::EncoderAnswers { asked: 1, got: 0 })
     }
 
-    /// As `upsert`, if the conditions hold for every document; otherwise nothing is stored.
+    /// Like `upsert`, but stores nothing unless the conditions hold for every document.
     async fn upsert_if(&self, documents: Vec<NewDocument>, wait: Wait, demand: Demand) -> Result<Vec<UpsertOutcome>, Error> {
         self.service.check_running()?;
         self.check_embeds(wait)?;
@@ -85,8 +85,8 @@ impl CollectionHandle {
         Ok(stored.outcomes)
     }
 
-    /// Refuses a write with texts if the collection belongs to another model; or, if it waits for embeddings, if the encoder's queue
-    /// is full or the index is recovering.
+    /// Refuses a write with texts if the collection belongs to another model. If the write waits for embeddings, also refuses
+    /// it while the encoder's queue is full or the index is recovering.
     pub(crate) fn check_embeds(&self, wait: Wait) -> Result<(), Error> {
         let collection = self.open();
         collection.check_model(self.service.model())?;
@@ -99,8 +99,8 @@ impl CollectionHandle {
         Ok(())
     }
 
-    /// Waits for a thread to write on, or refuses if too many writes of this collection wait. Returns the collection to write to,
-    /// which is the replacement if there is one, and guards to hold during the write.
+    /// Waits for a thread to write on, or refuses the write if too many writes to this collection are waiting. Returns the
+    /// collection to write to, or its replacement if it has been replaced, and the guards to hold during the write.
     pub(crate) async fn enter_write(&self) -> Result<(Arc<OpenCollection>, WriteBounds), Error> {
         let state = &self.service.state;
         let mut collection = Arc::clone(&self.found);
@@ -126,14 +126,14 @@ impl Service {
         self.state.check_running()
     }
 
-    /// Refuses before anything is stored if the encoder's queue has no room.
+    /// Refuses a request before anything is stored if the encoder's queue is full.
     fn check_encoder(&self) -> Result<(), Error> {
         let waiting = self.state.embedder.passages_waiting();
         let limit = self.state.limits.embed_queue_texts_max;
         if waiting >= limit { Err(Error::EncoderBusy { waiting, limit }) } else { Ok(()) }
     }
 
-    /// Waits for the embeddings of documents that an earlier request with the same idempotency key has stored.
+    /// Waits until documents that an earlier request with the same idempotency key stored are embedded.
     async fn wait_until_embedded(&self, collection: &Arc<OpenCollection>, ids: Vec<DocumentId>) -> Result<(), Error> {
         let (mut ids, deadline) = (ids, Instant::now() + REPEAT_WAIT_MAX);
         while !ids.is_empty() {
@@ -156,8 +156,8 @@ impl Service {
         Ok(())
     }
 
-    /// Embeds the request's own passages, ahead of the worker's backlog, and makes them searchable. Without any, applies what the
-    /// worker may have embedded but not yet applied.
+    /// Embeds the request's own passages, ahead of the worker's backlog, and makes them searchable. If the request has none,
+    /// only applies what the worker has embedded but not yet applied to the index.
     pub(crate) async fn index_now(&self, collection: &Arc<OpenCollection>, pending: Option<&Reservation>) -> Result<(), Error> {
         let Some(pending) = pending else {
             return collection.run(|collection| collection.apply_changes()).await;
@@ -190,11 +190,11 @@ pub(crate) struct WriteBounds {
     _replacement: OwnedRwLockReadGuard<Option<Arc<OpenCollection>>>,
 }
 
-/// The conditions of a write.
+/// The condition of a write.
 enum Demand {
-    /// On the stored document of each id.
+    /// It must hold for the stored document of each id.
     Precondition(Precondition),
-    /// Idempotency.
+    /// The request must not have been executed before.
     Once(RequestKey),
 }
 
@@ -203,22 +203,22 @@ struct Request {
     documents: Vec<NewDocument>,
     wait: Wait,
     demand: Demand,
-    /// Expires when nobody waits for the answer any more.
+    /// Can no longer be upgraded once nobody waits for the answer.
     caller: Weak<()>,
 }
 
-/// What is left to do after a request's transaction.
+/// The result of a request's transaction, and what is left to do after it.
 struct Stored {
     outcomes: Vec<UpsertOutcome>,
-    /// What the request embeds itself, if it waits for that.
+    /// The passages that the request itself embeds, if it waits for that.
     pending: Option<Reservation>,
-    /// Documents of an earlier request whose embeddings this one waits for.
+    /// Documents of the first request with the same key, whose embeddings this one waits for.
     awaited: Vec<DocumentId>,
 }
 
-/// Prepares and stores documents. Blocks until they are durable. From the commit on the passages are reserved or the worker is
-/// awake, so that nothing is forgotten if the caller goes away. If it goes away before, nothing is stored: preparing many long
-/// documents can take a minute.
+/// Prepares and stores documents. Blocks until they are durable. After the commit, either the passages are reserved or the
+/// worker is awake, so nothing is forgotten if the caller goes away. If the caller goes away before that, nothing is stored,
+/// because preparing many long documents can take a minute.
 fn store(state: &State, collection: &Arc<OpenCollection>, request: Request) -> Result<Stored, Error> {
     let Request { documents, wait, demand, caller } = request;
     let mut prepared = Vec::with_capacity(documents.len());
@@ -277,7 +277,8 @@ fn store(state: &State, collection: &Arc<OpenCollection>, request: Request) -> R
     Ok(Stored { outcomes, pending, awaited: Vec::new() })
 }
 
-/// The passages that wait for their embedding, with their tokens; `None` if some passages of a document have embeddings already.
+/// Returns the passages that wait for their embedding, and their tokens. The tokens are `None` if some but not all passages of
+/// a document already have embeddings.
 fn with_tokens(upserted: Vec<Upserted>, tokens: Vec<Vec<Tokens>>) -> (Vec<PendingPassage>, Option<Vec<Tokens>>) {
     let mut known = Some(Vec::new());
     let mut pending = Vec::new();
@@ -292,21 +293,22 @@ fn with_tokens(upserted: Vec<Upserted>, tokens: Vec<Vec<Tokens>>) -> (Vec<Pendin
     (pending, known)
 }
 
-/// Merges outcomes into the order of the request: `refused` have their positions.
+/// Merges outcomes into the order of the request. `refused` has the positions of refused documents.
 fn outcomes(ids: Vec<DocumentId>, refused: Vec<(usize, UpsertOutcome)>, upserted: &[Upserted]) -> Vec<UpsertOutcome> {
     let stored = ids.into_iter().zip(upserted).map(|(id, upserted)| {
         let status = if upserted.created { UpsertStatus::Created } else { UpsertStatus::Updated };
         UpsertOutcome { id, status: status(upserted.sequence) }
     });
     let mut outcomes: Vec<UpsertOutcome> = stored.collect();
-    // By ascending position: everything before each insertion is in place already.
+    // Positions ascend, so everything before each insertion is already in place.
     for (place, outcome) in refused {
         outcomes.insert(place, outcome);
     }
     outcomes
 }
 
-/// The outcomes of a repeated request. Its passages are embedded or being embedded; a caller that waits for them still does.
+/// Returns the outcomes of a repeated request. Its passages are already embedded or being embedded; a caller that asked to wait
+/// for them still waits.
 fn done_before(answer: &str, wait: Wait) -> Result<Stored, Error> {
     let outcomes = idempotency::read(answer)?;
     let is_stored = |outcome: &&UpsertOutcome| !matches!(outcome.status, UpsertStatus::Failed { .. });
@@ -315,8 +317,8 @@ fn done_before(answer: &str, wait: Wait) -> Result<Stored, Error> {
     Ok(Stored { outcomes, pending: None, awaited })
 }
 
-/// Detects the language if the caller gave none, and splits the text into passages with their tokens. A document with a vector is
-/// one passage without tokens: the vector stands for the whole text, which may be empty.
+/// Detects the language if the caller gave none, and splits the text into passages with their tokens. A document with a vector
+/// gets one passage without tokens: the vector represents the whole text, which may be empty.
 pub(crate) fn prepare(
     state: &State,
     row: &Collection,
@@ -324,7 +326,7 @@ pub(crate) fn prepare(
     document: NewDocument,
 ) -> Result<(PreparedDocument, Vec<Tokens>), Error> {
     let NewDocument { title, text, vector, language, metadata, expires_at_ms, .. } = document;
-    // The vector may have been checked for another collection.
+    // The vector may have been checked against another collection.
     row.check_vector(vector.as_ref().map(Embedding::dimension)).map_err(|problem| Error::InvalidVector { problem })?;
     let detect = language.is_none() && !text.is_empty();
     let PreparedText { passages, tokens, language: detected } = match &vector {
@@ -349,7 +351,7 @@ pub(crate) fn prepare(
     Ok((prepared, tokens))
 }
 
-/// How a collection's texts are split.
+/// Returns how a collection's texts are split.
 pub(crate) fn bounds(state: &State, row: &Collection) -> PassageBounds {
     row.passages.unwrap_or(PassageBounds::adjacent(state.embedder.model().tokens_max))
 }

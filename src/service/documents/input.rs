@@ -11,7 +11,7 @@ use crate::domain::{
 use crate::service::json::{JsonError, parse_object, shorten};
 use crate::store::system_clock as now_ms;
 
-/// The message for metadata with the character U+0000 in a key.
+/// Error message for metadata with the character U+0000 in a key.
 pub const ZERO_IN_KEY: &str = "must not have a key with the character U+0000";
 
 /// The longest `ttl_seconds`: 100 years.
@@ -80,7 +80,7 @@ pub struct DocumentProblem {
 }
 
 impl Refusal {
-    /// Names the first pointer, with a message about it and the others. Pointers begin with `base`.
+    /// Reports the problems under the first one's pointer, in one message. Pointers begin with `base`.
     pub fn failure(&self, base: &str) -> DocumentFailure {
         let mut places = self.problems.iter().map(|problem| (format!("{base}{}", problem.pointer), problem.detail.as_str()));
         let (pointer, first) = places.next().unwrap_or_else(|| (base.to_owned(), ""));
@@ -90,13 +90,13 @@ impl Refusal {
 }
 
 impl DocumentProblem {
-    /// A wrong place.
+    /// Describes a problem at a pointer.
     pub fn at(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
         Self { pointer: pointer.into(), detail: shorten(detail.into()) }
     }
 }
 
-/// Parses one document from JSON, in the form of an element of `documents`, and validates it: a line of an import.
+/// Parses and validates one line of an import: the JSON of a document, in the form of an element of `documents`.
 pub fn read_document(json: &[u8], collection: &Collection, limits: &Limits) -> Result<NewDocument, RefusedDocument> {
     let input: DocumentInput = parse_object(json).map_err(|error| {
         let failure = match error {
@@ -126,7 +126,7 @@ impl Problems {
         self.add(Code::InvalidRequest, member, detail.into());
     }
 
-    /// Refuses a value beyond its limit.
+    /// Adds a problem if a value exceeds its limit.
     fn bound(&mut self, member: &str, got: usize, max: usize, rule: &str) {
         if got > max {
             self.invalid(member, format!("{}, got {got}", rule.replace("{max}", &max.to_string())));
@@ -134,7 +134,7 @@ impl Problems {
     }
 }
 
-/// Validates a document by itself and against its collection.
+/// Validates a document on its own and against its collection.
 pub fn check(input: DocumentInput, collection: &Collection, limits: &Limits) -> Result<NewDocument, Refusal> {
     let DocumentInput { id, title, text, vector, language, metadata, expires_at, ttl_seconds } = input;
     let mut problems = Problems::default();
@@ -180,8 +180,8 @@ pub fn check(input: DocumentInput, collection: &Collection, limits: &Limits) -> 
     }
 }
 
-/// When a document expires by its members `expires_at` and `ttl_seconds`, in milliseconds since the Unix epoch. A time that is over
-/// is one, too: what is sent late has expired.
+/// Returns when a document expires, by its members `expires_at` and `ttl_seconds`, in milliseconds since the Unix epoch. A time
+/// in the past is valid: such a document has expired already.
 pub fn expiry(expires_at: Option<&str>, ttl_seconds: Option<u64>) -> Result<Option<i64>, DocumentProblem> {
     let after = |seconds: u64| now_ms().saturating_add(i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1_000));
     match (expires_at, ttl_seconds) {
@@ -201,7 +201,7 @@ pub fn expiry(expires_at: Option<&str>, ttl_seconds: Option<u64>) -> Result<Opti
     }
 }
 
-/// The document's vector, in a collection of callers' own vectors.
+/// Checks the document's vector against the collection. Returns the vector in a collection of callers' own vectors.
 fn check_vector(vector: Option<Vec<f32>>, collection: &Collection, problems: &mut Problems) -> Option<Embedding> {
     let fits = collection.check_vector(vector.as_ref().map(Vec::len));
     let checked = fits.and_then(|()| vector.map(|values| collection.own_vector(values)).transpose());

@@ -1,4 +1,4 @@
-//! Reads, lists, counts, changes and deletes documents. All of it works whatever model is loaded.
+//! Reads, lists, counts, changes and deletes documents. Works whatever model is loaded.
 
 pub(super) mod expiry;
 pub mod export;
@@ -21,9 +21,9 @@ use crate::service::open_collection::OpenCollection;
 use crate::service::open_collection::reservation::Reservation;
 use crate::store::{PatchOutcome, PendingPassage, Recut, SearchFilter};
 
-/// Bytes of a page per requested document.
+/// Bytes that a page may have per requested document.
 const BYTES_PER_DOCUMENT: u64 = 16 << 10;
-/// Least bytes of a page.
+/// Minimum size limit of a page, in bytes.
 const PAGE_BYTES_MIN: u64 = 1 << 20;
 
 impl CollectionHandle {
@@ -75,8 +75,9 @@ impl CollectionHandle {
         self.open().run(move |collection| collection.facets(&only(filter), &requests, &budget)).await
     }
 
-    /// Changes title, metadata or language of a document if the precondition holds, and returns the document. Its embeddings stay,
-    /// unless the title changes: then its passages are embedded again, and `Wait::Indexed` waits for that as in `upsert`.
+    /// Changes the title, metadata or language of a document if the precondition holds, and returns the document. If the title
+    /// changes, its passages are embedded again, and `Wait::Indexed` waits for that as in `upsert`; otherwise its embeddings
+    /// stay.
     pub async fn patch(
         &self,
         id: &DocumentId,
@@ -133,10 +134,11 @@ impl CollectionHandle {
         deleted.await?.map(drop).ok_or_else(|| self.no_document(id))
     }
 
-    /// Deletes the documents that match and did not change since this began. Returns their number.
+    /// Deletes the documents that match and did not change after this began. Returns their number.
     ///
-    /// Each of its transactions is short and final: a failure or a crash in between leaves the rest, and sending the request
-    /// again deletes it. A request that was done before returns the same number and deletes nothing.
+    /// Runs several short transactions. A failure or crash between two of them leaves the remaining documents, and sending the
+    /// request again deletes those. A repeated request with the same idempotency key deletes nothing and returns the same
+    /// number.
     pub async fn delete_matching(&self, filter: Filter, request: Option<RequestKey>) -> Result<u64, Error> {
         let delete = |collection: &OpenCollection, filter: &SearchFilter, until, place| {
             let some = collection.store.delete_some(filter, until, place)?;
@@ -150,8 +152,8 @@ impl CollectionHandle {
         Ok(deleted)
     }
 
-    /// Changes metadata and expiry of the documents that match and did not change since this began, as `delete_matching` does.
-    /// Gives how many matched, and how many of these it changed.
+    /// Changes the metadata and expiry of the documents that match and did not change after this began, in steps like
+    /// `delete_matching`. Returns how many matched, and how many of those it changed.
     pub async fn update_matching(
         &self,
         filter: Filter,
@@ -166,8 +168,8 @@ impl CollectionHandle {
         self.once(request, async || self.in_steps(filter, update).await).await
     }
 
-    /// Answers with numbers as before when this request was done before, and keeps them otherwise. A request that did not finish
-    /// leaves no record.
+    /// Runs `work` and records its numbers, unless an earlier request with this key finished; then returns the recorded
+    /// numbers. A request that did not finish leaves no record.
     async fn once<const N: usize>(
         &self,
         request: Option<RequestKey>,
@@ -184,13 +186,13 @@ impl CollectionHandle {
         let numbers = work().await?;
         let answer = numbers.map(|number| number.to_string()).join(" ");
         let keep = move |collection: &Arc<OpenCollection>| Ok(collection.store.record_answer(&request, answer)?);
-        // Another one may have its place by now.
+        // Opens the collection again, because it may have been replaced meanwhile.
         self.open().run(keep).await?;
         Ok(numbers)
     }
 
-    /// Works on the documents that match and did not change since this began, some at a time. `step` begins after a place and gives
-    /// what it counted, and where to go on; the counts of all are added up.
+    /// Processes the documents that match and did not change after this began, some at a time. `step` starts after a position
+    /// and returns its counts and the position to continue from. Returns the sums of the counts.
     async fn in_steps<const N: usize>(
         &self,
         filter: Filter,
@@ -225,7 +227,7 @@ impl CollectionHandle {
     }
 }
 
-/// Patches a document. If that changes its title, its text is split again. `None` if there is no such document. Blocks.
+/// Patches a document. If that changes its title, splits its text again. Returns `None` if there is no such document. Blocks.
 fn patch_prepared(
     state: &State,
     collection: &Arc<OpenCollection>,
@@ -244,13 +246,13 @@ fn patch_prepared(
         match collection.store.patch(id, patch.clone(), recut, precondition.clone())? {
             PatchOutcome::Done(document, pending) => return Ok(Some((*document, pending))),
             PatchOutcome::Absent => return Ok(None),
-            // Another write came between; split its text now.
+            // Another write came first. Read the document again and split its current text.
             PatchOutcome::Overtaken => state.check_running()?,
         }
     }
 }
 
-/// Splits a document's text below a new title; `None` if the title stays.
+/// Splits a document's text for a new title. Returns `None` if the title stays the same.
 fn recut(state: &State, row: &Collection, document: Document, change: TitleChange) -> Result<Option<Recut>, Error> {
     let title = change.applied(document.title.clone());
     if title == document.title {
@@ -264,12 +266,12 @@ fn recut(state: &State, row: &Collection, document: Document, change: TitleChang
     Ok(Some(Recut { title, text: document.text, passages, keeps_embedding }))
 }
 
-/// Bytes that a page of this many documents may take; it ends early if they are larger.
+/// Returns how many bytes a page of this many documents may have. A page ends early when its documents are larger.
 fn page_bytes(documents: usize) -> u64 {
     (documents as u64).saturating_mul(BYTES_PER_DOCUMENT).max(PAGE_BYTES_MIN)
 }
 
-/// Bytes of titles, texts and metadata.
+/// Size of titles, texts and metadata in bytes.
 fn bytes_of(documents: &[Document]) -> u64 {
     let bytes = |document: &Document| {
         document.title.as_ref().map_or(0, String::len) + document.text.len() + metadata::bytes(&document.metadata)
@@ -277,7 +279,7 @@ fn bytes_of(documents: &[Document]) -> u64 {
     documents.iter().map(|document| bytes(document) as u64).sum()
 }
 
-/// A search filter for any language.
+/// Makes a search filter that matches any language.
 fn only(filter: Filter) -> SearchFilter {
     SearchFilter { languages: Vec::new(), filter }
 }

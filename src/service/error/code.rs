@@ -1,4 +1,4 @@
-//! Which code each failure of a use case has.
+//! Maps each error of the service to its code.
 
 use super::Error;
 use crate::domain::{Code, chain};
@@ -8,12 +8,12 @@ use crate::service::limits::shares::Refusal;
 use crate::store::StoreError;
 
 impl Error {
-    /// The error and its causes in one line, for logs.
+    /// Formats the error and its causes on one line, for logs.
     pub fn chain(&self) -> String {
         chain(self)
     }
 
-    /// The code that the wire sends.
+    /// The error code sent to the client.
     pub fn code(&self) -> Code {
         match self {
             Self::CollectionNotFound { .. } => Code::CollectionNotFound,

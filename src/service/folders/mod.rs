@@ -1,4 +1,4 @@
-//! The folders of the data directory, and durable changes of their entries.
+//! Names the folders of the data directory, and makes changes of their entries durable.
 
 pub(super) mod orphaned;
 
@@ -11,7 +11,7 @@ pub(crate) const COLLECTIONS_DIR: &str = "collections";
 /// The folder of the data directory that holds the snapshots.
 pub(crate) const SNAPSHOTS_DIR: &str = "snapshots";
 
-/// Makes changes of a folder's entries survive power loss.
+/// Syncs a folder, so that changes of its entries survive a power loss.
 pub(crate) fn sync_dir(path: &Path) -> std::io::Result<()> {
     std::fs::File::open(path)?.sync_all()
 }

@@ -1,9 +1,9 @@
-//! Orphaned folders of collections, and how they differ from folders that only the catalog has lost.
+//! Removes orphaned folders of collections, and tells them apart from folders that only an older catalog does not know.
 //!
-//! Whoever restores an older copy of the catalog has folders that it does not name, with documents that exist nowhere else. So a
-//! start removes a folder only if it is certainly garbage: it holds no documents, or it is marked. The mark is a file. It is
-//! durable in the folder before the catalog forgets the collection, and from the beginning in the folder of a collection that a
-//! job builds; it is removed once the catalog names the folder.
+//! An operator who restores an older copy of the catalog has folders that this catalog does not name, with documents that exist
+//! nowhere else. So at start a folder is removed only if it is certainly garbage: if it holds no documents, or if it is marked.
+//! The mark is a file in the folder. It is made durable before the catalog drops a collection. A collection that a job builds
+//! has the mark from the beginning, until the catalog names its folder.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -19,11 +19,11 @@ use crate::store::holds_documents;
 
 /// The database in the folder of a collection.
 pub(crate) const DATABASE: &str = "documents.sqlite";
-/// The mark.
+/// The file that marks a folder as garbage.
 const MARK: &str = "deleting";
 
-/// Makes a change of the catalog that orphans `folders`. They are marked first, so that the next start removes what a crash leaves
-/// of them. Blocks.
+/// Makes a change of the catalog that orphans `folders`. Marks them first, so that the next start removes whatever a crash
+/// leaves of them. If the change fails, removes the marks again. Blocks.
 pub(crate) fn removing_on_error<T>(folders: &[PathBuf], change: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     folders.iter().for_each(|folder| mark(folder));
     let changed = change();
@@ -33,7 +33,8 @@ pub(crate) fn removing_on_error<T>(folders: &[PathBuf], change: impl FnOnce() ->
     changed
 }
 
-/// Marks a folder. A failure is only logged, because work must go on even on a full disk; after a crash such a folder stays.
+/// Marks a folder as garbage. Only logs a failure, because work must go on even if the disk is full. If a crash follows such a
+/// failure, the folder stays.
 pub(crate) fn mark(folder: &Path) {
     if matches!(folder.try_exists(), Ok(false)) {
         return;
@@ -57,7 +58,8 @@ pub(crate) fn unmark(folder: &Path) {
     }
 }
 
-/// Removes a folder, its documents first: what a crash leaves has none, so the next start removes it even without its mark.
+/// Removes a folder, its documents first. After a crash the folder has no documents, so the next start removes it even without
+/// a mark.
 pub(crate) fn remove(folder: &Path) -> io::Result<()> {
     let gone_is_well = |removed: io::Result<()>| match removed {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -67,9 +69,9 @@ pub(crate) fn remove(folder: &Path) -> io::Result<()> {
     gone_is_well(std::fs::remove_dir_all(folder))
 }
 
-/// Removes the folders that are certainly garbage, and logs others that the catalog does not name. Only looks at names that are
-/// UUIDs, as this program gives them. Unfinished jobs continue with the collections in `half_made`. Nothing in these folders may
-/// be open. Blocks.
+/// Removes the folders that are certainly garbage, and logs other folders that the catalog does not name. Ignores folders whose
+/// names are not UUIDs, because this program did not create them. Keeps the collections in `half_made`, which unfinished jobs
+/// continue to build. Nothing in these folders may be open. Blocks.
 pub(crate) fn sweep(collections_dir: &Path, rows: &[Collection], half_made: &HashSet<CollectionId>) -> Result<(), Error> {
     let access = |source| Error::Folder { path: collections_dir.to_owned(), source };
     let known: HashSet<&str> = rows.iter().map(|row| row.id.0.as_str()).collect();
@@ -82,7 +84,7 @@ pub(crate) fn sweep(collections_dir: &Path, rows: &[Collection], half_made: &Has
         }
         let path = entry.path();
         if known.contains(id) {
-            // A crash came between the mark and the change of the catalog.
+            // A crash must have come between marking the folder and changing the catalog.
             unmark(&path);
         } else if half_made.contains(&CollectionId(id.to_owned())) {
             continue;
@@ -100,7 +102,7 @@ pub(crate) fn sweep(collections_dir: &Path, rows: &[Collection], half_made: &Has
     Ok(())
 }
 
-/// The folders of the data directory that hold a collection or a snapshot.
+/// Returns the folders of the data directory that hold a collection or a snapshot.
 pub(crate) fn holding(data_dir: &Path) -> Result<Vec<&'static str>, Error> {
     let of_ours = |name: &str| Uuid::try_parse(name).is_ok();
     let mut found = Vec::new();
@@ -108,7 +110,7 @@ pub(crate) fn holding(data_dir: &Path) -> Result<Vec<&'static str>, Error> {
         let path = data_dir.join(folder);
         let entries = match std::fs::read_dir(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            // Whoever opens the data directory reports that it does not exist.
+            // Opening the data directory will report that it is not a folder.
             Err(error) if error.kind() == io::ErrorKind::NotADirectory => continue,
             entries => entries.and_then(Iterator::collect::<io::Result<Vec<_>>>),
         };
@@ -120,7 +122,8 @@ pub(crate) fn holding(data_dir: &Path) -> Result<Vec<&'static str>, Error> {
     Ok(found)
 }
 
-/// Removes what an earlier run of a job has left of its folder. Returns whether it is gone; a folder that may be missed stays.
+/// Removes the folder that an earlier run of a job left. Returns whether the folder is gone. A folder that somebody may miss
+/// stays.
 pub(crate) fn clear(folder: &Path) -> io::Result<bool> {
     match folder.try_exists()? {
         true if !is_garbage(folder) => Ok(false),
@@ -129,7 +132,7 @@ pub(crate) fn clear(folder: &Path) -> io::Result<bool> {
     }
 }
 
-/// Whether a folder that the catalog does not name is certainly garbage. One that cannot be read is not.
+/// Whether a folder that the catalog does not name is certainly garbage. A folder that cannot be read is not.
 fn is_garbage(folder: &Path) -> bool {
     let database = folder.join(DATABASE);
     folder.join(MARK).exists() || matches!(database.try_exists(), Ok(false)) || matches!(holds_documents(&database), Ok(false))
@@ -147,7 +150,7 @@ mod tests {
         std::fs::create_dir(&folder).unwrap();
         assert!(clear(&folder).unwrap() && !folder.exists(), "it has no database");
         std::fs::create_dir(&folder).unwrap();
-        // Its contents are unknown.
+        // Nobody knows what this database contains, so the folder must stay.
         std::fs::write(folder.join(DATABASE), "no database").unwrap();
         assert!(!clear(&folder).unwrap() && folder.join(DATABASE).exists());
         mark(&folder);

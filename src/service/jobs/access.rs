@@ -2,35 +2,36 @@
 
 use crate::domain::{CollectionName, KeyId, Scope};
 
-/// What a key needs for a job.
+/// Which keys may access a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobAccess {
-    /// The scope that starting and canceling such a job needs.
+    /// The scope that a key needs to start and cancel such a job.
     pub scope: Scope,
-    /// What the job shows: only keys that reach all of it see the job.
+    /// What the job reveals. A key may see the job only if it may access all of that.
     pub reach: JobReach,
 }
 
-/// What a job shows.
+/// What a job reveals.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JobReach {
-    /// Nothing of any collection: every key sees it.
+    /// Nothing about any collection, so every key may see it.
     Server,
-    /// Something of each of these collections: a restricted key sees it if it reaches all of them.
+    /// Something about each of these collections. A restricted key may see the job if it may access all of them.
     Collections(Vec<CollectionName>),
-    /// Something of each of these collections, and texts of the request. Of the restricted keys, only the caller's sees it.
+    /// Something about each of these collections, and texts of the request. Among restricted keys, only the caller's own may
+    /// see the job.
     Texts {
         /// The collections.
         collections: Vec<CollectionName>,
         /// The key of the caller, if it has one.
         caller: Option<KeyId>,
     },
-    /// More than a restricted key reaches: only unrestricted keys see it.
+    /// More than a restricted key may access, so only unrestricted keys may see it.
     Everything,
 }
 
 impl JobReach {
-    /// The reach of a job about this collection, or about none or several.
+    /// Returns the reach of a job about one collection. `None` stands for a job about several collections or none.
     pub(crate) fn of(collection: Option<&CollectionName>) -> Self {
         collection.map_or(Self::Everything, |only| Self::Collections(vec![only.clone()]))
     }

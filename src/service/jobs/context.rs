@@ -1,4 +1,4 @@
-//! What a job's task has at hand: the service, its own progress, and whether to stop.
+//! What a running job's task can use: the service, the job's progress, and the signal to stop.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -13,17 +13,17 @@ use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::state::State;
 
-/// Time between two records of a job's progress in the catalog.
+/// Minimum time between two records of a job's progress in the catalog.
 const RECORD_PAUSE: Duration = Duration::from_secs(1);
 
 /// Why a job did not succeed.
 #[derive(Debug)]
 pub(crate) enum JobError {
-    /// A caller canceled it.
+    /// A caller canceled the job.
     Canceled,
-    /// The server stops; the next start resumes the job.
+    /// The server is stopping. The next start resumes the job.
     Interrupted,
-    /// It failed.
+    /// The job failed.
     Failed(Error),
 }
 
@@ -33,7 +33,7 @@ impl From<Error> for JobError {
     }
 }
 
-/// What a job's task has at hand.
+/// What a running job's task can use.
 #[derive(Clone)]
 pub(crate) struct JobContext {
     pub(super) state: Weak<State>,
@@ -43,12 +43,12 @@ pub(crate) struct JobContext {
 }
 
 impl JobContext {
-    /// The service, unless it is gone.
+    /// Returns the service, or fails if it is gone.
     pub(crate) fn state(&self) -> Result<Arc<State>, JobError> {
         self.state.upgrade().ok_or(JobError::Interrupted)
     }
 
-    /// Fails if the job is to stop. A job calls it wherever it can stop.
+    /// Fails if the job should stop. A job calls this wherever it is able to stop.
     pub(crate) fn check(&self) -> Result<(), JobError> {
         if self.job.canceled.load(Ordering::Acquire) {
             return Err(JobError::Canceled);
@@ -57,7 +57,7 @@ impl JobContext {
         if gone || self.job.interrupted.load(Ordering::Acquire) { Err(JobError::Interrupted) } else { Ok(()) }
     }
 
-    /// Waits, unless the job is to stop.
+    /// Waits. Fails early if the job should stop.
     pub(crate) async fn pause(&self, duration: Duration) -> Result<(), JobError> {
         tokio::select! {
             () = tokio::time::sleep(duration) => (),
@@ -66,7 +66,7 @@ impl JobContext {
         self.check()
     }
 
-    /// Publishes progress and details to watchers, and from time to time records them in the catalog.
+    /// Publishes progress and details to watchers, and records them in the catalog from time to time.
     pub(crate) async fn progress(&self, done: u64, details: &(impl Serialize + Sync)) -> Result<(), JobError> {
         self.job.progress.send_modify(|progress| {
             progress.done = done;
@@ -86,12 +86,12 @@ impl JobContext {
         self.job.progress.send_modify(|progress| progress.done = done);
     }
 
-    /// Corrects the total.
+    /// Changes the total.
     pub(crate) fn set_total(&self, total: u64) {
         self.job.progress.send_modify(|progress| progress.total = total);
     }
 
-    /// Sets the total and where this run of the job begins.
+    /// Sets the total, and how much was already done when this run of the job began.
     pub(crate) fn measure(&self, done: u64, total: u64) {
         self.job.progress.send_modify(|progress| {
             progress.done = done;

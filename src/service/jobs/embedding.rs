@@ -10,8 +10,8 @@ use crate::service::error::Error;
 /// Pause before another attempt when the encoder's queue is full.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
-/// Embeds texts as bulk work, in parts of at most `most` that fit into the encoder's queue. Waits while that is full, unless the
-/// job is to stop.
+/// Embeds texts as bulk work, in parts of at most `most` texts that fit into the encoder's queue. Waits while the queue is
+/// full. Fails early if the job should stop.
 pub(crate) async fn embed_patiently(context: &JobContext, texts: &[EmbedText], most: usize) -> Result<Vec<Embedded>, JobError> {
     let size = most.min(context.state()?.limits.embed_queue_texts_max).max(1);
     let mut embedded = Vec::with_capacity(texts.len());
@@ -33,7 +33,7 @@ async fn embed_part(context: &JobContext, texts: &[EmbedText]) -> Result<Vec<Emb
             }
             other => return Ok(other.map_err(Error::from)?),
         }
-        // Not held during the pause, so that the job ends with the service.
+        // Released before the pause, so that the job does not keep a stopping service alive.
         drop(state);
         context.pause(RETRY_PAUSE).await?;
     }

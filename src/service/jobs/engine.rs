@@ -1,8 +1,8 @@
-//! Runs jobs: a bounded number at once, the others in the order in which they came.
+//! Runs jobs: a bounded number at a time, in the order in which they were accepted.
 //!
-//! An accepted job is in the catalog first. If the server stops, in order or not, the job stays unfinished there, and the next
-//! start resumes it, or another server of the same catalog does; its type decides how much it repeats. Tasks hold the service only while they use it, so that its jobs end
-//! with it.
+//! A job is recorded in the catalog before it is queued. If the server stops or crashes, the job stays unfinished there, and
+//! the next start resumes it, or another server that shares the catalog does. The type of the job decides how much work is
+//! repeated. Tasks hold the service only while they use it, so that jobs do not keep a stopping service alive.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,7 +22,7 @@ use crate::store::system_clock as now_ms;
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 impl State {
-    /// Queues a job, and starts it if there is room.
+    /// Queues a job, and starts it if fewer than the maximum are running.
     pub(crate) fn enqueue(self: &Arc<Self>, job: Arc<RunningJob>) {
         self.jobs.lists.lock().waiting.push_back(job);
         self.start_jobs();
@@ -44,7 +44,7 @@ impl State {
 /// Runs a job from beginning to end.
 async fn run(context: JobContext) {
     let working = context.clone();
-    // In a task of its own: a panic ends the job, not the engine.
+    // Runs in a task of its own, so that a panic ends the job but not the engine.
     let worked = tokio::spawn(async move {
         working.begin().await?;
         kind_of(working.job.kind).run(&working).await
@@ -66,7 +66,7 @@ impl JobContext {
         Ok(blocking(move || Ok(state.catalog.start_job(&id, now_ms())?)).await?)
     }
 
-    /// Records how the job ended. An interrupted job stays unfinished, and what another server took over is not this one's to end.
+    /// Records how the job ended. An interrupted job stays unfinished. Does nothing if another server took the job over.
     async fn end(&self, state: &Arc<State>, ended: Result<(), JobError>) {
         let stopping = state.stopping.load(Ordering::Acquire);
         if self.job.lost.load(Ordering::Acquire) {
@@ -76,7 +76,7 @@ impl JobContext {
             Ok(()) => (JobStatus::Succeeded, None),
             Err(JobError::Canceled) => (JobStatus::Canceled, None),
             Err(JobError::Interrupted | JobError::Failed(Error::Store(StoreError::JobElsewhere))) => return,
-            // A job that fails because the server is closing its parts is resumed, too.
+            // The job probably failed because the server is closing its parts, so the next start resumes it.
             Err(JobError::Failed(error)) if stopping && error.code().blame() != Blame::Client => return,
             Err(JobError::Failed(error)) => (JobStatus::Failed, Some(self.failure(&error))),
         };
@@ -113,7 +113,7 @@ impl JobContext {
         blocking(move || state.finish(&job, status, error.as_ref())).await
     }
 
-    /// The error that the job shows. The causes of a server failure go to the log only.
+    /// Makes the error that the job shows. The causes of a server failure are only logged.
     fn failure(&self, error: &Error) -> JobFailure {
         let code = error.code();
         let cause = error.chain();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::service::error::Error;
 use crate::service::folders::sync_dir;
 
-/// The folder for a job's files. It is removed if the job is not accepted.
+/// The folder for a new job's files. Dropping it removes the folder, unless the job was accepted.
 pub(crate) struct Folder {
     path: PathBuf,
     kept: bool,
@@ -25,7 +25,7 @@ impl Folder {
         &self.path
     }
 
-    /// Keeps the folder: the job was accepted.
+    /// Keeps the folder, because the job was accepted.
     pub(crate) fn keep(mut self) {
         self.kept = true;
     }

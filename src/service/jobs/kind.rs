@@ -1,4 +1,5 @@
-//! What a type of job consists of: one implementation of `JobKind`, in the room of its resource, and a line of `job_types!`.
+//! Defines what a job type consists of: an implementation of `JobKind` in the module of its resource, and a line in
+//! `job_types!`.
 
 use std::marker::PhantomData;
 use std::path::Path;
@@ -16,53 +17,56 @@ use crate::domain::{CollectionId, CollectionName, Job, JobFailure, JobId, JobSta
 use crate::service::error::Error;
 use crate::service::state::State;
 
-/// The name of a type of job, given by `job_types!`.
+/// The name of a job type. `job_types!` implements it.
 pub(crate) trait Named {
     /// The name in the API and in the catalog.
     const TYPE: JobType;
 }
 
-/// A type of job.
+/// A job type.
 ///
-/// Only `access` and `run` are required. The methods that remove something may run twice: a crash can come before the end of the
-/// job is recorded.
+/// Only `access` and `run` are required. The methods that remove something may run twice, because a crash can come before the
+/// end of the job is recorded.
 pub(crate) trait JobKind: Named + Send + Sync + 'static {
-    /// What it needs to run. It is in the catalog: what earlier versions wrote must stay readable.
+    /// What the job needs to run. The catalog stores it, so requests written by earlier versions must stay readable.
     type Request: Serialize + DeserializeOwned + Send;
-    /// Its first details; while it runs there may be more.
+    /// The job's initial details. It may add more while it runs.
     type Details: Serialize;
 
-    /// Whether it also needs files of its folder, which only one server has.
+    /// Whether the job also needs the files in its folder, which only one server has.
     const NEEDS_FILES: bool = false;
 
-    /// Which keys may see and cancel the job. `collection` is the one that it is about, if it is about one.
+    /// Returns which keys may see and cancel the job. `collection` is the collection that the job is about, if it is about a
+    /// single one.
     fn access(request: &Self::Request, collection: Option<&CollectionName>) -> JobAccess;
 
-    /// Runs the job. After a restart of the server it runs again.
+    /// Runs the job. If the server restarts meanwhile, it runs again.
     fn run(context: &JobContext, request: Self::Request) -> impl Future<Output = Result<(), JobError>> + Send;
 
-    /// Removes files of a job that has ended, before that is recorded: recording takes space, too. If the job ran again, it would
-    /// begin anew. Blocks.
+    /// Removes files of a job that has ended, before its end is recorded, because recording takes disk space, too. If the job
+    /// runs again after this, it must start over. Blocks.
     fn free_space(_state: &State, _id: &JobId, _request: &Self::Request) {}
 
-    /// Records elsewhere how the job ended, before the catalog does: whoever sees that it ended must see that, too. Blocks.
+    /// Records the consequences of the job's end elsewhere, before the catalog records the end itself: a client that sees that
+    /// the job ended must see them, too. Blocks.
     fn before_end(_state: &State, _id: &JobId, _status: JobStatus, _error: Option<&JobFailure>) -> Result<(), Error> {
         Ok(())
     }
 
-    /// Removes what the job has elsewhere, once its end is recorded. Blocks.
+    /// Removes what the job keeps outside of its folder, after its end is recorded. Blocks.
     fn finish(_state: &State, _id: &JobId, _request: &Self::Request) {}
 
-    /// Removes files of the job's folder that are not needed after its end. The others stay until the job is forgotten. Blocks.
+    /// Removes the files in the job's folder that are not needed after its end. The others stay until the job is forgotten.
+    /// Blocks.
     fn clean_up(_folder: &Path) {}
 
-    /// The collection that the job builds in a folder of its own. After a restart it continues with that.
+    /// Returns the collection that the job builds in a separate folder. After a restart, the job continues with that folder.
     fn makes(_request: &Self::Request) -> Option<CollectionId> {
         None
     }
 }
 
-/// A type of job behind one form for all types: it reads the request itself.
+/// The object-safe form of `JobKind`, the same for all job types. It reads the typed request from the stored JSON.
 pub(super) trait AnyJobKind: Send + Sync {
     /// `JobKind::access`. A job whose request cannot be read needs an unrestricted admin key.
     fn access(&self, job: &Job) -> JobAccess;
@@ -89,11 +93,11 @@ pub(super) trait AnyJobKind: Send + Sync {
     fn needs_files(&self) -> bool;
 }
 
-/// Reads requests for the type of job `J`.
+/// Implements `AnyJobKind` for the job type `J` by reading its requests.
 pub(super) struct Reading<J>(pub(super) PhantomData<fn() -> J>);
 
 impl<J: JobKind> Reading<J> {
-    /// Reads a request. What a job with a damaged request leaves on the disk stays until the job is forgotten.
+    /// Reads a request, or logs that it is damaged. The files of a job with a damaged request stay until the job is forgotten.
     fn read(id: &JobId, request: &Metadata) -> Option<J::Request> {
         let read = stored::read(id, request);
         if let Err(error) = &read {

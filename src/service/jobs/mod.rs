@@ -1,5 +1,5 @@
-//! Accepts, lists, watches and cancels jobs. `engine` runs them. A type of job is an implementation of `kind::JobKind` in the
-//! room of its resource, a variant of `JobType`, and a line of `job_types!`.
+//! Accepts, lists, watches and cancels jobs. `engine` runs them. A job type consists of an implementation of `kind::JobKind` in
+//! the module of its resource, a variant of `JobType`, and a line in `job_types!`.
 
 mod access;
 mod context;
@@ -39,21 +39,21 @@ use crate::store::system_clock as now_ms;
 use folder::Folder;
 use kind::{AnyJobKind, Named, Reading};
 
-/// The folder of the data directory that holds one folder per job that has files.
+/// The folder of the data directory that holds the files of jobs, with one folder per job.
 const JOBS_DIR: &str = "jobs";
-/// Least time between two events that a watcher gets.
+/// Minimum time between two events sent to a watcher.
 const WATCH_PAUSE: Duration = Duration::from_millis(200);
-/// Pause between two looks at a job that another server runs.
+/// Pause between two polls of a job that another server runs.
 const ELSEWHERE_PAUSE: Duration = Duration::from_secs(1);
 
-/// Names the implementation of every type of job.
+/// Assigns each job type its implementation.
 macro_rules! job_types {
     ($($variant:ident: $job:ty,)+) => {
         $(impl Named for $job {
             const TYPE: JobType = JobType::$variant;
         })+
 
-        /// The type of this name.
+        /// Returns the implementation of a job type.
         fn kind_of(name: JobType) -> &'static dyn AnyJobKind {
             match name {
                 $(JobType::$variant => &Reading::<$job>(PhantomData),)+
@@ -75,7 +75,7 @@ job_types! {
     Project: collections::projections::compute::ProjectJob,
 }
 
-/// The collections that these jobs are building in folders of their own.
+/// Returns the collections that these jobs build in separate folders.
 pub(super) fn made_by(jobs: &[Job]) -> HashSet<CollectionId> {
     jobs.iter().filter_map(|job| kind_of(job.kind).makes(&job.id, &job.request)).collect()
 }
@@ -86,7 +86,7 @@ pub struct JobWatch {
     id: JobId,
     changes: Option<watch::Receiver<running::Progress>>,
     stop: watch::Receiver<bool>,
-    /// The job as it was last given.
+    /// The job as last returned.
     given: Option<Job>,
     over: bool,
 }
@@ -98,12 +98,12 @@ impl Service {
         blocking(move || state.job(&id)).await
     }
 
-    /// What a key needs to see a job and to cancel it.
+    /// Returns which keys may see and cancel a job.
     pub fn job_access(job: &Job) -> JobAccess {
         kind_of(job.kind).access(job)
     }
 
-    /// Lists jobs, the newest first; also says which is the last of the page, when there is a next one.
+    /// Lists jobs, newest first. Also returns the last id on the page if there is a next page.
     pub async fn list_jobs(&self, filter: JobFilter, page: Page<JobId>) -> Result<(Vec<Job>, Option<JobId>), Error> {
         let state = Arc::clone(&self.state);
         blocking(move || {
@@ -117,7 +117,8 @@ impl Service {
         .await
     }
 
-    /// Cancels a job: at once if it waits, otherwise at the next point where it can stop. Canceling it twice is no error.
+    /// Cancels a job: immediately if it is waiting, otherwise at the next point where it can stop. Canceling it twice is not an
+    /// error.
     pub async fn cancel_job(&self, id: &JobId) -> Result<Job, Error> {
         let (state, id) = (Arc::clone(&self.state), id.clone());
         blocking(move || {
@@ -127,7 +128,7 @@ impl Service {
                 status if status.is_finished() => return Err(Error::JobFinished { id, status }),
                 _ => (),
             }
-            // First in the catalog: a restart must not resume the job.
+            // Recorded in the catalog first, so that a restart does not resume the job.
             state.catalog.request_cancel(&id)?;
             if let Some(waiting) = state.jobs.cancel(&id) {
                 state.finish(&waiting, JobStatus::Canceled, None)?;
@@ -137,7 +138,7 @@ impl Service {
         .await
     }
 
-    /// Follows a job from now on.
+    /// Starts to watch a job.
     pub async fn watch_job(&self, id: &JobId) -> Result<JobWatch, Error> {
         // Subscribe before reading, so that no change in between is missed.
         let changes = self.state.jobs.find(id).map(|job| job.watch());
@@ -146,8 +147,8 @@ impl Service {
         Ok(JobWatch { service: self.clone(), id: id.clone(), changes, stop, given: None, over: false })
     }
 
-    /// Opens the file of a job's results, one line for each input line, with the number of bytes that are complete lines now.
-    /// `None` if the job has no such file.
+    /// Opens the results file of a job, which has one line per input line. Also returns the current length of its complete
+    /// lines in bytes. `None` if the job has no such file.
     pub async fn job_results(&self, id: &JobId) -> Result<Option<(File, u64)>, Error> {
         let (state, id) = (Arc::clone(&self.state), id.clone());
         blocking(move || {
@@ -157,7 +158,7 @@ impl Service {
         .await
     }
 
-    /// Ends all watches: the server is about to stop.
+    /// Ends all watches, because the server is about to stop.
     pub fn announce_stop(&self) {
         self.state.stop_announced.send_replace(true);
     }
@@ -168,7 +169,7 @@ impl Service {
         self.state.jobs.permit(limits.jobs_running_max.max(1).saturating_add(limits.jobs_queued_max))
     }
 
-    /// The job that an earlier request with this key created, as it is now.
+    /// Returns the job that an earlier request with this key created, in its current state.
     async fn accepted_before(&self, request: Option<&RequestKey>) -> Result<Option<Job>, Error> {
         let Some(request) = request.cloned() else { return Ok(None) };
         let state = Arc::clone(&self.state);
@@ -179,13 +180,13 @@ impl Service {
         .await
     }
 
-    /// Accepts a job. It is durable once this returns.
+    /// Accepts a job. It is durable when this returns.
     pub(super) async fn submit_job<J: JobKind>(&self, permit: OwnedSemaphorePermit, new: NewJob<J>) -> Result<Job, Error> {
         self.submit(permit, new, None).await.map(|(job, _)| job)
     }
 
-    /// Accepts the job that `prepared` returns, perhaps with a folder of its files, or returns the job of an earlier request with
-    /// this key, as it is now.
+    /// Accepts the job that `prepared` returns, with the folder of its files if it has one. If an earlier request with this key
+    /// created a job, returns that one in its current state instead.
     pub(super) async fn accept_job<J: JobKind>(
         &self,
         request: Option<RequestKey>,
@@ -242,7 +243,7 @@ impl Service {
         .await
     }
 
-    /// Resumes the jobs that the last run of the server left unfinished, and removes the files of others.
+    /// Resumes the jobs that the last run of the server left unfinished, and removes files that other jobs no longer need.
     pub(super) fn resume_jobs(&self) -> Result<(), Error> {
         let state = &self.state;
         let access = |path: PathBuf| move |source| Error::Folder { path, source };
@@ -263,11 +264,11 @@ impl Service {
             let path = entry.path();
             match state.catalog.job(&id)?.map(|job| job.kind) {
                 None => std::fs::remove_dir_all(&path).map_err(access(path))?,
-                // It ended right before the last stop, perhaps before its files were removed.
+                // The job ended right before the last stop, perhaps before its files were removed.
                 Some(kind) => kind_of(kind).clean_up(&path),
             }
         }
-        // Of several servers, each resumes what it takes over.
+        // If several servers share the catalog, each one resumes only the jobs that it takes over.
         let resumed = match state.catalog.shared() {
             Some(catalog) => state.take_over_jobs(catalog)?.taken,
             None => unfinished,
@@ -275,7 +276,7 @@ impl Service {
         resumed.iter().try_for_each(|job| self.resume(job))
     }
 
-    /// Resumes a job of this server that does not run.
+    /// Resumes a job that belongs to this server and is not running.
     fn resume(&self, job: &Job) -> Result<(), Error> {
         let resumed = RunningJob::new(job, self.job_permit().ok());
         if job.cancel_requested {
@@ -287,7 +288,7 @@ impl Service {
 }
 
 impl JobWatch {
-    /// Returns the job now, then after each change, finally as it ended; then `None`.
+    /// Returns the job as it is now, then after each change, and finally after its end. After that, returns `None`.
     pub async fn next(&mut self) -> Result<Option<Job>, Error> {
         if self.over {
             return Ok(None);
@@ -297,7 +298,7 @@ impl JobWatch {
                 return Ok(None);
             }
             let job = self.service.get_job(&self.id).await?;
-            // Without its task nothing changes it, unless another server runs it.
+            // A job that has no task here no longer changes, unless another server runs it.
             let is_elsewhere = self.changes.is_none() && self.service.state.catalog.shared().is_some();
             self.over = job.status.is_finished() || (self.changes.is_none() && !is_elsewhere);
             if self.over || !is_elsewhere || self.given.as_ref() != Some(&job) {
@@ -307,7 +308,8 @@ impl JobWatch {
         }
     }
 
-    /// Waits for a change, or where nobody tells of one, for a while. False if there will be none.
+    /// Waits for a change, or for a while if another server runs the job, because that one cannot notify us. Returns false if
+    /// no more changes will come.
     async fn changed(&mut self) -> bool {
         let pause = if self.changes.is_some() { WATCH_PAUSE } else { ELSEWHERE_PAUSE };
         tokio::select! {
@@ -330,14 +332,14 @@ impl JobWatch {
 }
 
 impl State {
-    /// The folder of a job's files.
+    /// Returns the folder of a job's files.
     pub(super) fn job_dir(&self, id: &JobId) -> PathBuf {
         self.data_dir.join(JOBS_DIR).join(id.as_str())
     }
 
-    /// Records how a job ended, and removes what is not needed any more. Blocks.
+    /// Records how a job ended, and removes what is no longer needed. Blocks.
     pub(super) fn finish(&self, job: &RunningJob, status: JobStatus, error: Option<&JobFailure>) -> Result<(), Error> {
-        // First: whoever sees that the job has ended must find room for another.
+        // Released first, because a client that sees that the job has ended must be able to start another.
         job.release_permit();
         let kind = kind_of(job.kind);
         kind.before_end(self, &job.id, status, error)?;
@@ -370,7 +372,7 @@ impl State {
         Ok(())
     }
 
-    /// The job of an earlier request with this key.
+    /// Returns the job that an earlier request with this key created.
     fn accepted(&self, id: &JobId, request: &RequestKey) -> Result<Job, Error> {
         match self.job(id) {
             Err(Error::JobNotFound { .. }) => Err(Error::CreatedAndGone { key: request.key().to_owned() }),
@@ -383,7 +385,7 @@ impl State {
         found.map(|job| self.refreshed(job)).ok_or_else(|| Error::JobNotFound { id: id.clone() })
     }
 
-    /// A row of the catalog, with the progress that the job's task has published since.
+    /// Adds to a row of the catalog the progress that the job's task has published since.
     fn refreshed(&self, job: Job) -> Job {
         match self.jobs.find(&job.id) {
             Some(running) if !job.status.is_finished() => {

@@ -1,4 +1,4 @@
-//! A new job.
+//! A job that is about to be accepted.
 
 use uuid::Uuid;
 
@@ -6,18 +6,18 @@ use super::kind::JobKind;
 use crate::domain::{CollectionName, JobId, JobUnit};
 use crate::service::error::Error;
 
-/// A job to be accepted.
+/// A job that is about to be accepted.
 pub(crate) struct NewJob<J: JobKind> {
     pub(crate) id: JobId,
-    /// What it is about.
+    /// The collection that it is about, if it is about a single one.
     pub(crate) collection: Option<CollectionName>,
-    /// What is needed to run it.
+    /// What the job needs to run.
     pub(crate) request: J::Request,
-    /// Its first details.
+    /// Its initial details.
     pub(crate) details: J::Details,
     /// The total of its progress.
     pub(crate) total: u64,
-    /// What its progress counts.
+    /// The unit of its progress.
     pub(crate) unit: JobUnit,
 }
 

@@ -1,4 +1,4 @@
-//! Unfinished jobs: which ones wait, which ones run, and their progress.
+//! The unfinished jobs of this server: which ones are waiting, which are running, and how far they are.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(super) struct Lists {
     pub(super) waiting: VecDeque<Arc<RunningJob>>,
     pub(super) running: BTreeMap<JobId, Arc<RunningJob>>,
     pub(super) tasks: Vec<JoinHandle<()>>,
-    /// Taken over from another server, and not resumed yet.
+    /// Jobs that were taken over from another server and are not resumed yet.
     taken: Vec<Job>,
     pub(super) stopped: bool,
 }
@@ -34,17 +34,17 @@ pub(super) struct Lists {
 pub(crate) struct RunningJob {
     pub(crate) id: JobId,
     pub(crate) kind: JobType,
-    /// What it is about.
+    /// The collection that it is about, if it is about a single one.
     pub(crate) collection: Option<CollectionName>,
-    /// What its type needs to run it.
+    /// What its job type needs to run it.
     pub(crate) request: Metadata,
     pub(super) progress: watch::Sender<Progress>,
     pub(super) canceled: AtomicBool,
     pub(super) interrupted: AtomicBool,
-    /// Whether another server took it over, even if this one has it again: then it begins anew.
+    /// Whether another server took it over. Stays true even if this server gets the job back, because then it is started anew.
     pub(super) lost: AtomicBool,
     pub(super) wake: Notify,
-    /// Counts it among the bounded jobs. A job resumed at start-up may have none.
+    /// Counts the job toward the limit on jobs. A job resumed at start-up may have no permit.
     permit: Mutex<Option<OwnedSemaphorePermit>>,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Progress {
     pub(super) total: u64,
     unit: JobUnit,
     pub(super) details: Metadata,
-    /// When this run of it began, and how much was done then.
+    /// When this run of the job began, and how much was already done then.
     pub(super) started: Option<(Instant, u64)>,
 }
 
@@ -77,7 +77,7 @@ impl Jobs {
         lists.running.get(id).or_else(|| lists.waiting.iter().find(|job| job.id == *id)).cloned()
     }
 
-    /// Tells a running job to stop. Removes and returns one that still waits; the caller finishes it.
+    /// Tells a running job to stop. If the job is still waiting, removes and returns it, and the caller must finish it.
     pub(crate) fn cancel(&self, id: &JobId) -> Option<Arc<RunningJob>> {
         let mut lists = self.lists.lock();
         if let Some(job) = lists.running.get(id) {
@@ -89,13 +89,13 @@ impl Jobs {
         lists.waiting.remove(at)
     }
 
-    /// The jobs that wait or run.
+    /// Returns the jobs that are waiting or running.
     pub(super) fn unfinished(&self) -> Vec<JobId> {
         let lists = self.lists.lock();
         lists.running.keys().chain(lists.waiting.iter().map(|job| &job.id)).cloned().collect()
     }
 
-    /// Stops a job that is another server's: it does not end here.
+    /// Stops a job that another server took over, without recording an end.
     pub(super) fn drop_lost(&self, id: &JobId) {
         let mut lists = self.lists.lock();
         lists.waiting.retain(|job| job.id != *id);
@@ -106,12 +106,12 @@ impl Jobs {
         }
     }
 
-    /// Keeps jobs that were taken over until they are resumed.
+    /// Remembers jobs that were taken over until they are resumed.
     pub(super) fn keep_taken(&self, jobs: Vec<Job>) {
         self.lists.lock().taken.extend(jobs);
     }
 
-    /// The jobs that were taken over and are to be resumed.
+    /// Returns the jobs that were taken over and must be resumed, and forgets them.
     pub(super) fn taken(&self) -> Vec<Job> {
         std::mem::take(&mut self.lists.lock().taken)
     }
@@ -153,17 +153,17 @@ impl RunningJob {
         }
     }
 
-    /// Makes room for another job: this one is about to end.
+    /// Makes room for another job, because this one is about to end.
     pub(crate) fn release_permit(&self) {
         drop(self.permit.lock().take());
     }
 
-    /// Changes whenever the job's progress does; closes when it ends.
+    /// Returns a receiver that changes whenever the job's progress does, and closes when the job ends.
     pub(crate) fn watch(&self) -> watch::Receiver<Progress> {
         self.progress.subscribe()
     }
 
-    /// Its progress and its details.
+    /// Returns the job's progress and details.
     pub(crate) fn progress(&self) -> (JobProgress, Metadata) {
         let progress = self.progress.borrow().clone();
         let Progress { done, total, unit, details, started } = progress;

@@ -1,11 +1,11 @@
-//! The progress of a job that takes several steps, with the details that it collects on the way.
+//! Tracks the progress of a job that takes several steps, and the details that it collects on the way.
 
 use std::time::Instant;
 
 use super::context::{JobContext, JobError};
 use crate::domain::Metadata;
 
-/// Counts what the steps of a job have done.
+/// Counts the work that a job has done.
 pub(crate) struct Steps<'a> {
     pub(crate) context: &'a JobContext,
     done: u64,
@@ -14,7 +14,7 @@ pub(crate) struct Steps<'a> {
 }
 
 impl<'a> Steps<'a> {
-    /// Begins with nothing done and with these details.
+    /// Starts with nothing done and with these details.
     pub(crate) fn new(context: &'a JobContext, details: Metadata) -> Self {
         Self { context, done: 0, total: context.job.progress().0.total, details }
     }
@@ -35,18 +35,18 @@ impl<'a> Steps<'a> {
         &mut self.details
     }
 
-    /// Fails if the job is to stop.
+    /// Fails if the job should stop.
     pub(crate) fn check(&self) -> Result<(), JobError> {
         self.context.check()
     }
 
-    /// Counts what is done, and publishes it.
+    /// Adds to the work done, and publishes it.
     pub(crate) async fn count(&mut self, more: u64) -> Result<(), JobError> {
         self.done += more;
         self.context.progress(self.done, &self.details).await
     }
 
-    /// Begins a phase, which the details name until `record_time`.
+    /// Begins a phase. The details show its name until `record_time`.
     pub(crate) async fn begin_phase(&mut self, name: &str) -> Result<(), JobError> {
         self.check()?;
         self.details.insert("phase".to_owned(), name.into());
@@ -59,7 +59,7 @@ impl<'a> Steps<'a> {
         self.details.insert(name.to_owned(), u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX).into());
     }
 
-    /// Ends the job with all of its total done.
+    /// Publishes that the whole total is done.
     pub(crate) async fn end(self) -> Result<(), JobError> {
         self.context.progress(self.context.job.progress().0.total, &self.details).await
     }

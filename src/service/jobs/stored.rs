@@ -1,4 +1,4 @@
-//! The JSON of jobs in the catalog: their requests and their details.
+//! Reads and writes the JSON that the catalog stores for a job: its request and its details.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -7,16 +7,16 @@ use serde_json::Value;
 use crate::domain::{JobId, Metadata};
 use crate::service::error::Error;
 
-/// A value as a JSON object; an empty one for `None`.
+/// Converts a value to a JSON object. `None` becomes an empty one.
 pub(crate) fn write(value: &impl Serialize) -> Metadata {
     match serde_json::to_value(value) {
         Ok(Value::Object(members)) => members,
-        // Text, numbers and lists of them can always be written as JSON.
+        // Serializing text, numbers and lists of them to JSON cannot fail.
         _ => Metadata::new(),
     }
 }
 
-/// Reads a job's request as its type.
+/// Reads a job's request.
 pub(crate) fn read<T: DeserializeOwned>(id: &JobId, request: &Metadata) -> Result<T, Error> {
     T::deserialize(request).map_err(|_| Error::JobState { id: id.clone(), problem: "its request is damaged" })
 }

@@ -1,5 +1,5 @@
-//! Looks after jobs where several servers share a catalog: takes over those of servers that are gone, stops those that were canceled
-//! through another server, and drops those that another one has taken over.
+//! Looks after jobs when several servers share a catalog: takes over the jobs of servers that are gone, stops jobs that were
+//! canceled through another server, and drops jobs that another server has taken over.
 
 use std::sync::Weak;
 use std::sync::atomic::Ordering;
@@ -17,7 +17,7 @@ use crate::storage::{JobHold, LookedAfter, PostgresCatalog};
 /// Pause between two looks.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Looks after the jobs until the server stops. Holds nothing open meanwhile.
+/// Looks after the jobs until the server stops. Between looks it does not keep the service alive.
 pub(crate) async fn run(state: Weak<State>, mut stop_announced: watch::Receiver<bool>) {
     let mut failures = 0u32;
     loop {
@@ -39,7 +39,7 @@ pub(crate) async fn run(state: Weak<State>, mut stop_announced: watch::Receiver<
 }
 
 async fn look(service: Service) -> Result<(), Error> {
-    // A job that is taken over may need a collection that is new.
+    // A job that is taken over may need a collection that this server does not know yet.
     service.follow().await?;
     blocking(move || service.look_after_jobs()).await
 }
@@ -62,7 +62,7 @@ impl Service {
                 JobHold::Canceled => {
                     if let Some(waiting) = state.jobs.cancel(&id) {
                         let ended = state.finish(&waiting, JobStatus::Canceled, None);
-                        // The next look ends it.
+                        // Put it back, so that the next look ends it.
                         ended.inspect_err(|_| state.enqueue(waiting))?;
                     }
                 }
@@ -71,7 +71,8 @@ impl Service {
         Ok(())
     }
 
-    /// Resumes the jobs that were taken over. One that still runs here from before is stopped first: another server had it meanwhile.
+    /// Resumes the jobs that were taken over. If an earlier run of such a job is still running here, stops that first, because
+    /// another server had the job meanwhile.
     fn resume_taken(&self) {
         for job in self.state.jobs.taken() {
             let resumed = match self.state.jobs.find(&job.id) {
@@ -103,7 +104,7 @@ impl State {
         Ok(catalog.look_after_jobs(&with_files, &files_here)?)
     }
 
-    /// Whether a job is still this server's. Blocks.
+    /// Whether a job still belongs to this server. Blocks.
     pub(super) fn owns(&self, job: &JobId) -> Result<bool, Error> {
         let Some(catalog) = self.catalog.shared() else { return Ok(true) };
         let holds = catalog.holds(std::slice::from_ref(job))?;

@@ -15,7 +15,7 @@ pub(crate) type Sha = [u8; 32];
 /// The server's keys.
 pub(crate) struct Keyring {
     keys: RwLock<BTreeMap<KeyId, (Arc<Key>, Sha)>>,
-    /// Hash of the admin key of the configuration. It is stored nowhere.
+    /// Hash of the admin key from the configuration. It is not stored anywhere.
     pub(crate) operator: OnceLock<Sha>,
     /// Held while a key is created or revoked, so that the catalog and `keys` change together.
     pub(crate) changing: Arc<tokio::sync::Mutex<()>>,
@@ -42,7 +42,7 @@ impl Keyring {
         self.keys.read()
     }
 
-    /// The same, for changes.
+    /// The keys with the hashes of their secrets, for changes.
     pub(crate) fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<KeyId, (Arc<Key>, Sha)>> {
         self.keys.write()
     }

@@ -1,7 +1,8 @@
 //! Creates, lists, revokes and recognizes keys.
 //!
-//! All keys are in memory, so that a request costs one SHA-256 and one comparison in constant time. A secret has 256 random bits and
-//! is shown once. With so much entropy a fast hash is enough; slow ones (bcrypt, Argon2) are for passwords, which people choose.
+//! All keys are in memory, so authenticating a request takes one SHA-256 and one constant-time comparison. A secret has 256
+//! random bits and is shown once. With that much entropy a fast hash is enough. Slow hashes (bcrypt, Argon2) are for passwords
+//! that people choose.
 
 pub(super) mod keyring;
 
@@ -21,28 +22,28 @@ use crate::store::StoredKey;
 use crate::store::system_clock as now_ms;
 use keyring::Sha;
 
-/// The prefix of every secret, by which scanners recognize leaked ones.
+/// The prefix of every secret, so that scanners can recognize leaked ones.
 const SECRET_PREFIX: &str = "dgm";
 
 impl Service {
-    /// Accepts `secret` as the admin key of the configuration. Only the first call counts.
+    /// Sets `secret` as the admin key from the configuration. Only the first call has an effect.
     pub fn set_admin_key(&self, secret: &str) {
         let _ = self.state.keyring.operator.set(sha256(secret));
     }
 
-    /// Whether requests need a key: from the first key on, even if all have expired.
+    /// Whether requests need a key. They do as soon as there is a key, even if all keys have expired.
     pub fn is_guarded(&self) -> bool {
         self.state.keyring.operator.get().is_some() || !self.state.keyring.read().is_empty()
     }
 
-    /// The caller with this secret.
+    /// Finds the caller with this secret.
     pub fn authenticate(&self, secret: &str) -> Result<Caller, Error> {
         let keyring = &self.state.keyring;
         let hash = sha256(secret);
         if keyring.operator.get().is_some_and(|operator| bool::from(operator.ct_eq(&hash))) {
             return Ok(Caller::Operator);
         }
-        // Ids are not secret: the time to find one reveals nothing.
+        // Ids are not secret, so the time it takes to find one reveals nothing.
         let id = id_in(secret).ok_or(Error::UnknownKey)?;
         let (key, expected) = keyring.read().get(&id).cloned().ok_or(Error::UnknownKey)?;
         if !bool::from(expected.ct_eq(&hash)) {
@@ -54,9 +55,9 @@ impl Service {
         Ok(Caller::Holder(key))
     }
 
-    /// Creates a key and its secret, which cannot be read again. Durable once this returns.
+    /// Creates a key and its secret, which cannot be read again. The key is durable when this returns.
     ///
-    /// The first key closes the server to callers without a key, so it must be able to create others, forever.
+    /// The first key locks out callers without a key, so it must be able to create other keys and must never expire.
     pub async fn create_key(&self, new: NewKey) -> Result<(Key, String), Error> {
         self.check_running()?;
         let NewKey { name, scope, collections, expires_at_ms } = new;
@@ -89,7 +90,7 @@ impl Service {
         Ok(())
     }
 
-    /// Lists keys, the oldest first, with the last id of the page if there is a next page.
+    /// Lists keys, oldest first. Also returns the last id on the page if there is a next page.
     pub fn list_keys(&self, page: Page<KeyId>) -> (Vec<Key>, Option<KeyId>) {
         let keys = self.state.keyring.read();
         let after = page.after.map_or(Bound::Unbounded, Bound::Excluded);
@@ -99,10 +100,10 @@ impl Service {
         (found, next)
     }
 
-    /// Revokes a key: requests with it are refused from now on.
+    /// Revokes a key. Requests with it are refused from now on.
     ///
-    /// Refuses to revoke the last key that can create others, unless the configuration has one: the server would be locked, or open
-    /// to everybody again.
+    /// Refuses to revoke the last key that can create others, unless the configuration has one. Without it, nobody could manage
+    /// keys, or the server would be open to everybody again.
     pub async fn revoke_key(&self, id: &KeyId) -> Result<(), Error> {
         self.check_running()?;
         let changing = Arc::clone(&self.state.keyring.changing).lock_owned().await;
@@ -134,7 +135,7 @@ impl Service {
     }
 }
 
-/// `dgm_<id>_<64 hexadecimal digits>`.
+/// Makes a secret: `dgm_<id>_<64 hexadecimal digits>`.
 fn new_secret(id: &KeyId) -> Result<String, Error> {
     let mut random = [0; 32];
     getrandom::fill(&mut random).map_err(|error| Error::Random(error.to_string()))?;
@@ -142,7 +143,7 @@ fn new_secret(id: &KeyId) -> Result<String, Error> {
     Ok(format!("{SECRET_PREFIX}_{id}_{digits}"))
 }
 
-/// The public part of a secret.
+/// Returns the id in a secret, which is its public part.
 fn id_in(secret: &str) -> Option<KeyId> {
     let (id, _) = secret.strip_prefix(SECRET_PREFIX)?.strip_prefix('_')?.split_once('_')?;
     KeyId::parse(id).ok()
@@ -157,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_names_its_key_and_is_never_made_twice() {
+    fn a_secret_contains_its_keys_id_and_is_never_generated_twice() {
         let id = KeyId::parse(&"0f".repeat(16)).unwrap();
         let (one, two) = (new_secret(&id).unwrap(), new_secret(&id).unwrap());
         assert_ne!(one, two);

@@ -1,7 +1,7 @@
-//! The memory of requests: of their bodies, and of their answers until these are sent. Bounded for each answer, and over all
-//! requests together.
+//! Accounts for the memory of requests: their bodies, and their answers until they are sent. The memory is bounded per answer
+//! and over all requests together.
 //!
-//! Each request has a `RequestMemory`. Use cases get it from the task that runs the request, not as an argument.
+//! Each request has a `RequestMemory`. The service gets it from the task that runs the request, not as an argument.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -12,24 +12,24 @@ use super::shares::{Bound, Held, Refusal};
 use crate::domain::Payer;
 use crate::service::error::Error;
 
-/// Bytes that every request may hold in any case, so that small answers succeed even when large ones have taken the rest. The
-/// number of requests bounds them.
+/// Bytes that every request may hold without being counted, so that small answers succeed even when large ones have used up the
+/// limit. The limit on the number of requests bounds their total.
 const UNCOUNTED_BYTES: u64 = 256 << 10;
-/// Bytes taken at a time.
+/// Memory is taken in multiples of this many bytes.
 const STEP_BYTES: u64 = 256 << 10;
 
 tokio::task_local! {
     static CURRENT: RequestMemory;
 }
 
-/// The memory of one request. Clones share it; dropping the last one releases it.
+/// The memory of one request. Clones share it. Dropping the last one releases it.
 #[derive(Debug, Clone)]
 pub struct RequestMemory(Arc<Mutex<Account>>);
 
 #[derive(Debug)]
 struct Account {
     held: Held,
-    /// Bytes of the body as they were sent and as they were read.
+    /// Bytes of the body, both as received and as parsed.
     body: u64,
     answer: u64,
 }
@@ -39,7 +39,7 @@ impl RequestMemory {
         Self(Arc::new(Mutex::new(Account { held: bound.nothing(payer), body: 0, answer: 0 })))
     }
 
-    /// The memory of the request that this task runs; outside of requests a new one with bounds of its own.
+    /// Returns the memory of the request that this task runs. Outside of requests, returns a new one without a shared limit.
     pub fn current() -> Self {
         CURRENT.try_with(Clone::clone).unwrap_or_else(|_| Self::new(&Bound::new("", u64::MAX), Payer::Others))
     }
@@ -49,12 +49,12 @@ impl RequestMemory {
         CURRENT.scope(self, request).await
     }
 
-    /// Who pays.
+    /// Returns who the memory is charged to.
     pub fn payer(&self) -> Payer {
         self.0.lock().held.payer().clone()
     }
 
-    /// Says that there is no more.
+    /// Returns the refusal for lack of memory, and counts it.
     fn refusal(&self) -> Refusal {
         self.0.lock().held.refusal()
     }
@@ -84,7 +84,7 @@ impl RequestMemory {
         settled
     }
 
-    /// Takes bytes until the answer has at least this many.
+    /// Takes bytes, if needed, until the answer has at least this many.
     pub fn answer_at_least(&self, bytes: u64) -> Result<(), Refusal> {
         let mut account = self.0.lock();
         account.answer = account.answer.max(bytes);
@@ -109,7 +109,7 @@ impl RequestMemory {
 }
 
 impl Account {
-    /// Bytes that are to be held beyond what is.
+    /// Returns how many more bytes must be taken from the limit.
     fn missing(&self) -> u64 {
         (self.body + self.answer).saturating_sub(UNCOUNTED_BYTES).saturating_sub(self.held.amount())
     }
@@ -140,22 +140,22 @@ pub(crate) struct AnswerBudget {
 }
 
 impl AnswerBudget {
-    /// That of the request which the task runs.
+    /// Creates the budget of an answer to the request that this task runs.
     pub(crate) fn new(limit: usize) -> Self {
         Self { limit, spent: AtomicU64::new(0), memory: RequestMemory::current(), refusal: OnceLock::new() }
     }
 
-    /// Bytes in all.
+    /// Returns the limit in bytes.
     pub(crate) fn limit(&self) -> usize {
         self.limit
     }
 
-    /// Bytes taken so far.
+    /// Returns how many bytes have been taken so far.
     pub(crate) fn spent(&self) -> u64 {
         self.spent.load(Ordering::Relaxed)
     }
 
-    /// Takes bytes. Returns whether there were enough.
+    /// Takes bytes. Returns whether enough were left.
     pub(crate) fn spend(&self, bytes: u64) -> bool {
         if self.spent.fetch_add(bytes, Ordering::Relaxed) + bytes > self.limit as u64 {
             return false;
@@ -169,22 +169,23 @@ impl AnswerBudget {
         }
     }
 
-    /// The error if the server has no more memory; `None` if the answer is too large by itself.
+    /// Returns the error if the server ran out of memory, or `None` if the answer itself is too large.
     pub(crate) fn refusal(&self) -> Option<Error> {
         self.refusal.get().copied().map(Error::Refused)
     }
 
-    /// Reserves up to this many bytes for work that can end early. Returns how many there were. `settle` must follow.
+    /// Reserves up to this many bytes for work that can end early. Returns how many it got. The caller must call `settle`
+    /// afterwards.
     pub(crate) fn reserve(&self, wanted: u64) -> u64 {
         self.memory.add_answer_up_to(wanted.min((self.limit as u64).saturating_sub(self.spent())))
     }
 
-    /// The error that the server has no more memory for the request.
+    /// Returns the error that the server has no more memory for the request.
     pub(crate) fn memory_refusal(&self) -> Refusal {
         self.memory.refusal()
     }
 
-    /// Takes `bytes` instead of those that were reserved.
+    /// Replaces a reservation by the bytes that were actually needed.
     pub(crate) fn settle(&self, reserved: u64, bytes: u64) -> Result<(), Error> {
         self.spent.fetch_add(bytes, Ordering::Relaxed);
         self.memory.remove_answer(reserved.saturating_sub(bytes));
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_request_holds_nothing_of_the_bound() {
+    fn a_small_request_takes_nothing_from_the_limit() {
         let bound = Bound::new("in_flight_bytes_max", 0);
         let small = memory(&bound);
         small.add_body(1_000).unwrap();
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_request_holds_what_it_has_until_it_is_over() {
+    fn a_large_request_holds_its_memory_until_it_ends() {
         let bound = Bound::new("in_flight_bytes_max", 10 * MIB);
         let large = memory(&bound);
         large.add_body(2 * MIB).unwrap();
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_takes_from_the_request_that_it_belongs_to() {
+    async fn an_answer_takes_memory_from_its_own_request() {
         let bound = Bound::new("in_flight_bytes_max", 10 * MIB);
         let request = memory(&bound);
         let budget = request.clone().scope(async { AnswerBudget::new(64 << 20) }).await;
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_can_end_early_takes_what_is_there() {
+    async fn work_that_can_end_early_takes_what_is_left() {
         let bound = Bound::new("in_flight_bytes_max", MIB);
         let budget = memory(&bound).scope(async { AnswerBudget::new(64 << 20) }).await;
         assert_eq!(budget.reserve(8 * MIB), MIB + UNCOUNTED_BYTES);

@@ -1,4 +1,4 @@
-//! Limits over all requests: memory, and what callers hold at once.
+//! Limits over all requests: their memory, and the fair shares of callers.
 
 pub mod budget;
 pub mod shares;

@@ -1,7 +1,7 @@
-//! Limits over all requests, shared fairly: no caller gets more than is left for the others.
+//! Limits over all requests, shared fairly: no caller gets more than what stays free for the others.
 //!
-//! A caller that holds something may take more only while at least as much as it then holds stays free. So one caller alone gets
-//! half of a limit, two get a third each, and a new one always finds as much free as the largest share.
+//! A caller that already holds something may take more only if at least as much as it would then hold stays free. So a single
+//! caller gets half of a limit, two callers get a third each, and a new caller always finds as much free as the largest share.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub struct Held {
     amount: u64,
 }
 
-/// Why nothing more can be taken.
+/// Why a caller cannot take more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum Refusal {
@@ -47,32 +47,32 @@ pub enum Refusal {
 }
 
 impl Bound {
-    /// A limit with nothing taken; `name` is its setting.
+    /// Creates a limit of which nothing is taken. `name` is its setting.
     pub fn new(name: &'static str, limit: u64) -> Arc<Self> {
         Arc::new(Self { name, limit, used: Mutex::default(), refused: AtomicU64::new(0) })
     }
 
-    /// The setting.
+    /// Returns the name of its setting.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The whole.
+    /// Returns the limit.
     pub fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// How much is taken.
+    /// Returns how much is taken.
     pub fn used(&self) -> u64 {
         self.used.lock().all
     }
 
-    /// How many requests were refused.
+    /// Returns how many requests were refused.
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// An empty share.
+    /// Creates an empty share.
     pub fn nothing(self: &Arc<Self>, payer: Payer) -> Held {
         Held { bound: Arc::clone(self), payer, amount: 0 }
     }
@@ -84,7 +84,7 @@ impl Bound {
         Ok(held)
     }
 
-    /// How much more a payer that holds `held` may take.
+    /// Returns how much more a payer that holds `held` may take.
     fn left(&self, used: &Used, held: u64) -> u64 {
         let free = self.limit.saturating_sub(used.all);
         if held == 0 { free } else { free.saturating_sub(held) / 2 }
@@ -115,7 +115,7 @@ impl Used {
 }
 
 impl Held {
-    /// Takes this much more, or nothing.
+    /// Takes `amount` more, or nothing.
     pub fn grow(&mut self, amount: u64) -> Result<(), Refusal> {
         let mut used = self.bound.used.lock();
         let held = used.by_payer.get(&self.payer).copied().unwrap_or_default();
@@ -130,7 +130,7 @@ impl Held {
         Ok(())
     }
 
-    /// Takes as much of `amount` as there is. Returns how much.
+    /// Takes up to `amount` more. Returns how much it got.
     pub fn grow_up_to(&mut self, amount: u64) -> u64 {
         let mut used = self.bound.used.lock();
         let held = used.by_payer.get(&self.payer).copied().unwrap_or_default();
@@ -143,14 +143,14 @@ impl Held {
         amount
     }
 
-    /// Releases this much.
+    /// Releases `amount`.
     pub fn shrink(&mut self, amount: u64) {
         let amount = amount.min(self.amount);
         self.bound.used.lock().remove(&self.payer, amount);
         self.amount -= amount;
     }
 
-    /// Who holds it.
+    /// Returns who holds the share.
     pub fn payer(&self) -> &Payer {
         &self.payer
     }
@@ -163,7 +163,7 @@ impl Held {
         self.bound.refuse(&used, held, left + 1)
     }
 
-    /// What is held.
+    /// Returns how much the share holds.
     pub fn amount(&self) -> u64 {
         self.amount
     }
@@ -185,7 +185,7 @@ mod tests {
         Payer::at(Some(IpAddr::from([192, 0, 2, number])))
     }
 
-    /// How much each of so many callers gets who take turns until none gets more.
+    /// Returns how much each caller gets if they take turns until none gets more.
     fn shares(limit: u64, callers: u8) -> Vec<u64> {
         let bound = Bound::new("requests_max", limit);
         let mut held: Vec<Held> = (0..callers).map(|number| bound.nothing(caller(number))).collect();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_one_may_take_what_is_there() {
+    fn a_caller_that_holds_nothing_may_take_all_that_is_free() {
         let bound = Bound::new("requests_max", 1);
         let first = bound.take(caller(1), 1).unwrap();
         assert_eq!(bound.take(caller(1), 1).unwrap_err(), Refusal::Full { name: "requests_max", limit: 1 });
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newcomer_finds_room_beside_a_greedy_one() {
+    fn a_new_caller_finds_room_beside_a_greedy_one() {
         let bound = Bound::new("memory", 100);
         let mut greedy = bound.nothing(caller(1));
         assert_eq!(greedy.grow_up_to(40), 40);

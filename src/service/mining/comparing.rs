@@ -1,5 +1,5 @@
-//! Finds neighbors by comparing all sentences of one corpus with all of the other. The smaller corpus is in memory; the larger one
-//! is read once, a few blocks at a time.
+//! Finds neighbors by comparing all sentences of one corpus with all of the other. Keeps the smaller corpus in memory, and
+//! reads the larger one once, a few blocks at a time.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::service::jobs::{JobError, Steps};
 /// The neighbors of the first corpus in the second, and the reverse.
 pub(crate) type BothWays = (NeighborLists, NeighborLists);
 
-/// Blocks per core between two checks whether to stop.
+/// Number of blocks that each core compares between two checks for cancellation.
 const BLOCKS_PER_CORE: usize = 4;
 
 /// The corpus in memory.
@@ -31,7 +31,7 @@ struct Held {
 type Part = Vec<(Block, Mutex<Nearest>)>;
 
 impl Steps<'_> {
-    /// The nearest `per_query` sentences of the other corpus for each sentence of both.
+    /// Finds the nearest `per_query` sentences of the other corpus for each sentence of both.
     pub(crate) async fn compare(
         &mut self,
         first: &Arc<Corpus>,
@@ -75,9 +75,9 @@ impl Held {
         })
     }
 
-    /// Compares some sentences of the other corpus with all of this one.
+    /// Compares some sentences of the other corpus with all sentences of this one.
     fn compare(&self, other: &Corpus, range: Range<usize>) -> Result<(Block, Nearest), Error> {
-        // Threads that begin at different blocks rarely wait for the same one.
+        // Each thread begins at a different block, so threads rarely wait for the same one.
         let turn = range.start / BLOCK_SENTENCES % self.blocks.len().max(1) * self.blocks.len() / parallelism().max(1);
         let block = block(other, range)?;
         let mut nearest = Nearest::new(block.len(), self.per_query).map_err(MineError::from)?;

@@ -1,8 +1,8 @@
-//! The sentences of one corpus: passages or documents of a collection, or texts of a list. Equal texts count as one sentence, unless
-//! deduplication is off.
+//! The sentences of one corpus: passages or documents of a collection, or a list of texts. Equal texts count as one sentence,
+//! unless deduplication is off.
 //!
-//! Sentences are numbered from 0 in the order of their first occurrence. A passage's text never changes while it has its key, so what
-//! was read at the beginning stays valid. A passage that is deleted meanwhile is left out of the results.
+//! Sentences are numbered from 0 in the order of their first occurrence. The text of a passage never changes under the same
+//! key, so texts read at the beginning stay valid. The results leave out passages that were deleted meanwhile.
 
 use std::sync::{Arc, OnceLock};
 
@@ -18,9 +18,9 @@ use crate::service::open_collection::OpenCollection;
 use crate::storage::RESCORED_MIN;
 use crate::store::{PassageRow, PassageText};
 
-/// Passages read at a time.
+/// Number of passages read at a time.
 const PASSAGES_PER_READ: usize = 1_024;
-/// Most copies of one text with which a collection's own index is used, although it has all of them.
+/// Maximum number of copies of one text in a collection whose own index is used. That index contains every copy.
 const COPIES_MAX: u32 = 16;
 /// Factor by which a search is widened if it finds too few other sentences.
 const GROWTH: usize = 4;
@@ -48,21 +48,21 @@ pub(crate) enum Source {
 /// The sentences of a corpus.
 pub(crate) struct Corpus {
     source: Source,
-    /// [positions] Keys of passages (the first one of a document), or positions in the list; ascending.
+    /// [positions] Keys of passages (a document has that of its first passage), or positions in the list. Ascending.
     ids: Vec<u64>,
-    /// [positions] The number of each one's sentence.
+    /// [positions] The number of the sentence at each position.
     numbers: Vec<u32>,
-    /// [sentences] The position of each one's first occurrence.
+    /// [sentences] The position of each sentence's first occurrence.
     firsts: Vec<u32>,
-    /// Occurrences of the most frequent text.
+    /// How often the most frequent text occurs.
     copies_max: u32,
     /// The index built for this job, if the collection's own does not fit.
     index: OnceLock<Arc<Index>>,
 }
 
 impl Corpus {
-    /// Reads the texts of `ids`, which ascend, without passages that were deleted or are not embedded. `check_canceled` fails when the
-    /// job is to stop; `record` gets the document and the language of each passage. Blocks.
+    /// Reads the texts of `ids`, which must ascend, without passages that were deleted or are not embedded. `check_canceled`
+    /// fails if the job should stop. `record` receives the document and the language of each passage. Blocks.
     pub(crate) fn open(
         source: Source,
         ids: Vec<u64>,
@@ -108,38 +108,38 @@ impl Corpus {
         Ok(Self { source, ids, numbers, firsts, copies_max, index: OnceLock::new() })
     }
 
-    /// The number of different sentences.
+    /// Returns the number of different sentences.
     pub(crate) fn sentences(&self) -> usize {
         self.firsts.len()
     }
 
-    /// The number of passages or texts.
+    /// Returns the number of passages or texts.
     pub(crate) fn places(&self) -> usize {
         self.ids.len()
     }
 
-    /// Its size, for estimates of memory.
+    /// Returns its size, for memory estimates.
     pub(crate) fn size(&self) -> Size {
         let indexed = if self.uses_own_index() { 0 } else { self.sentences() as u64 };
         Size { sentences: self.places() as u64, different: self.sentences() as u64, text_bytes: self.text_bytes(), indexed }
     }
 
-    /// The position of a sentence's first occurrence.
+    /// Returns the position of a sentence's first occurrence.
     pub(crate) fn first_place(&self, number: u32) -> u32 {
         self.firsts[number as usize]
     }
 
-    /// The number of the sentence at each position.
+    /// Returns the number of the sentence at each position.
     pub(crate) fn numbers(&self) -> &[u32] {
         &self.numbers
     }
 
-    /// The number of the sentence of a passage or text; `None` if it is not in the corpus.
+    /// Returns the number of the sentence of a passage or text, or `None` if it is not in the corpus.
     pub(crate) fn number_of(&self, id: u64) -> Option<u32> {
         self.ids.binary_search(&id).ok().map(|place| self.numbers[place])
     }
 
-    /// Whether positions in this corpus and another are the same passage.
+    /// Whether a position in this corpus and one in another corpus are the same passage.
     pub(crate) fn is_same_passage(&self, place: u32, other: &Self, other_place: usize) -> bool {
         match (&self.source, &other.source) {
             (Source::Texts { texts: one, .. }, Source::Texts { texts: other, .. }) => {
@@ -149,7 +149,7 @@ impl Corpus {
         }
     }
 
-    /// Whether both corpora are of the same collection.
+    /// Whether both corpora come from the same collection.
     pub(crate) fn is_of_collection_of(&self, other: &Self) -> bool {
         match (&self.source, &other.source) {
             (Source::Collection { collection: one, .. }, Source::Collection { collection: other, .. }) => {
@@ -160,7 +160,7 @@ impl Corpus {
         }
     }
 
-    /// Bytes of texts that are held in memory.
+    /// Returns the size of the texts held in memory, in bytes.
     pub(crate) fn text_bytes(&self) -> u64 {
         match &self.source {
             Source::Collection { .. } => 0,
@@ -171,7 +171,7 @@ impl Corpus {
     /// Whether searches use the collection's own index.
     pub(crate) fn uses_own_index(&self) -> bool {
         let Source::Collection { collection, whole: true, unit: MiningUnit::Passage } = &self.source else { return false };
-        // Its scores must be cosines, of more than a few bits.
+        // Its scores must be cosines, and more precise than values reduced to their signs allow.
         let row = &collection.row;
         self.copies_max <= COPIES_MAX
             && collection.embedded().is_ok()
@@ -187,7 +187,7 @@ impl Corpus {
         }
     }
 
-    /// Up to `most` texts of the list that are not embedded yet, one for each sentence; none for a collection.
+    /// Returns up to `most` texts of the list that are not embedded yet, one per sentence. Returns none for a collection.
     pub(crate) fn to_embed(&self, most: usize) -> Result<Vec<String>, Error> {
         let Source::Texts { texts, embeddings } = &self.source else { return Ok(Vec::new()) };
         let begin = embeddings.rows()?.min(self.firsts.len());
@@ -195,13 +195,13 @@ impl Corpus {
         Ok(wanted.iter().map(|place| texts.text(*place as usize).to_owned()).collect())
     }
 
-    /// The number of a list's sentences that are not embedded yet.
+    /// Returns how many sentences of a list are not embedded yet.
     pub(crate) fn waiting(&self) -> Result<usize, Error> {
         let made = self.embeddings_file().map_or(Ok(self.sentences()), EmbeddingFile::rows)?;
         Ok(self.sentences().saturating_sub(made))
     }
 
-    /// The file of a list's embeddings.
+    /// Returns the file with a list's embeddings.
     pub(crate) fn embeddings_file(&self) -> Option<&EmbeddingFile> {
         match &self.source {
             Source::Collection { .. } => None,
@@ -209,7 +209,7 @@ impl Corpus {
         }
     }
 
-    /// The embeddings of the sentences in `range`, without deleted ones.
+    /// Reads the embeddings of the sentences in `range`, without deleted ones.
     pub(crate) fn embeddings(&self, range: std::ops::Range<usize>) -> Result<Vec<(u32, Embedding)>, Error> {
         let (collection, unit) = match &self.source {
             Source::Texts { embeddings, .. } => {
@@ -231,27 +231,27 @@ impl Corpus {
             .collect())
     }
 
-    /// An empty index for the sentences of this corpus.
+    /// Creates an empty index for the sentences of this corpus.
     pub(crate) fn new_index(&self) -> Result<Arc<Index>, Error> {
-        // Its scores are precise enough without rescoring.
+        // With 16-bit values its scores are precise enough without rescoring.
         let parameters = IndexParameters::of(self.dimension(), Metric::Cosine, Quantization::F16, HnswSettings::default());
         Ok(Arc::new(Index::create(&parameters)?))
     }
 
-    /// What `range` is in an index of this side.
+    /// Returns the keys and embeddings of the sentences in `range`, to be added to an index of this corpus.
     pub(crate) fn keyed(&self, range: std::ops::Range<usize>) -> Result<Vec<(PassageId, Embedding)>, Error> {
         let key = |number: u32| PassageId(self.ids[self.firsts[number as usize] as usize]);
         Ok(self.embeddings(range)?.into_iter().map(|(number, embedding)| (key(number), embedding)).collect())
     }
 
-    /// From now on neighbors are looked for in `index`.
+    /// Makes searches for neighbors use `index` from now on.
     pub(crate) fn install(&self, index: Arc<Index>) {
         let installed = self.index.set(index);
         debug_assert!(installed.is_ok(), "the index is made once");
     }
 
-    /// Up to `count` sentences, nearest first, each once, with its cosine; without those that `skip` names by place and number.
-    /// `ef` is how many candidates the search has at least.
+    /// Finds up to `count` different sentences, nearest first, with their cosines. `skip` gets the position and the number of a
+    /// sentence and returns whether to leave it out. The search keeps at least `ef` candidates.
     pub(crate) fn nearest(
         &self,
         query: &Embedding,
@@ -266,7 +266,7 @@ impl Corpus {
             }
             (None, Source::Texts { .. }) => return Ok(Vec::new()),
         };
-        // Some more: the query itself may be among them, and copies.
+        // Asks for more, because the query itself and copies may be among the results.
         let mut wanted = (count * 2 + 1).max(coarse.map_or(0, |_| RESCORED_MIN));
         loop {
             let mut found = index.search_wider(query, wanted, ef)?;
@@ -275,7 +275,7 @@ impl Corpus {
             }
             let mut nearest: Vec<(u32, f32)> = Vec::with_capacity(count);
             for neighbor in &found {
-                // What came into the collection meanwhile is not among the sentences.
+                // Passages added to the collection meanwhile are not part of the corpus.
                 let Ok(place) = self.ids.binary_search(&neighbor.passage.0) else { continue };
                 let number = self.numbers[place];
                 if nearest.len() < count && !skip(place, number) && nearest.iter().all(|(known, _)| *known != number) {
@@ -289,7 +289,7 @@ impl Corpus {
         }
     }
 
-    /// The sentences at positions as results show them, in order; `None` for a deleted passage. Blocks.
+    /// Reads the sentences at these positions in the form that results show, in order. A deleted passage is `None`. Blocks.
     pub(crate) fn shown(&self, places: &[u32]) -> Result<Vec<Option<MinedSentence>>, Error> {
         let (collection, unit) = match &self.source {
             Source::Texts { texts, .. } => return Ok(places.iter().map(|place| Some(texts.shown(*place as usize))).collect()),
@@ -305,8 +305,8 @@ impl Corpus {
     }
 }
 
-/// Passages are compared by their cosine, whatever the metric of their collection: as an index takes them, of unit length. One that
-/// is all zeros has no direction and stays as it is.
+/// Scales passages to unit length, because they are compared by their cosine whatever the metric of their collection. A vector
+/// of zeros has no direction and stays as it is.
 fn directions(mut passages: Vec<(PassageId, Embedding)>, metric: Metric) -> Vec<(PassageId, Embedding)> {
     if metric != Metric::Cosine {
         for (_, embedding) in &mut passages {
@@ -318,8 +318,8 @@ fn directions(mut passages: Vec<(PassageId, Embedding)>, metric: Metric) -> Vec<
     passages
 }
 
-/// What stands for a document: the direction of the sum of its passages' embeddings, as where more like it are searched for. One
-/// whose passages cancel each other out has none.
+/// Computes the mean direction of each document's passages, as in a search for similar documents. Leaves out documents whose
+/// passages cancel each other out.
 fn means(documents: Vec<(PassageId, Vec<Embedding>)>) -> Vec<(PassageId, Embedding)> {
     let unit = |embedding: &Embedding| Embedding::normalized(embedding.as_slice().to_vec());
     let mean = |(id, passages): (PassageId, Vec<Embedding>)| {
@@ -329,7 +329,7 @@ fn means(documents: Vec<(PassageId, Vec<Embedding>)>) -> Vec<(PassageId, Embeddi
     documents.into_iter().filter_map(mean).collect()
 }
 
-/// The texts of a collection's passages, read batch by batch.
+/// Reads the texts of a collection's passages batch by batch.
 struct Reader<'a, L, N> {
     collection: &'a OpenCollection,
     unit: MiningUnit,
@@ -337,9 +337,9 @@ struct Reader<'a, L, N> {
     read: std::vec::IntoIter<PassageText>,
     check_canceled: L,
     record: N,
-    /// Keys of the passages that were given.
+    /// Keys of the passages returned so far.
     kept: Vec<u64>,
-    /// Why there are no more, when these were not all.
+    /// The error that ended the iteration early, if any.
     error: Option<JobError>,
 }
 
@@ -361,7 +361,7 @@ impl<L: Fn() -> Result<(), JobError>, N: FnMut(i64, Option<Language>)> Iterator 
             if let Some(passage) = self.read.next() {
                 self.kept.push(passage.id.0);
                 (self.record)(passage.document, passage.language);
-                // With vectors of the caller's own a text may be blank: that says nothing about what is equal.
+                // In a collection of callers' own vectors a text may be blank. Blank texts do not count as equal.
                 let blank = passage.text.trim().is_empty();
                 return Some(if blank { format!("\0{}", passage.id.0) } else { passage.text });
             }

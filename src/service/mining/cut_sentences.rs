@@ -1,4 +1,4 @@
-//! Sentences cut from a collection's documents when a job is accepted. The job embeds them itself.
+//! Splits a collection's documents into sentences when a job is accepted. The job itself embeds them.
 
 use std::path::Path;
 
@@ -11,13 +11,13 @@ use crate::service::error::Error;
 use crate::service::mining::memory;
 use crate::service::open_collection::OpenCollection;
 
-/// Documents read at a time.
+/// Number of documents read at a time.
 const DOCUMENTS_PER_READ: usize = 256;
 
 /// A sentence of a document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CutSentence {
-    /// Key of its document's first passage: equal for the sentences of one document only.
+    /// Key of its document's first passage. It identifies the document.
     pub(crate) document: i64,
     #[serde(flatten)]
     pub(crate) sentence: MinedSentence,
@@ -30,7 +30,7 @@ impl CutSentence {
     }
 }
 
-/// Cuts the documents with these first passages into sentences. Fails if they do not fit into memory. Blocks.
+/// Splits the documents with these first passages into sentences. Fails if the sentences do not fit into memory. Blocks.
 pub(crate) fn cut(collection: &OpenCollection, firsts: &[PassageId], limits: &Limits) -> Result<Vec<CutSentence>, Error> {
     let (mut sentences, mut bytes) = (Vec::new(), 0);
     for some in firsts.chunks(DOCUMENTS_PER_READ) {
@@ -55,7 +55,7 @@ pub(crate) fn cut(collection: &OpenCollection, firsts: &[PassageId], limits: &Li
 
 /// Writes the sentences of a corpus into the job's folder.
 pub(crate) fn write(folder: &Path, side: &str, sentences: &[CutSentence]) -> Result<(), Error> {
-    // Text can always be written as JSON.
+    // Serializing text to JSON cannot fail.
     write_durably(&folder.join(format!("{side}.sentences")), &serde_json::to_vec(sentences).unwrap_or_default())
 }
 

@@ -1,8 +1,8 @@
-//! Duplicates: clusters of passages or documents of a collection that say the same, in one language or in several.
+//! Finds duplicates: clusters of passages or documents of a collection that say the same thing, in one language or several.
 //!
-//! The neighbors of every different text are looked for, without those of its own document, and `crate::mining` makes clusters of
-//! the pairs that are near enough; equal texts are pairs of cosine 1. A text may occur often, in several languages: `Occurrences`
-//! chooses by which of them it is paired. A restart of the server begins anew.
+//! The job finds the neighbors of every different text, leaving out those of its own document. `crate::mining` clusters the
+//! pairs that are near enough. Equal texts are pairs with a cosine of 1. A text may occur many times and in several languages;
+//! `Occurrences` chooses which occurrence of it to pair. After a restart of the server, the job starts over.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -37,17 +37,17 @@ const CLUSTERS: &str = "clusters.ndjson";
 /// A search for duplicates.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DuplicatesRequest {
-    /// Which documents.
+    /// Which documents to compare.
     pub only: SearchFilter,
     /// Whether passages are compared, or whole documents.
     pub unit: MiningUnit,
-    /// Least cosine of two passages, or documents, that belong together.
+    /// Minimum cosine of two passages, or documents, that belong together.
     pub score_min: f32,
-    /// Neighbors of each passage that are considered, 1 to 255.
+    /// Number of neighbors considered per passage, 1 to 255.
     pub neighbors: usize,
-    /// Passages of one cluster at most, at least 2.
+    /// Maximum number of passages in a cluster, at least 2.
     pub size_max: u32,
-    /// Of which languages two passages that belong together are.
+    /// Which languages two passages may have to belong together.
     pub pairs: LanguageRule,
 }
 
@@ -69,7 +69,7 @@ pub enum LanguageRule {
 /// Finds clusters of near-duplicates and translations.
 pub(crate) struct DuplicatesJob;
 
-/// What the job keeps.
+/// What the job needs to run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DuplicatesPlan {
@@ -80,7 +80,7 @@ pub(crate) struct DuplicatesPlan {
     pairs: LanguageRule,
 }
 
-/// What the job tells from the beginning: how many passages, or documents, are compared, and what that needs.
+/// The initial details of the job: how many passages, documents or sentences it compares, and how much memory that takes.
 #[derive(Debug, Serialize)]
 pub(crate) struct DuplicatesDetails {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -93,7 +93,7 @@ pub(crate) struct DuplicatesDetails {
     disk_bytes: u64,
 }
 
-/// What is known of each passage.
+/// The document and the language of each passage.
 #[derive(Default)]
 struct Traits {
     /// [places]
@@ -102,32 +102,35 @@ struct Traits {
     languages: Vec<Option<Language>>,
 }
 
-/// Passages and which of them may be paired. One pair per passage connects equal texts of several kinds, and one per neighbor these
-/// with others. Of equal texts of one kind, which nothing connects, the first stands for all; each is paired with its nearest.
+/// Chooses which passages to pair. Two passages may not be paired if they are of the same kind: of the same document, or of
+/// languages that the rule does not allow together. If the occurrences of a text are of several kinds, one pair per passage
+/// connects them, and one pair per neighbor connects them with other texts. If all are of one kind, they cannot be paired with
+/// each other: the first one represents them in pairs with neighbors, and each further one is paired with the nearest of these
+/// neighbors.
 struct Occurrences<'a> {
     rule: LanguageRule,
-    /// [places] Which text each is.
+    /// [places] The number of the text at each place.
     numbers: &'a [u32],
     /// [places]
     documents: &'a [i64],
     /// [places]
     languages: &'a [Option<Language>],
-    /// By number and language.
+    /// Sorted by number and language.
     groups: Vec<Group>,
-    /// [places] In the order of their groups.
+    /// [places] All places, in the order of their groups.
     sorted: Vec<u32>,
 }
 
-/// Occurrences of one text, under `LanguageRule::Same` those in one language: so that two of them may not be paired means that both
-/// are of one kind, of the same document or, under `LanguageRule::Different`, of the same language.
+/// The occurrences of one text; under `LanguageRule::Same`, those in one language. So if two of them may not be paired, they
+/// are of the same document or, under `LanguageRule::Different`, of the same language.
 struct Group {
     number: u32,
-    /// Under `LanguageRule::Same`.
+    /// Only set under `LanguageRule::Same`.
     language: Option<Language>,
     first: u32,
-    /// The first of another kind.
+    /// The first occurrence that may be paired with `first`.
     second: Option<u32>,
-    /// Its places among the sorted ones.
+    /// Its range in `Occurrences::sorted`.
     places: Range<usize>,
 }
 
@@ -135,7 +138,7 @@ impl LanguageRule {
     fn allows(self, one: Option<Language>, other: Option<Language>) -> bool {
         match self {
             Self::Any => true,
-            // A text of no recognized language is of none.
+            // Two texts without a recognized language do not have the same language.
             Self::Same => one.is_some() && one == other,
             Self::Different => one.is_some() && other.is_some() && one != other,
         }
@@ -143,12 +146,12 @@ impl LanguageRule {
 }
 
 impl Service {
-    /// Accepts a job that finds duplicates among the passages that are there now.
+    /// Accepts a job that finds duplicates among the passages that exist now.
     pub async fn find_duplicates(&self, name: &CollectionName, request: DuplicatesRequest) -> Result<Job, Error> {
         self.find_duplicates_once(name, request, None).await
     }
 
-    /// As `find_duplicates`, unless a request of this key was accepted before: then it gives that job, as it is now.
+    /// Like `find_duplicates`, but a repeated request returns the job that the first one created, in its current state.
     pub async fn find_duplicates_once(
         &self,
         name: &CollectionName,
@@ -194,7 +197,7 @@ impl Service {
     }
 }
 
-/// What the job's details call what is compared.
+/// Returns the name that the job's details use for the compared unit.
 fn counted(unit: MiningUnit) -> &'static str {
     match unit {
         MiningUnit::Passage => "passages",
@@ -216,7 +219,7 @@ impl JobKind for DuplicatesJob {
     async fn run(context: &JobContext, plan: DuplicatesPlan) -> Result<(), JobError> {
         let result = find(context, &plan).await;
         if let Err(JobError::Failed(_)) = &result {
-            // What fails because the collection goes away says so.
+            // If the collection was deleted, return that error instead.
             Service { state: context.state()? }.planned_collection(&plan.side)?;
         }
         result
@@ -254,7 +257,7 @@ async fn find(context: &JobContext, plan: &DuplicatesPlan) -> Result<(), JobErro
         write(&canceled_by, ResultsFile::create(folder, CLUSTERS, reserve)?, &clusters, &corpus)
     })
     .await;
-    // Writing that was told to stop fails; that is no failure of the job.
+    // Canceling makes the writing fail. Report such a job as canceled, not as failed.
     context.check()?;
     steps.details().extend(written?);
     steps.end().await
@@ -311,7 +314,7 @@ impl<'a> Occurrences<'a> {
         all
     }
 
-    /// Pairs of neighbors, as places.
+    /// Returns the pairs of neighbors, as places.
     fn near(&self, lists: &NeighborLists) -> impl Iterator<Item = (u32, u32, f32)> {
         self.groups.iter().flat_map(move |group| {
             lists.of(group.number as usize).filter_map(move |(other, cosine)| {
@@ -321,7 +324,8 @@ impl<'a> Occurrences<'a> {
         })
     }
 
-    /// Pairs of the further occurrences of texts that are all of one kind, as places: each with the nearest neighbor of the text.
+    /// For texts whose occurrences are all of one kind, pairs each occurrence but the first with the nearest neighbor of the
+    /// text. Returns places.
     fn copies(&self, lists: &NeighborLists) -> impl Iterator<Item = (u32, u32, f32)> {
         let mut nearest: HashMap<u32, (u32, f32)> = HashMap::new();
         for (one, other, cosine) in self.near(lists) {
@@ -340,7 +344,7 @@ impl<'a> Occurrences<'a> {
         })
     }
 
-    /// Pairs of equal texts, as places: each with the first of another kind.
+    /// Pairs each occurrence of a text with the first one of another kind. Returns places.
     fn equal(&self) -> impl Iterator<Item = (u32, u32, f32)> {
         (0..self.numbers.len() as u32).filter_map(move |place| {
             let group = self.group(self.key(place)?)?;
@@ -350,14 +354,14 @@ impl<'a> Occurrences<'a> {
         })
     }
 
-    /// An occurrence of the one text and one of the other that may be paired.
+    /// Finds an occurrence of one text and an occurrence of the other that may be paired.
     fn pair(&self, one: &Group, other: &Group) -> Option<(u32, u32)> {
         let firsts = Some((one.first, other.first));
         let pairs = [firsts, other.second.map(|second| (one.first, second)), one.second.map(|second| (second, other.first))];
         pairs.into_iter().flatten().find(|(one, other)| self.may_pair(*one, *other))
     }
 
-    /// The group of a passage; `None` for one that may be paired with no other.
+    /// Returns the group of a passage, or `None` if it may not be paired with any other.
     fn key(&self, place: u32) -> Option<(u32, Option<Language>)> {
         let (number, language) = (self.numbers[place as usize], self.languages[place as usize]);
         match self.rule {
@@ -378,7 +382,8 @@ impl<'a> Occurrences<'a> {
     }
 }
 
-/// Writes the clusters with their texts. Passages that are gone are left out, and clusters of which one is left.
+/// Writes the clusters with their texts. Leaves out passages that are gone, and clusters of which fewer than two passages are
+/// left.
 fn write(context: &JobContext, mut file: ResultsFile, clusters: &Clusters, corpus: &Corpus) -> Result<Metadata, Error> {
     let (mut written, mut members_written) = (0_u64, 0_u64);
     for one in clusters.iter() {
@@ -418,7 +423,8 @@ mod tests {
         assert!(!LanguageRule::Same.allows(None, None));
     }
 
-    /// The clusters of passages, each given as the number of its text, its document and its language, when these texts are near.
+    /// Checks the clusters of `passages`, each given as the number of its text, its document and its language, if the two texts
+    /// in `near` are neighbors.
     #[track_caller]
     fn check(rule: LanguageRule, passages: &[(u32, i64, &str)], near: Option<(u32, u32)>, expect: &[&[u32]]) {
         let numbers: Vec<u32> = passages.iter().map(|passage| passage.0).collect();
@@ -436,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_texts_belong_together_whichever_language_came_first() {
+    fn equal_texts_are_clustered_whichever_language_comes_first() {
         let two_languages = [(0, 0, "de"), (0, 1, "en"), (0, 2, "en"), (0, 3, "")];
         check(LanguageRule::Same, &two_languages, None, &[&[1, 2]]);
         check(LanguageRule::Different, &two_languages, None, &[&[0, 1, 2]]);
@@ -446,13 +452,13 @@ mod tests {
     }
 
     #[test]
-    fn equal_texts_of_one_document_meet_in_another_one_alone() {
+    fn equal_texts_of_one_document_are_only_connected_through_another_document() {
         check(LanguageRule::Any, &[(0, 0, "de"), (0, 0, "de")], None, &[]);
         check(LanguageRule::Any, &[(0, 0, "de"), (0, 0, "de"), (0, 1, "de")], None, &[&[0, 1, 2]]);
     }
 
     #[test]
-    fn near_texts_are_paired_by_the_occurrences_whose_languages_fit() {
+    fn near_texts_are_paired_by_occurrences_whose_languages_fit() {
         check(LanguageRule::Same, &[(0, 0, "de"), (0, 1, "en"), (1, 2, "en")], Some((0, 1)), &[&[1, 2]]);
         check(LanguageRule::Same, &[(0, 0, "de"), (1, 1, "en"), (1, 2, "de")], Some((1, 0)), &[&[0, 2]]);
         check(LanguageRule::Different, &[(0, 0, "de"), (0, 1, "en"), (1, 2, "de")], Some((0, 1)), &[&[0, 1, 2]]);
@@ -462,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_of_a_text_are_as_near_to_its_neighbors_as_the_first_one() {
+    fn all_copies_of_a_text_are_clustered_with_its_neighbors() {
         check(LanguageRule::Different, &[(0, 0, "de"), (0, 1, "de"), (1, 2, "en")], Some((0, 1)), &[&[0, 1, 2]]);
         check(LanguageRule::Different, &[(0, 0, "de"), (1, 1, "en"), (1, 2, "en")], Some((0, 1)), &[&[0, 1, 2]]);
         check(LanguageRule::Any, &[(0, 0, "de"), (0, 0, "de"), (1, 1, "de")], Some((1, 0)), &[&[0, 1, 2]]);

@@ -1,5 +1,5 @@
-//! The embeddings of a list of texts, in a file of the job's folder: one row per sentence, in their order. A restart goes on
-//! behind the last whole row.
+//! A file in the job's folder with the embeddings of a list of texts: one row per sentence, in order. After a restart, the job
+//! continues after the last complete row.
 
 use std::fs::File;
 use std::io;
@@ -10,12 +10,12 @@ use std::path::PathBuf;
 use crate::domain::{Embedded, Embedding};
 use crate::service::error::Error;
 
-/// A row begins with a byte that is 1 when the text was longer than what the model reads.
+/// Each row begins with one byte, which is 1 if the text was longer than what the model reads.
 const FLAG_BYTES: usize = 1;
-/// Bytes of one value of an embedding.
+/// Size of one value of an embedding, in bytes.
 const VALUE_BYTES: usize = 4;
 
-/// A file of embeddings that grows at its end.
+/// An append-only file of embeddings.
 pub(crate) struct EmbeddingFile {
     path: PathBuf,
     file: File,
@@ -23,12 +23,12 @@ pub(crate) struct EmbeddingFile {
 }
 
 impl EmbeddingFile {
-    /// Bytes of a row.
+    /// Returns the size of a row in bytes.
     pub(crate) fn row_bytes(dimension: usize) -> usize {
         FLAG_BYTES + VALUE_BYTES * dimension
     }
 
-    /// Opens the file, or makes it; what a crash left of the last row is cut off.
+    /// Opens or creates the file. Cuts off a partial last row that a crash left.
     pub(crate) fn open(path: PathBuf, dimension: usize) -> Result<Self, Error> {
         let open = || {
             let file = File::options().read(true).write(true).create(true).truncate(false).open(&path)?;
@@ -40,18 +40,18 @@ impl EmbeddingFile {
         Ok(Self { path, file, dimension })
     }
 
-    /// Values per embedding.
+    /// Returns the number of values per embedding.
     pub(crate) fn dimension(&self) -> usize {
         self.dimension
     }
 
-    /// Whole rows.
+    /// Returns the number of complete rows.
     pub(crate) fn rows(&self) -> Result<usize, Error> {
         let bytes = self.file.metadata().map_err(|source| self.failed(source))?.len();
         Ok(usize::try_from(bytes).unwrap_or(usize::MAX) / Self::row_bytes(self.dimension))
     }
 
-    /// Adds rows. One caller at a time.
+    /// Appends rows. Only one caller at a time may do so.
     pub(crate) fn append(&self, embedded: &[Embedded]) -> Result<(), Error> {
         let mut bytes = Vec::with_capacity(embedded.len() * Self::row_bytes(self.dimension));
         for one in embedded {
@@ -71,7 +71,7 @@ impl EmbeddingFile {
         self.bytes(rows)?.chunks_exact(Self::row_bytes(self.dimension)).map(embedding).collect()
     }
 
-    /// How many of all texts were longer than what the model reads.
+    /// Counts the texts that were longer than what the model reads.
     pub(crate) fn truncated(&self) -> Result<u64, Error> {
         const ROWS_PER_READ: usize = 1_024;
         let rows = self.rows()?;
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_row_is_made_again() {
+    fn a_partial_row_is_cut_off_and_written_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("embeddings");
         let file = EmbeddingFile::open(path.clone(), 2).unwrap();
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_embedding_is_told() {
+    fn a_row_that_is_not_an_embedding_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("embeddings");
         std::fs::write(&path, [7; 9]).unwrap();

@@ -1,4 +1,4 @@
-//! What can go wrong with mining and with duplicates.
+//! Errors of mining and of finding duplicates.
 
 use crate::domain::{Code, CollectionName, JobId, JobStatus, JobType};
 use crate::mining::MiningError;
@@ -7,7 +7,7 @@ use crate::mining::MiningError;
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum MineError {
-    /// Too few sentences for the neighbors that each is to have.
+    /// There are fewer sentences than the neighbors that each one needs.
     #[error("{side} must hold at least as many different embedded sentences as neighbors, {expected}, got {got}")]
     TooFewSentences { side: &'static str, expected: usize, got: usize },
     #[error(
@@ -27,7 +27,7 @@ pub enum MineError {
     TooMuchMemory { needed: u64, limit: u64 },
     #[error("the job needs about {needed} bytes of memory, but only {free} are free")]
     NoMemory { needed: u64, free: u64 },
-    /// A job has no results of the kind that was asked for.
+    /// The job has no results of the requested kind.
     #[error(
         "job {id} is of type {} and {}; {what} exist once a job of type {} has succeeded",
         kind.name(), status.name(), of.name()
@@ -38,7 +38,7 @@ pub enum MineError {
 }
 
 impl MineError {
-    /// The code that the wire sends.
+    /// The error code sent to the client.
     pub fn code(&self) -> Code {
         match self {
             Self::TooFewSentences { .. }

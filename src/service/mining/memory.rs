@@ -1,20 +1,21 @@
-//! The memory that a mining job needs, and the memory that is free.
+//! Estimates the memory that a mining job needs, and reads how much is free.
 
 use super::size::Size;
 use super::{MineError, strategy};
 use crate::domain::Limits;
 use crate::mining::{Block, Margin, NeighborLists, bytes_needed};
 
-/// Bytes per different text while equal ones are grouped. They are freed before neighbors are searched for.
+/// Bytes per different text while equal texts are grouped. They are freed before the search for neighbors.
 const GROUPING_BYTES: u64 = 76;
 /// Bytes per pair of near-duplicates while pairs become clusters.
 const DUPLICATE_PAIR_BYTES: u64 = 48;
-/// Bytes per passage while pairs become clusters: its document and language, the trees, the sums, the occurrences of its text, its nearest.
+/// Bytes per passage while pairs become clusters: its document and language, its nodes in the trees, the sums, the occurrences
+/// of its text, and its nearest neighbor.
 const DUPLICATE_BYTES: u64 = 17 + 20 + 16 + 52 + 24;
-/// About the bytes of a pair with its texts on the disk.
+/// Approximate bytes that a pair with its texts takes on disk.
 pub(crate) const PAIR_BYTES: u64 = 640;
 
-/// Peak bytes of memory of mining.
+/// Returns the peak memory of mining, in bytes.
 pub(crate) fn of_mining(
     (first, second): (Size, Size),
     neighbors: usize,
@@ -25,7 +26,7 @@ pub(crate) fn of_mining(
     let lists = bytes_needed(first.sentences, second.sentences, neighbors as u64, margin);
     let grouping = first.sentences.max(second.sentences).saturating_mul(GROUPING_BYTES);
     let indexes = first.index_bytes(dimension).saturating_add(second.index_bytes(dimension));
-    // For a moment, the lists of the corpus in memory come on top of those that pairs are made of.
+    // For a moment, the neighbor lists of the corpus in memory exist in addition to the lists that pairs are made from.
     let held = first.different.min(second.different).saturating_mul(Block::bytes(dimension) + neighbors as u64 * 8 + 16);
     let surely = strategy::compares_all_surely(first, second);
     let vectors = match exact {
@@ -39,7 +40,7 @@ pub(crate) fn of_mining(
     corpora.saturating_add(vectors).saturating_add(lists.max(grouping))
 }
 
-/// Peak bytes of memory of finding duplicates, if every neighbor counts.
+/// Returns the peak memory of finding duplicates if every neighbor is near enough to count, in bytes.
 pub(crate) fn of_duplicates(size: Size, neighbors: usize, dimension: usize) -> u64 {
     let pairs = size.sentences.saturating_mul(neighbors as u64).saturating_mul(DUPLICATE_PAIR_BYTES);
     let clusters = NeighborLists::bytes(size.sentences, neighbors as u64)
@@ -50,7 +51,7 @@ pub(crate) fn of_duplicates(size: Size, neighbors: usize, dimension: usize) -> u
         .saturating_add(clusters.max(size.sentences.saturating_mul(GROUPING_BYTES)))
 }
 
-/// Bytes of memory of an index of this many passages.
+/// Returns the memory of an index of this many passages, in bytes.
 pub(crate) fn of_index(passages: u64, dimension: usize) -> u64 {
     Size { indexed: passages, ..Size::default() }.index_bytes(dimension)
 }
@@ -72,8 +73,8 @@ pub(crate) fn check(needed: u64, limits: &Limits) -> Result<(), MineError> {
     check_free(needed)
 }
 
-/// Bytes of memory available without swapping, within the limit of the process's control group; `None` if the system does not
-/// report it.
+/// Returns the memory available without swapping, within the limit of the process's control group, in bytes. `None` if the
+/// system does not report it.
 fn free() -> Option<u64> {
     let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| available(&text));
     let number = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
@@ -89,7 +90,7 @@ fn free() -> Option<u64> {
     }
 }
 
-/// `MemAvailable` of `/proc/meminfo`, in bytes.
+/// Returns `MemAvailable` of `/proc/meminfo`, in bytes.
 fn available(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1_024)
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_beyond_the_bound_or_the_machine_is_refused() {
+    fn a_job_that_exceeds_the_limit_or_the_free_memory_is_refused() {
         let limits = Limits { mining_memory_bytes_max: 1_000, ..Limits::default() };
         assert!(check(1_000, &limits).is_ok());
         assert!(matches!(check(1_001, &limits), Err(MineError::TooMuchMemory { needed: 1_001, limit: 1_000 })));
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_million_sentences_by_a_collections_own_index_fit_into_a_laptop() {
+    fn mining_a_million_sentences_with_a_collections_own_index_fits_into_a_laptop() {
         let million = Size { sentences: 1_000_000, different: 1_000_000, ..Size::default() };
         let needed = of_mining((million, million), 4, Margin::Ratio, 384, None);
         assert!((100 << 20..256 << 20).contains(&needed), "{needed}");

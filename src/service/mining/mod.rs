@@ -1,9 +1,9 @@
-//! Mines translation pairs between two corpora, by the margin of their cosines over those of their neighbors.
+//! Mines translation pairs between two corpora, by the margin of a pair's cosine over the cosines of its neighbors.
 //!
-//! The job finds the neighbors of every sentence in the other corpus, in both directions: by comparing all with all, or through the
-//! indexes of the corpora if these are so large that this is faster (`strategy`). `crate::mining` makes pairs of them. The neighbors
-//! are only in memory, so a restart finds them again. The embeddings of texts of the request are in a file, where a restart
-//! continues.
+//! The job finds the neighbors of every sentence in the other corpus, in both directions. It compares all with all, or searches
+//! through indexes if the corpora are so large that this is faster (`strategy`). `crate::mining` turns the neighbors into
+//! pairs. The neighbors are only in memory, so after a restart the job finds them again. The embeddings of texts of the request
+//! are in a file, so after a restart the job continues with those that are missing.
 
 mod comparing;
 pub(super) mod corpus;
@@ -52,13 +52,13 @@ use texts::{EqualTexts, Texts};
 
 /// The file of the pairs in the job's folder.
 const PAIRS: &str = "pairs.ndjson";
-/// Pairs whose texts are read at a time.
+/// Number of pairs whose texts are read at a time.
 const PAIRS_PER_READ: usize = 256;
 
 /// Finds translation pairs.
 pub(crate) struct MineJob;
 
-/// The first details of a mining job.
+/// The initial details of a mining job.
 #[derive(Debug, Serialize)]
 pub(crate) struct MineDetails {
     first_sentences: u64,
@@ -73,7 +73,7 @@ impl JobKind for MineJob {
 
     const NEEDS_FILES: bool = true;
 
-    /// The job may be about two collections, and shows texts of both.
+    /// The job may be about two collections, and its results show texts of both.
     fn access(plan: &MinePlan, _: Option<&CollectionName>) -> JobAccess {
         let collections = plan.collections.clone();
         let reach = match plan.has_lists() {
@@ -85,7 +85,7 @@ impl JobKind for MineJob {
 
     async fn run(context: &JobContext, plan: MinePlan) -> Result<(), JobError> {
         let result = mine(context, &plan).await;
-        // If a collection was deleted, that is the error.
+        // If a collection was deleted, return that error instead.
         let service = Service { state: context.state()? };
         for side in [&plan.first, &plan.second] {
             if let (Err(JobError::Failed(_)), Some(_)) = (&result, &side.collection) {
@@ -137,7 +137,7 @@ async fn mine(context: &JobContext, plan: &MinePlan) -> Result<(), JobError> {
         if kept.one_to_one {
             pairs = one_to_one(pairs, one.sentences(), other.sentences());
         }
-        let judged = cut(&mut pairs, &kept, &one, &other)?;
+        let judged = keep_above_threshold(&mut pairs, &kept, &one, &other)?;
         Ok((pairs, judged))
     })
     .await?;
@@ -150,14 +150,14 @@ async fn mine(context: &JobContext, plan: &MinePlan) -> Result<(), JobError> {
     let begun = Instant::now();
     let written =
         blocking(move || write(&canceled_by, ResultsFile::create(folder, PAIRS, reserve)?, &pairs, (&first, &second))).await;
-    // Canceled writing fails, but then the job has not failed.
+    // Canceling makes the writing fail. Report such a job as canceled, not as failed.
     context.check()?;
     steps.details().extend(written?);
     steps.record_time("writing_ms", begun);
     steps.end().await
 }
 
-/// The neighbors in both directions.
+/// Finds the neighbors in both directions.
 async fn neighbors(
     steps: &mut Steps<'_>,
     plan: &MinePlan,
@@ -168,7 +168,7 @@ async fn neighbors(
     let mut exact = plan.exact.unwrap_or_else(|| strategy::compares_all_surely(sizes.0, sizes.1));
     let mut efs = None;
     if !exact && first.uses_own_index() && second.uses_own_index() {
-        let tried = tried(steps, first, second, per_query).await?;
+        let tried = tried_widths(steps, first, second, per_query).await?;
         exact = plan.exact.is_none() && strategy::compares_all(sizes.0, sizes.1, tried);
         efs = Some(tried);
     }
@@ -180,7 +180,7 @@ async fn neighbors(
     steps.index(second).await?;
     let (there, back) = match efs {
         Some(efs) => efs,
-        None => tried(steps, first, second, per_query).await?,
+        None => tried_widths(steps, first, second, per_query).await?,
     };
     steps.details().insert("candidates".to_owned(), there.max(back).into());
     let forward = steps.neighbors((first, second), per_query, there, &Exclusion::Itself).await?;
@@ -188,8 +188,8 @@ async fn neighbors(
     Ok((forward, backward))
 }
 
-/// The search width (ef) that searches need in each direction.
-async fn tried(
+/// Finds out by a trial which search width (ef) each direction needs.
+async fn tried_widths(
     steps: &mut Steps<'_>,
     first: &Arc<Corpus>,
     second: &Arc<Corpus>,
@@ -227,13 +227,13 @@ async fn open(context: &JobContext, plan: &MinePlan, name: &'static str) -> Resu
     Ok(Arc::new(opened.await.map_err(Error::from)??))
 }
 
-/// Texts as a source, by their positions.
+/// Makes a source of texts, whose ids are their positions.
 pub(crate) fn listed(texts: Texts, embeddings: EmbeddingFile) -> (Source, Vec<u64>) {
     let places = (0..texts.len() as u64).collect();
     (Source::Texts { texts, embeddings }, places)
 }
 
-/// The file of the embeddings that the job computes for a corpus. Another model has another file.
+/// Opens the file of the embeddings that the job computes for a corpus. Each model has a file of its own.
 pub(crate) fn embeddings(state: &State, folder: &Path, side: &str) -> Result<EmbeddingFile, Error> {
     let model = state.embedder.model();
     let name = format!("{side}.{}.embeddings", short(&model.fingerprint));
@@ -246,12 +246,12 @@ fn pairs(forward: &NeighborLists, backward: &NeighborLists, margin: Margin, stra
 }
 
 /// Keeps the pairs above the threshold. Returns the threshold and its quality on the known pairs as details.
-fn cut(pairs: &mut Vec<Candidate>, plan: &MinePlan, first: &Corpus, second: &Corpus) -> Result<Metadata, Error> {
+fn keep_above_threshold(pairs: &mut Vec<Candidate>, plan: &MinePlan, first: &Corpus, second: &Corpus) -> Result<Metadata, Error> {
     let mut details = Metadata::new();
     details.insert("proposed".to_owned(), pairs.len().into());
     let mut threshold = plan.threshold;
     if let Some(known) = &plan.known {
-        // A known passage that was deleted has no pair.
+        // Known pairs with a deleted passage are left out.
         let numbers = |(one, other): &(u64, u64)| Some((first.number_of(*one)?, second.number_of(*other)?));
         let known: HashSet<(u32, u32)> = known.iter().filter_map(numbers).collect();
         let fit = best_threshold(pairs, KnownPairs::Some(&known)).ok_or(MineError::NoKnownPairFound)?;
@@ -263,19 +263,20 @@ fn cut(pairs: &mut Vec<Candidate>, plan: &MinePlan, first: &Corpus, second: &Cor
         details.insert("f1".to_owned(), fit.quality.f1.into());
     }
     if let Some(threshold) = threshold {
-        // They are sorted by falling score.
+        // The pairs are sorted by descending score.
         pairs.truncate(pairs.partition_point(|pair| shown(pair.score) >= threshold));
         details.insert("threshold".to_owned(), threshold.into());
     }
     Ok(details)
 }
 
-/// A score as shown, with the digits of 32 bits: comparing it with the shown threshold gives the same pairs.
+/// Converts a score to the value that results show, with the digits of an `f32`. So comparing shown scores with the shown
+/// threshold selects the same pairs.
 fn shown(score: f32) -> f64 {
     score.to_string().parse().unwrap_or(f64::from(score))
 }
 
-/// Writes the pairs with their texts. Returns as details how many were left out because a passage was deleted.
+/// Writes the pairs with their texts. Returns details that say how many pairs were left out because a passage was deleted.
 fn write(
     context: &JobContext,
     mut file: ResultsFile,
@@ -310,7 +311,7 @@ fn write(
     Ok(details)
 }
 
-/// Removes all files of a finished job but its results.
+/// Removes all files of a finished job except its results.
 pub(crate) fn keep_results(folder: &Path) {
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     for entry in entries.flatten().filter(|entry| !entry.file_name().as_encoded_bytes().ends_with(b".ndjson")) {

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::service::error::Error;
 
-/// The number of threads.
+/// Returns the number of threads.
 pub(crate) fn parallelism() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Calls `work` for the parts of `range`, each of `size` but the last one, and returns the results in order. Stops at the first
-/// error. Blocks.
+/// Splits `range` into parts of `size` (the last may be smaller), calls `work` for each on all cores, and returns the results
+/// in order. Stops at the first error. Blocks.
 pub(crate) fn in_parallel<T: Send>(
     range: Range<usize>,
     size: usize,
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_given_in_order_and_an_error_ends_it() {
+    fn results_come_in_order_and_an_error_stops_the_work() {
         let sums = in_parallel(3..1_000, 7, |part| Ok(part.sum::<usize>())).unwrap();
         assert_eq!((sums.len(), sums[0], sums.iter().sum::<usize>()), (143, 42, (3..1_000).sum()));
         assert!(in_parallel(0..0, 7, |part| Ok(part.len())).unwrap().is_empty());

@@ -1,5 +1,5 @@
-//! The request to mine, and what its job needs to run. Filters are evaluated when the job is accepted: it has the keys of the
-//! matching passages, so that it works on what existed then.
+//! The request to mine, and what its job needs to run. Filters are evaluated when the job is accepted. The job gets the keys of
+//! the matching passages, so it works on what existed at that time.
 
 use std::path::Path;
 
@@ -13,21 +13,21 @@ use crate::service::error::Error;
 /// A search for translation pairs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MineRequest {
-    /// The sentences of the one side.
+    /// The first corpus.
     pub first: Sentences,
-    /// The sentences of the other.
+    /// The second corpus.
     pub second: Sentences,
-    /// Neighbors per score and direction, 1 to 255.
+    /// Number of neighbors per sentence and direction, 1 to 255.
     pub neighbors: usize,
     /// How pairs are scored.
     pub margin: Margin,
     /// Which pairs are proposed.
     pub strategy: Strategy,
-    /// Whether each sentence may be in one pair only.
+    /// Whether each sentence may be in at most one pair.
     pub one_to_one: bool,
-    /// Whether to compare all with all; `None` for whatever is faster.
+    /// Whether to compare all with all. `None` chooses whatever is faster.
     pub exact: Option<bool>,
-    /// Whether equal texts are one sentence.
+    /// Whether equal texts count as one sentence.
     pub deduplicate: bool,
     /// Which of the proposed pairs to keep.
     pub cut: Cut,
@@ -42,7 +42,7 @@ pub enum Sentences {
     Collection {
         /// The collection.
         name: CollectionName,
-        /// Which of its documents.
+        /// Which documents of it to use.
         only: SearchFilter,
         /// What a sentence is.
         unit: MiningUnit,
@@ -54,11 +54,11 @@ pub enum Sentences {
 /// Which proposed pairs to keep.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cut {
-    /// All.
+    /// All of them.
     None,
     /// Those that score at least this.
     Threshold(f64),
-    /// Those above the threshold that separates these known pairs, by their ids, best.
+    /// Those above the threshold that separates these known pairs best. Pairs are given by their ids.
     Known(Vec<(String, String)>),
 }
 
@@ -75,15 +75,15 @@ pub(crate) struct MinePlan {
     pub(crate) exact: Option<bool>,
     pub(crate) deduplicate: bool,
     pub(crate) threshold: Option<f64>,
-    /// Keys of passages, or positions in the list.
+    /// The known pairs: keys of passages, or positions in the list.
     pub(crate) known: Option<Vec<(u64, u64)>>,
-    /// Only keys that reach them see the job.
+    /// The collections whose texts the job shows. A key may see the job only if it may access them.
     pub(crate) collections: Vec<CollectionName>,
     /// The key of the caller that sent a list.
     pub(crate) key: Option<KeyId>,
 }
 
-/// The source of a corpus, besides the files of the job's folder.
+/// The source of a corpus. The files in the job's folder have the rest.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PlannedCorpus {
@@ -91,17 +91,17 @@ pub(crate) struct PlannedCorpus {
     pub(crate) collection: Option<PlannedCollection>,
 }
 
-/// A collection, and which sentences of it.
+/// A collection, and which of its sentences to use.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PlannedCollection {
     pub(crate) name: CollectionName,
     pub(crate) id: CollectionId,
     pub(crate) whole: bool,
-    /// Whether documents are the sentences, not passages.
+    /// Whether each document is a sentence, rather than each passage.
     #[serde(default)]
     pub(crate) documents: bool,
-    /// Whether sentences cut from documents are the sentences.
+    /// Whether the sentences are split from documents.
     #[serde(default)]
     pub(crate) sentences: bool,
 }
@@ -129,7 +129,7 @@ pub(crate) fn write_files(folder: &Path, side: &str, ids: &[u64], texts: &[Strin
         let bytes: Vec<u8> = ids.iter().flat_map(|id| id.to_le_bytes()).collect();
         return write_durably(&folder.join(format!("{side}.ids")), &bytes);
     }
-    // Text can always be written as JSON.
+    // Serializing text to JSON cannot fail.
     let json = serde_json::to_vec(texts).unwrap_or_default();
     write_durably(&folder.join(format!("{side}.texts")), &json)
 }

@@ -1,4 +1,5 @@
-//! Files of results: lines of JSON, renamed when complete, so that an existing file is complete.
+//! Writes files of results as lines of JSON. A file gets its name only when it is complete, so an existing file is always
+//! complete.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};

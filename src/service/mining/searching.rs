@@ -1,4 +1,4 @@
-//! Finds neighbors through indexes: a trial determines the search width (ef), then every sentence is searched for.
+//! Finds neighbors through indexes. A trial determines the search width (ef), then every sentence is searched.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -15,21 +15,22 @@ use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::jobs::{JobError, Steps};
 
-/// Sentences per core between two checks whether to stop.
+/// Number of sentences that each core searches between two checks for cancellation.
 const QUERIES_PER_CORE: usize = 512;
-/// Sentences per core at a time.
+/// Number of sentences that a core searches at a time.
 const QUERIES_PER_PART: usize = 64;
-/// Sentences of a trial.
+/// Number of sentences in a trial.
 const TRIAL_QUERIES: usize = 256;
-/// The search width that a trial takes as exact.
+/// The search width whose results a trial takes as exact.
 const TRIAL_EF: usize = 2_048;
-/// Share of the neighbors that searches must find. A missed one rarely costs a pair: mostly another stays the best.
+/// Share of the true neighbors that searches must find. Missing a neighbor rarely loses a pair, because the best neighbor is
+/// usually another one.
 const RECALL_MIN: f64 = 0.995;
 
 type Found = Vec<(u32, Vec<(u32, f32)>)>;
 
 impl Steps<'_> {
-    /// The least search width with which searches from one corpus in the other miss almost nothing.
+    /// Finds the smallest search width with which searches from one corpus in the other miss almost nothing.
     pub(crate) async fn ef(
         &mut self,
         from: &Arc<Corpus>,
@@ -42,7 +43,7 @@ impl Steps<'_> {
         Ok(blocking(move || trial(&one, &other, per_query, &exclusion)).await?)
     }
 
-    /// The nearest `per_query` sentences of `to` for each sentence of `from`, with the search width `ef`.
+    /// Finds the nearest `per_query` sentences of `to` for each sentence of `from`, with the search width `ef`.
     pub(crate) async fn neighbors(
         &mut self,
         (from, to): (&Arc<Corpus>, &Arc<Corpus>),
@@ -90,7 +91,7 @@ fn search(
     queries.into_iter().map(one).collect()
 }
 
-/// Compares the results of searches of each width with those of a very wide one. Blocks.
+/// Compares the results of each search width with those of a very wide search. Blocks.
 fn trial(from: &Corpus, to: &Corpus, per_query: usize, exclusion: &Exclusion) -> Result<usize, Error> {
     let count = from.sentences().min(TRIAL_QUERIES);
     let parts = in_parallel(0..count, QUERIES_PER_PART / 4, |part| {

@@ -1,16 +1,16 @@
-//! Sentences as results show them.
+//! Converts documents and passages to the form that results show.
 
 use crate::domain::{Document, MinedSentence};
 use crate::service::error::Error;
 use crate::store::PassageRow;
 
-/// A document.
+/// Converts a document.
 pub(crate) fn document(document: Document) -> MinedSentence {
     let (id, language) = (document.id.as_str().to_owned(), document.language);
     MinedSentence { id, language, text: document.text, start: None, end: None }
 }
 
-/// A passage.
+/// Converts a passage.
 pub(crate) fn passage(row: PassageRow) -> Result<MinedSentence, Error> {
     let PassageRow { passage, document } = row;
     let (before, text) = match (document.text.get(..passage.start), document.text.get(passage.start..passage.end)) {

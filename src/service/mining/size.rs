@@ -1,32 +1,32 @@
-//! The size of a corpus, for estimates of memory.
+//! The size of a corpus, for memory estimates.
 
-/// Bytes per passage: its key, the number of its sentence, and the position of that sentence.
+/// Bytes per passage: its key, the number of its sentence, and the position of that sentence's first occurrence.
 const SIDE_BYTES: u64 = 16;
-/// Bytes of a node of an index besides its values: links, key, slot.
+/// Bytes of an index node besides its values: its links, key and slot.
 const NODE_BYTES: u64 = 256;
 
 /// The size of a corpus.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Size {
-    /// Passages, or texts of a list.
+    /// Number of passages, or of texts in a list.
     pub(crate) sentences: u64,
-    /// Different sentences, or all while that is unknown.
+    /// Number of different sentences, or of all sentences while that is unknown.
     pub(crate) different: u64,
-    /// Bytes of the texts, if they are in memory.
+    /// Size of the texts in bytes, if they are in memory.
     pub(crate) text_bytes: u64,
-    /// Sentences of the index to build, if one is needed; none if a collection's own is used.
+    /// Number of sentences in the index that the job would have to build. 0 if it uses a collection's own index.
     pub(crate) indexed: u64,
 }
 
 impl Size {
-    /// Of its index.
+    /// Returns the size of its index in bytes.
     pub(crate) fn index_bytes(self, dimension: usize) -> u64 {
         let node = (dimension as u64).saturating_mul(2).saturating_add(NODE_BYTES);
         // An index doubles its capacity when it is full.
         self.indexed.saturating_mul(node).saturating_mul(2)
     }
 
-    /// Besides its index.
+    /// Returns its size without the index, in bytes.
     pub(crate) fn bytes(self) -> u64 {
         self.sentences.saturating_mul(SIDE_BYTES).saturating_add(self.text_bytes)
     }

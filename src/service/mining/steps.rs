@@ -1,5 +1,5 @@
-//! The long steps of mining: embedding the texts of a list and building an index; `comparing` and `searching` find neighbors.
-//! Each works batch by batch, counts what it has done, and stops between two batches if the job is to stop.
+//! The long steps of mining: embedding the texts of a list, and building an index. `comparing` and `searching` find neighbors.
+//! Each step works in batches, counts its progress, and stops between two batches if the job should stop.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,27 +13,27 @@ use crate::service::error::Error;
 use crate::service::jobs::{JobContext, JobError, Steps, embed_patiently};
 use crate::service::open_collection::OpenCollection;
 
-/// Texts embedded at a time: some batches of the encoder, so that it can sort them by length.
+/// Number of texts embedded at a time. That is several batches of the encoder, so that it can sort the texts by length.
 const TEXTS_PER_BATCH: usize = 128;
-/// Embeddings added to an index at a time.
+/// Number of embeddings added to an index at a time.
 const ADDED_PER_BATCH: usize = 2_048;
-/// Pause between two checks whether a collection has recovered.
+/// Pause between checks whether a collection has recovered.
 const RECOVERY_PAUSE: Duration = Duration::from_millis(50);
 
-/// Which of the found sentences do not count as neighbors.
+/// Which sentences do not count as neighbors.
 #[derive(Clone)]
 pub(crate) enum Exclusion {
-    /// The passage itself, if both corpora are of the same collection.
+    /// The passage itself, if both corpora come from the same collection.
     Itself,
-    /// The sentence itself and others of its document; `documents` has the document of each position.
+    /// The sentence itself and other sentences of its document.
     OwnDocument {
-        /// [positions]
+        /// [positions] The document at each position.
         documents: Arc<Vec<i64>>,
     },
 }
 
-/// Begins: the texts of lists are embedded, and the neighbors of every sentence are searched for once. The indexes that the job
-/// builds come on top of that.
+/// Starts counting steps. The total has the texts of lists to embed and one search per sentence. Building an index adds to it
+/// later.
 pub(crate) fn begin<'a>(context: &'a JobContext, corpora: &[&Arc<Corpus>], details: Metadata) -> Steps<'a> {
     let embedded = |corpus: &Corpus| corpus.embeddings_file().map_or(0, |_| corpus.sentences() as u64);
     let mut steps = Steps::new(context, details);
@@ -66,7 +66,7 @@ impl Steps<'_> {
         Ok(())
     }
 
-    /// Embeds the texts of a list. Those of a collection are embedded already.
+    /// Embeds the texts of a list. A collection's passages are already embedded.
     pub(crate) async fn embed(&mut self, side: &Arc<Corpus>) -> Result<(), JobError> {
         if side.embeddings_file().is_none() {
             return Ok(());
@@ -91,7 +91,7 @@ impl Steps<'_> {
     }
 }
 
-/// Waits until a collection has recovered: a job may resume while the server is starting.
+/// Waits until a collection has recovered, because a job may resume while the server is starting.
 pub(crate) async fn recovered(context: &JobContext, collection: &OpenCollection) -> Result<(), JobError> {
     loop {
         context.check()?;

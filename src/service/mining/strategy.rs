@@ -1,21 +1,24 @@
-//! Chooses how to find neighbors: by comparing all with all, or through indexes. Comparing is exact, and faster unless the corpora are
-//! large. The cost of a search depends on the width that it needs among these embeddings to miss little.
+//! Chooses how to find neighbors: by comparing all with all, or by searching through indexes. Comparing is exact, and faster
+//! unless the corpora are large. The cost of a search depends on the width that it needs to miss few neighbors among these
+//! embeddings.
 //!
-//! Costs are counted in compared pairs. They were measured with 256 values on a processor with AVX-512 VNNI (3 ns per pair,
-//! 2 µs per candidate of a search, 400 µs per addition to an index); other processors differ, but less in the ratios.
+//! The unit of cost is one compared pair. Costs were measured with 256 values on a processor with AVX-512 VNNI (3 ns per pair,
+//! 2 µs per candidate of a search, 400 µs per addition to an index). Other processors have other times, but the ratios differ
+//! less.
 
 use super::size::Size;
 
-/// The search widths (ef) of a trial; the least one that finds enough is used.
+/// The search widths (ef) that a trial compares. The smallest one that finds enough is used.
 pub(crate) const EFS: [usize; 8] = [48, 64, 96, 128, 192, 256, 384, 512];
-/// The least search width that mining usually needs.
+/// The smallest search width that mining usually needs.
 const LIKELY_EF: usize = 128;
 /// The cost of a search per candidate.
 const PAIRS_PER_CANDIDATE: u64 = 650;
 /// The cost of adding a sentence to an index.
 const PAIRS_PER_ADDED: u64 = 130_000;
 
-/// Whether comparing all with all costs no more than searching in both directions with this width, with the indexes to build.
+/// Whether comparing all with all costs no more than searching in both directions with these widths, including the cost of
+/// building indexes.
 pub(crate) fn compares_all(first: Size, second: Size, (there, back): (usize, usize)) -> bool {
     let pairs = first.different.saturating_mul(second.different);
     let searching = |size: Size, ef: usize| size.different.saturating_mul(PAIRS_PER_CANDIDATE * ef as u64);
@@ -23,13 +26,13 @@ pub(crate) fn compares_all(first: Size, second: Size, (there, back): (usize, usi
     pairs <= searching(first, there).saturating_add(searching(second, back)).saturating_add(adding)
 }
 
-/// Whether that holds whatever a trial of the indexes is likely to show: sentences without a translation, as most are, rarely need
-/// a smaller width, and comparing misses nothing.
+/// Whether comparing is the better choice, whatever a trial of the indexes is likely to show. Most sentences have no
+/// translation, and those rarely get by with a smaller width. Besides, comparing misses nothing.
 pub(crate) fn compares_all_surely(first: Size, second: Size) -> bool {
     compares_all(first, second, (LIKELY_EF, LIKELY_EF))
 }
 
-/// Whether that may hold.
+/// Whether a trial could show that comparing is the better choice.
 pub(crate) fn compares_all_perhaps(first: Size, second: Size) -> bool {
     let most = EFS[EFS.len() - 1];
     compares_all(first, second, (most, most))
@@ -44,14 +47,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_small_on_one_side_is_compared_and_what_is_large_on_both_is_searched() {
+    fn corpora_are_compared_unless_both_are_large() {
         let way = |first, second| (compares_all_surely(first, second), compares_all_perhaps(first, second));
         assert_eq!(way(size(20_000, false), size(20_000, false)), (true, true));
         assert_eq!(way(size(10_000, false), size(5_000_000, false)), (true, true));
         assert_eq!(way(size(100_000, false), size(100_000, false)), (true, true));
         assert_eq!(way(size(250_000, false), size(250_000, false)), (false, true));
         assert_eq!(way(size(1_000_000, false), size(1_000_000, false)), (false, false));
-        // With indexes to build first, comparing pays for larger corpora.
+        // If indexes must be built first, comparing pays off for larger corpora.
         assert_eq!(way(size(250_000, true), size(250_000, true)), (true, true));
         assert_eq!(way(size(1_000_000, true), size(1_000_000, true)), (false, false));
     }

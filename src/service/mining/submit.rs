@@ -24,16 +24,16 @@ use crate::service::state::Service;
 use crate::service::upload_receiver::check_room;
 use crate::storage::Scope;
 
-/// The sentences of a corpus when the job is accepted.
+/// The sentences of a corpus, found when the job is accepted.
 pub(crate) struct Found {
     collection: Option<(CollectionName, Arc<OpenCollection>)>,
     /// Whether all passages of the collection are used.
     whole: bool,
     unit: MiningUnit,
-    /// Keys of passages (the first ones of documents), ascending; positions for a list.
+    /// Keys of passages (a document has that of its first passage), or positions in a list. Ascending.
     pub(crate) ids: Vec<u64>,
     texts: Vec<String>,
-    /// The sentences, if they are cut from documents; `ids` are their positions.
+    /// The sentences, if they are split from documents. Then `ids` are their positions.
     sentences: Vec<CutSentence>,
 }
 
@@ -43,7 +43,7 @@ impl Service {
         self.mine_once(request, None).await
     }
 
-    /// As `mine`, but a repeated request returns the job that it has created, as it is now.
+    /// Like `mine`, but a repeated request returns the job that the first one created, in its current state.
     pub async fn mine_once(&self, request: MineRequest, key: Option<RequestKey>) -> Result<Job, Error> {
         let prepared = async {
             let MineRequest { first, second, .. } = &request;
@@ -60,7 +60,7 @@ impl Service {
         self.accept_job(key, prepared).await
     }
 
-    /// Opens the results of a job of type `of`, with their length in bytes. `what` is for the error.
+    /// Opens the results of a job of type `of`, and returns their length in bytes. `what` names the results in the error.
     pub async fn job_lines(&self, id: &JobId, what: &'static str, of: JobType) -> Result<(File, u64), Error> {
         let (state, id) = (Arc::clone(&self.state), id.clone());
         blocking(move || {
@@ -79,7 +79,7 @@ impl Service {
         .await
     }
 
-    /// The collection of a corpus, if it is still the one that the job was accepted with.
+    /// Finds the collection of a corpus, and checks that it is still the one that the job was accepted for.
     pub(crate) fn planned_collection(&self, side: &PlannedCorpus) -> Result<Arc<OpenCollection>, Error> {
         let Some(planned) = &side.collection else { return Err(Error::Stopping) };
         let found = self.state.collection_by_id(&planned.id.0).filter(|found| !found.is_deleted());
@@ -88,7 +88,7 @@ impl Service {
         Ok(collection)
     }
 
-    /// A collection that can be mined now.
+    /// Finds a collection, and checks that it can be mined now.
     pub(crate) fn minable(&self, name: &CollectionName) -> Result<Arc<OpenCollection>, Error> {
         let collection = self.state.collection(name)?;
         collection.check_model(self.model())?;
@@ -180,7 +180,7 @@ impl Found {
         }
     }
 
-    /// The same passages by another unit. Blocks.
+    /// Converts passages to another unit: their documents, or the sentences of these. Blocks.
     pub(crate) fn by(self, unit: MiningUnit, limits: &Limits) -> Result<Self, Error> {
         let Some((_, collection)) = self.collection.as_ref().filter(|_| unit != MiningUnit::Passage) else { return Ok(self) };
         let passages: Vec<PassageId> = self.ids.iter().copied().map(PassageId).collect();
@@ -200,17 +200,17 @@ impl Found {
         }
     }
 
-    /// Whether the embeddings are the collection's own.
+    /// Returns the collection if the corpus uses its embeddings.
     fn own_embeddings(&self) -> Option<&Arc<OpenCollection>> {
         self.collection.as_ref().filter(|_| self.unit != MiningUnit::Sentence).map(|(_, collection)| collection)
     }
 
-    /// Values per embedding.
+    /// Returns the number of values per embedding.
     pub(crate) fn dimension(&self, loaded: &ModelInfo) -> usize {
         self.own_embeddings().map_or(loaded.dimension, |collection| collection.row.dimension)
     }
 
-    /// Bytes on the disk of the sentences and of the embeddings that the job computes.
+    /// Returns how many bytes the sentences and the computed embeddings take on disk.
     pub(crate) fn disk_bytes(&self, loaded: &ModelInfo) -> u64 {
         let row = EmbeddingFile::row_bytes(self.dimension(loaded)) as u64;
         match self.own_embeddings() {
@@ -224,7 +224,7 @@ impl Found {
         texts.chain(self.sentences.iter().map(CutSentence::bytes)).sum()
     }
 
-    /// The position of each document's only sentence; `None` for a document with several or none.
+    /// Returns the position of each document's sentence, or `None` if the document does not have exactly one.
     fn only_sentences(&self, ids: &[DocumentId]) -> Vec<Option<PassageId>> {
         let mut places: HashMap<&str, Option<PassageId>> = HashMap::new();
         for (place, sentence) in (0..).zip(&self.sentences) {
@@ -233,11 +233,11 @@ impl Found {
         ids.iter().map(|id| places.get(id.as_str()).copied().flatten()).collect()
     }
 
-    /// Describes the embeddings, for errors.
+    /// Describes the embeddings of the corpus, for errors.
     fn holds(&self, loaded: &ModelInfo) -> String {
         let row = self.own_embeddings().map(|collection| &collection.row);
         match row {
-            // A collection with a model has the loaded one.
+            // A collection with a model always has the loaded one here.
             Some(row) if row.model.is_none() => format!("vectors of {} values", row.dimension),
             _ => format!("embeddings of model {}", loaded.name),
         }
@@ -279,7 +279,7 @@ pub(crate) fn of_collection(name: CollectionName, collection: Arc<OpenCollection
     })
 }
 
-/// About the most bytes of the job's files on the disk.
+/// Estimates how many bytes the job's files take on disk at most.
 fn disk_bytes(request: &MineRequest, first: &Found, second: &Found, loaded: &ModelInfo) -> u64 {
     let (one, other) = (first.ids.len() as u64, second.ids.len() as u64);
     let pairs = match request.strategy {
@@ -290,7 +290,7 @@ fn disk_bytes(request: &MineRequest, first: &Found, second: &Found, loaded: &Mod
     pairs.saturating_mul(PAIR_BYTES).saturating_add(first.disk_bytes(loaded)).saturating_add(second.disk_bytes(loaded))
 }
 
-/// The known pairs as keys of passages or positions in lists.
+/// Converts known pairs to keys of passages or positions in lists.
 fn known(pairs: &[(String, String)], first: &Found, second: &Found) -> Result<Vec<(u64, u64)>, Error> {
     let ones = known_ids(pairs.iter().map(|pair| pair.0.as_str()), "first", first)?;
     let others = known_ids(pairs.iter().map(|pair| pair.1.as_str()), "second", second)?;

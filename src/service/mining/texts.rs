@@ -1,4 +1,4 @@
-//! Texts that a job embeds itself: those of the request, or sentences cut from a collection's documents.
+//! Texts that a job itself embeds: those of the request, or sentences split from a collection's documents.
 
 use super::MineError;
 use super::cut_sentences::CutSentence;
@@ -7,14 +7,14 @@ use crate::mining::TextGroups;
 use crate::service::error::Error;
 use crate::service::jobs::JobError;
 
-/// Texts between two checks whether to stop.
+/// Number of texts between two checks for cancellation.
 const TEXTS_PER_CHECK: usize = 1_024;
 
-/// Texts that the job embeds.
+/// Texts that a job embeds.
 pub(crate) enum Texts {
     /// The texts of the request.
     List(Vec<String>),
-    /// Sentences cut from a collection's documents.
+    /// Sentences split from a collection's documents.
     Cut {
         /// The collection.
         collection: CollectionId,
@@ -24,7 +24,7 @@ pub(crate) enum Texts {
 }
 
 impl Texts {
-    /// The number of texts.
+    /// Returns the number of texts.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::List(texts) => texts.len(),
@@ -32,7 +32,7 @@ impl Texts {
         }
     }
 
-    /// The text at a position.
+    /// Returns the text at a position.
     pub(crate) fn text(&self, position: usize) -> &str {
         match self {
             Self::List(texts) => &texts[position],
@@ -40,7 +40,7 @@ impl Texts {
         }
     }
 
-    /// Bytes in memory.
+    /// Returns how many bytes the texts take in memory.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
             Self::List(texts) => texts.iter().map(|text| (text.len() + size_of::<String>()) as u64).sum(),
@@ -48,8 +48,8 @@ impl Texts {
         }
     }
 
-    /// Groups equal texts. `check_canceled` fails when the job is to stop; `record` gets the document and the language of each sentence of a
-    /// collection.
+    /// Groups equal texts. `check_canceled` fails if the job should stop. `record` receives the document and the language of
+    /// each sentence of a collection.
     pub(crate) fn groups(
         &self,
         equal: EqualTexts,
@@ -65,7 +65,7 @@ impl Texts {
         Ok(groups(equal, (0..self.len()).map(|position| self.text(position)))?)
     }
 
-    /// Whether both are cut from the same collection.
+    /// Whether both come from the same collection.
     pub(crate) fn is_of_collection_of(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Cut { collection: one, .. }, Self::Cut { collection: other, .. }) => one == other,
@@ -73,7 +73,7 @@ impl Texts {
         }
     }
 
-    /// Whether positions in these and other texts are the same sentence of a document.
+    /// Whether a position in these texts and one in others are the same sentence of a document.
     pub(crate) fn is_same(&self, position: usize, other: &Self, other_position: usize) -> bool {
         match (self, other) {
             (Self::Cut { sentences: ones, .. }, Self::Cut { sentences: others, .. }) if self.is_of_collection_of(other) => {
@@ -84,7 +84,7 @@ impl Texts {
         }
     }
 
-    /// The sentence at a position as results show it.
+    /// Returns the sentence at a position in the form that results show.
     pub(crate) fn shown(&self, position: usize) -> MinedSentence {
         match self {
             Self::List(texts) => {
@@ -100,11 +100,11 @@ impl Texts {
 pub(crate) enum EqualTexts {
     /// As one sentence.
     One,
-    /// As a sentence each.
+    /// As one sentence each.
     Each,
 }
 
-/// Groups equal texts; `None` if each counts for itself, after reading all.
+/// Groups equal texts. If each counts separately, still reads all texts and returns `None`.
 pub(crate) fn groups<T: AsRef<str>>(equal: EqualTexts, texts: impl Iterator<Item = T>) -> Result<Option<TextGroups>, Error> {
     match equal {
         EqualTexts::One => Ok(Some(TextGroups::of(texts).map_err(MineError::from)?)),

@@ -1,4 +1,4 @@
-//! Compares a collection in both places, document by document as each has it, and sums them up.
+//! Reads a collection back from both places, compares it document by document, and computes a checksum of it.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use crate::domain::Collection;
 use crate::storage::Storage;
 use crate::store::{DocumentKey, StoreError, WholeDocument, WholePassage};
 
-/// Compares all but what has expired by `now_ms`, which a server may have removed from one of both.
+/// Compares all documents except those that have expired by `now_ms`, because a server may have removed those from one place.
 pub(super) fn compare(
     (source, target): (&Side, &Side),
     row: &Collection,
@@ -65,7 +65,7 @@ fn differs(row: &Collection, document: &WholeDocument, problem: &'static str) ->
     MoveError::Document { name: row.name.clone(), document: document.document.id.clone(), problem }
 }
 
-/// The documents of a collection in the order of their keys, read in batches.
+/// Reads the documents of a collection in batches, in the order of their keys.
 struct Walk<'s> {
     storage: &'s dyn Storage,
     now_ms: i64,
@@ -90,8 +90,8 @@ impl Walk<'_> {
     }
 }
 
-/// SHA-256 over everything that is kept of a document. What has no fixed length follows its length, so that no two documents have the
-/// same bytes.
+/// Computes the SHA-256 of everything stored about a document. Each part of variable length is preceded by its length, so that
+/// no two different documents are hashed as the same bytes.
 fn digest(whole: &WholeDocument) -> [u8; 32] {
     let WholeDocument { key, document, passages } = whole;
     let mut hash = Sha256::new();
@@ -101,15 +101,15 @@ fn digest(whole: &WholeDocument) -> [u8; 32] {
     number(&mut hash, document.sequence.0);
     signed(&mut hash, document.created_at_ms);
     signed(&mut hash, document.updated_at_ms);
-    // No document expires at either of these.
+    // No document can expire at this time, so it stands for none.
     signed(&mut hash, document.expires_at_ms.unwrap_or(i64::MIN));
-    // No confidence is NaN.
+    // No confidence is NaN, so NaN stands for none.
     hash.update(document.language_confidence.unwrap_or(f32::NAN).to_le_bytes());
     text(&mut hash, Some(document.id.as_str()));
     text(&mut hash, document.title.as_deref());
     text(&mut hash, Some(&document.text));
     text(&mut hash, document.language.map(|language| language.code()));
-    // A JSON object can always be written.
+    // Serializing a JSON object cannot fail.
     text(&mut hash, Some(&serde_json::to_string(&document.metadata).unwrap_or_default()));
     number(&mut hash, passages.len() as u64);
     passages.iter().for_each(|passage| add_passage(&mut hash, passage));
@@ -132,7 +132,7 @@ fn add_passage(hash: &mut Sha256, passage: &WholePassage) {
 }
 
 fn text(hash: &mut Sha256, text: Option<&str>) {
-    // No text has this length.
+    // No text has this length, so it stands for a missing text.
     hash.update(text.map_or(u64::MAX, |text| text.len() as u64).to_le_bytes());
     hash.update(text.unwrap_or_default());
 }
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_of_a_document_counts() {
+    fn every_part_of_a_document_changes_its_digest() {
         let changes: [fn(&mut WholeDocument); 20] = [
             |whole| whole.key = DocumentKey(7),
             |whole| whole.document.id = DocumentId::parse("b").unwrap(),
@@ -195,7 +195,7 @@ mod tests {
             |whole| whole.passages[0].span.headings = Some("Fahrplan".to_owned()),
             |whole| whole.passages[0].embedded = None,
             |whole| whole.passages[0].embedded.as_mut().unwrap().0 = Sequence(7),
-            // Equal as a number, and another bit.
+            // The same number, but one bit differs.
             |whole| whole.passages[0].embedded.as_mut().unwrap().1 = Embedding::unscaled(vec![-0.0, 1.0]).unwrap(),
             |whole| whole.passages[0].tokens = TokenSet::of(&[7]),
             |whole| whole.passages[0].words = WordCounts::of(vec![7]),

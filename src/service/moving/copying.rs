@@ -1,5 +1,6 @@
-//! Copies the documents of a collection, some in each transaction of the target, which keeps with them how far the copy is. So a move
-//! that was interrupted goes on where it was, unless the source has changed meanwhile: then the collection is copied anew.
+//! Copies the documents of a collection in batches. Each batch is one transaction of the target, which also records how far the
+//! copy is. So an interrupted move continues where it stopped. If the source has changed meanwhile, the collection is copied
+//! again from the start.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -11,17 +12,17 @@ use crate::domain::{Collection, JobId, Sequence};
 use crate::storage::Storage;
 use crate::store::DocumentKey;
 
-/// Documents in one transaction, and the bytes that these may have in memory.
+/// Maximum number of documents in one transaction, and of bytes that they take in memory.
 pub(super) const BATCH_DOCUMENTS: usize = 500;
 pub(super) const BATCH_BYTES: u64 = 8 << 20;
 
-/// How far the copy of a collection is; kept in the target as the checkpoint of a job.
+/// How far the copy of a collection is. The target stores it as the checkpoint of a job.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Reached {
-    /// The key of the last document.
+    /// The key of the last document that was copied.
     after: Option<i64>,
     documents: u64,
-    /// The last change of the source when the copy began; `None` once the copy is known to be wrong.
+    /// The source's last sequence number when the copy began. `None` once the copy is known to be wrong.
     sequence: Option<u64>,
 }
 
@@ -31,12 +32,12 @@ pub(super) struct Both {
     pub(super) target: Box<dyn Storage>,
 }
 
-/// The job whose checkpoint says how far a copy is. No other one has this id.
+/// Returns the id of the job whose checkpoint says how far a copy is. No real job has this id.
 fn job() -> Result<JobId, MoveError> {
     JobId::parse(&Uuid::nil().to_string()).map_err(|error| MoveError::Open { which: "target", source: Box::new(error.into()) })
 }
 
-/// Copies what is not there yet, without documents that have expired by `now_ms`.
+/// Copies the documents that the target does not have yet, except those that have expired by `now_ms`.
 pub(super) fn copy(
     (source, target): (&Side, &Side),
     row: &Collection,
@@ -56,7 +57,7 @@ pub(super) fn copy(
         reached.after = last.or(reached.after);
         documents.retain(|document| document.document.expires_at_ms.is_none_or(|at| at > now_ms));
         reached.documents += documents.len() as u64;
-        // Also without documents: the last number and the checkpoint are kept.
+        // Done even without documents, to record the last sequence number and the checkpoint.
         both.target.take_in(&job, documents, sequence, json(&reached)).map_err(&unwritten)?;
         if last.is_none() {
             break;
@@ -69,7 +70,7 @@ pub(super) fn copy(
     Ok(both)
 }
 
-/// Finds how far an earlier move came. Removes what is of no use.
+/// Finds how far an earlier move got. If its copy is of no use, removes it.
 fn begin(target: &Side, row: &Collection, both: Both, sequence: Sequence) -> Result<(Both, Reached), MoveError> {
     let failed = target.failed(row);
     let fresh = Reached { sequence: Some(sequence.0), ..Reached::default() };
@@ -87,18 +88,18 @@ fn begin(target: &Side, row: &Collection, both: Both, sequence: Sequence) -> Res
     }
 }
 
-/// Has the next move copy the collection anew.
+/// Makes the next move copy the collection from the start.
 pub(super) fn discard(target: &Side, row: &Collection, storage: &dyn Storage) -> Result<(), MoveError> {
     storage.take_in(&job()?, Vec::new(), Sequence(0), json(&Reached::default())).map_err(target.failed(row))
 }
 
-/// Removes what was kept of the move.
+/// Removes the records of the move.
 pub(super) fn forget(target: &Side, row: &Collection) -> Result<(), MoveError> {
     let storage = target.collection(row)?;
     storage.forget_job_checkpoints(&[]).and_then(|()| storage.close()).map_err(target.failed(row))
 }
 
 fn json(reached: &Reached) -> String {
-    // It has numbers only.
+    // Serializing numbers to JSON cannot fail.
     serde_json::to_string(reached).unwrap_or_default()
 }

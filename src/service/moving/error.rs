@@ -8,7 +8,7 @@ use crate::store::StoreError;
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum MoveError {
-    /// `which` is "source" or "target", here and below.
+    /// `which` is "source" or "target", here and in the other variants.
     #[error("a server uses the {which}: stop it first")]
     InUse { which: &'static str, source: StoreError },
     #[error("cannot open the {which}")]
@@ -21,7 +21,7 @@ pub enum MoveError {
     UnfinishedJobs { count: usize, kind: JobType, id: JobId },
     #[error("the target has {what} {name} already; nothing there was changed")]
     Taken { what: &'static str, name: String },
-    /// Nobody knows whose they are.
+    /// The target has documents under a collection's id that no move has put there.
     #[error("the target has documents of the collection {name} under {id}, which its catalog does not name and no move has left")]
     Strange { name: CollectionName, id: String },
     #[error("cannot access the catalog of the {which}")]

@@ -1,8 +1,9 @@
 //! Moves a whole server's data between a data directory and a database server, while no server uses either.
 //!
-//! The source is only read. Documents come first, and are compared as both places have them; no server sees them before the catalog
-//! names their collections, which is the last step and one transaction. So a move can be interrupted at any time, and goes on later.
-//! Jobs, idempotency records, snapshots and maps are not moved, and the index of a data directory is built by its first start.
+//! The source is only read. Documents are copied first and then compared in both places. No server sees them before the catalog
+//! names their collections, which happens last and in one transaction. So a move can be interrupted at any time and continued
+//! later. Jobs, idempotency records, snapshots and maps are not moved. The first start of a server on a data directory builds
+//! its index.
 
 mod comparing;
 mod copying;
@@ -20,14 +21,14 @@ pub use error::MoveError;
 pub use progress::{Moved, MovedCollection, Phase, Progress, Step};
 pub use side::Place;
 
-/// What the source has besides documents.
+/// What a place has besides documents.
 struct Named {
     catalog: WholeCatalog,
     classifiers: Vec<StoredClassifier>,
     jobs: usize,
 }
 
-/// Moves everything. With `leave_jobs`, unfinished jobs of the source stay behind; else they are refused. Blocks.
+/// Moves everything. If the source has unfinished jobs, refuses to move, or with `leave_jobs` leaves them behind. Blocks.
 pub fn move_all(from: &Place, to: &Place, leave_jobs: bool, progress: Progress<'_>) -> Result<Moved, MoveError> {
     let source = Side::to_read("source", from)?;
     let jobs = source.catalog.unfinished_jobs().map_err(|error| source.catalog_failed(error))?;
@@ -57,7 +58,7 @@ pub fn move_all(from: &Place, to: &Place, leave_jobs: bool, progress: Progress<'
     Ok(named.moved(collections))
 }
 
-/// Compares both places, and changes neither. What only the target has does not count. Blocks.
+/// Compares both places without changing either. Ignores what only the target has. Blocks.
 pub fn compare_all(from: &Place, to: &Place, progress: Progress<'_>) -> Result<Moved, MoveError> {
     let source = Side::to_read("source", from)?;
     let target = Side::to_read("target", to)?;
@@ -88,7 +89,7 @@ impl Named {
     }
 }
 
-/// Refuses a target that has something else under a name of the source.
+/// Refuses a target that uses a name of the source for something else.
 fn check_names(named: &Named, target: &Side) -> Result<(), MoveError> {
     let there = Named::of(target)?;
     let taken = |what, name: &str| MoveError::Taken { what, name: name.to_owned() };
@@ -110,7 +111,7 @@ fn check_names(named: &Named, target: &Side) -> Result<(), MoveError> {
             (None, None) => (),
         }
     }
-    // One with the same id may be left from an interrupted move; it is compared when it is its turn.
+    // A classifier with the same id may be left from an interrupted move. It is compared later.
     let classifier = |row: &&StoredClassifier| {
         there.classifiers.iter().any(|other| other.record.name == row.record.name && other.id != row.id)
     };
@@ -120,7 +121,7 @@ fn check_names(named: &Named, target: &Side) -> Result<(), MoveError> {
     }
 }
 
-/// Moves a classifier unless it is there.
+/// Moves a classifier unless the target already has it.
 fn move_classifier((source, target): (&Side, &Side), row: &StoredClassifier) -> Result<(), MoveError> {
     let failed = |error: StoreError| target.catalog_failed(error);
     let whole = source.catalog.whole_classifier(&row.id).map_err(|error| source.catalog_failed(error))?;
@@ -132,7 +133,7 @@ fn move_classifier((source, target): (&Side, &Side), row: &StoredClassifier) -> 
     Ok(())
 }
 
-/// Compares collections, aliases, keys and classifiers as both catalogs have them.
+/// Compares the collections, aliases, keys and classifiers in both catalogs.
 fn compare_names(named: &Named, (source, target): (&Side, &Side)) -> Result<(), MoveError> {
     let there = Named::of(target)?.catalog;
     let differs = |what, name: &str| MoveError::Named { what, name: name.to_owned() };

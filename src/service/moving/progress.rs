@@ -1,43 +1,43 @@
-//! How far a move is, and what it has moved.
+//! The progress of a move, and what it has moved.
 
 use serde::Serialize;
 
 use crate::domain::CollectionName;
 
-/// What is done with a collection.
+/// What is being done with a collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Its documents are copied.
+    /// Its documents are being copied.
     Copying,
-    /// Both are read and compared.
+    /// Both copies are being read and compared.
     Comparing,
 }
 
-/// How far a move is with a collection.
+/// How far the move of a collection is.
 #[derive(Debug, Clone, Copy)]
 pub struct Step<'s> {
     /// The collection.
     pub collection: &'s CollectionName,
-    /// What is done with it.
+    /// What is being done with it.
     pub phase: Phase,
-    /// Documents done.
+    /// Number of documents done.
     pub done: u64,
-    /// About how many there are.
+    /// Approximate number of documents.
     pub total: u64,
 }
 
-/// What was moved, or is the same in both places.
+/// What was moved, or found to be the same in both places.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Moved {
-    /// The collections, by name.
+    /// The collections, sorted by name.
     pub collections: Vec<MovedCollection>,
-    /// How many aliases.
+    /// Number of aliases.
     pub aliases: usize,
-    /// How many classifiers.
+    /// Number of classifiers.
     pub classifiers: usize,
-    /// How many keys.
+    /// Number of keys.
     pub keys: usize,
-    /// How many unfinished jobs stayed behind.
+    /// Number of unfinished jobs that stayed behind.
     pub jobs_left: usize,
 }
 
@@ -46,13 +46,13 @@ pub struct Moved {
 pub struct MovedCollection {
     /// Its name.
     pub name: String,
-    /// How many documents it has.
+    /// Number of its documents.
     pub documents: u64,
-    /// How many passages these have.
+    /// Number of its passages.
     pub passages: u64,
-    /// SHA-256 over all that was moved of its documents, in hexadecimal digits.
+    /// SHA-256 of everything that was moved of its documents, in hexadecimal digits.
     pub checksum: String,
 }
 
-/// Is told each step.
+/// Called after each step.
 pub type Progress<'p> = &'p mut dyn FnMut(Step<'_>);

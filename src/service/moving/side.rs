@@ -1,4 +1,4 @@
-//! The source and the target of a move: a data directory or a database server, opened and locked as a server does.
+//! The source and the target of a move: a data directory or a database server, opened and locked as by a server.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::service::lifecycle::open_catalog;
 use crate::storage::{CatalogStorage, Embedded, Postgres, PostgresCatalog, PostgresOptions, PostgresServer, Storage};
 use crate::store::{Catalog, DocumentStore, StoreError, StoreOptions};
 
-/// Writes that may wait. One does.
+/// Maximum number of waiting writes. A move has only one.
 const WRITES_MAX: usize = 8;
 
 /// Where a server's data is.
@@ -24,7 +24,7 @@ pub enum Place {
     Server(PostgresOptions),
 }
 
-/// An open place.
+/// A place that is open.
 pub(super) struct Side {
     /// "source" or "target".
     pub(super) which: &'static str,
@@ -33,14 +33,14 @@ pub(super) struct Side {
 }
 
 enum Engine {
-    /// The folder of the collections, and whether none of its files may change.
+    /// The folder of the collections, and whether its files must not change.
     Folder { collections: PathBuf, unchanged: bool },
-    /// A database server, which may refuse changes.
+    /// A database server. For the source, its connections refuse changes.
     Server(Arc<PostgresServer>),
 }
 
 impl Side {
-    /// Opens a place to read it; nothing there changes.
+    /// Opens a place for reading, without changing anything there.
     pub(super) fn to_read(which: &'static str, place: &Place) -> Result<Self, MoveError> {
         let opened = match place {
             Place::Folder(data_dir) => Catalog::open_unchanged(data_dir).map(|catalog| {
@@ -55,7 +55,7 @@ impl Side {
         opened.map_err(|error| refused(which, error.into()))
     }
 
-    /// Opens the target, which is created where there is none.
+    /// Opens the target, or creates it if it does not exist.
     pub(super) fn to_write(place: &Place) -> Result<Self, MoveError> {
         let which = "target";
         let opened = match place {
@@ -71,7 +71,7 @@ impl Side {
         opened.map_err(|error| refused(which, error))
     }
 
-    /// Opens the documents of a collection. In the target they are created where there are none.
+    /// Opens the documents of a collection. In the target, creates the collection if it does not exist.
     pub(super) fn collection(&self, row: &Collection) -> Result<Box<dyn Storage>, MoveError> {
         let opened: Result<Box<dyn Storage>, StoreError> = match &self.engine {
             Engine::Server(server) => Postgres::open(server, row, passage_terms, WRITES_MAX).map(|store| Box::new(store) as _),
@@ -86,7 +86,7 @@ impl Side {
         opened.map_err(self.failed(row))
     }
 
-    /// Removes what an earlier move has left of a collection.
+    /// Removes what an earlier move left of a collection.
     pub(super) fn remove(&self, row: &Collection) -> Result<(), MoveError> {
         match &self.engine {
             Engine::Server(server) => {
@@ -98,12 +98,12 @@ impl Side {
         }
     }
 
-    /// What a failure of the catalog is called.
+    /// Wraps a failure of the catalog.
     pub(super) fn catalog_failed(&self, source: StoreError) -> MoveError {
         MoveError::Catalog { which: self.which, source }
     }
 
-    /// What a failure of a collection is called.
+    /// Wraps a failure of a collection.
     pub(super) fn failed(&self, row: &Collection) -> impl Fn(StoreError) -> MoveError {
         let (which, name) = (self.which, row.name.clone());
         move |source| MoveError::Collection { which, name: name.clone(), source }

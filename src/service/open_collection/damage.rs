@@ -1,9 +1,9 @@
-//! Damage in a collection's database: how it is recorded, repaired and reported.
+//! Records, repairs and reports damage in a collection's database.
 //!
-//! A row that does not match its checksum is never served: a request that reads it fails with `Error::Damaged`, which names it.
-//! The collection is marked until the damage is gone; its other documents and other collections are served as before. A damaged
-//! embedding is dropped and computed again from its text. A damaged document is repaired by replacing or deleting it, a damaged
-//! file by restoring a snapshot.
+//! A row that does not match its checksum is never returned. A request that reads it fails with `Error::Damaged`, which names
+//! the row. The collection is marked as damaged until the damage is gone. Its other documents and other collections are served
+//! as before. A damaged embedding is dropped and computed again from its text. To repair a damaged document, a caller replaces
+//! or deletes it. To repair a damaged file, an operator restores a snapshot.
 
 use super::OpenCollection;
 use super::found_damage::PLACES_MAX;
@@ -12,11 +12,12 @@ use crate::service::error::Error;
 use crate::service::state::BrokenCollection;
 use crate::store::StoreError;
 
-/// Largest database that is verified at start-up, in bytes.
+/// Size of the largest database that is verified at start-up, in bytes.
 const CHECKED_BYTES_MAX: u64 = 256 << 20;
 
 impl OpenCollection {
-    /// Marks the collection if `error` is damage of its database, repairs what it can, and returns the error for the caller.
+    /// If `error` is damage of the database, marks the collection as damaged and repairs what it can. Returns the error for the
+    /// caller.
     pub(crate) fn report_damage(&self, error: Error) -> Error {
         match error {
             Error::Store(source) if source.is_damage() => {
@@ -48,7 +49,7 @@ impl OpenCollection {
         damage
     }
 
-    /// Reads changes or embeddings for the index. If one is damaged, drops it and reads again.
+    /// Reads changes or embeddings for the index. If an embedding is damaged, drops it and reads again.
     pub(crate) fn read_mending<T>(&self, read: impl Fn() -> Result<T, StoreError>) -> Result<T, Error> {
         loop {
             match read() {
@@ -58,7 +59,7 @@ impl OpenCollection {
         }
     }
 
-    /// Returns whether a damaged embedding was dropped. A caller's own vector stays: it cannot be computed again.
+    /// Drops a damaged embedding. Returns whether it did. A caller's own vector stays, because it cannot be computed again.
     fn discard_embedding(&self, id: PassageId) -> bool {
         let Some(embedded) = self.embedded().ok().filter(|_| self.row.model.is_some()) else { return false };
         let discarded = embedded.store.discard_embedding(id);
@@ -80,13 +81,13 @@ impl OpenCollection {
 }
 
 impl BrokenCollection {
-    /// The error for requests on it.
+    /// Returns the error for requests on it.
     pub(crate) fn refusal(&self) -> Error {
         let (collection, damage) = (self.row.name.clone(), Box::new(self.damage()));
         Error::Damaged { collection, damage, source: Box::new(self.error.clone()) }
     }
 
-    /// Its row in the catalog, and why it is closed.
+    /// Returns its row in the catalog, and why it cannot be opened.
     pub(crate) fn view(&self) -> CollectionView {
         CollectionView {
             collection: self.row.clone(),
@@ -102,8 +103,8 @@ impl BrokenCollection {
     }
 }
 
-/// Verifies a database that was not closed in order, if it is small enough to read in a few seconds. A power failure is when a
-/// disk that does not keep its promises damages a file.
+/// Verifies a database that was not closed properly, if it is small enough to read in a few seconds. If the power failed, a
+/// disk that acknowledges writes too early may have damaged the file.
 pub(crate) fn check_after_crash(collection: &OpenCollection) {
     let Ok(embedded) = collection.embedded() else { return };
     if collection.should_stop() || !embedded.store.recovered_log() || embedded.store.bytes() > CHECKED_BYTES_MAX {

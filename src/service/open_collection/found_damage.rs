@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use crate::domain::{Damage, DocumentId};
 
-/// Most places recorded per collection: enough to see what happened, in little memory.
+/// Maximum number of damaged places recorded per collection: enough to see what happened, and little memory.
 pub(crate) const PLACES_MAX: usize = 100;
 
 /// The damage found in a collection since the server started.
@@ -15,7 +15,7 @@ pub(crate) struct FoundDamage {
     places: Mutex<BTreeMap<Place, Damage>>,
 }
 
-/// A table and a row; no table and row 0 for the file as a whole.
+/// A table and a row. An empty table name and row 0 stand for the file as a whole.
 pub(crate) type Place = (&'static str, i64);
 
 impl FoundDamage {

@@ -1,8 +1,8 @@
 //! An open collection: its parts, and how changes of its database reach its index.
 //!
-//! The index changes in one way only: `apply_changes` reads the store's changes after the sequence number that the index has
-//! reached and applies them in order, one caller at a time. So the number that a saved index carries is exact, writes and
-//! recovery share one path, and a passage that is deleted right after it was embedded cannot stay in the index.
+//! There is only one way to change the index: `apply_changes` reads the store's changes after the sequence number that the
+//! index has reached, and applies them in order, one caller at a time. So the sequence number of a saved index is exact, writes
+//! and recovery share one path, and a passage that is deleted right after it was embedded cannot stay in the index.
 
 pub(super) mod damage;
 mod found_damage;
@@ -50,9 +50,9 @@ enum Engine {
 
 /// An open collection.
 pub(crate) struct OpenCollection {
-    /// The catalog's row as it was opened.
+    /// The catalog's row when the collection was opened.
     pub(crate) row: Collection,
-    /// The catalog's row with what was changed since: `Collection::change`.
+    /// The catalog's row with later changes (`Collection::change`).
     current: RwLock<Collection>,
     /// Its folder.
     pub(crate) folder: PathBuf,
@@ -104,7 +104,7 @@ pub(crate) struct Applied {
 }
 
 impl OpenCollection {
-    /// Wraps an opened database; its index is still to be recovered.
+    /// Wraps an opened database, whose index must still be recovered.
     pub(crate) fn new(row: Collection, folder: PathBuf, store: DocumentStore, limits: &Limits) -> Result<Self, Error> {
         let (sequence_at_open, identity) = (store.sequence()?, store.identity()?);
         // Cached, so that a list of all collections does not open them again. Damage is reported on request.
@@ -194,14 +194,14 @@ impl OpenCollection {
         *self.current.write() = row;
     }
 
-    /// Takes in the metadata indexes that it has by now, through another server.
+    /// Takes over metadata indexes that another server has created or removed.
     pub(crate) fn know_indexes(&self, paths: Vec<MetadataPath>) {
         if let Engine::Server(server) = &self.engine {
             server.know_indexes(paths);
         }
     }
 
-    /// A server that wrote into this collection is gone: what it left undone is done here.
+    /// Makes this server finish what another one that wrote into this collection left undone when it died.
     pub(crate) fn inherit(&self) {
         if let Engine::Server(server) = &self.engine {
             server.expect_expired();
@@ -215,7 +215,8 @@ impl OpenCollection {
         self.orphans_expected.load(Ordering::Acquire)
     }
 
-    /// Takes on passages that a server left without embedding. Says whether there may be some that another server has taken on. Blocks.
+    /// Adopts passages that a dead server left without an embedding. Returns whether another server may have adopted some of
+    /// them. Blocks.
     pub(crate) fn adopt(&self) -> Result<bool, Error> {
         let Engine::Server(server) = &self.engine else { return Ok(false) };
         self.orphans_expected.store(false, Ordering::Release);
@@ -224,7 +225,7 @@ impl OpenCollection {
         Ok(adoption == Adoption::Elsewhere)
     }
 
-    /// Leaves to others what it took on and did not do. Blocks.
+    /// Releases adopted passages that are not embedded yet, so that other servers can adopt them. Blocks.
     pub(crate) fn end_adoption(&self) {
         if let Engine::Server(server) = &self.engine {
             server.end_adoption();
@@ -240,7 +241,7 @@ impl OpenCollection {
         let result = blocking(move || work(&shared).map_err(|error| shared.report_damage(error))).await;
         match &result {
             Err(_) if self.is_deleted() => Err(Error::CollectionNotFound { name: self.row.name.clone() }),
-            // Through another server, a moment ago.
+            // Another server deleted it a moment ago.
             Err(Error::Store(StoreError::Closed)) if self.embedded().is_err() && !self.should_stop() => {
                 Err(Error::CollectionNotFound { name: self.row.name.clone() })
             }
@@ -315,7 +316,7 @@ impl OpenCollection {
         let embedded = self.embedded()?;
         let (index, _) = embedded.index()?;
         let mut applied = self.applied.lock();
-        // After a rebuild: progress never goes back.
+        // Continues from the progress of a rebuild, because progress must never go back.
         let (done, total) = embedded.progress();
         let total = total + embedded.store.count_changes(applied.sequence)?;
         let unsaved_before = applied.unsaved;
@@ -324,7 +325,7 @@ impl OpenCollection {
             let more = self.apply_some(index, &mut applied)?;
             embedded.set_progress(done + applied.unsaved - unsaved_before, total);
             if !more {
-                // What one of the changes hid can be found again before anybody searches for it.
+                // If a change hid passages, makes them reachable again before the first search.
                 self.check_index(index)?;
                 embedded.end_recovery();
                 return Ok(true);
@@ -333,7 +334,7 @@ impl OpenCollection {
         Ok(false)
     }
 
-    /// Finds passages that searches miss, and relinks them: all that no link leads to, and some others. Blocks.
+    /// Finds passages that searches miss, and relinks them: all passages that no link leads to, and some others. Blocks.
     pub(crate) fn check_index(&self, index: &Index) -> Result<(), Error> {
         if !index.needs_check() {
             return Ok(());
@@ -354,7 +355,7 @@ impl OpenCollection {
         self.store.embeddings_of(&[passage]).ok()?.pop().map(|(_, embedding)| embedding)
     }
 
-    /// Has the index saved at the next occasion although no change was applied: it was repaired.
+    /// Makes the next save include the index even if no change was applied, because it was repaired.
     pub(crate) fn mark_unsaved(&self) {
         self.mended.store(true, Ordering::Relaxed);
     }
@@ -380,9 +381,9 @@ impl OpenCollection {
         if self.is_deleted() || (applied.unsaved == 0 && !self.mended.load(Ordering::Relaxed)) {
             return Ok(());
         }
-        // Before the save: later repairs may be missing in it.
+        // Reset before the save, because it may miss later repairs.
         self.mended.store(false, Ordering::Relaxed);
-        // The database is the truth after power loss, too: a saved index never reaches further than what is on the disk.
+        // After a power loss, the database must still be the truth, so a saved index must never be newer than what is on disk.
         embedded.store.sync()?;
         index::save(index, &self.folder, applied.sequence, &self.identity).inspect_err(|_| self.mark_unsaved())?;
         applied.unsaved = 0;

@@ -1,5 +1,5 @@
-//! Start-up of a collection: loads its saved index or rebuilds it from the store, then applies what changed since. The worker
-//! embeds what has no embedding yet.
+//! Recovers the index of a collection at start-up: loads the saved index or rebuilds it from the store, then applies later
+//! changes. The worker embeds passages that have no embedding yet.
 
 use super::{Applied, OpenCollection};
 use crate::domain::{PassageId, Sequence};
@@ -7,7 +7,7 @@ use crate::index::{self, Index};
 use crate::service::error::Error;
 use crate::store::StoreError;
 
-/// Embeddings read from the store at a time.
+/// Number of embeddings read from the store at a time.
 const EMBEDDINGS_PER_READ: usize = 4_096;
 
 /// Brings the collection's index up to date and installs it. Returns `false` if the collection was stopped before.
@@ -35,7 +35,7 @@ pub(crate) fn recover(collection: &OpenCollection) -> Result<bool, Error> {
         return Ok(false);
     }
     tracing::info!(collection = %collection.row.name, passages = collection.store.searchable()?.0, "index is ready");
-    // A failure only makes the next start slower.
+    // A failed save only makes the next start slower.
     if let Err(error) = collection.save_if_due() {
         let error = &error as &dyn std::error::Error;
         tracing::warn!(collection = %collection.row.name, error, "cannot save the index");
@@ -57,7 +57,7 @@ enum Unusable {
 fn load(collection: &OpenCollection) -> Result<(Index, Applied), Unusable> {
     let loaded = index::load(&collection.folder, &collection.index_parameters(), &collection.identity)?;
     let mut applied = Applied { sequence: loaded.sequence, unsaved: 0 };
-    // Fails if changes since then are no longer known.
+    // Fails if the store no longer knows all changes since the save.
     match collection.apply_some(&loaded.index, &mut applied) {
         Ok(_) => Ok((loaded.index, applied)),
         Err(Error::Store(error @ StoreError::ChangesForgotten { .. })) => Err(Unusable::Behind(error)),
@@ -65,8 +65,8 @@ fn load(collection: &OpenCollection) -> Result<(Index, Applied), Unusable> {
     }
 }
 
-/// Builds the index from all embeddings of the store. Changes meanwhile have higher sequence numbers than the one read at the
-/// beginning, and are applied afterwards.
+/// Builds the index from all embeddings of the store. Changes made meanwhile have higher sequence numbers than the one read at
+/// the beginning, so they are applied afterwards.
 fn rebuild(collection: &OpenCollection) -> Result<(Index, Applied), Error> {
     let embedded = collection.embedded()?;
     let store = &embedded.store;

@@ -6,11 +6,11 @@ use super::OpenCollection;
 use crate::embed::Tokens;
 use crate::store::PendingPassage;
 
-/// Passages that a request embeds itself. When it is dropped, the worker takes the rest.
+/// Passages that a request embeds itself. When the reservation is dropped, the worker embeds the rest.
 pub(crate) struct Reservation {
     collection: Arc<OpenCollection>,
     pub(crate) passages: Vec<PendingPassage>,
-    /// The tokens of each, if all are known.
+    /// The tokens of each passage, if all are known.
     pub(crate) tokens: Option<Vec<Tokens>>,
 }
 
@@ -26,7 +26,7 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         self.collection.reserved.release(&self.passages);
-        // After success, too: the worker finds nothing to embed, and saves the index if that is due.
+        // Done after success, too: the worker then finds nothing to embed, but saves the index if a save is due.
         self.collection.wake.notify_one();
     }
 }

@@ -1,8 +1,8 @@
-//! The pending passages that the worker skips: those that a request embeds itself, and those that the encoder rejected.
+//! Tracks the pending passages that the worker skips: those that a request embeds itself, and those that the encoder rejected.
 //!
-//! A request learns the keys of its passages when its transaction commits, and from then on the worker can read them too. So after
-//! a read, the worker waits for the writes that began before it, and skips passages whose reservation ended meanwhile. No passage
-//! is embedded twice.
+//! A request learns the keys of its passages when its transaction commits, and from that moment the worker can read them, too.
+//! So after each read, the worker waits for the writes that began before the read, and also skips passages whose reservation
+//! ended meanwhile. That way no passage is embedded twice.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -23,17 +23,17 @@ pub(crate) struct ReservedPassages {
 struct Held {
     /// Passages that requests embed themselves.
     reserved: HashSet<PassageId>,
-    /// Passages whose reservation ended since the worker's last read began; kept only while it reads.
+    /// Passages whose reservation ended since the worker's current read began. `None` while it does not read.
     released: Option<HashSet<PassageId>>,
     /// Passages that the encoder rejected.
     set_aside: HashSet<PassageId>,
-    /// Numbers of the writes between the start of their transaction and their reservation.
+    /// Numbers of the writes that are between the start of their transaction and their reservation.
     writes: BTreeSet<u64>,
     next_write: u64,
 }
 
 impl ReservedPassages {
-    /// Announces a write whose passages will be reserved. Drop the result once they are.
+    /// Announces a write whose passages will be reserved. Drop the result once they are reserved.
     pub(crate) fn announce(&self) -> AnnouncedWrite<'_> {
         let mut held = self.held.lock();
         let number = held.next_write;
@@ -42,13 +42,13 @@ impl ReservedPassages {
         AnnouncedWrite { passages: self, number }
     }
 
-    /// Begins a read of pending passages by the worker, of which there is one at a time.
+    /// Begins a read of pending passages by the worker. There is only one read at a time.
     pub(crate) fn begin_read(&self) -> PendingRead<'_> {
         self.held.lock().released = Some(HashSet::new());
         PendingRead { passages: self }
     }
 
-    /// Has the worker skip a passage until the next start of the server.
+    /// Makes the worker skip a passage until the next start of the server.
     pub(crate) fn set_aside(&self, passage: PassageId) {
         self.held.lock().set_aside.insert(passage);
     }
@@ -69,13 +69,13 @@ impl ReservedPassages {
         }
     }
 
-    /// The passages that the encoder rejected.
+    /// Returns the passages that the encoder rejected.
     pub(crate) fn refused(&self) -> Vec<PassageId> {
         self.held.lock().set_aside.iter().copied().collect()
     }
 }
 
-/// A write between the start of its transaction and its reservation.
+/// A write that is between the start of its transaction and its reservation.
 pub(crate) struct AnnouncedWrite<'a> {
     passages: &'a ReservedPassages,
     number: u64,
@@ -144,13 +144,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_nobody_reserved_is_free() {
+    async fn unreserved_passages_are_free() {
         let passages = ReservedPassages::default();
         assert_eq!(free(passages.begin_read()).await, [1, 2]);
     }
 
     #[tokio::test]
-    async fn what_the_encoder_refused_is_not_free() {
+    async fn passages_that_the_encoder_rejected_are_not_free() {
         let passages = ReservedPassages::default();
         passages.set_aside(PassageId(2));
         assert_eq!(free(passages.begin_read()).await, [1]);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_read_lets_a_write_end_that_began_before() {
+    async fn a_read_waits_for_writes_that_began_before_it() {
         let passages = ReservedPassages::default();
         let write = passages.announce();
         let mut batch = vec![pending(1)];
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_reserved_when_the_read_began_is_not_free_though_that_ended() {
+    async fn passages_reserved_when_a_read_began_are_not_free_even_after_their_release() {
         let passages = ReservedPassages::default();
         let read = passages.begin_read();
         passages.held.lock().released.as_mut().unwrap().insert(PassageId(1));

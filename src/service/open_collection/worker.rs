@@ -1,7 +1,7 @@
-//! The background worker of a collection: embeds stored passages that have no embedding, in batches, and saves the index from
+//! The background worker of a collection. Embeds stored passages that have no embedding, in batches, and saves the index from
 //! time to time.
 //!
-//! Its queue is the store itself, so a backlog of any length costs no memory and survives a restart.
+//! Its queue is the store itself, so a backlog takes no memory and survives a restart.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,11 +18,11 @@ use crate::service::embedding::{PROBE, embed_passages, is_passing};
 use crate::service::error::Error;
 use crate::store::{PendingPassage, StoreError};
 
-/// Passages embedded at a time: some batches of the encoder, so that it can sort them by length.
+/// Number of passages embedded at a time. That is several batches of the encoder, so that it can sort the passages by length.
 const PASSAGES_PER_TURN: usize = 128;
 /// Pause before another attempt when the encoder's queue is full or the store fails.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
-/// Pause before another look whether another server has embedded what one left that is gone.
+/// Pause before another check whether the passages of a dead server have been embedded by another one.
 const ADOPTION_PAUSE: Duration = Duration::from_secs(5);
 /// The worker of one collection.
 pub(crate) struct Worker {
@@ -30,15 +30,15 @@ pub(crate) struct Worker {
     pub(crate) collection: Arc<OpenCollection>,
     /// The encoder.
     pub(crate) embedder: Embedder,
-    /// Shared by all workers: how many of them may wait for the encoder at once.
+    /// Limits how many workers may wait for the encoder at once. All workers share it.
     pub(crate) turns: Arc<Semaphore>,
 }
 
-/// What a pass through the pending passages left.
+/// What is left after a pass through the pending passages.
 enum Pass {
-    /// Nothing that can be embedded now.
+    /// Nothing more can be embedded now.
     Done,
-    /// Perhaps passages that another server embeds.
+    /// There may be passages that another server has adopted.
     LeftToOthers,
 }
 
@@ -73,7 +73,7 @@ impl Worker {
                         let reported = blocking(move || Ok(collection.report_damage(error))).await;
                         let error = &reported.unwrap_or_else(|failed| failed) as &dyn std::error::Error;
                         failures += 1;
-                        // A full disk must not be filled with log lines.
+                        // A permanent failure must not fill the disk with log lines.
                         if failures.is_power_of_two() {
                             let collection = &self.collection.row.name;
                             tracing::error!(%collection, failures, error, "background embedding failed; trying again");
@@ -85,7 +85,7 @@ impl Worker {
         }
     }
 
-    /// Embeds everything that is pending, once: what this server wrote, and what one left that is gone.
+    /// Embeds everything that is pending: passages that this server wrote, and passages that a dead server left.
     async fn pass(&self) -> Result<Pass, Error> {
         if !self.collection.expects_orphans() {
             return self.embed_pending().await.map(|()| Pass::Done);
@@ -104,7 +104,7 @@ impl Worker {
 
     async fn embed_pending(&self) -> Result<(), Error> {
         let mut after = PassageId(0);
-        // The encoder works on the next batch while the one before is being stored.
+        // The encoder works on the next batch while the previous one is being stored.
         let mut storing: Option<JoinHandle<Result<(), Error>>> = None;
         let result = loop {
             if self.collection.should_stop() {
@@ -132,7 +132,8 @@ impl Worker {
         let collection = Arc::clone(&self.collection);
         blocking(move || {
             collection.apply_changes()?;
-            // Cached while the database is open, so that a list of all collections does not open it. Errors are reported on request.
+            // Caches the counts while the database is open, so that listing all collections does not open it again. A request
+            // for the counts reports any error.
             let _ = collection.store.counts();
             collection.save_if_due()
         })
@@ -154,8 +155,8 @@ impl Worker {
         }
     }
 
-    /// Embeds a batch. If the encoder fails, embeds each passage alone, and skips those that still fail until the next start. If the
-    /// encoder itself is broken, the batch is tried again later.
+    /// Embeds a batch. If the encoder fails, embeds each passage alone, and skips those that still fail until the next start.
+    /// If the encoder itself is broken, fails, and the batch is retried later.
     async fn embed(&self, batch: Vec<PendingPassage>) -> Result<Vec<(PassageId, PassageEmbedding)>, Error> {
         let _turn = self.turns.acquire().await;
         match embed_passages(&self.embedder, &batch, Priority::Ingest).await {
@@ -182,7 +183,7 @@ impl Worker {
         Ok(embedded)
     }
 
-    /// Pauses, or until it is woken.
+    /// Pauses for `duration` or until it is woken.
     async fn pause(&self, duration: Duration) {
         tokio::select! {
             () = tokio::time::sleep(duration) => (),
@@ -191,12 +192,12 @@ impl Worker {
     }
 }
 
-/// Reads pending passages, without damaged rows.
+/// Reads pending passages, skipping damaged rows.
 fn read_pending(collection: &OpenCollection, mut after: PassageId) -> Result<Vec<PendingPassage>, Error> {
     let mut limit = PASSAGES_PER_TURN;
     loop {
         match collection.store.pending(after, limit) {
-            // Read the rows before it one by one, then continue behind it.
+            // Read the rows before the damaged one one by one, then continue after it.
             Err(StoreError::CorruptRow { table: "passages", .. }) if limit > 1 => limit = 1,
             Err(error @ StoreError::CorruptRow { table: "passages", row, .. }) if row > 0 && row.unsigned_abs() > after.0 => {
                 collection.record_damage(&error);

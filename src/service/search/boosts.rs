@@ -1,7 +1,8 @@
-//! Boosts move the scores of candidates, and with them their order.
+//! Applies boosts to the scores of candidates, which changes their order.
 //!
-//! All boosts of a search make one factor. In mode `full` it multiplies the odds of the relevance, which so stays between 0 and 1; in
-//! the other modes it multiplies the score. What is nearer to zero is better among negative scores, so those are divided.
+//! All boosts of a search are multiplied into one factor. In mode `full` the factor multiplies the odds of the relevance, so
+//! the relevance stays between 0 and 1. In the other modes it multiplies the score. Among negative scores those nearer to zero
+//! are better, so it divides negative scores.
 
 use std::collections::HashMap;
 
@@ -10,7 +11,7 @@ use super::hits::Candidate;
 use crate::domain::{Boost, BoostedScore, DocumentHead, PassageId, SearchMode, SearchRequest};
 use crate::service::open_collection::OpenCollection;
 
-/// Moves the scores of candidates, and sorts them by the new ones; of equal ones the order stays.
+/// Changes the scores of candidates and sorts them by the new scores. Candidates with equal scores keep their order.
 pub(super) fn apply(collection: &OpenCollection, request: &SearchRequest, candidates: &mut Vec<Candidate>) -> Result<(), Error> {
     if request.boosts.is_empty() {
         return Ok(());
@@ -19,7 +20,7 @@ pub(super) fn apply(collection: &OpenCollection, request: &SearchRequest, candid
     let factors = |head: &DocumentHead| request.boosts.iter().map(|boost| boost.factor(head)).collect();
     let heads = collection.store.heads_of(&passages)?.into_iter();
     let mut factors: HashMap<PassageId, Vec<f64>> = heads.map(|(passage, head)| (passage, factors(&head))).collect();
-    // A document that is gone meanwhile is no hit in the end.
+    // A document that was deleted meanwhile has no factors here. It is dropped when hits are read.
     let mut scored: Vec<(f64, Candidate)> = candidates
         .drain(..)
         .map(|mut candidate| {
@@ -31,13 +32,13 @@ pub(super) fn apply(collection: &OpenCollection, request: &SearchRequest, candid
             (score, candidate)
         })
         .collect();
-    // By more digits than scores have: next to 1 these would be equal.
+    // Sorts by `f64`, because scores close to 1 would be equal as `f32`.
     scored.sort_by(|a, b| b.0.total_cmp(&a.0));
     candidates.extend(scored.into_iter().map(|(_, candidate)| candidate));
     Ok(())
 }
 
-/// The probability whose odds are `factor` times as high.
+/// Returns the probability whose odds are `factor` times as high.
 fn by_odds(probability: f32, factor: f64) -> f64 {
     let probability = f64::from(probability);
     let for_it = probability * factor;
@@ -64,7 +65,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_relevance_stays_one_and_moves_the_way_of_the_factor(relevance in 0.0_f32..=1.0, factor in 0.001..1_000.0) {
+        fn a_boosted_relevance_stays_in_range_and_follows_the_factor(relevance in 0.0_f32..=1.0, factor in 0.001..1_000.0) {
             let moved = by_odds(relevance, factor);
             prop_assert!((0.0..=1.0).contains(&moved));
             let way = (moved - f64::from(relevance)) * (factor - 1.0);

@@ -1,8 +1,9 @@
-//! Maximal marginal relevance (Carbonell and Goldstein, 1998): each next hit is the one that is relevant and unlike those before it.
+//! Maximal marginal relevance (Carbonell and Goldstein, 1998): chooses each next hit to be relevant but different from the hits
+//! before it.
 //!
-//! Of the candidates left, the one with the highest `(1 - d) * relevance - d * similarity` comes next. The relevance is the score as a
-//! part of the best one, and the similarity is the cosine with the most similar hit already taken, by their best passages. Both are
-//! at most 1 and at least 0. Of equal ones the earlier comes first, so the order depends on nothing else.
+//! The next hit is the remaining candidate with the highest `(1 - d) * relevance - d * similarity`. The relevance is the score
+//! relative to the best score. The similarity is the cosine with the most similar hit already chosen, comparing their best
+//! passages. Both are between 0 and 1. Among equal candidates the earlier one comes first, so the order is deterministic.
 
 use std::collections::HashMap;
 
@@ -12,11 +13,10 @@ use super::preference::counted;
 use crate::domain::{Embedding, Language, PassageId};
 use crate::service::open_collection::OpenCollection;
 
-/// Candidates that are put in order, unless the page reaches further: each is compared with each.
+/// Number of candidates that are reordered, unless the page reaches further. Each is compared with each.
 const COMPARED_MIN: usize = 200;
 
-/// Puts the best candidates, which come in order, into the one that `diversity` asks for; `end` of them make up the page and those
-/// before it.
+/// Reorders the best candidates for `diversity`. They must be sorted, best first. The page ends at position `end`.
 pub(super) fn order(
     collection: &OpenCollection,
     candidates: &mut Vec<Candidate>,
@@ -26,7 +26,7 @@ pub(super) fn order(
     let rest = candidates.split_off(COMPARED_MIN.max(end).min(candidates.len()));
     let passages: Vec<PassageId> = candidates.iter().map(|candidate| candidate.passage).collect();
     let embeddings: HashMap<PassageId, Embedding> = collection.store.embeddings_of(&passages)?.into_iter().collect();
-    // A passage that waits for its embedding is like no other.
+    // A passage that still waits for its embedding counts as similar to no other.
     let directions: Vec<Vec<f32>> =
         passages.iter().map(|passage| embeddings.get(passage).map(direction).unwrap_or_default()).collect();
     let scores: Vec<f32> = candidates.iter().map(|candidate| counted(candidate, preferred)).collect();
@@ -43,14 +43,15 @@ pub(super) fn order(
     Ok(())
 }
 
-/// An embedding at unit length, which those of a collection of vectors need not have.
+/// Scales an embedding to unit length, because callers' own vectors may have any length.
 fn direction(embedding: &Embedding) -> Vec<f32> {
     let values = embedding.as_slice();
     let norm = values.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>().sqrt();
     if norm > 0.0 { values.iter().map(|value| (f64::from(*value) / norm) as f32).collect() } else { Vec::new() }
 }
 
-/// Scores as parts of the best one. Negative ones are distances, or point away: the best one as a part of them.
+/// Returns each score relative to the best one. Negative scores are distances, or cosines of opposite directions, so for those
+/// it is the best score divided by the score.
 fn relevances(scores: &[f32]) -> Vec<f32> {
     let best = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let part = |score: &f32| match *score {
@@ -61,7 +62,7 @@ fn relevances(scores: &[f32]) -> Vec<f32> {
     scores.iter().map(part).collect()
 }
 
-/// The order of places, and with each the similarity to the most similar one before it.
+/// Returns the positions in their new order, each with its similarity to the most similar one before it.
 fn diversified(
     relevances: &[f32],
     diversity: f32,
@@ -72,7 +73,7 @@ fn diversified(
         let marginal = |&(place, nearest): &(usize, Option<f32>)| {
             (1.0 - diversity) * relevances[place] - diversity * nearest.unwrap_or_default()
         };
-        // The first of equal ones: `max_by` gives the last.
+        // `max_by` returns the last of equal elements, so reverse them to get the first.
         let (at, _) = left.iter().map(marginal).enumerate().rev().max_by(|a, b| a.1.total_cmp(&b.1))?;
         let next = left.remove(at);
         for (place, nearest) in &mut left {
@@ -87,7 +88,7 @@ fn diversified(
 mod tests {
     use super::*;
 
-    /// Three about the same, one about something else, one about nothing of it.
+    /// The topic of each candidate: three have the same, the other two have their own.
     const GROUPS: [u8; 5] = [1, 1, 1, 2, 3];
 
     #[track_caller]
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_more_diverse_the_sooner_comes_what_is_unlike_those_before_it() {
+    fn higher_diversity_moves_different_candidates_forward() {
         let relevances = [1.0, 0.95, 0.9, 0.6, 0.1];
         check(&relevances, 0.0, &[0, 1, 2, 3, 4]);
         check(&relevances, 0.2, &[0, 1, 2, 3, 4]);
@@ -107,19 +108,19 @@ mod tests {
     }
 
     #[test]
-    fn of_equal_ones_the_earlier_comes_first() {
+    fn equal_candidates_keep_their_order() {
         check(&[1.0; 5], 0.5, &[0, 3, 4, 1, 2]);
     }
 
     #[test]
-    fn each_tells_how_similar_it_is_to_the_most_similar_before_it() {
+    fn each_candidate_carries_its_similarity_to_the_most_similar_one_before_it() {
         let similar = |a: usize, b: usize| (a * b) as f32 / 10.0;
         let got: Vec<_> = diversified(&[1.0, 0.9, 0.8], 0.0, similar).collect();
         assert_eq!(got, [(0, None), (1, Some(0.0)), (2, Some(0.2))]);
     }
 
     #[test]
-    fn relevances_are_parts_of_the_best_score_of_any_mode() {
+    fn relevances_are_relative_to_the_best_score_in_any_mode() {
         assert_eq!(relevances(&[8.0, 4.0, -1.0]), [1.0, 0.5, 0.0]);
         assert_eq!(relevances(&[-1.0, -2.0, -4.0]), [1.0, 0.5, 0.25]);
         assert_eq!(relevances(&[0.0, -2.0]), [1.0, 0.0]);

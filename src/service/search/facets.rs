@@ -1,4 +1,4 @@
-//! Counting the values of fields within the budget of an answer.
+//! Counts the values of fields, within the budget of an answer.
 
 use crate::domain::{FacetRequest, Facets};
 use crate::service::error::Error;
@@ -7,7 +7,7 @@ use crate::service::open_collection::OpenCollection;
 use crate::store::SearchFilter;
 
 impl OpenCollection {
-    /// Counts values, and refuses them when they are more than the budget has left. Blocks.
+    /// Counts values. Fails if they take more than the budget has left. Blocks.
     pub(crate) fn facets(
         &self,
         filter: &SearchFilter,
@@ -21,7 +21,7 @@ impl OpenCollection {
             budget.settle(reserved, facets.bytes)?;
             return Ok(facets);
         }
-        // Beyond what was reserved they are not all there.
+        // The counts may be incomplete, because less was reserved than the budget has left.
         if reserved < left {
             return Err(budget.memory_refusal().into());
         }

@@ -1,9 +1,10 @@
-//! Search by all there is: embeddings, late interaction and words, also translated ones, name passages, and each of these gets one
-//! relevance from all evidence.
+//! Mode `full` combines all evidence. Embeddings, late interaction, words and translated words each list passages, and each
+//! listed passage gets one relevance from all of them.
 //!
-//! Passages are ranked, and their documents looked up only as far as the page reaches. How many passages each list names is bounded
-//! (`FullSearch`); when they are of too few documents, each names more. All that are named are ranked by an estimate of late
-//! interaction, and the best of them, as many as one list names, once more by late interaction itself.
+//! Passages are ranked first; their documents are only looked up as far as the page reaches. The length of each list is bounded
+//! (`FullSearch`). If the passages belong to too few documents, the lists get longer. All listed passages are ranked by an
+//! estimate of late interaction. The best of them, half as many as the length limit of a list, are then ranked again by late
+//! interaction itself.
 
 use std::collections::HashMap;
 
@@ -17,36 +18,37 @@ use crate::ranking::{Evidence, LateEstimates, Question, TokenIndex, TokenScorer,
 use crate::storage::{FirstPassages, NearestSearch, Neighbor, PassageSet};
 use crate::store::SearchFilter;
 
-/// Passages that each list names for each document wanted.
+/// Number of passages that each list has per wanted document.
 const PASSAGES_PER_DOCUMENT: usize = 4;
-/// How much more each list names when that was too little.
+/// Factor by which the lists grow if they had too few documents.
 const GROWTH: usize = 4;
-/// Passages that a list names at most.
+/// Maximum length of a list.
 const NAMED_MAX: usize = 40_000;
-/// One of so many passages that a list names is compared whole in the end. More change no rank among the first ten that counts.
+/// In the end, one out of this many passages of a list is scored by late interaction itself. Scoring more does not noticeably
+/// change the first ten ranks.
 const COMPARED_PART: usize = 2;
-/// Late interaction looks through all passages up to so many, and through what embeddings and words name beyond: more take longer
-/// than a search should.
+/// Up to this many passages, late interaction scores all of them. In larger collections it only scores what the other lists
+/// have, because scoring more would make a search too slow.
 const SCANNED_MAX: usize = 200_000;
 
-/// What the lists say of a passage.
+/// What the lists say about a passage.
 #[derive(Debug, Clone, Default)]
 struct Named {
-    /// Its places in the lists that name it.
+    /// Its places in the lists that have it.
     places: HitPlaces,
-    /// The similarity of the embeddings by the metric.
+    /// The similarity of the embeddings, by the collection's metric.
     similarity: Option<f32>,
 }
 
-/// What the lists name together.
+/// The passages of all lists together.
 struct Passages {
     /// Most relevant first.
     ranked: Vec<(Neighbor, HitPlaces)>,
-    /// Whether the lists name no more than these.
+    /// Whether longer lists would not add any passages.
     exhausted: bool,
-    /// Who named the nearest embeddings.
+    /// How the nearest embeddings were found.
     method: Option<DenseMethod>,
-    /// What the model's tokens and words asked.
+    /// The tokens and words of the query, to mark matches.
     asked: Asked,
 }
 
@@ -59,7 +61,7 @@ struct Judged {
 }
 
 impl Judged {
-    /// Where it stands, with what late interaction says of it in the end.
+    /// Returns its relevance and its places, with the final score of late interaction in place of the estimate.
     fn place(self) -> (Neighbor, HitPlaces) {
         let mut places = self.named.places;
         if let Some((place, late)) = places.late.as_mut().zip(self.late) {
@@ -69,18 +71,18 @@ impl Judged {
     }
 }
 
-/// What the model's tokens and words say of the passages.
+/// The scores of passages by the model's tokens and words.
 struct ModelScores<'i> {
     tokens: &'i TokenIndex,
     words: &'i WordIndex,
     translated: Option<WordScores>,
-    /// Until the passages are compared whole, if there are any.
+    /// Estimates of late interaction, until passages are scored by late interaction itself.
     estimates: Option<LateEstimates>,
     question: Option<Question>,
 }
 
 impl ModelScores<'_> {
-    /// Late interaction with a passage of these tokens.
+    /// Returns the late interaction score of a passage with these tokens, or its estimate.
     fn late(&self, passage: PassageId, own: &[u16]) -> Option<f32> {
         match &self.estimates {
             Some(estimates) => Some(estimates.get(self.tokens, passage)),
@@ -88,7 +90,7 @@ impl ModelScores<'_> {
         }
     }
 
-    /// From here on passages are compared whole, and these without delay.
+    /// Switches from estimates to late interaction itself, and reads everything that these passages need for it.
     fn compare(&mut self, passages: impl Iterator<Item = PassageId>) -> Result<(), Error> {
         self.estimates = None;
         let tokens = passages.filter_map(|passage| self.tokens.get(passage));
@@ -118,7 +120,7 @@ impl Plan<'_> {
         }
     }
 
-    /// The passages of which each list names up to `limit`.
+    /// Collects and ranks the passages of all lists, with up to `limit` passages per list.
     fn relevant(&self, filter: &SearchFilter, limit: usize) -> Result<Passages, Error> {
         let (collection, resolved) = (self.collection, &*self.resolved);
         let mut named: HashMap<PassageId, Named> = HashMap::new();
@@ -188,14 +190,15 @@ impl Plan<'_> {
         Ok(Passages { ranked: ranked.into_iter().map(Judged::place).collect(), exhausted: exhausted && whole, method, asked })
     }
 
-    /// Whether BM25 over the words as they are spelled names passages: not where relevance gives it no weight, since translated words
-    /// contain it.
+    /// Whether BM25 over the literal words makes a list. It does not if relevance gives it no weight, because the list of
+    /// translated words includes the literal ones.
     fn asks_by_words(&self) -> bool {
         let ModelEvidence { scorer, translations } = self.evidence;
         translations.is_none() || scorer.is_none_or(|scorer| scorer.relevance().lexical > 0.0)
     }
 
-    /// How the nearest embeddings are looked for: relevance needs no more than the values of the index, where these are more than signs.
+    /// Returns the parameters of the search for the nearest embeddings. Relevance does not need rescoring, unless the index
+    /// only has the signs of the values.
     fn estimating(&self) -> SearchParameters {
         let mut parameters = self.request.parameters;
         if !self.collection.row.quantization.keeps_signs_only() {
@@ -204,7 +207,8 @@ impl Plan<'_> {
         parameters
     }
 
-    /// Sets the similarity of each, by the same values whoever named it: relevance must not depend on that.
+    /// Sets the similarity of every listed passage from the same values, because relevance must not depend on which list has
+    /// the passage.
     fn compare(&self, embedding: &Embedding, named: &mut HashMap<PassageId, Named>) -> Result<(), Error> {
         let all: PassageSet = named.keys().copied().collect();
         for neighbor in self.collection.store.compare(embedding, &all)? {
@@ -215,7 +219,7 @@ impl Plan<'_> {
         Ok(())
     }
 
-    /// Gives each passage its relevance; best first, of equal ones the older first.
+    /// Computes the relevance of each passage. Sorts by relevance, best first, and among equal passages the older first.
     fn judge(&self, named: impl Iterator<Item = (PassageId, Named)>, model: &ModelScores<'_>) -> Vec<Judged> {
         let terms = self.resolved.terms.as_ref().map_or(0, QueryTerms::scored);
         let passages = self.collection.store.searchable().map_or(0, |(passages, _)| passages);
@@ -239,7 +243,7 @@ impl Plan<'_> {
     }
 }
 
-/// The cosine of embeddings of unit length, from their score by a metric.
+/// Converts a score by a metric to the cosine, for embeddings of unit length.
 fn cosine(metric: Metric, score: f32) -> f32 {
     match metric {
         Metric::Cosine | Metric::Dot => score,

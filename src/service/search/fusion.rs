@@ -1,16 +1,16 @@
-//! Putting lists of candidates together: reciprocal rank fusion, and languages that take turns.
+//! Merges lists of candidates: by reciprocal rank fusion, or by letting languages take turns.
 
 use std::collections::HashMap;
 
 use super::hits::Candidate;
 use crate::domain::{DocumentId, Fusion, Language, ListPlace, Metric};
 
-/// A hit takes a turn only with at least this part of the best score by the metric or the best BM25. Hits below are not about what was asked
-/// for, and a turn would put them before others that are.
+/// A hit only takes a turn if it has at least this share of the best score by the metric, or of the best BM25. Hits below that
+/// are not about the query, and a turn would put them before others that are.
 const TURN_SCORE_PART: f32 = 0.5;
 
-/// Fuses two lists: each document gets the sum of weight / (rank constant + rank) over the lists that have it, and keeps the
-/// passage of the list where it ranks higher.
+/// Fuses two lists. Each document gets the sum of weight / (rank constant + rank) over the lists that have it, and keeps the
+/// passage from the list where it ranks higher.
 pub(super) fn fuse(dense: Vec<Candidate>, lexical: Vec<Candidate>, fusion: &Fusion) -> Vec<Candidate> {
     let share =
         |weight: f32, place: Option<ListPlace>| place.map_or(0.0, |place| weight / (fusion.rank_constant + place.rank as f32));
@@ -36,31 +36,30 @@ pub(super) fn fuse(dense: Vec<Candidate>, lexical: Vec<Candidate>, fusion: &Fusi
     for candidate in &mut fused {
         candidate.score = share(fusion.dense, candidate.places.dense) + share(fusion.lexical, candidate.places.lexical);
     }
-    // A list of weight zero names nobody.
+    // A list of weight zero adds no candidates.
     fused.retain(|candidate| candidate.score > 0.0);
     sort(&mut fused);
     fused
 }
 
-/// Sorts by score, best first; of equal scores the older passage first.
+/// Sorts by score, best first. Among equal scores, the older passage comes first.
 pub(super) fn sort(candidates: &mut [Candidate]) {
     candidates.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.passage.cmp(&b.passage)));
 }
 
-/// Lets languages take turns: first the best hit of each language, then the second best of each, and so on; within a turn by
-/// score. A hit takes a turn only when it is at least half as near as the nearest, or its BM25 is at least half of the best one's; the
-/// others follow by score.
-/// Documents without a language are taken for one language of their own.
+/// Lets languages take turns: first comes the best hit of each language, then the second best of each, and so on. Within a
+/// turn, hits are sorted by score. A hit only takes a turn if its score is at least half of the best score, or its BM25 at
+/// least half of the best BM25. The others follow by score. Documents without a language count as one language of their own.
 ///
-/// Every beginning of the result is balanced, so a page of it is, and pages do not depend on each other.
+/// Every prefix of the result is balanced, so pages are balanced and do not depend on each other.
 pub(super) fn take_turns(mut candidates: Vec<Candidate>, metric: Metric) -> Vec<Candidate> {
     sort(&mut candidates);
-    // Not the scores themselves: fused ranks say nothing of how near the first of a language is.
+    // Uses the scores of the lists, because a fused score says nothing about how near a language's best hit is.
     let lists: [fn(&Candidate) -> Option<ListPlace>; 2] = [|one| one.places.dense, |one| one.places.lexical];
     let best = |list: fn(&Candidate) -> Option<ListPlace>| {
         candidates.iter().filter_map(list).map(|place| place.score).fold(f32::NEG_INFINITY, f32::max)
     };
-    // Of distances, which come negated, twice the least one is as near as half the best of other scores.
+    // Distances are negated scores: up to twice the smallest distance counts like at least half of the best score elsewhere.
     let dense_bar = |best: f32| if metric == Metric::L2 { best / TURN_SCORE_PART } else { above_zero(best * TURN_SCORE_PART) };
     let bars = [dense_bar(best(lists[0])), above_zero(best(lists[1]) * TURN_SCORE_PART)];
     let is_near = |one: &Candidate| {
@@ -70,7 +69,7 @@ pub(super) fn take_turns(mut candidates: Vec<Candidate>, metric: Metric) -> Vec<
     in_turns(candidates, is_near)
 }
 
-/// Puts candidates, best first, into turns: those that `is_near` says, by language; then the others.
+/// Puts candidates, sorted best first, into turns by language if `is_near` accepts them. The others follow.
 fn in_turns(candidates: Vec<Candidate>, is_near: impl Fn(&Candidate) -> bool) -> Vec<Candidate> {
     let mut taken: HashMap<Option<Language>, usize> = HashMap::new();
     let mut ordered: Vec<(usize, Candidate)> = candidates
@@ -84,20 +83,20 @@ fn in_turns(candidates: Vec<Candidate>, is_near: impl Fn(&Candidate) -> bool) ->
             (*turn, candidate)
         })
         .collect();
-    // Stable: the order by score stays within a turn.
+    // The sort is stable, so within a turn the order by score stays.
     ordered.sort_by_key(|(turn, _)| *turn);
     ordered.into_iter().map(|(_, candidate)| candidate).collect()
 }
 
-/// Lets languages take turns by their scores alone, which must mean the same in all of them: a hit takes a turn only with at least
-/// half of the best score.
+/// Lets languages take turns by score alone. Scores must mean the same in all languages. A hit only takes a turn if it has at
+/// least half of the best score.
 pub(super) fn take_turns_by_score(mut candidates: Vec<Candidate>) -> Vec<Candidate> {
     sort(&mut candidates);
     let bar = candidates.first().map_or(0.0, |best| best.score * TURN_SCORE_PART);
     in_turns(candidates, |candidate| candidate.score >= bar)
 }
 
-/// A bar that scores of zero and below do not reach.
+/// Raises a bar so that scores of zero and below never reach it.
 fn above_zero(bar: f32) -> f32 {
     bar.max(f32::MIN_POSITIVE)
 }
@@ -107,7 +106,7 @@ mod tests {
     use super::*;
     use crate::domain::{HitPlaces, PassageId};
 
-    /// A candidate whose id is its passage's key.
+    /// Makes a candidate whose id is its passage's key.
     fn candidate(key: u64, language: &str, score: f32, places: HitPlaces) -> Candidate {
         Candidate {
             passage: PassageId(key),
@@ -131,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_of_both_lists_goes_before_those_of_one() {
+    fn a_document_in_both_lists_ranks_before_documents_in_one() {
         let found = fused(&[1, 2, 3], &[4, 3], Fusion::default());
         let expect = [(3, 1.0 / 63.0 + 1.0 / 62.0), (1, 1.0 / 61.0), (4, 1.0 / 61.0), (2, 1.0 / 62.0)];
         assert_eq!(found.len(), expect.len());
@@ -150,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fused_document_has_the_passage_of_its_higher_rank() {
+    fn a_fused_document_keeps_the_passage_of_its_higher_rank() {
         let at = |rank| Some(ListPlace { rank, score: 0.5 });
         let mut of_words = candidate(7, "", 0.5, HitPlaces { lexical: at(1), ..HitPlaces::default() });
         let of_meaning = candidate(9, "", 0.5, HitPlaces { dense: at(2), ..HitPlaces::default() });
@@ -169,20 +168,20 @@ mod tests {
     }
 
     #[test]
-    fn no_language_goes_twice_before_another_near_one_went_once() {
+    fn no_language_gets_a_second_turn_before_every_near_one_had_its_first() {
         let found = turns(&[(1, "en", 0.9), (2, "en", 0.8), (3, "en", 0.7), (4, "fr", 0.6), (5, "ja", 0.5), (6, "fr", 0.5)]);
         assert_eq!(found, [1, 4, 5, 2, 6, 3]);
     }
 
     #[test]
-    fn what_is_far_takes_no_turn() {
+    fn distant_hits_take_no_turn() {
         assert_eq!(turns(&[(1, "en", 0.9), (2, "en", 0.8), (3, "fr", 0.4), (4, "", 0.1)]), [1, 2, 3, 4]);
         assert_eq!(turns(&[(1, "en", -0.1), (2, "fr", -0.3), (3, "en", -0.2)]), [1, 3, 2]);
         assert_eq!(turns(&[]), [0; 0]);
     }
 
     #[test]
-    fn distances_are_near_up_to_twice_the_least() {
+    fn distances_up_to_twice_the_smallest_are_near() {
         let place = |score| HitPlaces { dense: Some(ListPlace { rank: 1, score }), ..HitPlaces::default() };
         let of = |key, language, score| candidate(key, language, score, place(score));
         let candidates = vec![of(1, "en", -1.0), of(2, "en", -1.5), of(3, "fr", -2.0), of(4, "ja", -2.5)];
@@ -191,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn being_near_in_one_list_is_enough_for_a_turn() {
+    fn a_hit_that_is_near_in_one_list_takes_a_turn() {
         let place = |score| Some(ListPlace { rank: 1, score });
         let near = candidate(1, "en", 0.03, HitPlaces { dense: place(0.9), lexical: place(8.0), ..HitPlaces::default() });
         let next = candidate(2, "en", 0.02, HitPlaces { dense: place(0.8), ..HitPlaces::default() });

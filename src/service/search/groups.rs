@@ -1,4 +1,4 @@
-//! Groups of hits: only so many documents with the same language or the same metadata value.
+//! Groups hits: keeps a limited number of documents with the same language or the same metadata value.
 
 use std::collections::HashMap;
 
@@ -9,8 +9,8 @@ use super::hits::Candidate;
 use crate::domain::{GroupKey, Grouping, Metadata, MetadataPath, PassageId};
 use crate::service::open_collection::OpenCollection;
 
-/// Keeps the first `grouping.size` candidates of each group, in order, and tells each its group. A document without the
-/// language or value, or with a value that is no string, number or boolean, is a group of its own.
+/// Keeps the first `grouping.size` candidates of each group, in order, and sets the group of each. A document without a
+/// language or value, or whose value is not a string, number or boolean, is a group of its own.
 pub(super) fn collapse(
     collection: &OpenCollection,
     candidates: Vec<Candidate>,
@@ -31,7 +31,7 @@ pub(super) fn collapse(
 }
 
 fn keep_first(mut candidates: Vec<Candidate>, values: &HashMap<PassageId, Value>, size: usize) -> Vec<Candidate> {
-    // By its JSON, so that the number 1 and the text "1" are two groups.
+    // Counts by the JSON of the value, so that the number 1 and the text "1" are different groups.
     let mut taken: HashMap<String, usize> = HashMap::new();
     candidates.retain_mut(|candidate| {
         let Some(value) = values.get(&candidate.passage) else { return true };
@@ -52,7 +52,7 @@ fn scalar(metadata: &Metadata, path: &MetadataPath) -> Option<Value> {
     }
 }
 
-/// 2020.0 is 2020: numbers are the same by value.
+/// Converts 2020.0 to 2020, so that equal numbers are in the same group.
 fn plain_number(number: &serde_json::Number) -> Value {
     let whole = number.as_f64().filter(|real| !number.is_i64() && !number.is_u64() && real.fract() == 0.0 && real.abs() < 9e15);
     whole.map_or_else(|| Value::Number(number.clone()), |real| Value::from(real as i64))
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_the_same_by_type_and_value() {
+    fn values_are_compared_by_type_and_value() {
         check(
             &[named(json!(1)), named(json!("1")), named(json!(1.0)), named(json!(true))],
             1,
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_value_is_alone() {
+    fn documents_without_a_value_are_their_own_group() {
         let metadata = [json!({}), json!({}), named(json!(null)), named(json!(["a"])), json!({"topic": "a"})];
         check(&metadata, 1, &[(0, None), (1, None), (2, None), (3, None), (4, None)]);
     }

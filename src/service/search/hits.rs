@@ -1,4 +1,4 @@
-//! From candidates, documents with their best passage, to hits.
+//! Turns candidates, which are documents with their best passage, into hits.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -13,12 +13,12 @@ use crate::service::open_collection::OpenCollection;
 use crate::storage::Neighbor;
 use crate::store::{HitSizes, PassageDocument, PassageRow, SearchFilter};
 
-/// Rows of hits read at a time.
+/// Number of rows read at a time.
 const ROWS_PER_READ: usize = 64;
-/// Bytes that a value of a vector takes in JSON, about.
+/// Approximate bytes that a value of a vector takes in JSON.
 const VALUE_BYTES: u64 = 12;
 
-/// Bytes that a mark takes in JSON, about.
+/// Approximate bytes that a mark takes in JSON.
 const MARK_BYTES: u64 = 24;
 
 /// A document that may become a hit, with its best passage.
@@ -32,7 +32,7 @@ pub(super) struct Candidate {
     pub(super) group: Option<String>,
 }
 
-/// What hits carry, and what they must match.
+/// What hits contain, and what they must match.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted<'a> {
     pub(super) parts: HitParts,
@@ -41,16 +41,16 @@ pub(super) struct Wanted<'a> {
 }
 
 impl Candidate {
-    /// A document by the passage that was found of it.
+    /// Makes a candidate of a document from the passage that was found.
     pub(super) fn of((neighbor, row): (Neighbor, PassageDocument)) -> Self {
         let PassageDocument { passage, document, language, .. } = row;
         Self { passage, document, language, score: neighbor.score, places: HitPlaces::default(), group: None }
     }
 }
 
-/// Reads what the hits carry. Refuses as soon as that is more than the budget has left. A document that was deleted
-/// since it became a candidate is left out, and one that no longer matches: that is asked of what is given back, so that a
-/// change since the passage was chosen cannot slip through.
+/// Reads the contents of the hits. Fails as soon as they exceed the budget. Leaves out documents that were deleted since they
+/// became candidates, and documents that no longer match. The match is checked on the same rows that are returned, so a change
+/// since the passage was chosen cannot slip through.
 pub(super) fn read(
     collection: &OpenCollection,
     candidates: Vec<Candidate>,
@@ -72,7 +72,7 @@ pub(super) fn read(
         if parts.vector { collection.store.embeddings_of(&passages)?.into_iter().collect() } else { HashMap::new() };
     let restricted = *filter != SearchFilter::default();
     let bare = !(parts.title || parts.text || parts.metadata || parts.passage);
-    // Of many hits the sizes are asked for first: an answer that there is no room for is refused before any of it is read.
+    // For many hits, reads the sizes first, so that an answer that is too large is refused before any of it is read.
     let paid = !bare && passages.len() > ROWS_PER_READ;
     if paid {
         let sizes = collection.store.sizes_of(&passages)?;
@@ -110,14 +110,14 @@ pub(super) fn read(
     Ok(hits)
 }
 
-/// Bytes of those parts that hits carry.
+/// Returns the size of the parts that hits contain, in bytes.
 fn wanted(sizes: HitSizes, parts: HitParts) -> u64 {
     let HitSizes { title, text, metadata, passage } = sizes;
     let wanted = [(title, parts.title), (text, parts.text), (metadata, parts.metadata), (passage, parts.passage)];
     wanted.into_iter().filter(|(_, wanted)| *wanted).map(|(bytes, _)| bytes).sum()
 }
 
-/// Says how much the answer would have been in all.
+/// Makes the error that says how large the whole answer would have been.
 fn too_large(
     collection: &OpenCollection,
     passages: &[PassageId],
@@ -131,7 +131,7 @@ fn too_large(
     Ok(Error::AnswerTooLarge { bytes, limit, advice: "ask for fewer hits with limit, or leave text out of include" })
 }
 
-/// Bytes of a vector in JSON, about.
+/// Returns the approximate size of a vector in JSON, in bytes.
 fn vector_bytes(collection: &OpenCollection) -> u64 {
     collection.row.dimension as u64 * VALUE_BYTES
 }
@@ -151,7 +151,7 @@ fn bare_hit(candidate: &Candidate, vectors: &HashMap<PassageId, Embedding>) -> H
     }
 }
 
-/// A hit with what was asked for of its document.
+/// Adds the requested parts of its document to a hit.
 fn filled(mut hit: Hit, row: PassageRow, parts: HitParts, marking: &Marking) -> Result<Hit, Error> {
     let PassageRow { passage, document } = row;
     if parts.passage {

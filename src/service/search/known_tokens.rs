@@ -1,4 +1,4 @@
-//! What is known of the tokens and words of a collection's passages, true of one state of its database.
+//! Caches the tokens and words of a collection's passages, as of one state of its database.
 
 use parking_lot::{RwLock, RwLockReadGuard};
 
@@ -6,20 +6,20 @@ use crate::domain::{PassageId, Sequence, TokenSet};
 use crate::ranking::{TokenIndex, Translations, WordIndex};
 use crate::store::TokenChanges;
 
-/// What is known of a collection's tokens.
+/// The cached tokens of a collection.
 #[derive(Debug, Default)]
 pub(crate) struct CollectionTokens(RwLock<State>);
 
-/// What is known, and since when.
+/// The cache and its state.
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) known: Option<Known>,
-    /// Steps of filling so far. Their rows are of passages embedded long ago, which the sequence does not tell: what was read before a
-    /// step lacks its rows.
+    /// Number of filling steps so far. A filling step adds rows for passages that were embedded long ago, and the sequence
+    /// number does not reflect that. So anything read before a step lacks the rows of that step.
     pub(super) filled: u64,
 }
 
-/// The tokens, true of one state of the database.
+/// The tokens and words as of one state of the database.
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) sequence: Sequence,
@@ -32,8 +32,8 @@ impl CollectionTokens {
         self.0.read()
     }
 
-    /// Takes in what was read when there had been so many steps of filling, unless that is no longer all there is to read, or
-    /// another search was faster.
+    /// Adds changes that were read after `filled` filling steps. Ignores them if there was another filling step since, or if
+    /// another search added them first.
     pub(super) fn take(&self, changes: TokenChanges, filled: u64, translations: Option<&Translations>) {
         let mut state = self.0.write();
         if state.filled != filled || state.known.as_ref().is_some_and(|known| known.sequence >= changes.sequence) {
@@ -58,14 +58,14 @@ impl CollectionTokens {
         state.known = Some(Known { sequence: changes.sequence, index, words });
     }
 
-    /// Forgets everything: passages got words that the sequence does not tell of.
+    /// Forgets everything, because passages got words without a new sequence number.
     pub(super) fn forget(&self) {
         let mut state = self.0.write();
         state.filled += 1;
         state.known = None;
     }
 
-    /// Adds what passages lacked, if anything is known yet.
+    /// Adds the tokens that a filling step computed, if anything is cached yet.
     pub(super) fn fill(&self, passages: &[(PassageId, TokenSet)]) {
         let mut state = self.0.write();
         state.filled += 1;
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_before_a_step_of_filling_is_read_again() {
+    fn tokens_read_before_a_filling_step_are_read_again() {
         let tokens = CollectionTokens::default();
         tokens.fill(&[(PassageId(2), TokenSet::of(&[7]))]);
         tokens.take(changes(5, &[1]), 0, None);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_is_read_again_whole() {
+    fn everything_is_read_again_after_forgetting() {
         let tokens = CollectionTokens::default();
         tokens.take(changes(5, &[1, 2]), 0, None);
         tokens.forget();

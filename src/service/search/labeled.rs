@@ -1,5 +1,5 @@
-//! Passages of labeled documents, as a filter leaves them: what the nearest of them are, several of one document included, for
-//! votes and explanations.
+//! Finds the nearest passages among labeled documents that match a filter, for votes and explanations. Several passages may be
+//! of one document.
 
 use std::sync::Arc;
 
@@ -9,31 +9,30 @@ use crate::service::open_collection::OpenCollection;
 use crate::storage::{NearestSearch, Neighbor, PassageSet, Scope, WordPassages, search_exact};
 use crate::store::{PassageRow, SearchFilter};
 
-/// Up to so many matching passages are all compared with; among more, the graph is walked.
+/// Up to this many matching passages are all compared. If there are more, the graph is searched.
 const COMPARED_MAX: usize = 4_000;
-/// The same where their embeddings are in one place in memory: 20,000 of 384 values take 31 MB, and comparing with them as long
-/// as a walk.
+/// The same limit if the embeddings were read into memory: 20,000 embeddings of 384 values take 31 MB, and comparing them takes
+/// as long as searching the graph.
 const READ_MAX: usize = 20_000;
-/// Passages whose embeddings can be read in the time that one text saves by not asking the index.
+/// Number of passages whose embeddings can be read in the time that one text saves by not searching the index.
 const READ_PER_TEXT: usize = 500;
-/// Embeddings read from the store together.
+/// Number of embeddings read from the store at a time.
 const EMBEDDINGS_PER_READ: usize = 1_024;
-/// Passages asked for beyond those wanted: some may be of the text's own document, or be gone.
+/// Number of passages searched in addition to those wanted, because some may belong to the text's own document or be gone.
 const SPARE: usize = 8;
-/// How much more is asked for when that was not enough.
+/// Factor by which a search is widened if it did not find enough.
 const GROWTH: usize = 4;
 
-/// The passages of labeled documents as they were at one moment. Brought up to date at that moment, so a label that was stored
-/// before counts.
+/// The passages of labeled documents at one moment. Includes every label that was stored before.
 pub(in crate::service) struct LabeledPassages {
     collection: Arc<OpenCollection>,
     set: Arc<PassageSet>,
-    /// All of them with their embeddings, where that pays.
+    /// All of them with their embeddings, if reading them pays off.
     read: Option<Vec<(PassageId, Embedding)>>,
 }
 
 impl LabeledPassages {
-    /// Finds those that match; `texts` says how many will be compared with them.
+    /// Finds the passages that match. `texts` is the number of texts that will be compared with them.
     pub(in crate::service) fn of(collection: &Arc<OpenCollection>, filter: &SearchFilter, texts: usize) -> Result<Self, Error> {
         let set = collection.store.passages_in(Scope { filter, words: None })?;
         let pays = set.len() <= READ_MAX.min(texts.saturating_mul(READ_PER_TEXT));
@@ -46,17 +45,17 @@ impl LabeledPassages {
         &self.collection
     }
 
-    /// How many to ask for at first, for so many that may vote.
+    /// Returns how many passages to search for at first if `limit` of them may vote.
     pub(in crate::service) fn first_wanted(limit: usize) -> usize {
         limit.saturating_add(SPARE)
     }
 
-    /// How many to ask for when `wanted` were too few; `None` when that were all.
+    /// Returns how many passages to search for if `wanted` were too few, or `None` if those were all.
     pub(in crate::service) fn next_wanted(&self, wanted: usize) -> Option<usize> {
         (wanted < self.set.len()).then(|| wanted.saturating_mul(GROWTH))
     }
 
-    /// The nearest `wanted`, nearest first.
+    /// Finds the nearest `wanted` passages, nearest first.
     pub(in crate::service) fn nearest(&self, query: &Embedding, wanted: usize) -> Result<Vec<Neighbor>, Error> {
         let collection = &self.collection;
         if let Some(read) = &self.read {
@@ -72,7 +71,7 @@ impl LabeledPassages {
         Ok(collection.store.nearest(&search)?.neighbors)
     }
 
-    /// Up to `limit` passages with their texts and scores, nearest first, none of them of the document `except`.
+    /// Returns up to `limit` passages with their texts and scores, nearest first, without those of the document `except`.
     pub(in crate::service) fn rows(
         &self,
         query: &Embedding,
@@ -102,7 +101,7 @@ impl LabeledPassages {
     }
 }
 
-/// Reads the embeddings of a set. Passages that wait for theirs are left out, as by the index.
+/// Reads the embeddings of a set of passages. Like the index, leaves out passages that wait for their embedding.
 fn read(collection: &OpenCollection, set: &PassageSet) -> Result<Vec<(PassageId, Embedding)>, Error> {
     let passages: Vec<PassageId> = set.iter().collect();
     let mut found = Vec::with_capacity(passages.len());

@@ -1,9 +1,9 @@
-//! Ratio margin scoring of candidates (Artetxe and Schwenk, 2019, equations 1 and 2; EMS, section V-C): the cosine of target
-//! and passage, divided by how near the neighbors of both are to them on the average.
+//! Ratio margin scoring of candidates (Artetxe and Schwenk, 2019, equations 1 and 2; EMS, section V-C): divides the cosine of
+//! target and passage by the mean cosine of both with their neighbors.
 //!
-//! Some passages are near to everything, and cosines across languages are lower than within one. The neighborhood tells how
-//! much a cosine means for this very passage. Mining looks for neighbors in the other language; a search has none, so they are
-//! looked for in the whole collection.
+//! Some passages are near to everything, and cosines across languages are lower than within one language. The neighborhood
+//! shows how much a cosine means for a particular passage. Mining looks for neighbors in the other language. A search has no
+//! other language, so it looks for neighbors in the whole collection.
 
 use std::collections::HashMap;
 
@@ -15,8 +15,8 @@ use crate::service::open_collection::OpenCollection;
 use crate::storage::{NearestSearch, Scope};
 use crate::store::SearchFilter;
 
-/// Replaces the scores of candidates, which are in the order of their cosines, and sorts them by the new ones. `k` neighbors
-/// make a neighborhood, or as many as there are.
+/// Replaces the scores of candidates and sorts them by the new scores. The candidates must be sorted by their cosines. A
+/// neighborhood has `k` neighbors, or as many as there are.
 pub(super) fn rescore(
     collection: &OpenCollection,
     candidates: &mut Vec<Candidate>,
@@ -26,7 +26,7 @@ pub(super) fn rescore(
     let around_target = mean(candidates.iter().map(|candidate| candidate.score).take(k));
     let passages: Vec<PassageId> = candidates.iter().map(|candidate| candidate.passage).collect();
     let embeddings: HashMap<PassageId, Embedding> = collection.store.embeddings_of(&passages)?.into_iter().collect();
-    // A passage that is gone meanwhile has nothing to be scored by.
+    // A passage that was deleted meanwhile has no embedding to score.
     candidates.retain(|candidate| embeddings.contains_key(&candidate.passage));
     let (everywhere, ef_search) = (SearchFilter::default(), collection.current().hnsw.ef_search);
     let scope = Scope { filter: &everywhere, words: None };
@@ -47,8 +47,8 @@ fn mean(scores: impl Iterator<Item = f32>) -> Option<f32> {
     (count > 0).then(|| sum / count as f32)
 }
 
-/// The margin "ratio". A passage alone in its collection has the neighborhood of the target. Where the neighborhoods point away
-/// from both there is nothing to compare with: 0.
+/// Computes the "ratio" margin. A passage that is alone in its collection gets the neighborhood of the target. If the mean
+/// cosine is not positive, the ratio is meaningless, so it is 0.
 fn ratio(cosine: f32, around_target: Option<f32>, around_passage: Option<f32>) -> f32 {
     let Some(around_target) = around_target else { return 0.0 };
     let neighborhood = (around_target + around_passage.unwrap_or(around_target)) / 2.0;

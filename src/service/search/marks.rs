@@ -1,5 +1,5 @@
-//! The words of a hit's passage that answer: those of the query, their translations, and those that late interaction finds near to
-//! it, in any language.
+//! Marks the words of a hit's passage that match the query: the query's own words, their translations, and words in any
+//! language that late interaction finds near to it.
 
 use std::ops::Range;
 
@@ -11,25 +11,26 @@ use crate::ranking::{Question, Sense, TokenMatch, same_meaning};
 /// Minimum probability that a word of a passage means what a word of the query does, to be marked.
 const TRANSLATION_MIN: f32 = 0.1;
 
-/// What the model's tokens and words asked, to mark what answers.
+/// The query's tokens and words in the model, to mark what matches them.
 #[derive(Default)]
 pub(super) struct Asked {
-    /// What late interaction compared, if it did.
+    /// The query as late interaction compared it, if it did.
     pub(super) question: Option<Question>,
-    /// The words of the question, by their numbers, that say something of a passage that has them or a translation of them.
+    /// Numbers of the query's words that are significant: a passage that has them or a translation of them is more likely to
+    /// match.
     pub(super) words: Vec<u32>,
 }
 
-/// What is looked for in passages.
+/// What to mark in passages.
 pub(super) struct Marking<'a> {
-    /// None of a search without a text.
+    /// `None` if the search has no text.
     sought: Option<SoughtTerms>,
     asked: Asked,
     embedder: &'a Embedder,
 }
 
 impl<'a> Marking<'a> {
-    /// What a search looks for; `terms` are those of its text, if it made them.
+    /// Collects what to mark for a search. `terms` are the terms of its text, if it needed them.
     pub(super) fn new(
         target: &SearchTarget,
         terms: Option<QueryTerms>,
@@ -43,7 +44,8 @@ impl<'a> Marking<'a> {
         Ok(marking)
     }
 
-    /// Leaves out the words of the query that say little by their tokens: in a small collection hardly any word is frequent.
+    /// Leaves out the words of the query whose tokens say little. Word frequencies alone do not show that in a small
+    /// collection, where hardly any word is frequent.
     fn leave_out_light_words(&mut self, query: &str) -> Result<(), Error> {
         let (Some(question), false) = (&self.asked.question, self.asked.words.is_empty()) else { return Ok(()) };
         let mut pieces = self.embedder.pieces(query).map_err(Error::Embed)?;
@@ -56,14 +58,15 @@ impl<'a> Marking<'a> {
         Ok(())
     }
 
-    /// The marks of a passage in a language, if that is known, in characters (Unicode code points) from its first one.
+    /// Returns the marks of a passage as ranges of characters (Unicode code points) from its start. `language` is the passage's
+    /// language, if known.
     pub(super) fn marks(&self, passage: &str, language: Option<Language>) -> Result<Vec<Range<usize>>, Error> {
         let Some(sought) = &self.sought else { return Ok(Vec::new()) };
         let words = PassageWords::new(passage, language);
         let mut marks = words.of_terms(sought);
         if let Some(question) = &self.asked.question {
             let pieces = self.embedder.pieces(passage).map_err(Error::Embed)?;
-            // Ids that do not fit are never looked for; the last one that does is as unknown.
+            // A question never contains ids beyond 16 bits, so the highest id can stand for them as unknown.
             let tokens: Vec<u16> = pieces.iter().map(|(id, _)| u16::try_from(*id).unwrap_or(u16::MAX)).collect();
             let matches = question.matches(&tokens);
             let of = |kind: TokenMatch| {
@@ -91,7 +94,7 @@ fn is_covered<'a>(mark: &Range<usize>, light: &[Range<usize>], pieces: impl Iter
     own.peek().is_some() && own.all(|piece| light.contains(piece))
 }
 
-/// Ranges of bytes, in order, as ranges of characters.
+/// Converts sorted ranges of bytes to ranges of characters.
 fn in_characters(text: &str, marks: &[Range<usize>]) -> Vec<Range<usize>> {
     let (mut reached, mut count) = (0, 0);
     let mut character = |at: usize| {

@@ -1,8 +1,8 @@
-//! From a query to hits.
+//! Answers searches, from the query to the hits.
 //!
-//! `resolve` works out what to look for; `ranking` puts the nearest documents in order with those that share words (`full`,
-//! `fusion`, `margin`, `boosts`, `preference`, `diversity`, `groups`), `hits` reads what hits carry, `marks` finds the words that
-//! answer; `labeled` looks among passages with labels.
+//! `resolve` turns the request into an embedding and terms. `ranking` ranks the nearest documents and those that share words
+//! (with `full`, `fusion`, `margin`, `boosts`, `preference`, `diversity` and `groups`). `hits` reads the contents of the hits,
+//! and `marks` marks the words that match. `labeled` searches among passages with labels.
 
 mod boosts;
 mod diversity;
@@ -41,19 +41,19 @@ use marks::Marking;
 use ranking::Plan;
 use resolve::Words;
 
-/// Searches of one batch that run at once.
+/// Maximum number of searches of one batch that run at once.
 const SEARCHES_AT_ONCE: usize = 4;
 
 impl CollectionHandle {
-    /// Searches. Every hit is read from the store after the index named it: what is deleted or replaced by then
-    /// is no hit.
+    /// Runs a search. Every hit is read from the store after the index has found it, so a document that was deleted or replaced
+    /// by then is not a hit.
     pub async fn search(&self, request: SearchRequest) -> Result<SearchAnswer, Error> {
         let answer = self.search_all(vec![request]).await.map_err(|failed| failed.error)?.pop();
         answer.ok_or(Error::EncoderAnswers { asked: 1, got: 0 })
     }
 
-    /// Searches several times; the texts are embedded together. Gives the answers in order. All or none: the
-    /// first error is that of the batch, with its place.
+    /// Runs several searches, embedding their texts together. Returns the answers in order. If one search fails, the whole
+    /// batch fails with the first error and the position of that search.
     pub async fn search_batch(&self, requests: Vec<SearchRequest>) -> Result<Vec<SearchAnswer>, Error> {
         self.search_all(requests).await.map_err(|Failed { index, error }| match index {
             Some(index) => Error::InBatch { index, source: Box::new(error) },
@@ -108,9 +108,9 @@ async fn embed_all(embedder: &Embedder, texts: Vec<String>) -> Result<Vec<Embedd
     if embedded.len() == asked { Ok(embedded) } else { Err(Error::EncoderAnswers { asked, got: embedded.len() }) }
 }
 
-/// Why searches failed, and which of them.
+/// Why searches failed, and which one.
 struct Failed {
-    /// The search that failed; `None` when all of them did.
+    /// The position of the search that failed, or `None` if all failed.
     index: Option<usize>,
     error: Error,
 }
@@ -129,7 +129,7 @@ fn answer(
     embedder: &Embedder,
     budget: &AnswerBudget,
 ) -> Result<SearchAnswer, Error> {
-    // Asked before: what is said to be complete must have been so all the time.
+    // Checked before the search: an answer may only be called complete if the collection was complete all the time.
     let complete = request.mode == SearchMode::Lexical || collection.store.is_complete()?;
     let started = Instant::now();
     let mut resolved = resolve::resolve(collection, request, query, embedded, embedder)?;

@@ -1,17 +1,18 @@
-//! Languages that a search prefers: documents in them go before others that are about as good, not before much better ones.
+//! Applies preferred languages: documents in them go before others that are about as good, but not before much better ones.
 //!
-//! The order is by the score as if that of a document in a preferred language were up to a quarter better; scores themselves stay
-//! what they are.
+//! Candidates are sorted as if the scores of documents in a preferred language were up to a quarter better. The scores
+//! themselves do not change.
 
 use super::hits::Candidate;
 use crate::domain::{Language, PreferredLanguage, SearchRequest, SearchTarget};
 use crate::embed::Embedder;
 
-/// How much better the score of a document in the first preferred language counts. Of `n` languages the second has `(n - 1) / n` of
-/// it, and so on.
+/// How much better a score counts in the first preferred language. With `n` preferred languages, the second one gets
+/// `(n - 1) / n` of that, and so on.
 const BONUS: f32 = 0.25;
 
-/// The languages that are preferred, the first one most; the query's own among them, where it is recognized.
+/// Returns the preferred languages, the most preferred first. If the request asks for the query's own language, includes it if
+/// it is recognized.
 pub(super) fn languages(request: &SearchRequest, embedder: &Embedder) -> Vec<Language> {
     let mut languages = Vec::new();
     for preferred in &request.prefer_language {
@@ -25,21 +26,21 @@ pub(super) fn languages(request: &SearchRequest, embedder: &Embedder) -> Vec<Lan
     languages
 }
 
-/// Puts candidates, best first, into the order that the preference makes.
+/// Reorders candidates, sorted best first, by the preference.
 pub(super) fn order(candidates: &mut [Candidate], preferred: &[Language]) {
     if preferred.is_empty() {
         return;
     }
-    // Stable: of equal ones the order stays.
+    // The sort is stable, so equal candidates keep their order.
     candidates.sort_by(|a, b| counted(b, preferred).total_cmp(&counted(a, preferred)));
 }
 
-/// The score that makes the order.
+/// Returns the score that candidates are sorted by.
 pub(super) fn counted(candidate: &Candidate, preferred: &[Language]) -> f32 {
     let count = preferred.len() as f32;
     let place = preferred.iter().position(|language| Some(*language) == candidate.language);
     let factor = 1.0 + place.map_or(0.0, |place| BONUS * (count - place as f32) / count);
-    // Scores below zero are distances, or cosines of what points away: nearer to zero is better.
+    // Scores below zero are distances, or cosines of opposite directions. Nearer to zero is better.
     if candidate.score < 0.0 { candidate.score / factor } else { candidate.score * factor }
 }
 
@@ -48,7 +49,7 @@ mod tests {
     use super::*;
     use crate::domain::{DocumentId, HitPlaces, PassageId};
 
-    /// The order of candidates, best first, by their places in the list.
+    /// Checks the order of candidates. `expect` has their positions in `candidates`.
     #[track_caller]
     fn check(candidates: &[(&str, f32)], preferred: &[&str], expect: &[u64]) {
         let candidate = |(key, (language, score)): (u64, &(&str, f32))| Candidate {
@@ -66,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn about_as_good_in_the_preferred_language_goes_first_and_much_better_stays_first() {
+    fn the_preferred_language_wins_unless_another_hit_is_much_better() {
         check(&[("en", 0.9), ("en", 0.8), ("fr", 0.75)], &["fr"], &[3, 1, 2]);
         check(&[("en", 0.9), ("en", 0.8), ("fr", 0.7)], &["fr"], &[1, 3, 2]);
         check(&[("en", 0.9), ("en", 0.8), ("fr", 0.6)], &["fr"], &[1, 2, 3]);
@@ -87,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equal_ones_the_order_stays() {
+    fn equal_candidates_keep_their_order() {
         check(&[("fr", 0.5), ("fr", 0.5), ("en", 0.5)], &["fr"], &[1, 2, 3]);
     }
 }

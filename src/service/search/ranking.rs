@@ -1,5 +1,5 @@
-//! The order of candidates: by meaning, by words or by both, then what the request says of margins, boosts, languages, diversity,
-//! groups and pages.
+//! Ranks candidates by meaning, by words or by both, then applies the request's margin, boosts, languages, diversity, groups
+//! and page.
 
 use super::super::Error;
 use super::fusion::{fuse, take_turns, take_turns_by_score};
@@ -18,23 +18,22 @@ use crate::service::open_collection::OpenCollection;
 use crate::storage::{FirstPassages, Nearest, NearestSearch, Neighbor, Scope, Unit, WordPassages};
 use crate::store::{SearchFilter, StoreError};
 
-/// Documents of each list that are fused, at least; more when the page reaches further. With fewer, a document's rank would
-/// depend on how many hits were asked for.
+/// Minimum number of documents of each list that are fused, and more if the page reaches further. With fewer, a document's rank
+/// would depend on how many hits were requested.
 const FUSED_MIN: usize = 200;
-/// How many documents are looked at for each hit asked for, when they are scored anew by their margin.
+/// Number of documents per requested hit that are rescored by their margin.
 const RESCORED_PER_HIT: usize = 4;
-/// Documents scored anew, unless more hits than that are asked for: each is a search in the index.
+/// Maximum number of rescored documents, unless more hits are requested. Each one takes a search in the index.
 const RESCORED_MAX: usize = 200;
-/// Documents ranked at least, and for each hit asked for, where boosts, languages or diversity may bring a document from beyond the
-/// page.
+/// Minimum number of documents to rank if boosts, languages or diversity may move a document from beyond the page onto it.
 const REORDERED_MIN: usize = 200;
-/// See `REORDERED_MIN`.
+/// Number of documents to rank per requested hit in that case.
 const REORDERED_PER_HIT: usize = 4;
-/// Documents looked at for enough groups.
+/// Maximum number of documents ranked to find enough groups.
 const GROUPED_MAX: usize = 10_000;
-/// How much further to look when that was not enough.
+/// Factor by which the depth grows if it was not enough.
 const GROWTH: usize = 4;
-/// Passages asked for per document wanted, and at least, when words are searched.
+/// Number of passages searched per wanted document in lexical search, and their minimum.
 const PASSAGES_PER_DOCUMENT: usize = 2;
 const PASSAGES_MIN: usize = 32;
 
@@ -42,22 +41,22 @@ const PASSAGES_MIN: usize = 32;
 pub(super) struct Plan<'a> {
     /// The collection.
     pub(super) collection: &'a OpenCollection,
-    /// What was asked for.
+    /// The request.
     pub(super) request: &'a SearchRequest,
     /// What to look for.
     pub(super) resolved: &'a mut ResolvedQuery,
-    /// What the model compares besides embeddings.
+    /// What the model offers for comparisons besides embeddings.
     pub(super) evidence: ModelEvidence<'a>,
-    /// The passages that have what the words demand, for the lists that are not by words.
+    /// The passages that have the required words, for the lists that do not search by words.
     pub(super) words: Option<WordPassages>,
 }
 
-/// What a model compares questions and passages by, besides embeddings.
+/// What a model offers for comparing questions with passages, besides embeddings.
 #[derive(Clone, Copy)]
 pub(super) struct ModelEvidence<'a> {
-    /// Token by token, if it can.
+    /// Compares them token by token (late interaction), if the model can.
     pub(super) scorer: Option<&'a TokenScorer>,
-    /// Word by word across languages, if it can.
+    /// Compares them word by word across languages, if the model can.
     pub(super) translations: Option<&'a Translations>,
 }
 
@@ -69,7 +68,7 @@ impl<'a> From<&'a Embedder> for ModelEvidence<'a> {
 
 /// The candidates that become hits.
 pub(super) struct Page {
-    /// In the order of the hits.
+    /// The candidates in the order of the hits.
     pub(super) candidates: Vec<Candidate>,
     /// What they must match.
     pub(super) filter: SearchFilter,
@@ -77,23 +76,23 @@ pub(super) struct Page {
     pub(super) ranked: usize,
     /// How the nearest embeddings were found.
     pub(super) method: Option<DenseMethod>,
-    /// What the model's tokens and words asked.
+    /// The query's tokens and words in the model, to mark matches.
     pub(super) asked: Asked,
 }
 
 /// Candidates, best first.
 pub(super) struct Ranking {
     pub(super) candidates: Vec<Candidate>,
-    /// Whether looking further finds nothing more.
+    /// Whether a deeper search would find nothing more.
     pub(super) exhausted: bool,
     /// How the nearest embeddings were found.
     pub(super) method: Option<DenseMethod>,
-    /// What the model's tokens and words asked.
+    /// The query's tokens and words in the model, to mark matches.
     pub(super) asked: Asked,
 }
 
 impl Plan<'_> {
-    /// Gives the candidates of the page.
+    /// Returns the candidates of the page.
     pub(super) fn page(mut self) -> Result<Page, Error> {
         self.demand()?;
         let request = self.request;
@@ -107,7 +106,7 @@ impl Plan<'_> {
             if let Some(score_min) = request.score_min {
                 candidates.retain(|candidate| candidate.score >= score_min);
             }
-            // Where scores fall, whoever comes later reaches the least score no more.
+            // If scores only fall with depth, no later candidate can reach the minimum score.
             let ended = self.scores_fall() && candidates.len() < ranked;
             let mut last = ranking.exhausted || ended || depth >= GROUPED_MAX;
             preference::order(&mut candidates, &self.resolved.preferred);
@@ -126,8 +125,8 @@ impl Plan<'_> {
         }
     }
 
-    /// Whether looking further finds no better score than the last: not where each language has a list of its own, and not where
-    /// the margin, boosts or the places in two lists make the score.
+    /// Whether a deeper search cannot find a better score than the last one. That is not so if each language has a list of its
+    /// own, or if the score comes from a margin, boosts or the places in several lists.
     fn scores_fall(&self) -> bool {
         let request = self.request;
         !request.balance_languages
@@ -136,14 +135,15 @@ impl Plan<'_> {
             && !matches!(request.mode, SearchMode::Hybrid(_) | SearchMode::Full(_))
     }
 
-    /// What restricts the hits. A request that names no languages has those of its collection.
+    /// Returns the filter of the hits. A request without languages gets the default languages of its collection.
     fn filter(&self) -> SearchFilter {
         let languages = self.request.languages.clone().unwrap_or_else(|| self.collection.current().default_languages);
         SearchFilter { languages, filter: self.request.filter.clone() }
     }
 
-    /// Looks in each language by itself, so that however many documents of one language are nearer, those of the others are
-    /// found; then lets the languages take turns. Relevance means the same in all languages, so there the candidates of one search do.
+    /// Searches each language separately, so that documents in other languages are found however many documents of one language
+    /// are nearer. Then lets the languages take turns. In mode `full` relevance means the same in all languages, so the
+    /// candidates of a single search take turns.
     fn balanced(&self, filter: &SearchFilter, depth: usize) -> Result<Ranking, Error> {
         if let SearchMode::Full(search) = self.request.mode {
             let ranking = self.ranked(filter, depth.max(search.candidates))?;
@@ -173,14 +173,15 @@ impl Plan<'_> {
         Ok(all)
     }
 
-    /// Ranks the best documents that match, about `depth` of them, and boosts them.
+    /// Ranks the best documents that match, about `depth` of them, and applies boosts.
     fn ranked(&self, filter: &SearchFilter, depth: usize) -> Result<Ranking, Error> {
         let mut ranking = self.unboosted(filter, self.reordered(depth))?;
         boosts::apply(self.collection, self.request, &mut ranking.candidates)?;
         Ok(ranking)
     }
 
-    /// Documents to rank for `depth` of them. The lists of `hybrid` and the candidates of a margin are long enough by themselves.
+    /// Returns how many documents to rank to get the right first `depth`. The lists of `hybrid` and the candidates of a margin
+    /// are long enough anyway.
     fn reordered(&self, depth: usize) -> usize {
         let request = self.request;
         let moves = !request.boosts.is_empty() || !self.resolved.preferred.is_empty() || request.diversity > 0.0;
@@ -217,8 +218,9 @@ impl Plan<'_> {
         }
     }
 
-    /// Looks which passages have what the words demand, for the lists that are not by words. `full` lets go of quotes that no passage has
-    /// word for word: among other languages few are, and their words and what they mean still find something.
+    /// Finds the passages that have the words the query requires, for the lists that do not search by words. In mode `full`,
+    /// drops quotes that no passage contains literally: in other languages few passages would, and the words of the quotes and
+    /// their meaning still find something.
     fn demand(&mut self) -> Result<(), Error> {
         let (Some(terms), Some(_)) = (&self.resolved.terms, &self.resolved.embedding) else { return Ok(()) };
         let found = |terms: &QueryTerms| self.collection.store.demanded(terms).map_err(|error| self.pending(error));
@@ -235,12 +237,12 @@ impl Plan<'_> {
         Ok(())
     }
 
-    /// Where to look in documents that match.
+    /// Returns the scope of a search in the documents that match.
     pub(super) fn scope<'s>(&'s self, filter: &'s SearchFilter) -> Scope<'s> {
         Scope { filter, words: self.words.as_ref() }
     }
 
-    /// A search for the nearest passages, as much work as was asked for.
+    /// Builds a search for the nearest passages, with the effort that was requested.
     pub(super) fn nearest<'s>(&'s self, query: &'s Embedding, limit: usize, filter: &'s SearchFilter) -> NearestSearch<'s> {
         NearestSearch {
             exact: self.request.exact,
@@ -271,7 +273,7 @@ impl Plan<'_> {
             let mut documents = FirstPassages::new(wanted);
             documents.take(&found, |passages| self.collection.store.documents_of(passages))?;
             if exhausted || documents.is_full() {
-                // What is full may have left documents out.
+                // If `documents` is full, it may have left documents out.
                 let exhausted = exhausted && !documents.is_full();
                 let mut candidates = documents.into_vec().into_iter().map(Candidate::of).collect();
                 self.keep(&mut candidates, limit, |place| HitPlaces { lexical: Some(place), ..HitPlaces::default() });
@@ -281,7 +283,7 @@ impl Plan<'_> {
         }
     }
 
-    /// Drops what was excluded and tells the rest their places.
+    /// Drops excluded documents and sets the places of the rest.
     fn keep(&self, candidates: &mut Vec<Candidate>, limit: usize, places: impl Fn(ListPlace) -> HitPlaces) {
         candidates.retain(|candidate| !self.resolved.excluded.contains(&candidate.document));
         candidates.truncate(limit);
@@ -290,7 +292,7 @@ impl Plan<'_> {
         }
     }
 
-    /// Words cannot be searched yet: says how far they are.
+    /// Converts the error that words cannot be searched yet, adding how far their preparation is.
     pub(super) fn pending(&self, error: StoreError) -> Error {
         match error {
             StoreError::LexicalIncomplete { filled: done, until: total } => {

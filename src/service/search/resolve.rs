@@ -1,4 +1,4 @@
-//! What a search looks for: from a text, a vector, a document or examples to an embedding and to terms.
+//! Turns the text, vector, document or examples of a request into an embedding and terms to search for.
 
 use std::collections::HashSet;
 
@@ -12,28 +12,28 @@ use crate::service::open_collection::OpenCollection;
 /// What a search looks for.
 #[derive(Debug, Default)]
 pub(super) struct ResolvedQuery {
-    /// For the dense list.
+    /// The embedding for the dense list.
     pub(super) embedding: Option<Embedding>,
     /// The tokens of the text, for late interaction.
     pub(super) tokens: Vec<u32>,
-    /// The words of the text by their numbers, for translations of them.
+    /// The numbers of the text's words, to find their translations.
     pub(super) words: Vec<u32>,
-    /// For the lexical list.
+    /// The terms for the lexical list.
     pub(super) terms: Option<QueryTerms>,
-    /// Languages whose documents go before others that are about as good, the first one most.
+    /// Languages whose documents go before others that are about as good, the most preferred first.
     pub(super) preferred: Vec<Language>,
-    /// Documents that are no hits.
+    /// Documents that must not be hits.
     pub(super) excluded: HashSet<DocumentId>,
-    /// Whether a part of a text has no influence.
+    /// Whether a text was too long, so that a part of it had no influence.
     pub(super) truncated: bool,
 }
 
-/// What a request says in words.
+/// The words of a request.
 #[derive(Debug, Default)]
 pub(super) struct Words {
     /// The texts that must be embedded before `resolve`.
     pub(super) texts: Vec<String>,
-    /// Its query, where that is searched by words.
+    /// The query, if it is searched by words.
     pub(super) query: Option<QueryText>,
 }
 
@@ -54,7 +54,7 @@ pub(super) fn words(request: &SearchRequest) -> Result<Words, QueryError> {
     })
 }
 
-/// Works out what to look for; `embedded` are the embeddings of the request's texts.
+/// Resolves a request. `embedded` has the embeddings of the request's texts.
 pub(super) fn resolve(
     collection: &OpenCollection,
     request: &SearchRequest,
@@ -73,7 +73,7 @@ pub(super) fn resolve(
                 if matches!(request.mode, SearchMode::Full(_)) {
                     resolved.words = plain_words(&query.text).iter().map(|word| word_key(word)).collect();
                 }
-                let language = stemmed(collection, request, &query.text, embedder)?;
+                let language = stemming_language(collection, request, &query.text, embedder)?;
                 resolved.terms = Some(query.terms(request.reading.all_words, language)?);
             }
             resolved.truncated |= resolved.terms.as_ref().is_some_and(|terms| terms.truncated);
@@ -93,9 +93,10 @@ pub(super) fn resolve(
             let texts = examples.positive.texts.len();
             let positive = mean(collection, &examples.positive, embedded.by_ref().take(texts))?;
             let negative = mean(collection, &examples.negative, embedded)?;
-            // A direction is found by turning away from the negative ones. Between points, that is a step further on from them.
+            // For directions, subtracting the negative mean turns away from it. For points (L2), one more step is needed to get
+            // from the positive mean away from the negative one.
             let step = if collection.row.metric == Metric::L2 && examples.negative != ExampleSet::default() { 2.0 } else { 1.0 };
-            // Beyond what the index keeps no distance is a number.
+            // Beyond the largest value that the index can store, distances would not be numbers.
             let most = f64::from(collection.row.quantization.value_max());
             let target = |(positive, negative): (&f64, &f64)| (step * positive - negative).clamp(-most, most) as f32;
             let values = positive.iter().zip(&negative).map(target).collect();
@@ -106,9 +107,10 @@ pub(super) fn resolve(
     Ok(resolved)
 }
 
-/// The language by whose rules the words of a query get their stems: its own, if it is one of those asked for, or of the collection;
-/// else the first of these, that of most documents.
-fn stemmed(
+/// Returns the language whose rules stem the words of a query: the query's own language, if it is one of the requested
+/// languages, or of the collection's if none are requested. Otherwise the first of these. The collection's languages are sorted
+/// by their number of documents, most first.
+fn stemming_language(
     collection: &OpenCollection,
     request: &SearchRequest,
     query: &str,
@@ -122,7 +124,7 @@ fn stemmed(
     Ok(own.or(languages.first().copied()))
 }
 
-/// The mean of the examples; all zero when there are none.
+/// Computes the mean of the examples, or zeros if there are none.
 fn mean(collection: &OpenCollection, examples: &ExampleSet, texts: impl Iterator<Item = Embedding>) -> Result<Vec<f64>, Error> {
     let mut embeddings: Vec<Embedding> = texts.collect();
     for vector in &examples.vectors {
@@ -140,7 +142,7 @@ fn mean(collection: &OpenCollection, examples: &ExampleSet, texts: impl Iterator
     Ok(sum.into_iter().map(|value| value / count).collect())
 }
 
-/// The mean of a document's passages.
+/// Computes the mean of a document's passages.
 fn document_embedding(collection: &OpenCollection, id: &DocumentId) -> Result<Embedding, Error> {
     let not_found = || Error::DocumentNotFound { collection: collection.row.name.clone(), id: id.clone() };
     let passages = collection.store.passage_embeddings(id)?.ok_or_else(not_found)?;
@@ -150,7 +152,7 @@ fn document_embedding(collection: &OpenCollection, id: &DocumentId) -> Result<Em
     for passage in passages {
         sum.iter_mut().zip(passage.as_slice()).for_each(|(sum, value)| *sum += value);
     }
-    // Passages that cancel each other out have no common direction; the first one stands for the document then.
+    // Passages that cancel each other out have no mean direction. In that case the first one represents the document.
     Ok(collection.row.scaled(sum.into_iter().map(|value| value / count).collect()).unwrap_or(first))
 }
 

@@ -1,5 +1,5 @@
-//! The tokens and words of a collection's passages in memory, for late interaction and for translations: read with the first search
-//! that needs them, then brought up to date from what changed since.
+//! Provides the tokens and words of a collection's passages in memory, for late interaction and translations. The first search
+//! that needs them reads them all; later searches only read what changed since.
 
 use super::super::Error;
 use super::super::embedding::embed_text;
@@ -8,7 +8,7 @@ use crate::ranking::{TokenIndex, Translations, WordIndex};
 use crate::service::open_collection::OpenCollection;
 use crate::store::PendingPassage;
 
-/// Hands the tokens of all passages, as they are now, to `use_them`, and their words if the model translates.
+/// Passes the current tokens of all passages to `use_them`, and their words if the model translates.
 pub(super) fn with_tokens<T>(
     collection: &OpenCollection,
     translations: Option<&Translations>,
@@ -28,11 +28,11 @@ pub(super) fn with_tokens<T>(
     }
 }
 
-/// Gives a collection that is older than searching by words, or than late interaction, what these lack. One of another model than the
-/// loaded one gets no tokens. Says whether it came to the end. Blocks.
+/// Computes the terms and tokens that a collection lacks because it is older than lexical search or late interaction. A
+/// collection of another model than the loaded one gets no tokens. Returns whether it finished. Blocks.
 pub(in crate::service) fn fill(collection: &OpenCollection, embedder: &Embedder) -> Result<bool, Error> {
     let mut filled = false;
-    // A database server never had collections without them.
+    // Collections on a database server have always had them.
     let Ok(embedded) = collection.embedded() else { return Ok(true) };
     while !collection.should_stop() && embedded.store.fill_lexical()? {
         filled = true;

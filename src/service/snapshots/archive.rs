@@ -1,9 +1,9 @@
-//! Archives of snapshots: a tar file compressed with Zstandard. It has `catalog.sqlite` with the rows of the collections, and of
-//! aliases and classifiers if it is of the whole server; each collection's database as `collections/<id>.sqlite`; and at its end
-//! `manifest.json` with the length and SHA-256 of each file.
+//! Writes and reads the archives of snapshots: tar files compressed with Zstandard. An archive has `catalog.sqlite` with the
+//! rows of the collections, and with aliases and classifiers if it is of the whole server. It has each collection's database as
+//! `collections/<id>.sqlite`. Its last entry is `manifest.json`, with the length and SHA-256 of each file.
 //!
-//! An archive is read once, front to back. Its content is trusted only after the end was reached and everything matches the
-//! manifest.
+//! An archive is read once, front to back. Its content is only trusted after the end has been reached and everything matches
+//! the manifest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -26,14 +26,14 @@ const FORMAT_WHOLE: u32 = 2;
 const MANIFEST: &str = "manifest.json";
 /// The catalog's rows, in an archive.
 pub(crate) use crate::service::folders::CATALOG;
-/// Most bytes of a manifest per collection: about four times what a collection and an alias take.
+/// Maximum bytes of a manifest per collection: about four times what a collection and an alias take.
 const MANIFEST_BYTES_EACH: u64 = 2 << 10;
-/// Most bytes of a manifest with few collections: it may have 1,000 classifiers, too.
+/// Maximum bytes of a manifest with few collections, because it may have 1,000 classifiers, too.
 const MANIFEST_BYTES_MIN: u64 = 2 << 20;
 /// Zstandard's default level: fast, and for texts and vectors nearly as dense as slower ones.
 const COMPRESSION: i32 = 3;
 const COPY_BYTES: usize = 256 << 10;
-/// Most padding behind the end of a tar file, which is padded to whole blocks, mostly of 10 KiB.
+/// Maximum padding after the end of a tar file. Tar files are padded to whole blocks, usually of 10 KiB.
 const FILLING_BYTES_MAX: u64 = 1 << 20;
 
 /// The manifest of an archive.
@@ -59,7 +59,7 @@ pub(crate) struct AliasEntry {
     pub(crate) collection: String,
 }
 
-/// Aliases and classifiers of an archive, as the API shows them.
+/// The aliases and classifiers of an archive, in the form that the API shows.
 pub(crate) struct ShownRest {
     pub(crate) aliases: Vec<Alias>,
     pub(crate) classifiers: Vec<SnapshotClassifier>,
@@ -71,7 +71,7 @@ pub(crate) struct ShownRest {
 pub(crate) struct Entry {
     pub(crate) id: String,
     pub(crate) name: String,
-    /// Both are missing if the caller sends vectors.
+    /// The model and its fingerprint. Both are missing if callers send their own vectors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) model: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -109,12 +109,12 @@ impl Manifest {
         Self { format: if alone { FORMAT_COLLECTIONS } else { FORMAT_WHOLE }, aliases, classifiers, ..self }
     }
 
-    /// Bytes of all files without the manifest.
+    /// Returns the size of all files except the manifest, in bytes.
     pub(crate) fn unpacked_bytes(&self) -> u64 {
         self.collections.iter().fold(self.catalog.bytes, |sum, entry| sum.saturating_add(entry.file.bytes))
     }
 
-    /// Validates a manifest of another server by itself.
+    /// Validates a manifest that may come from another server, without looking at the files.
     fn check(&self) -> Result<(), Error> {
         let mut ids = BTreeSet::new();
         let mut names = BTreeSet::new();
@@ -146,7 +146,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// Aliases and classifiers, as the API shows them.
+    /// Returns the aliases and classifiers in the form that the API shows.
     pub(crate) fn shown_rest(&self) -> Result<ShownRest, Error> {
         let bad = |error| invalid(format!("has an invalid name: {error}"));
         let alias = |entry: &AliasEntry| {
@@ -159,7 +159,7 @@ impl Manifest {
         })
     }
 
-    /// The collections, as the API shows them.
+    /// Returns the collections in the form that the API shows.
     pub(crate) fn shown(&self) -> Result<Vec<SnapshotCollection>, Error> {
         let shown = |entry: &Entry| {
             let name = CollectionName::parse(&entry.name).map_err(|error| invalid(format!("has an invalid name: {error}")))?;
@@ -178,12 +178,12 @@ impl Manifest {
     }
 }
 
-/// The error of an archive that cannot be used.
+/// Makes the error for an archive that cannot be used.
 pub(crate) fn invalid(problem: impl Into<String>) -> Error {
     Error::InvalidSnapshot { problem: problem.into() }
 }
 
-/// The name of a collection's database in an archive.
+/// Returns the name of a collection's database in an archive.
 pub(crate) fn file_name(id: &str) -> String {
     format!("collections/{id}.sqlite")
 }
@@ -249,12 +249,12 @@ pub(crate) struct Unpacked {
     pub(crate) sum: Sum,
 }
 
-/// The limits of reading an archive. Its file names are held in memory, so their number is limited, too.
+/// Limits for reading an archive. File names are held in memory, so their number is limited, too.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ArchiveBounds {
-    /// Bytes of all files, decompressed.
+    /// Maximum size of all decompressed files, in bytes.
     pub(crate) bytes_max: u64,
-    /// Collections.
+    /// Maximum number of collections.
     pub(crate) collections_max: usize,
 }
 
@@ -275,9 +275,9 @@ impl ArchiveBounds {
     }
 }
 
-/// Reads an archive to its end and checks everything. `place` returns the path for a file of this name, if it is wanted. Written
-/// files are durable, but not trusted before this has succeeded. `on_progress` gets the bytes read so far from time to time; an
-/// error from it ends the reading.
+/// Reads an archive to its end and checks everything. `place` returns the path to write a file of this name to, or `None` to
+/// skip it. Written files are durable, but must not be trusted before this has succeeded. `on_progress` receives the number of
+/// bytes read so far from time to time; an error from it ends the reading.
 pub(crate) fn unpack(
     path: &Path,
     bounds: ArchiveBounds,
@@ -293,7 +293,7 @@ pub(crate) fn unpack(
         let unpacked = zstd::stream::read::Decoder::new(&mut packed).map_err(broken)?;
         let mut tar = tar::Archive::new(unpacked);
         let (mut read, mut done) = (0_u64, 0_u64);
-        // Raw entries: otherwise extended names and attributes would be read into memory at any length.
+        // Reads raw entries. Otherwise extended names and attributes of any length would be read into memory.
         for (before, entry) in tar.entries().map_err(broken)?.raw(true).enumerate() {
             let mut entry = entry.map_err(broken)?;
             bounds.check_entries(before + 1)?;
@@ -336,7 +336,7 @@ pub(crate) fn unpack(
 }
 
 fn read_manifest(entry: &mut impl Read, bytes: u64, bytes_max: u64) -> Result<Manifest, Error> {
-    /// Only the version, so that nothing else is read before it is known.
+    /// Only the version, so that nothing else is parsed before it is known.
     #[derive(Deserialize)]
     struct Version {
         format: u64,
@@ -355,7 +355,7 @@ fn read_manifest(entry: &mut impl Read, bytes: u64, bytes_max: u64) -> Result<Ma
     }
 }
 
-/// The kind of database with this name.
+/// Returns the kind of database that has this name.
 fn kind_of(name: &str) -> Option<DatabaseKind> {
     let id = name.strip_prefix("collections/").and_then(|rest| rest.strip_suffix(".sqlite"));
     match id {
@@ -398,7 +398,7 @@ impl Copying<'_> {
     }
 }
 
-/// Reads until the buffer is full or there is no more.
+/// Reads until the buffer is full or the end is reached.
 fn fill(entry: &mut impl Read, buffer: &mut [u8]) -> Result<usize, Error> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -431,7 +431,7 @@ fn check_sums(manifest: &Manifest, sums: &BTreeMap<String, Sum>) -> Result<(), E
     }
 }
 
-/// Counts and hashes the bytes that pass.
+/// Counts and hashes the bytes that pass through.
 struct Hashing<T> {
     inner: T,
     bytes: u64,

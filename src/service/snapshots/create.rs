@@ -1,7 +1,7 @@
-//! Creates a snapshot: copies the collections' databases one after the other, each as of one moment, and compresses them. A snapshot
-//! of the whole server also has the aliases and the trained classifiers, but no keys, because an archive leaves the server. Writes
-//! and searches continue meanwhile. A collection that is deleted meanwhile is left out of a snapshot of the whole server, and the job
-//! names it. After a restart the job starts over and removes the partial archive.
+//! Creates a snapshot: copies the collections' databases one after the other, each as of one moment, and compresses them. A
+//! snapshot of the whole server also has the aliases and the trained classifiers. It has no keys, because archives leave the
+//! server. Writes and searches continue meanwhile. If a collection is deleted meanwhile, a snapshot of the whole server leaves
+//! it out, and the job's details name it. After a restart the job removes the partial archive and starts over.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ struct Making {
     packer: Packer,
     entries: Vec<Entry>,
     rows: Vec<Collection>,
-    /// Whether it is of the whole server, with aliases and classifiers.
+    /// Whether the snapshot is of the whole server, with aliases and classifiers.
     whole: bool,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct SnapshotJob;
 /// What the job needs to run.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct SnapshotPlan {
-    /// Its id, fixed before the job begins.
+    /// The snapshot's id, fixed before the job begins.
     snapshot: SnapshotId,
     /// Empty for the whole server.
     #[serde(default)]
@@ -61,7 +61,7 @@ impl Service {
         self.create_snapshot_as(SnapshotId::parse(&Uuid::now_v7().to_string())?, collections).await
     }
 
-    /// As `create_snapshot`, of a snapshot with this id.
+    /// Like `create_snapshot`, but with a given id.
     pub(super) async fn create_snapshot_as(&self, snapshot: SnapshotId, collections: Vec<CollectionName>) -> Result<Job, Error> {
         self.check_running()?;
         self.state.check_snapshots()?;
@@ -75,7 +75,7 @@ impl Service {
             let found = state.wanted(&wanted)?;
             let bytes = |collection: &Arc<OpenCollection>| Ok(collection.embedded()?.store.bytes());
             let bytes = found.iter().map(bytes).collect::<Result<Vec<u64>, Error>>()?;
-            // The archive, which may not compress at all, and the copy of the largest database.
+            // Room for the archive, which may not compress at all, and for the copy of the largest database.
             let catalog = std::fs::metadata(state.data_dir.join(CATALOG)).map_or(0, |file| file.len());
             let largest = bytes.iter().copied().max().unwrap_or(0).max(catalog);
             let needed = bytes.iter().sum::<u64>().saturating_add(catalog).saturating_add(largest);
@@ -115,7 +115,7 @@ async fn make(context: &JobContext, plan: SnapshotPlan) -> Result<(), JobError> 
     let (state, live) = (context.state()?, Arc::clone(&context.job));
     let SnapshotPlan { snapshot: id, collections: names } = plan;
     if state.describe(&id).is_ok() {
-        // Created before the last restart, which came before that was recorded.
+        // The snapshot was created before the last restart, but the job's end was not recorded.
         return Ok(());
     }
     let collections = state.wanted(&names)?;
@@ -153,7 +153,7 @@ impl Making {
         Ok(Self { state, id, folder, packer, entries: Vec::new(), rows: Vec::new(), whole })
     }
 
-    /// Adds a collection, or the one that has replaced it under its name. Returns whether there was one.
+    /// Adds a collection, or the one that has replaced it under its name. Returns whether there still was one.
     async fn add_newest(
         mut self,
         context: &JobContext,
@@ -167,7 +167,7 @@ impl Making {
                 Ok((self, added))
             })
             .await;
-            // A canceled copy fails, but then the job has not failed.
+            // Canceling makes the copy fail. Report such a job as canceled, not as failed.
             context.check()?;
             let (with_it, added) = added?;
             self = with_it;
@@ -179,10 +179,10 @@ impl Making {
         }
     }
 
-    /// Adds a collection. Returns whether it still existed after it was copied.
+    /// Adds a collection. Returns whether it still existed after the copy.
     fn add(&mut self, collection: &OpenCollection, stop: impl Fn() -> bool + Send + 'static) -> Result<bool, Error> {
         let copy = self.folder.join("copy.sqlite");
-        // The copy of an earlier collection that was deleted meanwhile.
+        // There may be a copy left of an earlier collection that was deleted meanwhile.
         match std::fs::remove_file(&copy) {
             Err(source) if source.kind() != std::io::ErrorKind::NotFound => return Err(Error::Folder { path: copy, source }),
             _ => (),
@@ -192,7 +192,7 @@ impl Making {
             copied => copied.map_err(|error| collection.report_damage(error.into()))?,
         };
         let row = collection.current();
-        // Better to find out now than at a restore.
+        // Checks now that the copy can be restored, rather than finding out at a restore.
         check_foreign(DatabaseKind::Collection, &copy).map_err(|error| {
             invalid(format!("would contain collection {} and could not be restored: {}", row.name, chain(&error)))
         })?;
@@ -226,7 +226,7 @@ impl Making {
             model_fingerprint: row.record.model_fingerprint,
         });
         let classifiers = classifiers.collect();
-        // Closing it leaves a single file.
+        // Closing the catalog leaves a single file.
         drop(catalog);
         let catalog = self.packer.add(CATALOG, &rows.join(CATALOG))?;
         let manifest = Manifest::new(now_ms(), self.entries, catalog).with(aliases, classifiers);

@@ -1,8 +1,8 @@
-//! Lists, sends, receives and deletes snapshots. The jobs are in `create` and `restore`; `archive` writes and reads the files,
-//! `schedule` makes them at regular times.
+//! Lists, sends, receives and deletes snapshots. `create` and `restore` have the jobs, `archive` writes and reads the files,
+//! and `schedule` makes snapshots at regular intervals.
 //!
-//! A snapshot is `<id>.tar.zst` with a description `<id>.json`, which is written last and removed first: without it there is no
-//! snapshot, and the next start removes the archive.
+//! A snapshot is the file `<id>.tar.zst` with a description `<id>.json`. The description is written last and removed first.
+//! Without it there is no snapshot, and the next start removes the archive.
 
 pub(super) mod archive;
 pub(super) mod create;
@@ -33,12 +33,12 @@ pub use schedule_meter::ScheduleMeter;
 
 const ARCHIVE: &str = ".tar.zst";
 const DESCRIPTION: &str = ".json";
-/// Collections of listed snapshots after which a page ends early.
+/// Number of collections in the listed snapshots after which a page ends early.
 const COLLECTIONS_LISTED: usize = 10_000;
-/// The ending of partial files.
+/// The suffix of partial files.
 const PARTIAL: &str = ".partial";
 
-/// `<id>.json`.
+/// The content of `<id>.json`.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Description {
@@ -47,8 +47,8 @@ pub(crate) struct Description {
 }
 
 impl Service {
-    /// Lists snapshots, the newest first, with the last id of the page if there is a next page. A page ends early if its snapshots
-    /// have many collections.
+    /// Lists snapshots, newest first. Also returns the last id on the page if there is a next page. A page ends early if its
+    /// snapshots have many collections.
     pub async fn list_snapshots(&self, page: Page<SnapshotId>) -> Result<(Vec<Snapshot>, Option<SnapshotId>), Error> {
         let state = Arc::clone(&self.state);
         blocking(move || {
@@ -64,7 +64,7 @@ impl Service {
                         collections += description.manifest.collections.len();
                         found.push(shown(id.clone(), &description)?);
                     }
-                    // Deleted meanwhile.
+                    // It was deleted meanwhile.
                     Err(Error::SnapshotNotFound { .. }) => (),
                     Err(error) => return Err(error),
                 }
@@ -88,7 +88,8 @@ impl Service {
         .await
     }
 
-    /// Opens a snapshot's archive for sending, with its length. It can be read to the end even if it is deleted meanwhile.
+    /// Opens a snapshot's archive for sending, and returns its length. It can be read to the end even if the snapshot is
+    /// deleted meanwhile.
     pub async fn open_snapshot(&self, id: &SnapshotId) -> Result<(File, u64), Error> {
         let (state, id) = (Arc::clone(&self.state), id.clone());
         blocking(move || {
@@ -117,7 +118,7 @@ impl Service {
         .await
     }
 
-    /// Receives an archive from this or another server, and checks all of it. After an error nothing of it remains.
+    /// Receives an archive from this or another server, and checks all of it. After an error, nothing of it remains.
     pub async fn receive_snapshot<B, E, S>(&self, id: &SnapshotId, announced: Option<u64>, body: S) -> Result<Snapshot, Error>
     where
         B: AsRef<[u8]> + Send + 'static,
@@ -132,7 +133,7 @@ impl Service {
         if self.state.snapshot_file(id, DESCRIPTION).exists() {
             return Err(Error::SnapshotExists { id: id.clone() });
         }
-        // A unique name: the same snapshot may be uploaded twice at once.
+        // Uses a unique name, because the same snapshot may be uploaded twice at once.
         let partial = self.state.snapshots_dir().join(format!("{}{PARTIAL}", Uuid::now_v7()));
         receive(body, FileEncoding::Identity, partial.clone(), (bounds, &upload)).await?;
         let (state, id) = (Arc::clone(&self.state), id.clone());
@@ -179,12 +180,12 @@ impl Service {
 }
 
 impl State {
-    /// Refuses snapshots where a database server has the documents.
+    /// Refuses snapshots if the documents are on a database server.
     pub(crate) fn check_snapshots(&self) -> Result<(), Error> {
         self.embedded_catalog().map(drop)
     }
 
-    /// The catalog in the data directory.
+    /// Returns the catalog in the data directory.
     pub(crate) fn embedded_catalog(&self) -> Result<&Catalog, Error> {
         self.catalog.embedded().ok_or(Error::OnDatabaseServer {
             operation: "there are no snapshots",
@@ -192,8 +193,8 @@ impl State {
         })
     }
 
-    /// Refuses aliases and classifiers of a snapshot whose names are taken, or that exceed the limits. An alias never replaces a
-    /// collection.
+    /// Refuses aliases and classifiers of a snapshot if their names are taken or they exceed the limits. An alias never
+    /// replaces a collection.
     pub(crate) fn check_names(&self, aliases: &[Alias], classifiers: &[ClassifierName], replace: bool) -> Result<(), Error> {
         {
             let open = self.open.read();
@@ -224,17 +225,17 @@ impl State {
         if new > 0 { self.check_classifier_room(new) } else { Ok(()) }
     }
 
-    /// The folder of the snapshots.
+    /// Returns the folder of the snapshots.
     pub(crate) fn snapshots_dir(&self) -> PathBuf {
         self.data_dir.join(SNAPSHOTS_DIR)
     }
 
-    /// The folder of partial files of `id`.
+    /// Returns the folder of the partial files of `id`.
     pub(crate) fn snapshot_partial(&self, id: &str) -> PathBuf {
         self.snapshots_dir().join(format!("{id}{PARTIAL}"))
     }
 
-    /// A snapshot's archive.
+    /// Returns the path of a snapshot's archive.
     pub(crate) fn snapshot_archive(&self, id: &SnapshotId) -> PathBuf {
         self.snapshot_file(id, ARCHIVE)
     }
@@ -253,7 +254,7 @@ impl State {
         }
     }
 
-    /// Makes a durable archive a snapshot, by writing its description.
+    /// Turns a durable archive into a snapshot by writing its description.
     pub(crate) fn keep_snapshot(&self, id: &SnapshotId, archive: &Path, description: &Description) -> Result<(), Error> {
         let (path, new) = (self.snapshot_file(id, DESCRIPTION), archive.with_extension("description.partial"));
         let keep = || {
@@ -267,8 +268,8 @@ impl State {
         keep().map_err(|source| Error::Folder { path: path.clone(), source })
     }
 
-    /// The collections for a snapshot: the named ones, or all. One that cannot be opened is refused even among all: a snapshot must not
-    /// seem complete without its data.
+    /// Returns the collections for a snapshot: the named ones, or all. Fails if one of them cannot be opened, even for all
+    /// collections, because a snapshot must not seem complete without its data.
     pub(crate) fn wanted(&self, names: &[CollectionName]) -> Result<Vec<Arc<OpenCollection>>, Error> {
         if !names.is_empty() {
             return names.iter().map(|name| self.collection(name)).collect();
@@ -304,7 +305,7 @@ impl State {
     }
 }
 
-/// The error that a classifier's name is taken.
+/// Makes the error that a classifier's name is taken.
 pub(crate) fn classifier_exists(name: ClassifierName) -> Error {
     ClassifierError::Exists { name }.into()
 }

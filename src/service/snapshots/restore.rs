@@ -1,6 +1,6 @@
-//! Restores a snapshot: unpacks and checks everything beside the running collections, copies the rows into databases of our own,
-//! builds the indexes, and only then swaps in the new collections, all in one transaction of the catalog. A crash before it leaves
-//! the old state, and folders that the next start removes; a crash after it, the new state.
+//! Restores a snapshot. Unpacks and checks everything beside the running collections, copies the rows into databases of our
+//! own, and builds the indexes. Only then swaps in all new collections, in one transaction of the catalog. A crash before that
+//! leaves the old state, and folders that the next start removes. A crash after it leaves the new state.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use crate::service::state::{Service, State};
 use crate::service::upload_receiver::check_room;
 use crate::store::{Adoption, Catalog, DatabaseKind, Replacement, SnapshotMetadata, StoreError};
 
-/// Time between two checks whether to stop while an index is built.
+/// Time between two checks for cancellation while an index is built.
 const CHECK_PAUSE: Duration = Duration::from_millis(100);
 
 /// A collection to restore.
@@ -39,16 +39,17 @@ const CHECK_PAUSE: Duration = Duration::from_millis(100);
 pub(crate) struct Target {
     /// The name in the snapshot.
     from: CollectionName,
-    /// The new name.
+    /// The name here.
     name: CollectionName,
-    /// Its new id, fixed before the job begins, so that a job that is repeated after a crash finds what it has done.
+    /// Its new id. It is fixed before the job begins, so that a job that runs again after a crash finds what it has already
+    /// done.
     id: String,
 }
 
 /// A classifier to restore.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ClassifierTarget {
-    /// The name, in the snapshot and here.
+    /// The name in the snapshot, and here.
     name: ClassifierName,
     /// Its new id, fixed before the job begins.
     id: String,
@@ -61,7 +62,7 @@ pub(crate) struct RestoreJob;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct RestorePlan {
     snapshot: SnapshotId,
-    /// Each with its collection.
+    /// Aliases, each with the name of its collection.
     #[serde(default)]
     aliases: Vec<(CollectionName, CollectionName)>,
     #[serde(default)]
@@ -86,14 +87,14 @@ pub(crate) struct RestoreDetails {
 #[derive(Clone)]
 struct Restore {
     plan: RestorePlan,
-    /// The plan's aliases: of these collections, if the whole snapshot is restored.
+    /// The plan's aliases. There are some only if the whole snapshot is restored.
     aliases: Vec<Alias>,
-    /// Where the archive is unpacked.
+    /// The folder that the archive is unpacked into.
     folder: PathBuf,
 }
 
 impl Service {
-    /// Accepts a job that restores a snapshot. Checks what can be checked now; the job checks again.
+    /// Accepts a job that restores a snapshot. Checks what can be checked now. The job checks again.
     pub async fn restore_snapshot(&self, id: &SnapshotId, request: RestoreRequest) -> Result<Job, Error> {
         self.check_running()?;
         self.state.check_snapshots()?;
@@ -105,7 +106,7 @@ impl Service {
             let targets = service.targets(&description, &asked)?;
             let rest = service.state.rest(&description, &asked)?;
             let total = description.manifest.unpacked_bytes();
-            // The archive's databases, the new ones, and indexes that are about as large.
+            // Room for the archive's databases, for the new ones, and for indexes of about the same size.
             check_room(&service.state.data_dir, total.saturating_mul(3), service.limits().disk_reserve_bytes)?;
             Ok((targets, rest, total, id))
         })
@@ -132,7 +133,7 @@ impl Service {
         self.submit_job(permit, new).await
     }
 
-    /// The collections to restore, each with a new id.
+    /// Returns the collections to restore, each with a new id.
     fn targets(&self, description: &Description, request: &RestoreRequest) -> Result<Vec<Target>, Error> {
         let mut targets = Vec::new();
         for entry in description.manifest.shown()? {
@@ -179,7 +180,7 @@ impl ClassifierTarget {
 }
 
 impl State {
-    /// The aliases and classifiers to restore; none if only one collection is restored.
+    /// Returns the aliases and classifiers to restore. There are none if only one collection is restored.
     fn rest(&self, description: &Description, request: &RestoreRequest) -> Result<ShownRest, Error> {
         if request.collection.is_some() {
             return Ok(ShownRest { aliases: Vec::new(), classifiers: Vec::new() });
@@ -213,7 +214,7 @@ async fn restore(context: &JobContext, plan: RestorePlan) -> Result<(), JobError
 /// A collection whose database is ready.
 struct Prepared {
     row: Collection,
-    /// Damage found in it.
+    /// Damage found in its database.
     damage: Vec<StoreError>,
 }
 
@@ -241,7 +242,7 @@ async fn put_in_place(context: &JobContext, state: &Arc<State>, restore: &Restor
     let (state, restore) = (Arc::clone(state), restore.clone());
     let replaced = blocking(move || {
         let _naming = naming;
-        state.check_running().and_then(|()| exchange(&state, &opened, &restore)).inspect_err(|_| close(&opened))
+        state.check_running().and_then(|()| swap_in(&state, &opened, &restore)).inspect_err(|_| close(&opened))
     });
     Ok(replaced.await?)
 }
@@ -266,9 +267,9 @@ pub(crate) async fn build_index(context: &JobContext, collection: Arc<OpenCollec
     }
 }
 
-/// Swaps in the new collections with their aliases and classifiers, and removes those that had their names, damaged ones too.
-/// Blocks.
-fn exchange(state: &State, opened: &[Arc<OpenCollection>], restore: &Restore) -> Result<(), Error> {
+/// Swaps in the new collections with their aliases and classifiers. Removes the collections that had their names, even damaged
+/// ones. Blocks.
+fn swap_in(state: &State, opened: &[Arc<OpenCollection>], restore: &Restore) -> Result<(), Error> {
     let names = || opened.iter().map(|new| &new.row.name);
     let (old, broken) = {
         let open = state.open.read();
@@ -323,7 +324,7 @@ fn close(opened: &[Arc<OpenCollection>]) {
     }
 }
 
-/// Errors of a database from another server are the archive's fault, not this server's.
+/// Converts errors of a database in the archive: they are the archive's fault, not this server's.
 fn usable(error: Error) -> Error {
     match error {
         Error::Store(
@@ -345,7 +346,8 @@ impl Restore {
         Self { plan, aliases, folder: state.snapshot_partial(context.job.id.as_str()) }
     }
 
-    /// Whether an earlier run of the job succeeded before that was recorded. All targets come in one transaction.
+    /// Whether an earlier run of the job succeeded without its end being recorded. All targets are created in one transaction,
+    /// so one of them is proof enough.
     fn is_done(&self, state: &State) -> bool {
         self.plan.targets.iter().any(|target| state.collection_by_id(&target.id).is_some())
             || self.plan.classifiers.iter().any(|one| matches!(state.catalog.classifier_by_id(&one.id), Ok(Some(_))))
@@ -438,7 +440,7 @@ impl Restore {
         self.plan.targets.iter().zip(damage.into_iter().skip(1)).map(prepared).collect()
     }
 
-    /// Checks that the catalog of the archive has the aliases and usable classifiers that its manifest names.
+    /// Checks that the archive's catalog has the aliases and the usable classifiers that its manifest names.
     fn check_rest(&self, state: &State, catalog: &Catalog) -> Result<(), Error> {
         let found = if self.aliases.is_empty() { Vec::new() } else { catalog.aliases()? };
         if let Some(alias) = self.aliases.iter().find(|alias| !found.contains(alias)) {
@@ -463,8 +465,8 @@ impl Restore {
     }
 }
 
-/// The row of a new collection: the old one with its new id and name. A collection of another model than `loaded` may have any
-/// dimension.
+/// Makes the row of a new collection: the row in the archive with the new id and name. If the collection's model is not
+/// `loaded`, its dimension is not checked.
 fn restored_row(catalog: &Catalog, target: &Target, loaded: &ModelInfo) -> Result<Collection, Error> {
     let from = &target.from;
     let row = catalog.get(from)?.ok_or_else(|| invalid(format!("has no row for {from}")))?;

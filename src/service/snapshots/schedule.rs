@@ -1,8 +1,8 @@
-//! Snapshots of the whole server at regular times, copied to a target. A server that has not changed since the newest one there makes
-//! none. Whatever fails is told, counted and tried again, later each time.
+//! Makes snapshots of the whole server at regular intervals and copies them to a target. If the server has not changed since
+//! the newest snapshot there, makes none. Failures are logged and counted, and retried after growing pauses.
 //!
-//! Until its copy is there, a snapshot stays in the data directory, and a note beside it says that it is on its way: a restart or a
-//! failure goes on with it.
+//! Until it has been copied, a snapshot stays in the data directory, and a note beside it says that it is on its way. After a
+//! restart or a failure, the next attempt continues with that snapshot.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,19 +24,19 @@ use crate::targets::{StoredSnapshot, Target, TargetError};
 
 /// The note, in the folder of the snapshots.
 const NOTE: &str = "scheduled-snapshot.json";
-/// Pause after the first failure; it doubles with each.
+/// Pause after the first failure. It doubles with each further failure.
 const RETRY_PAUSE: Duration = Duration::from_secs(30);
 /// The longest pause after a failure.
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(3_600);
 
-/// When to make snapshots, and where they go.
+/// When to make snapshots, and where to copy them.
 #[derive(Debug, Clone)]
 pub struct SnapshotSchedule {
-    /// Where they go.
+    /// Where to copy them.
     pub target: Target,
-    /// From one to the next.
+    /// Time from one snapshot to the next.
     pub interval: Duration,
-    /// How many stay there.
+    /// Number of snapshots to keep at the target.
     pub keep: usize,
 }
 
@@ -49,7 +49,7 @@ struct Note {
     job: Option<String>,
 }
 
-/// Why there is no scheduled snapshot.
+/// Why a scheduled snapshot failed.
 #[derive(Debug, thiserror::Error)]
 enum ScheduleError {
     #[error("cannot make a snapshot")]
@@ -65,13 +65,13 @@ enum ScheduleError {
 }
 
 impl Service {
-    /// Makes snapshots from now on, until the server stops.
+    /// Starts making snapshots until the server stops.
     pub fn schedule_snapshots(&self, schedule: SnapshotSchedule) {
         let (service, stop) = (self.clone(), self.state.stop_announced.subscribe());
         self.state.runtime.spawn(run(service, schedule, stop));
     }
 
-    /// What became of scheduled snapshots.
+    /// Returns the counts of scheduled snapshots.
     pub fn schedule_meter(&self) -> &ScheduleMeter {
         &self.state.schedule
     }
@@ -107,19 +107,20 @@ async fn run(service: Service, schedule: SnapshotSchedule, mut stop: watch::Rece
     }
 }
 
-/// Until the newest snapshot there is as old as the interval. A target that does not answer is asked again by the first attempt.
+/// Returns the time until the newest snapshot at the target is as old as the interval. If the target does not answer, does not
+/// wait; the first attempt asks it again.
 async fn first_pause(schedule: &SnapshotSchedule) -> Duration {
     let newest = schedule.target.list().await.ok().and_then(|mut stored| stored.pop());
     let age_ms = newest.map_or(i64::MAX, |newest| now_ms().saturating_sub(newest.created_at_ms));
     schedule.interval.saturating_sub(Duration::from_millis(u64::try_from(age_ms).unwrap_or_default()))
 }
 
-/// The pause after a failure that so many came before.
+/// Returns the pause after a failure that followed `failures` other ones.
 fn retry_pause(failures: u32, interval: Duration) -> Duration {
     RETRY_PAUSE.saturating_mul(2_u32.saturating_pow(failures)).min(RETRY_PAUSE_MAX).min(interval)
 }
 
-/// Sees to it that the target has the server's state. Says whether that took a snapshot.
+/// Makes sure that the target has the current state of the server. Returns whether that took a snapshot.
 async fn turn(service: &Service, schedule: &SnapshotSchedule) -> Result<bool, ScheduleError> {
     let target = &schedule.target;
     let newest = target.list().await?.pop();
@@ -148,7 +149,7 @@ async fn turn(service: &Service, schedule: &SnapshotSchedule) -> Result<bool, Sc
     Ok(true)
 }
 
-/// The snapshot that is on its way already, once it is made.
+/// Returns the snapshot that is already on its way, if any. Waits for its job first.
 async fn unfinished(service: &Service) -> Result<Option<Note>, ScheduleError> {
     let text = std::fs::read(note_path(service)).unwrap_or_default();
     let Ok(note) = serde_json::from_slice::<Note>(&text) else { return Ok(None) };
@@ -169,7 +170,7 @@ async fn unfinished(service: &Service) -> Result<Option<Note>, ScheduleError> {
 async fn make(service: &Service, fingerprint: String) -> Result<Note, ScheduleError> {
     let snapshot = SnapshotId::parse(&Uuid::now_v7().to_string())?;
     let mut note = Note { snapshot, fingerprint, job: None };
-    // Before: no snapshot must be left that nobody knows of.
+    // Written before the job starts, so that no snapshot is left that nobody knows of.
     write(service, &note)?;
     let job = service.create_snapshot_as(note.snapshot.clone(), Vec::new()).await?.id;
     note.job = Some(job.as_str().to_owned());
@@ -205,7 +206,7 @@ fn write(service: &Service, note: &Note) -> Result<(), ScheduleError> {
 }
 
 impl State {
-    /// Equal for two states of the server of which a snapshot would have the same content. Blocks.
+    /// Computes a hash that is equal for two states of the server if their snapshots would have the same content. Blocks.
     fn fingerprint(&self) -> Result<String, Error> {
         let mut hash = Sha256::new();
         for collection in self.wanted(&[])? {

@@ -1,4 +1,5 @@
-//! Passages that the index names or a set holds; where the index's values are coarse, compared again by those of the store.
+//! Compares a query with passages, through the index or one by one. If the index's values are coarse, compares again with the
+//! values in the store.
 
 use std::collections::HashSet;
 
@@ -10,15 +11,16 @@ use crate::storage::nearest::NearestSearch;
 use crate::storage::operations::Storage as _;
 use crate::storage::passage_set::PassageSet;
 
-/// Embeddings read from the store together: bounds the memory of comparing with many.
+/// Number of embeddings read from the store at a time. Bounds the memory of comparing with many.
 const EMBEDDINGS_PER_READ: usize = 1_024;
 
-/// How many passages are asked whether they belong to a set, and compared if so, in the time in which one of the set is looked up.
+/// How many passages can be tested for membership in a set, and compared if they belong to it, in the time that looking up one
+/// passage of the set takes.
 const LOOKUP_COST: usize = 5;
 
 impl Embedded {
-    /// Up to `limit` nearest passages, nearest first, by comparing with all of a set, or all there are, but those that are excluded, and
-    /// by the values of the index alone; `None` where the graph is the better way.
+    /// Finds up to `limit` nearest passages, nearest first, by comparing with all passages of a set, or with all in the index,
+    /// except for excluded ones. Uses the values of the index only. Returns `None` if searching the graph is faster.
     pub(super) fn scanned(
         &self,
         search: &NearestSearch<'_>,
@@ -26,7 +28,7 @@ impl Embedded {
         set: Option<&PassageSet>,
         excluded: &HashSet<PassageId>,
     ) -> Result<Option<Vec<Neighbor>>, StorageError> {
-        // Who says how far a walk goes wants one.
+        // A request that sets the width of a graph search wants a graph search.
         if search.parameters.ef_search.is_some() {
             return Ok(None);
         }
@@ -42,7 +44,7 @@ impl Embedded {
         })
     }
 
-    /// The same by a walk through the graph with `ef` candidates, among the passages that `accept` accepts.
+    /// Does the same by a graph search with `ef` candidates, among the passages that `accept` accepts.
     pub(super) fn indexed(
         &self,
         query: &Embedding,
@@ -57,14 +59,14 @@ impl Embedded {
         })
     }
 
-    /// How many passages are compared again by their stored values for so many that are wanted; `None` where the scores of the index
-    /// are good enough by themselves.
+    /// Returns how many passages to rescore with their stored values if `wanted` passages are needed. Returns `None` if the
+    /// scores of the index are good enough.
     pub(super) fn rescored_of(&self, parameters: SearchParameters, wanted: usize) -> Option<usize> {
         let oversampling = parameters.oversampling.unwrap_or(self.quantization.oversampling());
         (oversampling > 1.0).then(|| ((wanted as f32 * oversampling).ceil() as usize).max(RESCORED_MIN))
     }
 
-    /// All passages in the scope, compared one by one.
+    /// Compares all passages in the scope one by one.
     pub(super) fn all(&self, search: &NearestSearch<'_>) -> Result<Compared, StorageError> {
         if search.scope.is_all() && !self.quantization.is_coarse() {
             let neighbors = self.index()?.0.search_all(search.query, usize::MAX)?;
@@ -73,7 +75,7 @@ impl Embedded {
         self.among(search.query, &*self.passages_in(search.scope)?)
     }
 
-    /// All passages of a set, compared one by one.
+    /// Compares all passages of a set one by one.
     pub(super) fn among(&self, query: &Embedding, set: &PassageSet) -> Result<Compared, StorageError> {
         if let Some(compared) = self.index()?.0.search_among(query, usize::MAX, set.iter())? {
             return Ok(compared);
@@ -89,9 +91,10 @@ impl Embedded {
         Ok(Compared { neighbors, error: 0.0 })
     }
 
-    /// Hands compared passages to `take` by their stored values, nearest first and in parts, until it says that it has enough. Where the
-    /// scores are good enough, all at once. Else a passage is handed on when those whose stored values were not read yet cannot be
-    /// nearer: so the order is that of the whole values, though few of them are read. `first` is how many are read at first.
+    /// Passes compared passages to `take` in parts, nearest first by their stored values, until it returns that it has enough.
+    /// If the scores are exact, passes all at once. Otherwise a passage is passed on as soon as no passage whose stored values
+    /// were not read yet can be nearer. So the order is that of the stored values, although few of them are read. `first` is
+    /// how many are read at first.
     pub(super) fn in_order(
         &self,
         query: &Embedding,
@@ -119,8 +122,9 @@ impl Embedded {
         }
     }
 
-    /// The nearest `limit` of `found` by their stored values. Passages that are gone meanwhile keep their score: they are no hits,
-    /// but a list that is shorter than was asked for would mean that there are no more.
+    /// Returns the nearest `limit` of `found` by their stored values. Passages that were deleted meanwhile keep their score.
+    /// They will not become hits, but without them the list would be shorter than requested, which would mean that there are no
+    /// more passages.
     pub fn rescored(&self, query: &Embedding, limit: usize, found: Vec<Neighbor>) -> Result<Vec<Neighbor>, StorageError> {
         let passages: Vec<PassageId> = found.iter().map(|neighbor| neighbor.passage).collect();
         let stored = self.store.embeddings_of(&passages)?;

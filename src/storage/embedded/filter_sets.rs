@@ -1,9 +1,10 @@
-//! Which passages a filter leaves, remembered: a set per filter, true of one state of the database and brought up to date from
-//! what changed since. The sets are bounded, the least recently used go first.
+//! Caches which passages match a filter. There is one set per filter. A set is true of one state of the database and is brought
+//! up to date from the changes since then. The size of the cache is bounded; the least recently used sets are dropped first.
 //!
-//! A set decides only where a search looks. Whether a hit matches is decided by the row that is read in the end, so a set that
-//! a write has just overtaken can cost a hit its place, but never make a wrong one. Which words a passage has never changes: with its
-//! text it gets another key. So passages that have what a query demands need no second look.
+//! A set only decides where a search looks. Whether a hit matches is decided by the row that is read at the end. So a set that
+//! a write has just made out of date can lose a hit, but never produce a wrong one. The words of a passage never change,
+//! because a passage with another text gets another key. So passages that have the words a query requires need not be checked
+//! again.
 
 use std::sync::Arc;
 
@@ -14,13 +15,14 @@ use crate::domain::Sequence;
 use crate::storage::passage_set::PassageSet;
 use crate::store::{DocumentStore, SearchFilter, StoreError};
 
-/// Bytes that the sets of one collection may take together. A set of a tenth of a million passages, in no order, takes 200 kB.
+/// Maximum bytes of the sets of one collection together. A set of a tenth of a million passages, chosen at random, takes 200
+/// kB.
 const BYTES_MAX: usize = 32 << 20;
 
-/// Sets of one collection at most: they are looked for one by one.
+/// Maximum number of sets of one collection, because a lookup scans them one by one.
 const ENTRIES_MAX: usize = 256;
 
-/// The sets of one collection, the least recently used go first.
+/// The sets of one collection. The least recently used are dropped first.
 #[derive(Debug, Default)]
 pub(super) struct FilterSets {
     /// Most recently used last.
@@ -37,7 +39,7 @@ struct Entry {
 }
 
 impl FilterSets {
-    /// The passages of the documents that match now.
+    /// Returns the passages of the documents that match now.
     pub(super) fn passages(&self, store: &DocumentStore, filter: &SearchFilter) -> Result<Arc<PassageSet>, StoreError> {
         let known = self.take(filter);
         let read = store.matching_passages(filter, known.as_ref().map(|entry| entry.sequence))?;
@@ -54,7 +56,7 @@ impl FilterSets {
             }
             _ => Arc::new(read.passages.into_iter().collect()),
         };
-        // The text of a filter is about as long as what it holds.
+        // Estimates the memory of a filter by the length of its debug text.
         let bytes = set.0.serialized_size() + size_of::<Entry>() + format!("{filter:?}").len();
         self.put(Entry { filter: filter.clone(), sequence, bytes, set: Arc::clone(&set) });
         Ok(set)
@@ -64,13 +66,14 @@ impl FilterSets {
         self.entries.lock()
     }
 
-    /// The entry of a filter.
+    /// Returns the entry of a filter.
     fn take(&self, filter: &SearchFilter) -> Option<Entry> {
         let entries = self.lock();
         entries.iter().find(|entry| entry.filter == *filter).cloned()
     }
 
-    /// Puts an entry last, unless a newer one of the same filter came meanwhile, and drops the first ones beyond the bound.
+    /// Puts an entry last, unless there is a newer one of the same filter meanwhile. Drops the first entries if the cache is
+    /// too large.
     fn put(&self, entry: Entry) {
         let mut entries = self.lock();
         let place = entries.iter().position(|other| other.filter == entry.filter);
@@ -99,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_recently_used_goes_first() {
+    fn the_least_recently_used_set_is_dropped_first() {
         let sets = FilterSets::default();
         let third = BYTES_MAX / 3;
         for id in ["a", "b", "c", "a"] {
@@ -111,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_larger_than_the_bound_is_kept_alone() {
+    fn a_set_larger_than_the_limit_is_cached_alone() {
         let sets = FilterSets::default();
         sets.put(entry("a", 1, 10));
         sets.put(entry("b", 1, BYTES_MAX + 1));

@@ -1,5 +1,5 @@
-//! The engine in this process: SQLite keeps the documents, usearch the nearest of them, and a filter becomes a set of passages that
-//! restricts the search there.
+//! The engine in this process: SQLite stores the documents, and usearch finds the nearest of them. A filter becomes a set of
+//! passages that restricts the search.
 
 mod comparing;
 mod filter_sets;
@@ -28,7 +28,8 @@ use crate::store::{
 };
 use filter_sets::FilterSets;
 
-/// Passages that are compared again by their stored values, at least: of very few the wrong ones are easily the nearest.
+/// Minimum number of passages to rescore with their stored values. With fewer, the coarse values could easily miss the nearest
+/// one.
 pub const RESCORED_MIN: usize = 16;
 
 /// The database and the index of one collection.
@@ -38,18 +39,18 @@ pub struct Embedded {
     name: CollectionName,
     metric: Metric,
     quantization: Quantization,
-    /// Which passages the filters of recent searches leave.
+    /// The passages that match the filters of recent searches.
     filter_sets: FilterSets,
     /// Empty until the saved index is loaded or rebuilt.
     index: OnceLock<Index>,
-    /// Whether the index has caught up since then.
+    /// Whether the index has applied all changes since then.
     caught_up: AtomicBool,
     recovered: AtomicU64,
     recover_total: AtomicU64,
 }
 
 impl Embedded {
-    /// A database whose index is still to be recovered.
+    /// Wraps a database whose index must still be recovered.
     pub fn new(row: &Collection, store: DocumentStore) -> Self {
         Self {
             store,
@@ -64,30 +65,30 @@ impl Embedded {
         }
     }
 
-    /// The index as soon as it answers at all, and whether it answers in full.
+    /// Returns the index once it can answer at all, and whether its answers are complete.
     pub fn index(&self) -> Result<(&Index, bool), StorageError> {
         let caught_up = self.caught_up.load(Ordering::Acquire);
         Ok((self.index.get().ok_or_else(|| self.recovering())?, caught_up))
     }
 
-    /// The error of who needs the index before it answers in full.
+    /// Makes the error for callers that need the index before it is recovered.
     fn recovering(&self) -> StorageError {
         let (done, total) = self.progress();
         StorageError::Recovering { collection: self.name.clone(), done, total }
     }
 
-    /// Gives the engine its index: from now on it answers, though changes may be missing.
+    /// Installs the index. Searches work from now on, but may miss changes.
     pub fn install(&self, index: Index) {
         let installed = self.index.set(index);
         debug_assert!(installed.is_ok(), "an index is installed once");
     }
 
-    /// From now on the index answers in full.
+    /// Records that the index is complete.
     pub fn end_recovery(&self) {
         self.caught_up.store(true, Ordering::Release);
     }
 
-    /// Passages recovered, and passages to recover in all.
+    /// Returns the number of passages recovered, and of passages to recover in total.
     pub fn progress(&self) -> (u64, u64) {
         let done = self.recovered.load(Ordering::Relaxed);
         (done, self.recover_total.load(Ordering::Relaxed).max(done))

@@ -1,9 +1,9 @@
-//! The nearest passages or documents of a query's embedding: through the index, walking among the passages that a filter leaves,
-//! or by comparing with all of them when they are few.
+//! Finds the nearest passages or documents of a query's embedding: by a graph search among the passages that match the filter,
+//! or by comparing with all of them if they are few.
 //!
-//! Passages of one document may be as near as all others together: a long text that repeats itself has thousands. So once a
-//! document is found, its other passages are no longer asked for, and the search goes on until there are enough documents or
-//! no more passages.
+//! A long text that repeats itself may have thousands of near passages, more than all other documents together. So once a
+//! document is found, its other passages are excluded, and the search continues until there are enough documents or no more
+//! passages.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -19,33 +19,35 @@ use crate::storage::operations::Storage as _;
 use crate::storage::passage_set::PassageSet;
 use crate::store::DocumentKey;
 
-/// Passages asked of the index per hit wanted: several passages of one document may be near, and some may be gone.
+/// Number of passages requested from the index per wanted hit, because several passages of one document may be near, and some
+/// may be gone.
 const PASSAGES_PER_HIT: usize = 4;
-/// Passages asked of the index at first, at least.
+/// Minimum number of passages requested from the index at first.
 const PASSAGES_MIN: usize = 32;
-/// How much more is asked of the index when that was not enough.
+/// Factor by which a search is widened if it did not find enough.
 const GROWTH: usize = 4;
-/// Candidates of a walk among matching passages per hit wanted, and at least. The walk comes by as many more as the filter leaves
-/// out, and keeps only those that match, so fewer are needed than without a filter.
+/// Number of candidates per wanted hit in a graph search with a filter. Fewer are needed than without a filter, because such a
+/// search also visits passages that do not match, but only keeps those that do.
 const MATCHING_PER_HIT: usize = 2;
-/// See `MATCHING_PER_HIT`.
+/// Minimum number of candidates in a graph search with a filter.
 const MATCHING_MIN: usize = 16;
-/// Passages that a walk compares with for each of its candidates, about. Chosen, as are the next two; what searches
-/// with filters cost by them `tests/bench/filters.rs` shows.
+/// Approximate number of passages that a graph search compares with per candidate. This value and the next two are our choice.
+/// `tests/bench/filters.rs` measures what searches with filters cost with them.
 const COMPARED_PER_CANDIDATE: usize = 16;
-/// How many passages a walk compares with in the time that one takes to be looked up by its key and compared with.
+/// How many passages a graph search compares with in the time that it takes to look up one passage by its key and compare with
+/// it.
 const COMPARED_PER_LOOKUP: usize = 4;
-/// The same for one that has to be read from the store, where the index keeps too little of its values.
+/// The same for a passage that must be read from the store, because the index does not keep enough of its values.
 const COMPARED_PER_READ: usize = 40;
 
-/// Passages that a walk asks a filter about for each of its candidates, at most: as many more as the filter leaves less. Where what
-/// matches lies everywhere, it is a half of that or less.
+/// Maximum number of passages that a graph search tests against a filter per candidate, if everything matches. It grows in
+/// inverse proportion to the share that matches. If matches are spread evenly, a search needs at most half of it.
 const ASKED_PER_CANDIDATE: usize = 5;
-/// A walk is not given up before it took that part of the time of comparing with all that match.
+/// A graph search is not given up before it has taken this fraction (one part in 32) of the time of comparing with all matches.
 const LOST_AFTER_PART: usize = 32;
 
 impl Embedded {
-    /// The nearest documents, each by its nearest passage.
+    /// Finds the nearest documents, each by its nearest passage.
     pub(super) fn nearest_documents(&self, search: &NearestSearch<'_>) -> Result<Nearest, StorageError> {
         let mut found = FirstPassages::new(search.limit);
         let method = if search.exact {
@@ -63,7 +65,7 @@ impl Embedded {
         Ok(Nearest { neighbors, documents, method })
     }
 
-    /// The nearest passages, however many of them are of one document.
+    /// Finds the nearest passages, however many of them are of one document.
     pub(super) fn nearest_passages(&self, search: &NearestSearch<'_>) -> Result<Nearest, StorageError> {
         let NearestSearch { query, limit, .. } = *search;
         let nearest = |neighbors, method| Ok(Nearest { neighbors, documents: Vec::new(), method });
@@ -86,7 +88,7 @@ impl Embedded {
             return nearest(rescored(found)?, DenseMethod::Scan);
         }
         let Some(set) = set else {
-            return nearest(rescored(self.indexed(query, wanted, asked_ef(search), None)?)?, DenseMethod::Index);
+            return nearest(rescored(self.indexed(query, wanted, requested_ef(search), None)?)?, DenseMethod::Index);
         };
         match self.walk(search, &set, wanted)? {
             Some(found) if found.len() >= limit => nearest(rescored(found)?, DenseMethod::Index),
@@ -94,13 +96,14 @@ impl Embedded {
         }
     }
 
-    /// The passages in the scope; `None` when all are.
+    /// Returns the passages in the scope, or `None` if the scope includes all.
     fn set(&self, search: &NearestSearch<'_>) -> Result<Option<Arc<PassageSet>>, StorageError> {
         Ok((!search.scope.is_all()).then(|| self.passages_in(search.scope)).transpose()?)
     }
 
-    /// Takes nearest passages from `ask` until they are of enough documents, or there are no more. `ask` is told how many, and which ones
-    /// not: those of documents that were found. Says whether it answered to the end.
+    /// Takes the nearest passages from `ask` until they are of enough documents or there are no more. `ask` gets the number of
+    /// passages to return, and the passages to leave out: those of documents that were already found. Returns false if `ask`
+    /// returned `None`.
     fn gather(
         &self,
         search: &NearestSearch<'_>,
@@ -123,7 +126,7 @@ impl Embedded {
         Ok(false)
     }
 
-    /// Compares with all there are, where that is the better way; says whether it did.
+    /// Compares with all passages if that is faster. Returns whether it did.
     fn find_scanning(&self, search: &NearestSearch<'_>, found: &mut FirstPassages) -> Result<bool, StorageError> {
         let set = self.set(search)?;
         self.gather(search, found, |wanted, excluded| self.scanned(search, wanted, set.as_deref(), excluded))
@@ -133,13 +136,13 @@ impl Embedded {
         let ask = |wanted, excluded: &HashSet<PassageId>| {
             let others = |passage| !excluded.contains(&passage);
             let accept: Option<&dyn Fn(PassageId) -> bool> = if excluded.is_empty() { None } else { Some(&others) };
-            self.indexed(search.query, wanted, asked_ef(search), accept).map(Some)
+            self.indexed(search.query, wanted, requested_ef(search), accept).map(Some)
         };
         self.gather(search, found, ask).map(drop)
     }
 
-    /// Takes the documents of passages that the index found, nearest first. Where its values are coarse, passages are compared again by
-    /// their stored values before, only as many as it takes: each costs a read.
+    /// Takes the documents of passages that the index found, nearest first. If the index's values are coarse, first rescores
+    /// passages with their stored values, but only as many as necessary, because each takes a read.
     fn take(
         &self,
         search: &NearestSearch<'_>,
@@ -159,8 +162,8 @@ impl Embedded {
         Ok(taken)
     }
 
-    /// A walk that finds too few documents is followed by a wider one, until comparing with every matching passage is no more work;
-    /// that finds all there are.
+    /// Repeats graph searches with growing width until they find enough documents. As soon as comparing with every matching
+    /// passage is no more work, does that instead, which finds everything.
     fn find_matching(&self, search: &NearestSearch<'_>, found: &mut FirstPassages) -> Result<DenseMethod, StorageError> {
         let mut set = self.passages_in(search.scope)?;
         let rescored = self.rescored_of(search.parameters, found.limit()).unwrap_or_default();
@@ -173,17 +176,17 @@ impl Embedded {
             set = set.without(&self.store.passages_of(&looked_at)?).into();
             wanted = wanted.saturating_mul(GROWTH);
         }
-        // All of them in order: any number of the nearest may be passages of the same document, or no longer match.
+        // Goes through all of them in order, because any number of the nearest may be of the same document or no longer match.
         self.take_in_order(search, &self.among(search.query, &set)?, found)?;
         Ok(DenseMethod::Scan)
     }
 
-    /// Walks to `wanted` passages of a set, nearest first by the values of the index. `None` when comparing with all of them is less
-    /// work, or the walk went too far without coming to them.
+    /// Searches the graph for `wanted` passages of a set, nearest first by the values of the index. Returns `None` if comparing
+    /// with all of the set is less work, or if the search went too far without finding them.
     fn walk(&self, search: &NearestSearch<'_>, set: &PassageSet, wanted: usize) -> Result<Option<Vec<Neighbor>>, StorageError> {
         let passages = self.index()?.0.len();
         let ef = ef(search, wanted);
-        // Of a walk that comes by all passages there is no wider one.
+        // A search that visits all passages cannot be widened any further.
         if ef >= set.len() || self.comparing_all(set) <= compared(set, passages, ef).min(passages) {
             return Ok(None);
         }
@@ -205,22 +208,22 @@ impl Embedded {
         })
     }
 
-    /// How many passages a walk compares with in the time that comparing with every passage of the set takes.
+    /// Returns how many passages a graph search compares with in the time that comparing with every passage of the set takes.
     fn comparing_all(&self, set: &PassageSet) -> usize {
         let cost = if self.quantization.keeps_signs_only() { COMPARED_PER_READ } else { COMPARED_PER_LOOKUP };
         set.len().saturating_mul(cost)
     }
 }
 
-/// A walk among the passages of a set, which is given up when it goes far beyond what it should take. Then nothing that matches lies
-/// near the query: such a walk comes by most of the graph, and still misses some.
+/// A graph search among the passages of a set, which is given up if it visits far more passages than expected. That happens if
+/// nothing in the set lies near the query: such a search would visit most of the graph and still miss some.
 struct Walk<'s> {
     set: &'s PassageSet,
     left: Cell<usize>,
 }
 
 impl Walk<'_> {
-    /// Whether a passage belongs to the set. Once the walk is given up all do, so that it ends soon.
+    /// Whether a passage belongs to the set. Once the search is given up, accepts every passage, so that it ends soon.
     fn accepts(&self, passage: PassageId) -> bool {
         self.left.set(self.left.get().saturating_sub(1));
         self.is_lost() || self.set.contains(passage)
@@ -231,18 +234,19 @@ impl Walk<'_> {
     }
 }
 
-/// Passages that a walk for so many candidates compares with: as many times more as the set is smaller than the index.
+/// Returns how many passages a graph search with this many candidates compares with. The smaller the set is in proportion to
+/// the index, the more there are.
 fn compared(set: &PassageSet, passages: usize, candidates: usize) -> usize {
     candidates.saturating_mul(COMPARED_PER_CANDIDATE).saturating_mul(passages) / set.len().max(1)
 }
 
-/// Candidates of a walk, as the search or its collection asks for them.
-fn asked_ef(search: &NearestSearch<'_>) -> usize {
+/// Returns the search width that the request sets, or else that of the collection.
+fn requested_ef(search: &NearestSearch<'_>) -> usize {
     search.parameters.ef_search.unwrap_or(search.ef_search)
 }
 
-/// Candidates of a walk for so many matching passages: more or fewer in the proportion in which the search, or its collection,
-/// asks for more or fewer than usual.
+/// Returns the search width for this many matching passages, scaled by the ratio of the requested search width to the default
+/// one.
 fn ef(search: &NearestSearch<'_>, wanted: usize) -> usize {
-    (wanted.saturating_mul(asked_ef(search)) / HnswSettings::default().ef_search).max(wanted)
+    (wanted.saturating_mul(requested_ef(search)) / HnswSettings::default().ef_search).max(wanted)
 }

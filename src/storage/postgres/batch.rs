@@ -1,4 +1,4 @@
-//! Rows that one transaction changes, gathered column by column and stored in a few statements.
+//! Collects the rows that one transaction changes, column by column, and stores them in a few statements.
 
 use pgvector::Vector;
 use postgres::types::Type;
@@ -11,11 +11,11 @@ use super::writing::Writing;
 use crate::domain::{Embedding, PassageSpan, PassageTerms, TokenSet};
 use crate::store::PreparedDocument;
 
-/// What to store and to remove.
+/// The rows to store and to remove.
 #[derive(Default)]
 pub(super) struct Batch {
     removed: Vec<i64>,
-    /// Of the documents whose passages are removed, those that go with them.
+    /// Those documents of `removed` that are removed with their passages.
     gone: Vec<i64>,
     tombstones: Tombstones,
     documents: Documents,
@@ -81,7 +81,7 @@ struct Terms {
 }
 
 impl Batch {
-    /// A document's new row.
+    /// Adds a document's new row.
     pub(super) fn document(
         &mut self,
         key: i64,
@@ -105,7 +105,8 @@ impl Batch {
         rows.fields.push(fields(&document.metadata));
     }
 
-    /// A new passage: its document, its own key and its place there, with its embedding if it has one already.
+    /// Adds a new passage, given by its document, its key and its position in the document, with its embedding if it already
+    /// has one.
     pub(super) fn passage(
         &mut self,
         (document, passage, ordinal): (i64, i64, usize),
@@ -116,7 +117,7 @@ impl Batch {
         self.whole_passage((document, passage, ordinal), span, embedded, terms, &TokenSet::default());
     }
 
-    /// The same of one that has its tokens already.
+    /// Adds a new passage that already has its tokens.
     pub(super) fn whole_passage(
         &mut self,
         (document, passage, ordinal): (i64, i64, usize),
@@ -139,7 +140,7 @@ impl Batch {
         self.added.tokens.push((!tokens.is_empty()).then(|| tokens.to_bytes()));
     }
 
-    /// Other terms of a passage that stays.
+    /// Replaces the terms of a passage that stays.
     pub(super) fn renew_terms(&mut self, document: i64, passage: i64, terms: &PassageTerms) {
         let length = self.terms.add(document, passage, terms);
         self.renewed.add(document, passage, terms, length);
@@ -150,12 +151,12 @@ impl Batch {
         self.removed.push(document);
     }
 
-    /// Removes a document whose passages are removed.
+    /// Also removes a document whose passages are removed.
     pub(super) fn remove_document(&mut self, document: i64) {
         self.gone.push(document);
     }
 
-    /// That a passage is gone.
+    /// Adds the tombstone of a passage.
     pub(super) fn tombstone(&mut self, document: i64, passage: i64, sequence: i64) {
         self.tombstones.sequences.push(sequence);
         self.tombstones.documents.push(document);
@@ -305,7 +306,7 @@ impl Tokens {
         Ok(())
     }
 
-    /// Replaces the words of passages that stay, and removes their terms.
+    /// Replaces the words of passages that stay, and removes their old terms.
     fn renew(&self, writing: &mut Writing<'_>) -> Result<(), Fault> {
         if self.passages.is_empty() {
             return Ok(());
@@ -328,7 +329,7 @@ impl Tokens {
 }
 
 impl Terms {
-    /// Adds the terms of a passage and gives how many there are.
+    /// Adds the terms of a passage. Returns how many there are.
     fn add(&mut self, document: i64, passage: i64, terms: &PassageTerms) -> i32 {
         let (rows, length) = terms::rows(terms);
         for row in rows {

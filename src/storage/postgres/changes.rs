@@ -1,5 +1,5 @@
-//! What the service writes: documents with a precondition, a record or a checkpoint in the same transaction, patches, deletions and
-//! embeddings.
+//! Write operations: documents (with a precondition, an idempotency record or a checkpoint in the same transaction), patches,
+//! deletions and embeddings.
 
 use std::collections::{HashMap, HashSet};
 
@@ -27,11 +27,11 @@ use crate::store::{
     UpdatedSome, Upserted,
 };
 
-/// Documents deleted or changed in one transaction: bounds how long other writes wait.
+/// Number of documents deleted or changed in one transaction. Bounds how long other writes wait.
 pub(super) const CHANGED_PER_TRANSACTION: usize = 500;
-/// How long a record of a request is kept: 24 hours.
+/// How long an idempotency record is kept: 24 hours.
 const KEPT_MS: i64 = 24 * 60 * 60 * 1_000;
-/// Maximum records of one collection.
+/// Maximum number of idempotency records per collection.
 const RECORDS_MAX: i64 = 1_000;
 
 impl Partition {
@@ -131,7 +131,7 @@ impl Partition {
                     None => Patched::Overtaken,
                     Some(found) => match change(writing, &found, patch) {
                         Ok(_) => Patched::Done,
-                        // Nothing of it was written.
+                        // Nothing of this patch was written.
                         Err(Fault::Store(StoreError::MetadataTooLarge { .. })) => Patched::TooLarge,
                         Err(fault) => return Err(fault),
                     },
@@ -214,7 +214,7 @@ impl Partition {
     pub(super) fn forget_job_checkpoints(&self, kept: &[JobId]) -> Result<(), StoreError> {
         let kept: Vec<&str> = kept.iter().map(JobId::as_str).collect();
         self.read("deleting checkpoints", |session| {
-            // Another server may have begun one since the jobs were read.
+            // Another server may have begun a job since the list of jobs was read.
             let sql = "delete from dragoman.job_checkpoints c where collection = $1 and job <> all($2) and not exists
                        (select 1 from dragoman.jobs j where j.id = c.job and j.finished_at_ms is null)";
             session.execute(sql, &[(&self.key, Type::INT8), (&kept, Type::TEXT_ARRAY)]).map(drop)
@@ -229,7 +229,7 @@ impl Partition {
     }
 }
 
-/// The versions of documents, in the order of `ids`; `None` for one that is not there.
+/// Returns the versions of documents, in the order of `ids`, or `None` for one that does not exist.
 fn versions(writing: &mut Writing<'_>, ids: &[&str]) -> Result<Vec<Option<Sequence>>, Fault> {
     let sql = format!(
         "select d.sequence from unnest($1) with ordinality as n (id, place) left join {} d on d.id = n.id order by n.place",
@@ -259,7 +259,8 @@ fn candidates(session: &mut Session, documents: &str, condition: &Condition, unt
     session.rows(&sql, &values)?.iter().map(|row| Ok(row.try_get(0)?)).collect()
 }
 
-/// Those of the documents with these keys that match by now and were not changed after `until`, in the order of their keys.
+/// Returns those of the documents with these keys that still match and were not changed after `until`, in the order of their
+/// keys.
 fn still_matching(
     writing: &mut Writing<'_>,
     columns: &str,
@@ -278,7 +279,7 @@ fn still_matching(
     writing.session.rows(&sql, &values)
 }
 
-/// Deletes documents and gives their passages.
+/// Deletes documents and returns their passages.
 pub(super) fn delete_keys(writing: &mut Writing<'_>, documents: &[i64]) -> Result<Vec<PassageId>, Fault> {
     let values = [(&documents as _, Type::INT8_ARRAY)];
     let sql =
@@ -297,7 +298,7 @@ pub(super) fn delete_keys(writing: &mut Writing<'_>, documents: &[i64]) -> Resul
     Ok(removed)
 }
 
-/// Stores embeddings; gives those whose passage is still there.
+/// Stores embeddings. Returns those whose passage still exists.
 fn set_embeddings(
     writing: &mut Writing<'_>,
     embeddings: Vec<(PassageId, PassageEmbedding)>,
@@ -309,7 +310,7 @@ fn set_embeddings(
         embeddings.iter().map(|(_, of)| (!of.tokens.is_empty()).then(|| of.tokens.to_bytes())).collect();
     let passages = keys(&ids);
     let array = || Type::INT8_ARRAY;
-    // A passage that comes twice keeps what came last.
+    // If a passage occurs twice, its last embedding is stored.
     let sql = format!(
         "update {} p set embedding = n.embedding, embedded_sequence = n.sequence
          from (select distinct on (passage) * from unnest($1, $2, $3) as n (passage, sequence, embedding)
@@ -333,7 +334,8 @@ fn set_embeddings(
     Ok(stored.filter(|(id, _)| there.contains(id)).collect())
 }
 
-/// The record of a request at the time `now`, an expression. If the same key was used for another one: `StoreError::KeyReused`.
+/// Returns the record of a request at the time `now`, which is an expression. Fails with `StoreError::KeyReused` if the same
+/// key was used for another request.
 fn find_record(session: &mut Session, collection: i64, request: &RequestKey, now: &str) -> Result<Option<String>, Fault> {
     let sql = format!(
         "select fingerprint, answer from dragoman.idempotency_records, (select {now} as ms) moment
@@ -347,11 +349,11 @@ fn find_record(session: &mut Session, collection: i64, request: &RequestKey, now
     Ok(Some(row.try_get(1)?))
 }
 
-/// Records the answer of a request: an earlier record stays. Beyond `RECORDS_MAX`, the oldest are deleted.
+/// Records the answer of a request, unless there is an earlier record. Deletes the oldest records beyond `RECORDS_MAX`.
 fn keep_record(writing: &mut Writing<'_>, request: &RequestKey, answer: &str) -> Result<(), Fault> {
     let (now, since, until) = (writing.now_ms, writing.now_ms - KEPT_MS, writing.now_ms + KEPT_MS);
     let (collection, key) = ((&writing.key as _, Type::INT8), request.record_key());
-    // Records from more than a day ahead were written by a wrong clock.
+    // Records from more than a day in the future were written by a wrong clock.
     let stale = "delete from dragoman.idempotency_records
                  where collection = $1 and (created_at_ms <= $2 or created_at_ms > $3)";
     writing.session.execute(stale, &[collection.clone(), (&since, Type::INT8), (&until, Type::INT8)])?;
@@ -372,7 +374,7 @@ fn keep_record(writing: &mut Writing<'_>, request: &RequestKey, answer: &str) ->
     writing.session.execute(&oldest, &[collection]).map(drop)
 }
 
-/// Refuses what a server writes for a job that another one has taken over. Until the transaction ends, none takes it.
+/// Refuses a write for a job that another server has taken over. Until the transaction ends, no server can take the job over.
 fn check_owner(writing: &mut Writing<'_>, job: &JobId) -> Result<(), Fault> {
     let Some(me) = writing.writer else { return Ok(()) };
     let sql = "select 1 from dragoman.jobs where id = $1 and owner = $2 for share";

@@ -13,11 +13,11 @@ use crate::store::StoreError;
 
 /// How long a server may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The same for a replica, and how long its machine may be silent: somebody else can answer.
+/// The same for a replica, and how long its machine may be silent. It is short because the primary can answer instead.
 const REPLICA_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A transaction holds rows that other servers wait for. So the database notices within half a minute that a machine is gone, and ends
-/// the transaction of a process that stands still.
+/// A transaction locks rows that other servers wait for. So these settings make the database notice within half a minute that a
+/// machine is gone, and end the transaction of a process that hangs.
 const ALIVE: &str = "set tcp_keepalives_idle = 10; set tcp_keepalives_interval = 5; set tcp_keepalives_count = 4;
     set idle_in_transaction_session_timeout = '60s'";
 
@@ -27,12 +27,12 @@ pub(super) struct Manager {
     config: Config,
     tls: Tls,
     types: VectorTypes,
-    /// Whether its connections can change nothing.
+    /// Whether its connections are read-only.
     read_only: bool,
 }
 
 impl Manager {
-    /// For the server at an address: a URL, or pairs as libpq reads them.
+    /// Connects to the server at an address: a URL, or key-value pairs as in libpq.
     pub(super) fn new(url: &str, tls: &Tls) -> Result<Self, StoreError> {
         let mut config: Config = url
             .parse()
@@ -44,22 +44,22 @@ impl Manager {
         Ok(Self { config, tls: tls.clone(), types: VectorTypes { one: Type::UNKNOWN, many: Type::UNKNOWN }, read_only: false })
     }
 
-    /// For connections that can change nothing.
+    /// Makes its connections read-only.
     pub(super) fn read_only(self) -> Self {
         Self { read_only: true, ..self }
     }
 
-    /// Without the types of pgvector, which a server may not have.
+    /// Omits the types of pgvector, which a server may not have.
     pub(super) fn without_types(&self) -> Self {
         self.clone().with_types(VectorTypes { one: Type::UNKNOWN, many: Type::UNKNOWN })
     }
 
-    /// With the server's own numbers of types.
+    /// Sets the types of pgvector, whose numbers differ between servers.
     pub(super) fn with_types(self, types: VectorTypes) -> Self {
         Self { types, ..self }
     }
 
-    /// For another server that has the same rows, and notices within seconds that it is gone.
+    /// Makes a manager for a replica with the same rows, which notices within seconds that the replica is gone.
     pub(super) fn of_replica(&self, url: &str) -> Result<Self, StoreError> {
         let mut manager = Self::new(url, &self.tls)?.with_types(self.types.clone());
         manager
@@ -79,7 +79,7 @@ impl ManageConnection for Manager {
 
     fn connect(&self) -> Result<Session, postgres::Error> {
         let mut client = self.config.connect(self.tls.clone())?;
-        // An acknowledged write must survive a crash, whatever the server's default is.
+        // An acknowledged write must survive a crash, even if the server's default is otherwise.
         client.batch_execute(
             "select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'",
         )?;
@@ -88,7 +88,8 @@ impl ManageConnection for Manager {
             client.batch_execute("set default_transaction_read_only = on")?;
         }
         if self.types.one != Type::UNKNOWN {
-            // The client asks what this type is when a column first has it, and would wait for that behind the rows of a large answer.
+            // The client asks for the description of this type when a column first has it. During a large answer it would have
+            // to wait for all rows before that, so it asks now.
             client.query_typed("select null::vector where false", &[])?;
         }
         Ok(Session::new(client, self.types.clone()))

@@ -1,4 +1,4 @@
-//! Documents and passages as jobs read them: mining, classifiers, maps, and what late interaction keeps in memory.
+//! Reads documents and passages for mining, classifiers and maps, and the tokens that late interaction keeps in memory.
 
 use std::collections::HashMap;
 
@@ -55,7 +55,7 @@ impl Partition {
         })
     }
 
-    /// Documents with the means of their embeddings.
+    /// Reads documents with the means of their embeddings.
     fn with_means(&self, session: &mut Session, found: &[Row]) -> Result<Vec<EmbeddedDocument>, Fault> {
         let keys = found.iter().map(|row| Ok(row.try_get(0)?)).collect::<Result<Vec<i64>, Fault>>()?;
         let mut embeddings = self.embeddings_by_key(session, &keys)?;
@@ -67,7 +67,7 @@ impl Partition {
         Ok(documents.into_iter().zip(keys).map(with_mean).collect())
     }
 
-    /// The embeddings of documents' passages that have one, in order.
+    /// Reads the embeddings of documents' passages, in order, without passages that have none.
     fn embeddings_by_key(&self, session: &mut Session, keys: &[i64]) -> Result<HashMap<i64, Vec<Embedding>>, Fault> {
         let sql = format!(
             "select document, passage, embedding from {} where document = any($1) and embedded_sequence is not null

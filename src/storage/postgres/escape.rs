@@ -1,4 +1,5 @@
-//! Texts and metadata in a form that PostgreSQL can keep: it has no character U+0000, and its numbers are decimals.
+//! Converts texts and metadata to a form that PostgreSQL can store: its texts cannot contain U+0000, and its numbers are
+//! decimals.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -7,17 +8,17 @@ use serde_json::{Number, Value};
 
 use crate::domain::{Metadata, Scalar};
 
-/// Stands for U+0000 and for itself, with one of the next two after it.
+/// Escape character. Followed by one of the next two, it stands for U+0000 or for itself.
 const ESCAPE: char = '\u{1}';
 /// After the escape: U+0000.
 const ZERO: char = '\u{1}';
 /// After the escape: U+0001.
 const ONE: char = '\u{2}';
 
-/// From here on not every integer is a float, so the shortest digits of a float are not its exact value.
+/// From this value on, not every integer is a float, so the shortest digits of a float need not be its exact value.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
-/// A text without U+0000. The order by code points and what a text begins with stay as they are.
+/// Escapes a text, so that it has no U+0000. Preserves the order by code points, and prefixes stay prefixes.
 pub(super) fn escape(text: &str) -> Cow<'_, str> {
     if !text.contains(['\0', ESCAPE]) {
         return Cow::Borrowed(text);
@@ -33,7 +34,7 @@ pub(super) fn escape(text: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// The text that was escaped.
+/// Returns the original of an escaped text.
 pub(super) fn unescape(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut chars = text.chars();
@@ -46,31 +47,31 @@ pub(super) fn unescape(text: &str) -> String {
     plain
 }
 
-/// Metadata as JSON for filters.
+/// Converts metadata to JSON for filters.
 pub(super) fn fields(metadata: &Metadata) -> String {
     let mut json = String::new();
     object(metadata, decimal, &mut json);
     json
 }
 
-/// Metadata as JSON to keep: as it was sent, its texts escaped.
+/// Converts metadata to JSON to store: as it was sent, but with texts escaped.
 pub(super) fn stored(metadata: &Metadata) -> String {
     let mut json = String::new();
     object(metadata, shortest, &mut json);
     json
 }
 
-/// A value as it stands in what `stored` writes.
+/// Converts a value to JSON in the same way as `stored`.
 pub(super) fn stored_value(value: &Value) -> String {
     let mut json = String::new();
     self::value(value, shortest, &mut json);
     json
 }
 
-/// The metadata of which `stored` wrote this.
+/// Reads the metadata that `stored` wrote.
 pub(super) fn sent(json: &str) -> Result<Metadata, serde_json::Error> {
     let metadata = serde_json::from_str(json)?;
-    // The form of the escape in JSON.
+    // This is how JSON writes the escape character.
     Ok(if json.contains("\\u0001") { plain_members(metadata) } else { metadata })
 }
 
@@ -87,7 +88,7 @@ fn plain(value: Value) -> Value {
     }
 }
 
-/// A scalar as JSON, as `fields` would write it; `None` for a number that JSON does not have.
+/// Converts a scalar to JSON in the same way as `fields`. Returns `None` for a number that JSON cannot express.
 pub(super) fn scalar(scalar: &Scalar) -> Option<String> {
     let mut json = String::new();
     match scalar {
@@ -100,7 +101,7 @@ pub(super) fn scalar(scalar: &Scalar) -> Option<String> {
     Some(json)
 }
 
-/// How a number is written that is no integer of 64 bits.
+/// Formats a number that is not a 64-bit integer.
 type Form = fn(&Number) -> String;
 
 fn value(value: &Value, form: Form, json: &mut String) {
@@ -140,17 +141,17 @@ fn string(text: &str, json: &mut String) {
     let _ = write!(json, "{}", Value::String(escape(text).into_owned()));
 }
 
-/// As it was sent.
+/// Formats a number as it was sent.
 fn shortest(number: &Number) -> String {
     number.to_string()
 }
 
-/// As a float, as which filters compare it.
+/// Formats a number as the float that filters compare.
 fn decimal(number: &Number) -> String {
     number.as_f64().map_or_else(|| "null".to_owned(), decimal_of)
 }
 
-/// A float as a decimal that compares with every other one, and with integers, as the float does.
+/// Formats a float as a decimal that compares like the float with all other decimals and integers.
 fn decimal_of(real: f64) -> String {
     if real.abs() < EXACT_MAX { Value::from(real).to_string() } else { format!("{real:.0}") }
 }
@@ -163,7 +164,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn texts_come_back_and_keep_their_order(a in "[\0\u{1}\u{2}ab]{0,5}|.*", b in "[\0\u{1}\u{2}ab]{0,5}|.*") {
+        fn texts_round_trip_and_keep_their_order(a in "[\0\u{1}\u{2}ab]{0,5}|.*", b in "[\0\u{1}\u{2}ab]{0,5}|.*") {
             let (escaped, other) = (escape(&a), escape(&b));
             prop_assert!(!escaped.contains('\0'));
             prop_assert_eq!(unescape(&escaped), a.as_str());
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_come_back_as_they_were_sent() {
+    fn metadata_round_trips() {
         let sent = serde_json::json!({"z": u64::MAX, "b\u{1}": ["\0", {"\0": "\u{1}\u{2}", "n": 1.0}], "a": 1e-300, "c": null});
         let sent = sent.as_object().cloned().unwrap_or_default();
         let kept = stored(&sent);

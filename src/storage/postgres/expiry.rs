@@ -1,4 +1,5 @@
-//! Removes documents that have expired. Reads find none of them before: they look at the table that `Partition::live` names.
+//! Removes documents that have expired. Even before that, reads do not find them, because they use the table expression of
+//! `Partition::live`.
 
 use postgres::types::Type;
 
@@ -27,7 +28,7 @@ impl Partition {
         let rows = match keys.is_empty() {
             true => Vec::new(),
             false => self.write_patiently(DOING, |writing| {
-                // Those that have still expired.
+                // Selects again, because a write may have extended their time meanwhile.
                 let sql = format!(
                     "select document from {documents} where document = any($1) and expires_at_ms <= $2
                      order by expires_at_ms, document"
@@ -40,7 +41,7 @@ impl Partition {
             })?,
         };
         if !more {
-            // Before reading: what is written meanwhile is noted after that.
+            // Done before reading, so that a write in between, which notes its own expiry, is not forgotten.
             self.next_expiry.forget();
             let sql = format!("select min(expires_at_ms) from {documents} where expires_at_ms is not null");
             let first = self.read(DOING, |session| {

@@ -1,4 +1,4 @@
-//! Counts the documents with each value of a field; adds up numbers and dates on the way, without keeping them.
+//! Counts the documents with each value of a field. Adds up numbers and dates as they arrive, without collecting them.
 
 use super::escape::unescape;
 use super::fault::Fault;
@@ -68,7 +68,7 @@ impl Partition {
         Ok((values, missing))
     }
 
-    /// The documents that match, as `d`, with each of their values at a path, as `e.value`.
+    /// Returns a table expression of the matching documents, as `d`, with each of their values at a path, as `e.value`.
     fn elements(&self, at: &At) -> String {
         let (live, matches, value) = (self.live(), &at.condition.sql, &at.value);
         format!(
@@ -78,9 +78,9 @@ impl Partition {
         )
     }
 
-    /// Counts the values at a path: at most this many, and no more once their texts exceed this many bytes.
+    /// Counts the values at a path: at most `most` of them, and no more once their texts exceed `bytes_max` bytes.
     fn values_at(&self, session: &mut Session, at: &At, most: usize, bytes_max: u64) -> Result<Vec<FacetValue>, Fault> {
-        // A value that a document's array has twice is one row of `found`.
+        // A value that occurs twice in a document's array is one row of `found`.
         let sql = format!(
             "with found as materialized (
                  select distinct d.document, e.value from {} where {} is not null
@@ -114,7 +114,7 @@ impl Partition {
         Ok(counted)
     }
 
-    /// The documents that match and have no value at a path, or null.
+    /// Counts the matching documents that have no value or null at a path.
     fn missing(&self, session: &mut Session, at: &At) -> Result<u64, Fault> {
         let (live, matches, value) = (self.live(), &at.condition.sql, &at.value);
         let sql = format!("select count(*) from {live} d where {matches} and coalesce(jsonb_typeof{value}, 'null') = 'null'");
@@ -139,7 +139,7 @@ impl Partition {
             }
             Field::Metadata(path) => {
                 let at = At::of(path, condition);
-                // One document after the other. A date begins with a digit.
+                // Reads the values document by document. Dates begin with a digit.
                 let sql = format!(
                     "select d.document, jsonb_typeof(e.value) = 'number', e.value #>> '{{}}' from {} where {} is not null
                      and (jsonb_typeof(e.value) = 'number' or jsonb_typeof(e.value) = 'string' and e.value #>> '{{}}' ~ '^[0-9]')
@@ -165,7 +165,7 @@ impl Partition {
     }
 }
 
-/// The value at a path, as an expression, and the condition on documents with the path's keys among its values.
+/// The value at a path as an expression, and the condition on documents, whose parameters include the keys of the path.
 struct At {
     value: String,
     condition: Condition,
@@ -179,7 +179,7 @@ impl At {
     }
 }
 
-/// A number as the server writes it.
+/// Parses a number as the database server writes it.
 fn number(text: &str) -> Scalar {
     match text.parse() {
         Ok(integer) => Scalar::Integer(integer),

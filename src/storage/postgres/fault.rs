@@ -1,4 +1,4 @@
-//! What goes wrong with a database server, as the errors of the store.
+//! Converts errors of a database server to errors of the store.
 
 use std::sync::Arc;
 
@@ -6,19 +6,19 @@ use postgres::error::SqlState;
 
 use crate::store::StoreError;
 
-/// An error before what was being done is added.
+/// An error that does not say yet what was being done.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// Of the server, or of the connection to it.
+    /// An error of the server, or of the connection to it.
     Server(postgres::Error),
-    /// No connection was free in time, or none could be made.
+    /// No connection became free in time, or none could be opened.
     Pool(r2d2::Error),
-    /// Told already.
+    /// An error that is already complete.
     Store(StoreError),
 }
 
 impl Fault {
-    /// Adds what was being done.
+    /// Completes the error with what was being done.
     pub(super) fn while_doing(self, doing: &'static str) -> StoreError {
         let source = match self {
             Self::Store(error) => return error,
@@ -26,7 +26,7 @@ impl Fault {
             Self::Server(source) => source,
         };
         let Some(state) = source.code() else {
-            // A broken connection has no state, nor has an answer that cannot be read.
+            // There is no SQLSTATE if the connection broke or an answer could not be read.
             return match source.is_closed() || is_io(&source) {
                 true => StoreError::ServerUnreachable { doing, source: Arc::new(source) },
                 false => StoreError::Server { doing, source: Arc::new(source) },
@@ -36,15 +36,15 @@ impl Fault {
             SqlState::DISK_FULL | SqlState::READ_ONLY_SQL_TRANSACTION | SqlState::IO_ERROR => {
                 StoreError::StorageUnavailable { doing, source: Arc::new(source) }
             }
-            // In a deadlock one statement gives way; repeated, it passes.
+            // In a deadlock the database ends one statement. It succeeds when it is repeated.
             SqlState::QUERY_CANCELED | SqlState::T_R_DEADLOCK_DETECTED | SqlState::LOCK_NOT_AVAILABLE => {
                 StoreError::Interrupted { doing }
             }
-            // The collection was deleted a moment ago.
+            // The collection has just been deleted.
             SqlState::UNDEFINED_TABLE => StoreError::Closed,
             SqlState::DATA_CORRUPTED | SqlState::INDEX_CORRUPTED => StoreError::Damaged { doing, source: Arc::new(source) },
             _ => match &state.code()[..2] {
-                // The connection, too many of them, and a server that stops or starts.
+                // Connection failures, too many connections, and a server that is stopping or starting.
                 "08" | "53" | "57" => StoreError::ServerUnreachable { doing, source: Arc::new(source) },
                 _ => StoreError::Server { doing, source: Arc::new(source) },
             },

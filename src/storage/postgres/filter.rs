@@ -1,7 +1,7 @@
-//! A `SearchFilter` as a condition on `documents d` in the SQL of PostgreSQL. Of a caller's own words, only the paths of declared
-//! metadata indexes become text of a statement, quoted.
+//! Compiles a `SearchFilter` to a condition on `documents d` in the SQL of PostgreSQL. The only caller input that becomes text
+//! of a statement is the path of a declared metadata index, and that is quoted.
 //!
-//! A condition may be null where it is false, because that lets an index answer it, but never below a `not`.
+//! A condition may be null instead of false, so that an index can answer it, but never below a `not`.
 
 use postgres::types::Type;
 
@@ -37,12 +37,12 @@ impl Operand {
 }
 
 impl Condition {
-    /// The values, which come first among those of a statement.
+    /// Returns the values of its parameters, which come first in a statement.
     pub(super) fn parameters(&self) -> Vec<Parameter<'_>> {
         self.values.iter().map(Operand::parameter).collect()
     }
 
-    /// The number of the first parameter after its own.
+    /// Returns the number of the first parameter after its own.
     pub(super) fn next(&self) -> usize {
         self.values.len() + 1
     }
@@ -52,12 +52,12 @@ impl Condition {
         self.sql == "true"
     }
 
-    /// Adds a text of a statement; gives its place.
+    /// Adds a text to the statement. Returns its placeholder.
     pub(super) fn text(&mut self, text: &str) -> String {
         self.value(Operand::Text(escape(text).into_owned()))
     }
 
-    /// Adds a number of a statement; gives its place.
+    /// Adds a number to the statement. Returns its placeholder.
     pub(super) fn integer(&mut self, integer: i64) -> String {
         self.value(Operand::Integer(integer))
     }
@@ -67,7 +67,7 @@ impl Condition {
         format!("${}", self.values.len())
     }
 
-    /// Adds a condition on passages, which stands for `{}` in `sql`.
+    /// Adds the condition `sql`, in which `{}` stands for the passages.
     pub(super) fn and_passages(mut self, sql: &str, passages: Vec<i64>) -> Self {
         let number = self.next();
         self.sql.push_str(&format!(" and {}", sql.replace("{}", &format!("${number}"))));
@@ -76,8 +76,8 @@ impl Condition {
     }
 }
 
-/// Compiles a filter. An empty one is true of every document: that none has expired is the table's part. For the paths in `indexes`
-/// there may be indexes.
+/// Compiles a filter. An empty filter is true of every document; expired ones are already left out by the table expression. The
+/// paths in `indexes` may have indexes.
 pub(super) fn compile(filter: &SearchFilter, indexes: &[MetadataPath]) -> Condition {
     let condition = Condition { sql: "true".to_owned(), values: Vec::new() };
     let mut compiler = Compiler { condition, indexes, is_denied: false };
@@ -93,8 +93,8 @@ pub(super) fn compile(filter: &SearchFilter, indexes: &[MetadataPath]) -> Condit
     compiler.condition
 }
 
-/// The value at an indexed path, and that value where it is a number: what its two indexes are over. `None` for a path that cannot
-/// have any.
+/// Returns the expressions of a path's two indexes: the value, and the value if it is a number. Returns `None` for a path that
+/// cannot have an index.
 pub(super) fn indexed(path: &MetadataPath, column: &str) -> Option<[String; 2]> {
     if !path.is_indexable() {
         return None;
@@ -112,7 +112,7 @@ fn number_of(value: &str) -> String {
 struct Compiler<'i> {
     condition: Condition,
     indexes: &'i [MetadataPath],
-    /// Whether it is below a `not`.
+    /// Whether the current condition is below a `not`.
     is_denied: bool,
 }
 
@@ -121,7 +121,7 @@ impl Compiler<'_> {
         self.condition.sql.push_str(sql);
     }
 
-    /// The place of a value.
+    /// Adds a value and returns its placeholder.
     fn value(&mut self, value: Operand) -> String {
         self.condition.value(value)
     }
@@ -166,7 +166,7 @@ impl Compiler<'_> {
         self.sql(")");
     }
 
-    /// A test that may be null where it is false.
+    /// Compiles a test, which may be null instead of false.
     fn field(&mut self, field: &Field, test: &Test) {
         let sql = match field {
             Field::Metadata(path) => self.metadata(path, test),
@@ -238,7 +238,7 @@ impl Compiler<'_> {
                 format!("{value} = any({scalars}::jsonb[])")
             }
             Test::Any(scalars) => {
-                // Arrays contain an array of one element where they have that element; what is no array contains none.
+                // An array contains a one-element array if it has that element. Values that are not arrays contain none.
                 let arrays = scalars.iter().filter_map(scalar).map(|scalar| format!("[{scalar}]")).collect();
                 let arrays = self.value(Operand::Texts(arrays));
                 format!("{value} @> any({arrays}::jsonb[])")
@@ -262,7 +262,7 @@ impl Compiler<'_> {
     }
 }
 
-/// The text of a value that is a string, by code points.
+/// Returns the text of a string value, compared by code points.
 fn text_of(value: &str) -> String {
     format!("({value} #>> '{{}}') collate \"C\"")
 }

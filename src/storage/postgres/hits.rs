@@ -1,4 +1,5 @@
-//! What a search reads about the passages it found: first their documents, then, for those that become hits, the rest.
+//! Reads what a search needs about the passages that it found: first their documents, and then the rest of those that become
+//! hits.
 
 use std::collections::HashMap;
 
@@ -13,12 +14,12 @@ use super::session::Session;
 use crate::domain::{DocumentHead, DocumentId, Embedding, Passage, PassageId};
 use crate::store::{DocumentKey, HitSizes, PassageDocument, PassageRow, SearchFilter, StoreError};
 
-/// The passages that are asked for, in their order: `n`, joined with `passages p`.
+/// The requested passages in their order, as `n`, to be joined with `passages p`.
 pub(super) const WANTED: &str = "unnest($1) with ordinality as n (passage, place) join";
 
 impl Partition {
-    /// Runs a statement over passages of documents that have not expired, in the order of `ids`: `{columns}` of `passages p` and
-    /// `documents d`.
+    /// Selects `columns` of `passages p` and `documents d` for passages of documents that have not expired, in the order of
+    /// `ids`.
     pub(super) fn of_passages<T>(
         &self,
         session: &mut Session,
@@ -90,7 +91,7 @@ impl Partition {
         ids: &[PassageId],
         spend: &mut dyn FnMut(HitSizes) -> bool,
     ) -> Result<Option<Vec<PassageRow>>, StoreError> {
-        // If the replica fails halfway, the primary begins again: nothing is spent twice.
+        // If the replica fails halfway, the primary starts over. Remembering what was spent avoids spending it twice.
         let mut spent = HashMap::new();
         self.search_snapshot("reading passages", |session| {
             let mut there = Vec::new();

@@ -1,4 +1,4 @@
-//! Searching by words: BM25 over the table of terms, scored on the server as FTS5 does it for the embedded engine.
+//! Lexical search: BM25 over the table of terms. The server computes the same scores as FTS5 in the embedded engine.
 
 use postgres::Row;
 use postgres::types::Type;
@@ -11,20 +11,20 @@ use super::terms::{after_all_with, split, stored};
 use crate::domain::{PassageId, QueryTerms, TermPhrase};
 use crate::store::{Demanded, SearchFilter, StoreError};
 
-/// BM25's parameters, those of FTS5.
+/// BM25's parameters, the same as in FTS5.
 const K1: f64 = 1.2;
 const B: f64 = 0.75;
-/// What a word counts that is found without its accents: a little less than one as spelled.
+/// Weight of a word that is found without its accents: a little less than a word found as spelled.
 const FOLDED: f64 = 0.8;
-/// The weight of a word that more than half of the passages have.
+/// Weight of a word that more than half of the passages have.
 const IDF_MIN: f64 = 1e-6;
 
-/// What is looked for: phrases, and how they decide.
+/// What to search for: phrases, and how they decide whether a passage matches.
 struct Words {
     /// Selects phrase, document, passage, length and frequency.
     hits: String,
     values: Vec<String>,
-    /// What a passage must meet of the phrases that it has, in `h`.
+    /// The condition on the phrases that a passage has, which are the rows of `h`.
     having: String,
 }
 
@@ -34,7 +34,7 @@ impl Words {
     }
 }
 
-/// Makes the statement that finds phrases.
+/// Builds the statement that finds phrases.
 struct Builder<'t> {
     table: &'t str,
     first: usize,
@@ -49,7 +49,7 @@ impl Builder<'_> {
         format!("${}", self.first + self.values.len() - 1)
     }
 
-    /// Adds a phrase and gives its number.
+    /// Adds a phrase. Returns its number.
     fn phrase(&mut self, texts: &str, prefix: bool, folded: bool) -> usize {
         let number = self.phrases;
         self.phrases += 1;
@@ -84,7 +84,7 @@ impl Builder<'_> {
     }
 }
 
-/// How often the terms follow each other in a column.
+/// Returns an expression of how often the terms follow each other in a column.
 fn frequency(column: &str, last: usize) -> String {
     if last == 0 {
         return format!("cardinality(t0.{column})");
@@ -93,7 +93,7 @@ fn frequency(column: &str, last: usize) -> String {
     format!("(select count(*) from unnest(t0.{column}) as at (place) where {})", follows.join(" and "))
 }
 
-/// Whether a passage has one of these phrases.
+/// Returns a condition that a passage has one of these phrases.
 fn has_any(phrases: &[usize]) -> String {
     let numbers: Vec<String> = phrases.iter().map(usize::to_string).collect();
     if numbers.is_empty() {
@@ -103,7 +103,7 @@ fn has_any(phrases: &[usize]) -> String {
     }
 }
 
-/// `with_terms`: also the query's terms, of which a passage must have one.
+/// Compiles the terms of a query. With `with_terms`, a passage must also have at least one of the query's terms.
 fn words(table: &str, terms: &QueryTerms, first: usize, with_terms: bool) -> Words {
     let mut builder = Builder { table, first, phrases: 0, selects: Vec::new(), values: Vec::new() };
     let mut having = Vec::new();
@@ -169,12 +169,12 @@ impl Partition {
         self.search("searching by words", |session| session.rows(&sql, &values)?.iter().map(read).collect())
     }
 
-    /// Every passage has its terms from the beginning.
+    /// Passages have their terms from the beginning, so this only checks that the collection exists.
     pub(super) fn check_lexical(&self) -> Result<(), StoreError> {
         self.sequence().map(drop)
     }
 
-    /// The passages that have what terms demand; `None` when they demand nothing.
+    /// Finds the passages that have what the terms require. Returns `None` if they require nothing.
     pub(super) fn demanded(&self, terms: &QueryTerms) -> Result<Option<Demanded>, StoreError> {
         if !terms.demands() {
             return Ok(None);

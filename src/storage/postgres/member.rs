@@ -1,8 +1,9 @@
-//! A server among those that use the database: a row with its number, and the advisory lock of that number, which a connection of its
-//! own holds.
+//! The membership of this server among the servers that use a database: a row with the server's number, and the advisory lock
+//! of that number, which a separate connection holds.
 //!
-//! No clock says who lives: a server is dead when another one can take its lock. When the connection breaks, as with a restart of the
-//! database, the server takes its lock again under the same number and goes on. What others took over meanwhile is theirs.
+//! No clock decides who is alive: a server is dead if another one can take its lock. If the connection breaks, for example
+//! because the database restarts, the server takes its lock again under the same number and continues. What others took over
+//! meanwhile stays theirs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,19 +20,19 @@ use super::server::{PostgresServer, waiting};
 use super::session::Session;
 use crate::store::StoreError;
 
-/// How often the connection is looked at.
+/// How often the connection is checked.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How long the database may take to notice that the server before is gone.
+/// How long the database may take to notice that a previous server is gone.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Whether others may use the database meanwhile.
+/// Whether others may use the database at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sharing {
     Joined,
     Alone,
 }
 
-/// The membership of this server, until it is dropped.
+/// The membership of this server. Dropping it ends the membership.
 pub(super) struct Member {
     server: Arc<PostgresServer>,
     shared: Arc<Membership>,
@@ -40,12 +41,13 @@ pub(super) struct Member {
 }
 
 impl Member {
-    /// Joins. `StoreError::DatabaseInUse` if a server has the database for itself.
+    /// Joins the servers. Fails with `StoreError::DatabaseInUse` if a server has the database for itself.
     pub(super) fn join(server: &Arc<PostgresServer>) -> Result<Self, StoreError> {
         Self::locking(server, Sharing::Joined)
     }
 
-    /// Takes the database for itself, without a word in it. `StoreError::DatabaseInUse` if a server uses it.
+    /// Takes the database for this process alone, without writing anything. Fails with `StoreError::DatabaseInUse` if a server
+    /// uses it.
     pub(super) fn alone(server: &Arc<PostgresServer>) -> Result<Self, StoreError> {
         Self::locking(server, Sharing::Alone)
     }
@@ -53,7 +55,7 @@ impl Member {
     fn locking(server: &Arc<PostgresServer>, sharing: Sharing) -> Result<Self, StoreError> {
         const DOING: &str = "joining the servers of a database";
         let begun = Instant::now();
-        // No sign: it is easier to read.
+        // Clears the sign bit, because positive numbers are easier to read.
         let id = (Uuid::new_v4().as_u64_pair().0 >> 1) as i64;
         let session = loop {
             match locked(server, id, sharing).map_err(|fault| fault.while_doing(DOING))? {
@@ -71,7 +73,7 @@ impl Member {
                 let Some(server) = reached.upgrade() else { break };
                 keep(&kept, &server, sharing);
             }
-            // Here, because closing connections blocks.
+            // Done on this thread, because closing connections blocks.
             drop((kept.locks.lock().take(), kept.looking.lock().take()));
         };
         let keeper = std::thread::Builder::new().name("postgres-member".to_owned()).spawn(keep);
@@ -80,12 +82,12 @@ impl Member {
         Ok(Self { server: Arc::clone(server), shared, given_up, keeper: Some(keeper) })
     }
 
-    /// The number of this server.
+    /// Returns the number of this server.
     pub(super) fn id(&self) -> i64 {
         self.shared.id
     }
 
-    /// Reads on a connection that nothing else uses. Once more if it broke since the last time.
+    /// Reads on a connection that nothing else uses. If it has broken since the last time, reconnects and tries once more.
     pub(super) fn look<T>(&self, doing: &'static str, read: impl Fn(&mut Session) -> Result<T, Fault>) -> Result<T, StoreError> {
         let look = || {
             let mut looking = self.shared.looking.lock();
@@ -115,7 +117,7 @@ impl Drop for Member {
     }
 }
 
-/// Sees to it that the locks are held.
+/// Makes sure that the locks are held.
 fn keep(shared: &Membership, server: &PostgresServer, sharing: Sharing) {
     let mut locks = shared.locks.lock();
     if locks.as_mut().is_some_and(|session| session.check().is_ok()) {
@@ -124,11 +126,12 @@ fn keep(shared: &Membership, server: &PostgresServer, sharing: Sharing) {
     *locks = None;
     let found = locked(server, shared.id, sharing);
     server.note(found.is_ok());
-    // None: the database has not yet noticed that the connection before is gone.
+    // `None` means that the database has not yet noticed that the previous connection is gone.
     *locks = found.unwrap_or_default();
 }
 
-/// A connection that holds the locks, and the server's row if others may join; `None` while another one holds a lock.
+/// Opens a connection that holds the locks, and adds the server's row if others may join. Returns `None` while another
+/// connection holds a lock.
 fn locked(server: &PostgresServer, id: i64, sharing: Sharing) -> Result<Option<Session>, Fault> {
     let mut session = server.connect_alone()?;
     let common = match sharing {
@@ -147,8 +150,8 @@ fn locked(server: &PostgresServer, id: i64, sharing: Sharing) -> Result<Option<S
     Ok(Some(session))
 }
 
-/// Deletes the rows of servers that are dead, in the caller's transaction, and gives the numbers of the others. Until the transaction
-/// ends, none of the dead comes back.
+/// Deletes the rows of dead servers in the caller's transaction, and returns the numbers of the others. Until the transaction
+/// ends, none of the dead ones can come back.
 pub(super) fn bury(session: &mut Session, me: i64) -> Result<Vec<i64>, Fault> {
     let (mut dead, mut others) = (Vec::new(), Vec::new());
     let ids = session.rows("select id from dragoman.servers where id <> $1 order by id", &[(&me, Type::INT8)])?;

@@ -1,30 +1,30 @@
-//! What the parts of a server know of its membership among the servers of a database: its number, and locks that end with it.
+//! What the rest of a server knows about its membership: its number, and named locks that end with it.
 
 use parking_lot::Mutex;
 use postgres::types::Type;
 
 use super::session::Session;
 
-/// All servers share it. One of before there were several wants it for itself.
+/// The lock that all servers share. Versions that did not support several servers take it exclusively.
 pub(super) const SHARED_LOCK: i64 = 0x6472_6167_6f6d_616f;
 
 /// The membership of a server.
 pub(super) struct Membership {
-    /// Drawn at the start.
+    /// The number of the server, drawn at start.
     pub(super) id: i64,
-    /// Holds the locks; `None` while the database is away.
+    /// The connection that holds the locks. `None` while the database is away.
     pub(super) locks: Mutex<Option<Session>>,
-    /// Reads what every request waits for, so it waits for no connection of the pool.
+    /// The connection for a read that every request waits for. It is separate, so that this read never waits for the pool.
     pub(super) looking: Mutex<Option<Session>>,
 }
 
 impl Membership {
-    /// Takes a lock by its name, without waiting for who has it, until `unlock` or until the connection breaks. Says whether it has it.
+    /// Takes a named lock without waiting, until `unlock` or until the connection breaks. Returns whether it got the lock.
     pub(super) fn lock(&self, name: &str) -> bool {
         self.with_locks("select pg_try_advisory_lock(hashtextextended($1, 0))", name)
     }
 
-    /// Gives a lock back.
+    /// Releases a named lock.
     pub(super) fn unlock(&self, name: &str) {
         self.with_locks("select pg_advisory_unlock(hashtextextended($1, 0))", name);
     }

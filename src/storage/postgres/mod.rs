@@ -1,5 +1,6 @@
-//! The engine on a database server: PostgreSQL with pgvector keeps the documents and finds the nearest of them, for any number of
-//! servers at once. What it keeps in memory is checked against the collection's sequence at each use, or changes nothing of an answer.
+//! The engine on a database server: PostgreSQL with pgvector stores the documents and finds the nearest of them, for any number
+//! of servers at once. Whatever this engine caches in memory is checked against the collection's sequence at each use, or does
+//! not affect answers.
 
 mod batch;
 mod catalog;
@@ -65,7 +66,7 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Opens a collection, which is created if the server does not have it. At most `writes_max` writes of callers wait.
+    /// Opens a collection, or creates it if the database does not have it. At most `writes_max` writes of callers may wait.
     pub fn open(
         server: &Arc<PostgresServer>,
         row: &Collection,
@@ -75,7 +76,7 @@ impl Postgres {
         Ok(Self { rows: Partition::open(server, row, terms_of, writes_max, None)? })
     }
 
-    /// As `open`, of a collection that is there. `StoreError::Closed` if it was dropped.
+    /// Like `open`, but never creates the collection. Fails with `StoreError::Closed` if it was dropped.
     pub fn open_existing(
         server: &Arc<PostgresServer>,
         row: &Collection,
@@ -85,7 +86,7 @@ impl Postgres {
         Ok(Self { rows: Partition::open_existing(server, row, terms_of, writes_max)? })
     }
 
-    /// As `open`, with another clock than the database server's.
+    /// Like `open`, but with another clock than the database server's.
     pub fn open_with_clock(
         server: &Arc<PostgresServer>,
         row: &Collection,
@@ -96,28 +97,28 @@ impl Postgres {
         Ok(Self { rows: Partition::open(server, row, terms_of, writes_max, Some(clock))? })
     }
 
-    /// Takes in the metadata indexes that the collection has by now, perhaps through another server.
+    /// Takes over the collection's current metadata indexes, which another server may have changed.
     pub fn know_indexes(&self, paths: Vec<MetadataPath>) {
         self.rows.know_indexes(paths);
     }
 
-    /// Whether a server that is gone left passages without embedding. If so, and no other server embeds them, `pending` gives them from
-    /// now on, until `end_adoption`.
+    /// Checks whether a dead server left passages without an embedding. If so, and if no other server embeds them, `pending`
+    /// includes them from now on until `end_adoption`.
     pub fn adopt(&self) -> Result<Adoption, StoreError> {
         self.rows.adopt()
     }
 
-    /// Leaves the rest of what a server that is gone left to others.
+    /// Leaves the remaining passages of dead servers to others.
     pub fn end_adoption(&self) {
         self.rows.end_adoption();
     }
 
-    /// Has expired documents looked for: whoever wrote some is gone.
+    /// Makes this server look for expired documents, because a server that wrote some is gone.
     pub fn expect_expired(&self) {
         self.rows.next_expiry.note(i64::MIN);
     }
 
-    /// Drops everything that the server has of the collection, unless the catalog names it. Nothing answers afterwards.
+    /// Drops everything that the database has of the collection, unless the catalog names it. Every later call fails.
     pub fn remove(&self) -> Result<(), StoreError> {
         self.rows.drop_rows()
     }

@@ -1,9 +1,9 @@
-//! The names of a collection's own partitions.
+//! The names of a collection's partitions.
 
-/// The partitioned tables, without their schema.
+/// The names of the partitioned tables, without their schema.
 pub(super) const PARTITIONED: [&str; 4] = ["documents", "passages", "passage_tokens", "terms"];
 
-/// A time in milliseconds since the Unix epoch, as an expression.
+/// Returns an expression of a time in milliseconds since the Unix epoch.
 pub(super) fn at_ms(ms: i64) -> String {
     format!("'{ms}'::bigint")
 }
@@ -17,13 +17,13 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Of the collection with this key.
+    /// Returns the names for the collection with this key.
     pub(super) fn of(key: i64) -> Self {
         let [documents, passages, tokens, terms] = PARTITIONED.map(|table| format!("dragoman.{table}_{key}"));
         Self { documents, passages, tokens, terms }
     }
 
-    /// The documents that have not expired by `now`, an expression, as a table.
+    /// Returns a table expression of the documents that have not expired by `now`, which is an expression.
     pub(super) fn live(&self, now: &str) -> String {
         format!("(select * from {} where expires_at_ms is null or expires_at_ms > {now})", self.documents)
     }

@@ -1,7 +1,7 @@
-//! The nearest passages or documents: by comparing with all of them when they are few, or through the index of the database server,
-//! which goes on searching while a filter leaves too little.
+//! Finds the nearest passages or documents: by comparing with all of them if they are few, or otherwise through the index of
+//! the database server, which continues to search while a filter leaves too few.
 //!
-//! The server finds candidates; their scores are computed here from their values in full, as everywhere else.
+//! The database server only finds candidates. Their scores are computed here from their full values, as everywhere else.
 
 use postgres::Row;
 use postgres::types::Type;
@@ -20,35 +20,38 @@ use crate::storage::passage_set::PassageSet;
 use crate::storage::scope::{Scope, WordPassages};
 use crate::store::{PassageDocument, StoreError};
 
-/// So many passages are compared one by one.
+/// Up to this many passages are compared one by one.
 const COMPARED_MAX: usize = 4_000;
-/// Candidates of the index at first, at least, and per document wanted: several passages of one may be near.
+/// Minimum number of candidates requested from the index at first, and their number per wanted document, because several
+/// passages of one document may be near.
 const CANDIDATES_MIN: usize = 32;
 const PER_DOCUMENT: usize = 4;
-/// How many more candidates there are when those were of too few documents, and at most: then comparing with all is no more work.
+/// Factor by which the number of candidates grows if they were of too few documents, and its maximum. Beyond the maximum,
+/// comparing with all is no more work.
 const GROWTH: usize = 4;
 const CANDIDATES_MAX: usize = 20_000;
-/// How many times as wide as the collection says a search of pgvector's graph is. Among 20,000 passages of real sentences it finds
-/// 0.959 of the ten nearest with the default width, 0.991 with 2.7 times it, 0.996 with four times.
+/// Factor between the collection's search width and the width used for pgvector's graph. Among 20,000 passages of real
+/// sentences, a search finds 0.959 of the ten nearest with the default width, 0.991 with 2.7 times that width, and 0.996 with
+/// four times.
 const WIDER: usize = 3;
-/// pgvector's limit.
+/// pgvector's limit on the search width.
 const EF_MAX: usize = 1_000;
-/// How far the index searches while a filter leaves too little.
+/// How many entries the index visits at most while a filter leaves too few.
 const SCANNED_MAX: usize = 50_000;
-/// Embeddings read together.
+/// Number of embeddings read at a time.
 const EMBEDDINGS_PER_READ: usize = 1_024;
 
-/// A search as statements need it.
+/// A search in the form that statements need.
 struct Asked<'s> {
     search: &'s NearestSearch<'s>,
     condition: Condition,
     query: pgvector::Vector,
-    /// How far `p.embedding` is from the query.
+    /// An expression of the distance between `p.embedding` and the query.
     distance: String,
 }
 
 impl Asked<'_> {
-    /// The condition's values, then the query.
+    /// Returns the condition's values, then the query.
     fn parameters(&self, session: &Session) -> Vec<Parameter<'_>> {
         let mut values = self.condition.parameters();
         values.push((&self.query, session.types.one.clone()));
@@ -78,7 +81,7 @@ impl Partition {
         Ok(Nearest { neighbors, documents, method })
     }
 
-    /// The scope as a condition on `documents d` and `passages p`.
+    /// Compiles the scope to a condition on `documents d` and `passages p`.
     fn scoped(&self, scope: Scope<'_>) -> Condition {
         let condition = self.compile(scope.filter);
         let set = |passages: &PassageSet| passages.iter().map(|passage| passage.0 as i64).collect();
@@ -93,12 +96,12 @@ impl Partition {
         format!("{} p join {} d on d.document = p.document", self.names.passages, self.live())
     }
 
-    /// Whether there are too many passages to compare with all.
+    /// Whether the scope has too many passages to compare with all.
     fn goes_through_index(&self, asked: &Asked<'_>) -> Result<bool, StoreError> {
         if indexed_value(self.indexed, self.dimension).is_none() {
             return Ok(false);
         }
-        // Without a condition the documents need not be looked at: those that have expired count, and are few.
+        // Without a condition, the count skips the table of documents. It includes expired documents, but those are few.
         let tables = if asked.condition.is_everything() { format!("{} p", self.names.passages) } else { self.tables() };
         let sql = format!(
             "select count(*) from (select 1 from {tables} where p.embedded_sequence is not null and {} limit {} + 1) found",
@@ -108,7 +111,7 @@ impl Partition {
         Ok(count > COMPARED_MAX as u64)
     }
 
-    /// By the index; `None` if it found too few, though there may be more.
+    /// Searches through the index. Returns `None` if it found too few, although there may be more.
     fn by_index(&self, asked: &Asked<'_>, operator: &str) -> Result<Option<Vec<FoundRow>>, StorageError> {
         let search = asked.search;
         let per_unit = if search.unit == Unit::Document { PER_DOCUMENT } else { 1 };
@@ -121,7 +124,7 @@ impl Partition {
             if found.len() >= search.limit {
                 return Ok(Some(found));
             }
-            // It ends early at its bounds, too: only comparing tells whether there are no more.
+            // The index also ends early at its limits, so only comparing can tell whether there are no more.
             if exhausted {
                 return Ok(None);
             }
@@ -149,7 +152,8 @@ impl Partition {
             asked.condition.next()
         );
         session.within("begin read only", |session| {
-            // So much matches that the index is the better way, then the key of each document, whatever the server estimates.
+            // So many passages match that the fastest plan is the index, followed by a lookup of each document by key. Forces
+            // that plan, whatever the database server estimates.
             session.batch(&format!(
                 "set local hnsw.ef_search = {ef}; set local hnsw.iterative_scan = relaxed_order;
                  set local hnsw.max_scan_tuples = {SCANNED_MAX}; set local enable_sort = off;
@@ -162,7 +166,7 @@ impl Partition {
         })
     }
 
-    /// By comparing with all passages in the scope.
+    /// Compares with all passages in the scope.
     fn by_comparing(&self, asked: &Asked<'_>) -> Result<Vec<FoundRow>, StorageError> {
         let best = match asked.search.unit {
             Unit::Passage => "compared",
@@ -195,7 +199,7 @@ impl Partition {
         Ok((Neighbor { passage: document.passage, score: self.metric.score(query, &stored) }, document))
     }
 
-    /// As many as are wanted, nearest first, where documents count each by its nearest passage.
+    /// Sorts nearest first and keeps as many as requested. In a search for documents, keeps only the nearest passage of each.
     fn nearest_first(&self, search: &NearestSearch<'_>, mut found: Vec<FoundRow>) -> Vec<FoundRow> {
         found.sort_by(|(a, _), (b, _)| b.score.total_cmp(&a.score).then(a.passage.cmp(&b.passage)));
         if search.unit == Unit::Document {
@@ -219,7 +223,7 @@ impl Partition {
         Ok(neighbors)
     }
 
-    /// The passages in a scope, embedded or not.
+    /// Returns the passages in a scope, embedded or not.
     pub(super) fn passages_in(&self, scope: Scope<'_>) -> Result<PassageSet, StoreError> {
         let condition = self.scoped(scope);
         let sql = format!("select p.passage from {} where {}", self.tables(), condition.sql);
@@ -229,7 +233,7 @@ impl Partition {
         })
     }
 
-    /// How many passages have an embedding.
+    /// Returns how many passages have an embedding.
     pub(super) fn embedded_count(&self) -> Result<usize, StoreError> {
         let sql = format!(
             "select passages - (select count(*) from {} where embedded_sequence is null) from dragoman.collections where key = $1",

@@ -1,5 +1,5 @@
-//! Which server embeds a passage: the one that wrote it, so that no two embed the same. What a server leaves that is gone, one of the
-//! others embeds at a time: the one with a lock.
+//! Decides which server embeds a passage: the one that wrote it, so that no two servers embed the same passage. Passages that a
+//! dead server left are embedded by one other server at a time: the one that holds a lock.
 
 use std::sync::atomic::Ordering;
 
@@ -7,14 +7,14 @@ use super::partition::Partition;
 use super::server::waiting;
 use crate::store::StoreError;
 
-/// What becomes of the passages without embedding that a server left.
+/// Who embeds the passages that dead servers left without an embedding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Adoption {
-    /// There are none.
+    /// Nobody, because there are none.
     Needless,
-    /// This server embeds them.
+    /// This server.
     Begun,
-    /// Another one does.
+    /// Another server.
     Elsewhere,
 }
 
@@ -32,7 +32,7 @@ impl Partition {
         format!("not exists (select 1 from dragoman.servers s where s.id = {}.writer)", self.names.passages)
     }
 
-    /// Takes on the passages of servers that are gone, if there are any and no other server has.
+    /// Adopts the passages of dead servers, if there are any and no other server has adopted them.
     pub(super) fn adopt(&self) -> Result<Adoption, StoreError> {
         let Some(member) = self.server.member() else { return Ok(Adoption::Needless) };
         let there = self.read("looking for passages without embedding", |session| {

@@ -1,4 +1,4 @@
-//! The rows of one collection on a database server: creating and dropping them, and how they are read and written.
+//! The rows of one collection on a database server. Creates and drops them, and runs reads and writes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,21 +25,21 @@ const HALFVEC_DIMENSION_MAX: usize = 4_000;
 const VECTOR_DIMENSION_MAX: usize = 2_000;
 const M_MAX: usize = 100;
 const EF_CONSTRUCTION_MAX: usize = 1_000;
-/// The largest value of two bytes.
+/// The largest value of a two-byte float.
 const HALF_MAX: f32 = 65_504.0;
-/// How often statements are ended that run too long.
+/// How often statements that run too long are ended.
 const CANCEL_EVERY: Duration = Duration::from_millis(100);
-/// How long dropping a collection waits for what still reads it.
+/// How long dropping a collection waits for statements that still read it.
 const DROP_PATIENCE_S: u32 = 15;
 
-/// How the index sees embeddings.
+/// How the index stores embeddings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Indexed {
     /// Rounded to two bytes per value.
     Half,
-    /// As they are.
+    /// Unchanged.
     Full,
-    /// Not at all: pgvector's index takes fewer values.
+    /// Not at all, because they have more values than pgvector's index allows.
     Not,
 }
 
@@ -53,18 +53,18 @@ pub(super) struct Partition {
     pub(super) metric: Metric,
     pub(super) indexed: Indexed,
     pub(super) terms_of: TermsOf,
-    /// The declared metadata indexes, as this server last saw them: they make a filter quick, and change nothing of its meaning.
+    /// The declared metadata indexes, as this server last saw them. They make filters faster but do not change their results.
     pub(super) indexes: RwLock<Vec<MetadataPath>>,
-    /// The last counts.
+    /// The last counts, cached.
     pub(super) counted: Mutex<Option<Counted>>,
-    /// Instead of the database server's, in tests.
+    /// Replaces the database server's clock in tests.
     clock: Option<Clock>,
-    /// When the next document expires of those that were there at the start or that this server wrote since: it removes them. Those of
-    /// others are theirs to remove.
+    /// When the next document expires among those that existed at the start and those that this server has written since. This
+    /// server removes those. Other servers remove the ones that they wrote.
     pub(super) next_expiry: NextExpiry,
-    /// Held by who writes: others of this server wait here, without a connection.
+    /// Held during a write. Other writes of this server wait here, without using a connection.
     writing: Mutex<()>,
-    /// Whether this server embeds what others left.
+    /// Whether this server embeds passages that dead servers left.
     pub(super) adopting: AtomicBool,
     writes_waiting: AtomicUsize,
     writes_max: usize,
@@ -74,14 +74,14 @@ pub(super) struct Partition {
 /// Counts of a collection.
 #[derive(Clone)]
 pub(super) struct Counted {
-    /// The last change when they were made.
+    /// The last change when the documents were counted.
     pub(super) then: Sequence,
-    /// They hold until a document expires then.
+    /// The counts are valid until this time, when the next document expires.
     pub(super) until_ms: Option<i64>,
     pub(super) counts: CollectionCounts,
 }
 
-/// The statements that run.
+/// The statements that are running.
 #[derive(Default)]
 struct Running {
     tokens: Mutex<HashMap<u64, CancelToken>>,
@@ -90,7 +90,7 @@ struct Running {
 }
 
 impl Partition {
-    /// Creates the rows of a new collection, none so far; or opens them, if they are there.
+    /// Opens the rows of a collection, or creates its empty partitions if it is new.
     pub(super) fn open(
         server: &Arc<PostgresServer>,
         row: &Collection,
@@ -103,7 +103,7 @@ impl Partition {
         Self::open_by(made, server, row, (terms_of, writes_max), clock)
     }
 
-    /// Opens the rows of a collection. `StoreError::Closed` if they were dropped.
+    /// Opens the rows of a collection. Fails with `StoreError::Closed` if they were dropped.
     pub(super) fn open_existing(
         server: &Arc<PostgresServer>,
         row: &Collection,
@@ -154,7 +154,8 @@ impl Partition {
         })
     }
 
-    /// Drops all rows of the collection, unless the catalog names it: a commit whose answer was lost. Nothing answers afterwards.
+    /// Drops all rows of the collection, unless the catalog names it, because then its creation was committed and only the
+    /// answer was lost. Every later call fails.
     pub(super) fn drop_rows(&self) -> Result<(), StoreError> {
         self.close()?;
         let sql = "select count(*) from dragoman.catalog where id = $1";
@@ -167,29 +168,29 @@ impl Partition {
         self.server.session().and_then(drop_all).map_err(|fault| fault.while_doing("dropping a collection"))
     }
 
-    /// Takes in the metadata indexes that the collection has by now.
+    /// Takes over the collection's current metadata indexes.
     pub(super) fn know_indexes(&self, paths: Vec<MetadataPath>) {
         if *self.indexes.read() != paths {
             *self.indexes.write() = paths;
         }
     }
 
-    /// The filter as SQL.
+    /// Compiles a filter to SQL.
     pub(super) fn compile(&self, filter: &SearchFilter) -> Condition {
         compile(filter, &self.indexes.read())
     }
 
-    /// The time in milliseconds since the Unix epoch, as an expression of a statement that reads.
+    /// Returns an expression of the current time, in milliseconds since the Unix epoch, for statements that read.
     pub(super) fn now(&self) -> String {
         self.clock.map_or_else(|| BEGUN_MS.to_owned(), |clock| at_ms(clock()))
     }
 
-    /// The same by a clock of this server, without asking the database server.
+    /// Returns the time by this server's clock, without asking the database server.
     pub(super) fn own_now_ms(&self) -> i64 {
         self.clock.unwrap_or(system_clock)()
     }
 
-    /// The documents that have not expired, as a table: what reads look at.
+    /// Returns a table expression of the documents that have not expired. All reads use it.
     pub(super) fn live(&self) -> String {
         self.names.live(&self.now())
     }
@@ -203,7 +204,7 @@ impl Partition {
         self.run(doing, work)
     }
 
-    /// Runs a read of several statements, which see one state.
+    /// Runs a read of several statements, which all see the same state.
     pub(super) fn snapshot<T>(
         &self,
         doing: &'static str,
@@ -212,7 +213,7 @@ impl Partition {
         self.run(doing, |session| session.within(SNAPSHOT, work))
     }
 
-    /// Runs a caller's write in a transaction; when too many wait, that is an error at once.
+    /// Runs a caller's write in a transaction. Fails immediately if too many writes are waiting.
     pub(super) fn write<T>(
         &self,
         doing: &'static str,
@@ -227,7 +228,7 @@ impl Partition {
         written
     }
 
-    /// Runs a write of the server's own in a transaction, when it is its turn.
+    /// Runs a write of the server itself in a transaction, when it is its turn.
     pub(super) fn write_patiently<T>(
         &self,
         doing: &'static str,
@@ -248,7 +249,8 @@ impl Partition {
                 Ok(done)
             })
         });
-        // After the commit, even where its answer did not arrive: whoever reads before this sees the documents there.
+        // Noted after the commit, even if its answer did not arrive: a search for expired documents that runs before this sees
+        // the new documents itself.
         self.next_expiry.note(first_expiry_ms);
         written
     }
@@ -261,7 +263,7 @@ impl Partition {
         waiting(|| self.server.session().and_then(work)).map_err(|fault| fault.while_doing(doing))
     }
 
-    /// Runs statements that `end_by` may end.
+    /// Runs statements so that `end_by` can end them.
     pub(super) fn endable<T>(
         &self,
         session: &mut Session,
@@ -270,19 +272,20 @@ impl Partition {
         let number = self.running.next.fetch_add(1, Ordering::Relaxed);
         self.running.tokens.lock().insert(number, session.cancel_token());
         let worked = work(session);
-        // Before the connection is another's: from here on nobody ends its statements.
+        // Removed before the connection is used for something else, so that nobody ends the wrong statement.
         self.running.tokens.lock().remove(&number);
         worked
     }
 
-    /// From `time` on, ends statements that run for more than a moment.
+    /// After `time`, ends statements that run for more than a moment.
     pub(super) fn end_by(&self, time: Instant) {
         let (running, server) = (Arc::downgrade(&self.running), Arc::clone(&self.server));
         let end = move || {
             std::thread::sleep(time.saturating_duration_since(Instant::now()));
             while let Some(running) = running.upgrade().filter(|running| !running.is_closed.load(Ordering::SeqCst)) {
                 std::thread::sleep(CANCEL_EVERY);
-                // While they are ended none of them comes to its end, so that no other statement is ended instead.
+                // The lock keeps statements from being unregistered meanwhile, so that no later statement of the same
+                // connection is ended instead.
                 for token in running.tokens.lock().values() {
                     server.cancel(token);
                 }
@@ -293,16 +296,16 @@ impl Partition {
         }
     }
 
-    /// From now on nothing is read or written.
+    /// Closes the collection. Every later read or write fails.
     pub(super) fn close(&self) -> Result<(), StoreError> {
         self.running.is_closed.store(true, Ordering::SeqCst);
-        // Who writes may finish.
+        // Waits for a running write to finish.
         drop(self.writing.lock());
         Ok(())
     }
 }
 
-/// Counts a caller's write until it is dropped.
+/// Counts a waiting write of a caller until it is dropped.
 struct Waiting<'w>(&'w AtomicUsize);
 
 impl Drop for Waiting<'_> {
@@ -311,7 +314,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// How embeddings are indexed.
+/// Decides how embeddings are indexed.
 fn indexed(metric: Metric, quantization: Quantization, dimension: usize) -> Indexed {
     let fits_half = metric == Metric::Cosine || quantization.value_max() <= HALF_MAX;
     match (fits_half, dimension) {
@@ -321,9 +324,9 @@ fn indexed(metric: Metric, quantization: Quantization, dimension: usize) -> Inde
     }
 }
 
-/// The key of a collection, whose partitions are created if it has none.
+/// Returns the key of a collection, and creates its partitions if it is new.
 fn key_of(session: &mut Session, row: &Collection, indexed: Indexed, maker: Option<i64>) -> Result<i64, Fault> {
-    // Before an insertion is tried, which a database that only is read refuses.
+    // Looks first, because a read-only connection would refuse the insertion.
     if let Some(found) = find_key(session, &row.id)? {
         return Ok(found);
     }
@@ -335,7 +338,7 @@ fn key_of(session: &mut Session, row: &Collection, indexed: Indexed, maker: Opti
     Ok(key)
 }
 
-/// The key of a collection that is there.
+/// Returns the key of an existing collection.
 fn existing_key_of(session: &mut Session, id: &CollectionId) -> Result<i64, Fault> {
     Ok(find_key(session, id)?.ok_or(StoreError::Closed)?)
 }
@@ -347,7 +350,8 @@ fn find_key(session: &mut Session, id: &CollectionId) -> Result<Option<i64>, Fau
 
 /// Drops all rows of a collection, in the caller's transaction.
 pub(super) fn drop_collection(session: &mut Session, id: &CollectionId) -> Result<(), Fault> {
-    // A write holds the row before it uses the tables, so this order waits for it. Nobody waits for long reads.
+    // A write locks the row before it uses the tables, so locking the row first waits for writes. The timeout limits how long
+    // this waits for reads.
     session.batch(&format!("set local lock_timeout = '{DROP_PATIENCE_S}s'"))?;
     let found = session.row("select key from dragoman.collections where id = $1 for update", &[(&id.0, Type::TEXT)])?;
     let Some(found) = found else { return Ok(()) };
@@ -361,8 +365,8 @@ pub(super) fn drop_collection(session: &mut Session, id: &CollectionId) -> Resul
     session.execute("delete from dragoman.collections where key = $1", &[(&key, Type::INT8)]).map(drop)
 }
 
-/// Creates the partitions of a collection. They are attached when they are complete: creating them in place would make every other
-/// collection wait.
+/// Creates the partitions of a collection. They are attached when they are complete, because creating them in place would make
+/// every other collection wait.
 fn create(session: &mut Session, key: i64, row: &Collection, indexed: Indexed) -> Result<(), Fault> {
     for table in PARTITIONED {
         session.batch(&format!(
@@ -385,7 +389,7 @@ fn create(session: &mut Session, key: i64, row: &Collection, indexed: Indexed) -
     ))
 }
 
-/// What the index is over; `None` where there is none.
+/// Returns the indexed expression, or `None` if there is no index.
 pub(super) fn indexed_value(indexed: Indexed, dimension: usize) -> Option<String> {
     match indexed {
         Indexed::Half => Some(format!("embedding::halfvec({dimension})")),
@@ -394,7 +398,7 @@ pub(super) fn indexed_value(indexed: Indexed, dimension: usize) -> Option<String
     }
 }
 
-/// A declared path.
+/// Parses a declared path.
 pub(super) fn path(text: &str) -> Result<MetadataPath, Fault> {
     let problem = "its path is not valid";
     MetadataPath::parse(&super::escape::unescape(text))

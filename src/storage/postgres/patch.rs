@@ -1,4 +1,4 @@
-//! Changes of a document that is read in the same transaction.
+//! Patches a document that was read in the same transaction.
 
 use postgres::types::Type;
 
@@ -11,7 +11,7 @@ use super::writing::Writing;
 use crate::domain::{Document, DocumentPatch};
 use crate::store::{PendingPassage, Recut, patched};
 
-/// Applies a patch to the row of a document. Says whether it changed anything.
+/// Applies a patch to the row of a document. Returns whether that changed anything.
 pub(super) fn change(writing: &mut Writing<'_>, found: &Found, patch: &DocumentPatch) -> Result<bool, Fault> {
     let document = &found.document;
     let Some(changed) = patched(document, patch)? else { return Ok(false) };
@@ -47,7 +47,7 @@ pub(super) fn change(writing: &mut Writing<'_>, found: &Found, patch: &DocumentP
     Ok(true)
 }
 
-/// Replaces the passages of a document; gives those that wait for their embedding.
+/// Replaces the passages of a document. Returns those that wait for their embedding.
 pub(super) fn replace_passages(
     writing: &mut Writing<'_>,
     key: i64,

@@ -1,4 +1,4 @@
-//! Reads of documents: one, pages, counts, and what of a document a write looks at.
+//! Reads documents: single ones, pages and counts, and what a write needs of a document.
 
 use pgvector::Vector;
 use postgres::Row;
@@ -21,14 +21,14 @@ pub(super) struct Found {
     pub(super) document: Document,
 }
 
-/// Reads a document out of those that are `live`, a table.
+/// Reads a document from the table expression `live`.
 pub(super) fn find(session: &mut Session, names: &Names, live: &str, id: &DocumentId) -> Result<Option<Found>, Fault> {
     let sql = format!("select {} from {live} d where d.id = $1", document_columns(names));
     let Some(row) = session.row(&sql, &[(&id.as_str(), Type::TEXT)])? else { return Ok(None) };
     Ok(Some(Found { key: row.try_get(0)?, document: rows::document(&row)? }))
 }
 
-/// The passages of a document with their texts, in order.
+/// Reads the passages of a document with their texts, in order.
 pub(super) fn passages_of(session: &mut Session, names: &Names, document: i64) -> Result<Vec<PendingPassage>, Fault> {
     let sql = format!(
         "select p.passage, p.document, p.begins, p.ends, p.headings, case when p.ordinal = 0 then d.text end,
@@ -39,7 +39,7 @@ pub(super) fn passages_of(session: &mut Session, names: &Names, document: i64) -
     rows::pending(&session.rows(&sql, &[(&document, Type::INT8)])?)
 }
 
-/// The embeddings of a document's passages that have one, in order.
+/// Reads the embeddings of a document's passages, in order, without passages that have none.
 pub(super) fn embeddings_of_document(session: &mut Session, names: &Names, document: i64) -> Result<Vec<Embedding>, Fault> {
     let sql = format!(
         "select passage, embedding from {} where document = $1 and embedded_sequence is not null order by ordinal",
@@ -48,14 +48,14 @@ pub(super) fn embeddings_of_document(session: &mut Session, names: &Names, docum
     session.rows(&sql, &[(&document, Type::INT8)])?.iter().map(|row| Ok(embedded(row, 0)?.1)).collect()
 }
 
-/// Reads a passage's key and its embedding, which are columns `column` and the next.
+/// Reads a passage's key and its embedding from columns `column` and `column + 1`.
 pub(super) fn embedded(row: &Row, column: usize) -> Result<(PassageId, Embedding), Fault> {
     let passage = row.try_get(column)?;
     Ok((rows::passage_id(passage), embedding(passage, row.try_get::<_, Vector>(column + 1)?)?))
 }
 
-/// The documents of a page, and whether there are more: those of `live d`, a table, for which `which` holds, in this order, at most
-/// `limit`.
+/// Reads the documents of a page, and whether there are more: at most `limit` documents of the table expression `live`, as `d`,
+/// for which `which` holds, in this order.
 pub(super) fn page(
     session: &mut Session,
     names: &Names,
@@ -64,7 +64,8 @@ pub(super) fn page(
     parameters: &[Parameter<'_>],
 ) -> Result<(Vec<Document>, bool), Fault> {
     let (documents, most) = (&names.documents, rows::limit(limit));
-    // Only the sizes are read of documents that do not fit: the server knows the length of a text without reading it.
+    // For documents that do not fit, only the sizes are read. The database server knows the length of a text without reading
+    // it.
     let sql = format!(
         "with page as materialized (
              select document, row_number() over () as place, sum(bytes) over (rows unbounded preceding) as bytes
@@ -153,7 +154,7 @@ impl Partition {
         Ok(counted.counts)
     }
 
-    /// Counts without what has expired and is still there.
+    /// Counts without documents that have expired but are not removed yet.
     fn count(&self, session: &mut Session) -> Result<Counted, Fault> {
         let (documents, passages, now) = (&self.names.documents, &self.names.passages, self.now());
         let sizes = PARTITIONED.map(|table| format!("pg_total_relation_size('dragoman.{table}_{}')", self.key)).join(" + ");
@@ -255,12 +256,12 @@ impl Partition {
     }
 }
 
-/// The name of a path's index over values of any type; that over numbers has an ending.
+/// Returns the name of a path's index over values of any type. The index over numbers has a suffix.
 fn index_name(collection: i64, number: i64) -> String {
     format!("documents_{collection}_metadata_{number}")
 }
 
-/// Creates the indexes of a path: one answers what is equal, whatever its size, the other numbers in their order.
+/// Creates the two indexes of a path: one for equality of values of any size, the other for ranges of numbers.
 fn declare(session: &mut Session, names: &Names, collection: i64, path: &MetadataPath, number: i64) -> Result<(), Fault> {
     let text = path.to_string();
     let Some([value, number_of]) = indexed(path, "fields") else {

@@ -1,4 +1,4 @@
-//! Rows of the database server as values of the domain.
+//! Converts rows of the database server to values of the domain.
 
 use std::ops::Range;
 
@@ -21,13 +21,13 @@ pub(super) fn document_columns(names: &Names) -> String {
     )
 }
 
-/// How many `document_columns` there are.
+/// Number of columns in `document_columns`.
 pub(super) const DOCUMENT_COLUMNS: usize = 13;
 
-/// Bytes of what a page shows of `documents d`. Of escaped texts they are a few more than were sent.
+/// Expression of how many bytes a page shows of `documents d`. Escaped texts count a few bytes more than what was sent.
 pub(super) const BYTES: &str = "octet_length(d.text) + octet_length(d.metadata) + coalesce(octet_length(d.title), 0)";
 
-/// Reads `document_columns`, which come first in the row.
+/// Reads `document_columns`, which must come first in the row.
 pub(super) fn document(row: &Row) -> Result<Document, Fault> {
     let key: i64 = row.try_get(0)?;
     let passages: i64 = row.try_get(11)?;
@@ -47,17 +47,17 @@ pub(super) fn document(row: &Row) -> Result<Document, Fault> {
     })
 }
 
-/// A document's id.
+/// Parses a document's id.
 pub(super) fn document_id(key: i64, text: &str) -> Result<DocumentId, Fault> {
     DocumentId::parse(text).map_err(|_| corrupt(key, "its id is not valid"))
 }
 
-/// A document's language.
+/// Parses a document's language.
 pub(super) fn language(key: i64, code: Option<&str>) -> Result<Option<Language>, Fault> {
     code.map(|code| Language::parse(code).ok_or_else(|| corrupt(key, "its language is unknown"))).transpose()
 }
 
-/// A document's metadata.
+/// Parses a document's metadata.
 pub(super) fn metadata(key: i64, json: &str) -> Result<Metadata, Fault> {
     sent(json).map_err(|_| corrupt(key, "its metadata is not a JSON object"))
 }
@@ -66,37 +66,37 @@ fn corrupt(row: i64, problem: &'static str) -> Fault {
     StoreError::CorruptRow { table: "documents", row, problem }.into()
 }
 
-/// A number of the sequence.
+/// Converts a sequence number.
 pub(super) fn sequence(number: i64) -> Sequence {
     Sequence(u64::try_from(number).unwrap_or_default())
 }
 
-/// A passage's key.
+/// Converts a passage's key.
 pub(super) fn passage_id(key: i64) -> PassageId {
     PassageId(u64::try_from(key).unwrap_or_default())
 }
 
-/// Keys of passages as values of a statement. One beyond the type's range is no passage's.
+/// Converts keys of passages to values of a statement. No passage has a key beyond the range of the type.
 pub(super) fn keys(ids: &[PassageId]) -> Vec<i64> {
     ids.iter().map(|id| to_sql(id.0)).collect()
 }
 
-/// Ids of documents as values of a statement.
+/// Converts ids of documents to values of a statement.
 pub(super) fn texts(ids: &[DocumentId]) -> Vec<&str> {
     ids.iter().map(DocumentId::as_str).collect()
 }
 
-/// A number in the server's type. A number beyond its range is beyond every row.
+/// Converts a number to the type of the database. A number beyond its range is beyond every row.
 pub(super) fn to_sql(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// A limit of a statement; there is room for one more.
+/// Converts a limit of a statement, leaving room to add one.
 pub(super) fn limit(limit: usize) -> i64 {
     to_sql(limit as u64).min(i64::MAX - 1)
 }
 
-/// A passage's byte range, which lies in the text and splits no character.
+/// Checks a passage's byte range: it must lie in the text and split no character.
 pub(super) fn range(passage: i64, begins: i64, ends: i64, text: &str) -> Result<Range<usize>, Fault> {
     let range = usize::try_from(begins).unwrap_or(usize::MAX)..usize::try_from(ends).unwrap_or(usize::MAX);
     let problem = "its range is not a part of the document's text";
@@ -106,8 +106,8 @@ pub(super) fn range(passage: i64, begins: i64, ends: i64, text: &str) -> Result<
     }
 }
 
-/// Reads passage, document, begins, ends, headings, and for the first passage of a document in a row its text and title. Consecutive
-/// passages of one document share them, so that a long text is sent once.
+/// Reads the columns passage, document, begins, ends and headings. The first of consecutive passages of one document also has
+/// the document's text and title, so that a long text is sent only once.
 pub(super) fn pending(rows: &[Row]) -> Result<Vec<PendingPassage>, Fault> {
     let mut passages = Vec::with_capacity(rows.len());
     let (mut document, mut text, mut title) = (0, String::new(), None);

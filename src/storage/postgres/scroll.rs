@@ -1,4 +1,4 @@
-//! Pages of what matches, in the order that is asked for.
+//! Reads pages of matching documents in the requested order.
 
 use serde_json::Value;
 
@@ -9,16 +9,16 @@ use super::reading::page;
 use crate::domain::{Document, DocumentOrder, MetadataPath, Scalar, ScrollPage, ScrollPosition, ScrollRequest};
 use crate::store::{SearchFilter, StoreError};
 
-/// What a list is ordered by before the id.
+/// What a list is sorted by before the id.
 struct OrderKey {
-    /// Whether a document has a value: those that have none come last. `None` where all have one.
+    /// Condition that a document has a value, because documents without one come last. `None` if all have one.
     has_value: Option<String>,
-    /// Expressions that are compared one after the other.
+    /// Expressions to compare one after the other.
     columns: Vec<String>,
 }
 
 impl OrderKey {
-    /// Its values join those of `condition`.
+    /// Compiles an order. Adds its parameters to those of `condition`.
     fn of(order: &DocumentOrder, condition: &mut Condition) -> Self {
         let own = |columns: &[&str]| Self { has_value: None, columns: columns.iter().map(|&column| column.to_owned()).collect() };
         match order {
@@ -29,7 +29,8 @@ impl OrderKey {
         }
     }
 
-    /// Numbers and truths, then texts, among them arrays and objects as they were sent.
+    /// Compiles the order by a path: first numbers and booleans, then texts. Arrays and objects are sorted among the texts by
+    /// their JSON as it was sent.
     fn at(path: &MetadataPath, condition: &mut Condition) -> Self {
         let keys: String = path.keys().iter().map(|key| format!(" -> {}", condition.text(key))).collect();
         let value = format!("(d.fields{keys})");
@@ -46,7 +47,7 @@ impl OrderKey {
         Self { has_value: Some(format!("(coalesce({kind}, 'null') <> 'null')")), columns: vec![rank, number, text] }
     }
 
-    /// The condition that a document comes after this position.
+    /// Returns the condition that a document comes after this position.
     fn after(&self, position: &ScrollPosition, sign: &str, condition: &mut Condition) -> String {
         let id = condition.text(position.id.as_str());
         let none = match (&self.has_value, &position.value) {
@@ -73,7 +74,7 @@ impl OrderKey {
     }
 }
 
-/// Where a value stands in the three columns of values at a path; `None` for a number that no document has.
+/// Returns the values of the three columns that sort a value at a path, or `None` for a number that no document can have.
 fn places(value: &Scalar, condition: &mut Condition) -> Option<Vec<String>> {
     let (rank, number, text) = match value {
         Scalar::Text(text) => ("1", "0".to_owned(), text.as_str()),
@@ -84,7 +85,7 @@ fn places(value: &Scalar, condition: &mut Condition) -> Option<Vec<String>> {
     Some(vec![rank.to_owned(), format!("{number}::numeric"), text])
 }
 
-/// The value of a document that a list in this order continues after.
+/// Returns the value of a document that a list in this order continues after.
 fn value_of(order: &DocumentOrder, document: &Document) -> Option<Scalar> {
     let path = match order {
         DocumentOrder::Id => return None,

@@ -1,4 +1,4 @@
-//! A database server: what it must be able to do, its tables, and a bounded pool of connections to it.
+//! A database server: the check of its capabilities, its tables, and a bounded pool of connections to it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,18 +19,18 @@ use super::session::{Session, VectorTypes};
 use super::tls::Tls;
 use crate::store::StoreError;
 
-/// The oldest server that is good enough, as it numbers itself: 16.
+/// The oldest supported version, as the server reports it: PostgreSQL 16.
 const SERVER_MIN: i32 = 160_000;
-/// The oldest pgvector: its index goes on searching when a filter leaves too little.
+/// The oldest supported version of pgvector. Its index can continue to search when a filter leaves too few.
 const PGVECTOR_MIN: (u32, u32) = (0, 8);
-/// Any number that no other program locks.
+/// An arbitrary number that no other program locks.
 const MIGRATION_LOCK: i64 = 0x6472_6167_6f6d_616e;
 /// How long a caller waits for a free connection.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long the database may take to notice that a server is gone that wanted it for itself.
+/// How long the database may take to notice that a server that had it for itself is gone.
 const PATIENCE_S: u64 = 3;
 
-/// In order; released ones never change.
+/// The migrations in order. Released ones never change.
 const MIGRATIONS: &[&str] = &[
     include_str!("../../../migrations/postgres/0001_collections.sql"),
     include_str!("../../../migrations/postgres/0002_catalog.sql"),
@@ -41,41 +41,42 @@ const MIGRATIONS: &[&str] = &[
 /// How to reach a database server.
 #[derive(Debug, Clone)]
 pub struct PostgresOptions {
-    /// A URL, `postgres://user:password@host/database`, or pairs as libpq reads them.
+    /// A URL, `postgres://user:password@host/database`, or key-value pairs as in libpq.
     pub url: String,
-    /// A PEM file with the authorities that the server's certificate may come from, instead of those that browsers trust.
+    /// A PEM file with the authorities that may have issued the server's certificate, instead of those that browsers trust.
     pub authorities: Option<PathBuf>,
-    /// Connections at once, at most.
+    /// Maximum number of connections at once.
     pub connections_max: u32,
 }
 
 /// A database server with the tables of Dragoman.
 pub struct PostgresServer {
-    /// Until it is dropped.
+    /// The pool. `None` only while this is being dropped.
     pool: Option<Pool<Manager>>,
-    /// Of connections besides the pool.
+    /// Makes connections outside of the pool.
     manager: Manager,
     tls: Tls,
-    /// This server among those that use the database, once it has opened the catalog.
+    /// The membership of this server, once it has opened the catalog.
     member: RwLock<Option<Arc<Membership>>>,
-    /// Whether it did not answer when it was last asked.
+    /// Whether it failed to answer when it was last asked.
     is_away: AtomicBool,
-    /// Answers reads, if there is one.
+    /// The replica that answers reads, if there is one.
     replica: Option<Replica>,
 }
 
 impl PostgresServer {
-    /// Connects, checks what the server can do, and creates the tables that are missing.
+    /// Connects, checks the server's capabilities, and creates missing tables.
     pub fn connect(options: &PostgresOptions) -> Result<Arc<Self>, StoreError> {
         Self::connect_as(options, None, false)
     }
 
-    /// As `connect`, with a replica that answers reads. One that is away is asked again later; one of another database is an error.
+    /// Like `connect`, but with a replica that answers reads. A replica that is away is tried again later. A replica of another
+    /// database is an error.
     pub fn connect_with(options: &PostgresOptions, replica: Option<&ReplicaOptions>) -> Result<Arc<Self>, StoreError> {
         Self::connect_as(options, replica, false)
     }
 
-    /// As `connect`, to read without changing anything: the database refuses to. `StoreError::NotUpToDate` if tables are missing.
+    /// Like `connect`, but with read-only connections. Fails with `StoreError::NotUpToDate` if tables are missing.
     pub fn connect_to_read(options: &PostgresOptions) -> Result<Arc<Self>, StoreError> {
         Self::connect_as(options, None, true)
     }
@@ -104,17 +105,17 @@ impl PostgresServer {
         Ok(Arc::new(Self { pool: Some(pool), manager, tls, member: RwLock::default(), is_away, replica }))
     }
 
-    /// What its replica does, if it has one.
+    /// Returns the state of its replica, if it has one.
     pub fn replica_state(&self) -> Option<ReplicaState> {
         self.replica.as_ref().map(Replica::state)
     }
 
-    /// The replica that answers reads.
+    /// Returns the replica that answers reads.
     pub(super) fn replica(&self) -> Option<&Replica> {
         self.replica.as_ref()
     }
 
-    /// A free connection; waits for one.
+    /// Waits for a free connection and returns it.
     pub(super) fn session(&self) -> Result<PooledConnection<Manager>, Fault> {
         match &self.pool {
             Some(pool) => Ok(pool.get()?),
@@ -122,37 +123,37 @@ impl PostgresServer {
         }
     }
 
-    /// A connection besides the pool.
+    /// Opens a connection outside of the pool.
     pub(super) fn connect_alone(&self) -> Result<Session, Fault> {
         Ok(self.manager.connect()?)
     }
 
-    /// Whether it answered a moment ago.
+    /// Whether it answered when it was last asked.
     pub fn is_reachable(&self) -> bool {
         !self.is_away.load(Ordering::Acquire)
     }
 
-    /// Whether it answers.
+    /// Records whether it answers.
     pub(super) fn note(&self, answers: bool) {
         self.is_away.store(!answers, Ordering::Release);
     }
 
-    /// This server among those that use the database.
+    /// Returns the membership of this server.
     pub(super) fn member(&self) -> Option<Arc<Membership>> {
         self.member.read().clone()
     }
 
-    /// The number of this server among those that use the database.
+    /// Returns the number of this server among those that use the database.
     pub(super) fn member_id(&self) -> Option<i64> {
         self.member.read().as_ref().map(|member| member.id)
     }
 
-    /// From now on this server is that one among those that use the database, or none.
+    /// Sets or removes the membership of this server.
     pub(super) fn set_member(&self, member: Option<Arc<Membership>>) {
         *self.member.write() = member;
     }
 
-    /// Ends the statement of a connection.
+    /// Ends the running statement of a connection.
     pub(super) fn cancel(&self, token: &postgres::CancelToken) {
         if let Err(error) = token.cancel_query(self.tls.clone()).or_else(|_| token.cancel_query(NoTls)) {
             tracing::warn!(error = &error as &dyn std::error::Error, "cannot end a statement");
@@ -161,7 +162,8 @@ impl PostgresServer {
 }
 
 impl Drop for PostgresServer {
-    /// Closing connections blocks, which an asynchronous thread must not.
+    /// Closes the pool on a separate thread, because closing connections blocks, which is not allowed on an asynchronous
+    /// thread.
     fn drop(&mut self) {
         let pool = self.pool.take();
         let closing = std::thread::Builder::new().name("postgres-close".to_owned()).spawn(move || drop(pool));
@@ -169,7 +171,8 @@ impl Drop for PostgresServer {
     }
 }
 
-/// Waits for a database server. Where that is on an asynchronous thread, its other tasks go on elsewhere meanwhile.
+/// Runs work that waits for a database server. If this is an asynchronous thread, its other tasks continue on another thread
+/// meanwhile.
 pub(super) fn waiting<T>(work: impl FnOnce() -> T) -> T {
     use tokio::runtime::{Handle, RuntimeFlavor};
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
@@ -182,7 +185,7 @@ fn unsuitable(problem: &str) -> StoreError {
     StoreError::UnsuitableServer { problem: problem.to_owned() }
 }
 
-/// Checks a server and brings its tables up to date, or checks that they are; gives the numbers of its types.
+/// Checks a server and brings its tables up to date, or for reading only checks that they are. Returns the types of pgvector.
 fn prepare(session: &mut Session, read_only: bool) -> Result<VectorTypes, StoreError> {
     const DOING: &str = "checking a database server";
     check_server(session).map_err(|fault| fault.while_doing(DOING))?;
@@ -230,7 +233,7 @@ fn check_pgvector(session: &mut Session) -> Result<(), Fault> {
         let (major, minor) = PGVECTOR_MIN;
         return Err(unsuitable(&format!("pgvector must have version {major}.{minor} or newer, got {found}")).into());
     }
-    // Reading a value loads the library, which declares the setting.
+    // Reading a vector loads the library, which declares the setting.
     let sql = "select '[1]'::vector is not null, to_regtype('halfvec') is not null,
                (select current_setting('hnsw.iterative_scan', true) is not null)";
     session.row("select '[1]'::vector is not null", &[])?;
@@ -253,13 +256,13 @@ fn vector_types(session: &mut Session) -> Result<VectorTypes, Fault> {
     Ok(VectorTypes { one, many })
 }
 
-/// How many migrations the database has, also before the first.
+/// Returns how many migrations the database has, which may be none.
 fn found(session: &mut Session) -> Result<usize, Fault> {
     let sql = "select count(*) from pg_tables where schemaname = 'dragoman' and tablename = 'migrations'";
     if session.number(sql, &[])? == 1 { applied(session) } else { Ok(0) }
 }
 
-/// Refuses a database that lacks migrations.
+/// Refuses a database with missing migrations.
 fn check_migrated(session: &mut Session) -> Result<(), Fault> {
     match found(session)? {
         found if found == MIGRATIONS.len() => Ok(()),
@@ -267,7 +270,7 @@ fn check_migrated(session: &mut Session) -> Result<(), Fault> {
     }
 }
 
-/// Applies the migrations that the database lacks, one server at a time. Who lacks none needs no right to create anything.
+/// Applies missing migrations, one server at a time. If none is missing, needs no privilege to create anything.
 fn migrate(session: &mut Session) -> Result<(), Fault> {
     if found(session)? == MIGRATIONS.len() {
         return Ok(());
@@ -294,7 +297,7 @@ fn migrate(session: &mut Session) -> Result<(), Fault> {
     })
 }
 
-/// How many migrations the database has; an error if it has some that are not known here.
+/// Returns how many migrations the database has. Fails if it has some that this version does not know.
 fn applied(session: &mut Session) -> Result<usize, Fault> {
     let applied = session.number("select coalesce(max(version), 0) from dragoman.migrations", &[])?;
     let (found, known) = (i64::try_from(applied).unwrap_or(i64::MAX), MIGRATIONS.len() as i64);

@@ -1,7 +1,7 @@
-//! One connection to a database server, as a statement or a transaction uses it.
+//! A connection to a database server, and how statements and transactions use it.
 //!
-//! Statements are not prepared ahead: each is parsed, bound and run in one exchange. So a plan knows the values, and a pooler of
-//! transactions may stand in between.
+//! Statements are not prepared in advance: each one is parsed, bound and run in one round trip. So the planner knows the
+//! values, and a transaction pooler may sit in between.
 
 use pgvector::Vector;
 use postgres::fallible_iterator::FallibleIterator as _;
@@ -12,10 +12,10 @@ use super::fault::Fault;
 use crate::domain::Embedding;
 use crate::store::StoreError;
 
-/// A value of a statement.
+/// A parameter of a statement.
 pub(super) type Parameter<'p> = (&'p (dyn ToSql + Sync), Type);
 
-/// The types of pgvector, which have other numbers on every server.
+/// The types of pgvector, whose numbers differ between servers.
 #[derive(Debug, Clone)]
 pub(super) struct VectorTypes {
     /// `vector`.
@@ -28,7 +28,7 @@ pub(super) struct VectorTypes {
 pub(super) struct Session {
     client: Client,
     pub(super) types: VectorTypes,
-    /// Whether a transaction was begun and not ended, as after a panic.
+    /// Whether a transaction was begun but not ended, for example because of a panic.
     is_open: bool,
 }
 
@@ -37,27 +37,27 @@ impl Session {
         Self { client, types, is_open: false }
     }
 
-    /// Whether nobody can use it any more.
+    /// Whether it can no longer be used.
     pub(super) fn is_broken(&self) -> bool {
         self.is_open || self.client.is_closed()
     }
 
-    /// Asks the server for a sign of life.
+    /// Checks that the server answers.
     pub(super) fn check(&mut self) -> Result<(), postgres::Error> {
         self.client.batch_execute("")
     }
 
-    /// Ends the statement that it runs.
+    /// Returns a token that can end its running statement.
     pub(super) fn cancel_token(&self) -> CancelToken {
         self.client.cancel_token()
     }
 
-    /// Runs a statement and gives its rows.
+    /// Runs a statement and returns its rows.
     pub(super) fn rows(&mut self, sql: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
         Ok(self.client.query_typed(sql, parameters)?)
     }
 
-    /// Runs a statement and hands its rows over one by one, without keeping them.
+    /// Runs a statement and passes on its rows one by one, without collecting them.
     pub(super) fn each(
         &mut self,
         sql: &str,
@@ -72,18 +72,18 @@ impl Session {
         Ok(())
     }
 
-    /// Runs a statement that gives at most one row.
+    /// Runs a statement that returns at most one row.
     pub(super) fn row(&mut self, sql: &str, parameters: &[Parameter<'_>]) -> Result<Option<Row>, Fault> {
         Ok(self.client.query_typed_opt(sql, parameters)?)
     }
 
-    /// Runs a statement that counts.
+    /// Runs a statement that returns a count.
     pub(super) fn number(&mut self, sql: &str, parameters: &[Parameter<'_>]) -> Result<u64, Fault> {
         let number: i64 = self.client.query_typed_one(sql, parameters)?.try_get(0)?;
         Ok(u64::try_from(number).unwrap_or_default())
     }
 
-    /// Runs a statement without an answer, and gives how many rows it concerned.
+    /// Runs a statement that returns no rows. Returns how many rows it affected.
     pub(super) fn execute(&mut self, sql: &str, parameters: &[Parameter<'_>]) -> Result<u64, Fault> {
         Ok(self.client.execute_typed(sql, parameters)?)
     }
@@ -93,8 +93,8 @@ impl Session {
         Ok(self.client.batch_execute(sql)?)
     }
 
-    /// Runs `work` in one transaction, which `begin` begins. Commits it, unless `work` fails. Within another transaction it is part of
-    /// that.
+    /// Runs `work` in a transaction that the statement `begin` begins. Commits unless `work` fails. Inside another transaction,
+    /// `work` becomes part of that one.
     pub(super) fn within<T>(&mut self, begin: &str, work: impl FnOnce(&mut Self) -> Result<T, Fault>) -> Result<T, Fault> {
         if self.is_open {
             return work(self);
@@ -102,7 +102,7 @@ impl Session {
         self.within_row(begin, |session, _| work(session))
     }
 
-    /// As `within`; `work` gets the row that `begin` selects last.
+    /// Like `within`, but passes the last row that `begin` selects to `work`.
     pub(super) fn within_row<T>(
         &mut self,
         begin: &str,
@@ -123,15 +123,15 @@ impl Session {
     }
 }
 
-/// Begins a transaction that reads one state.
+/// Begins a transaction that reads a single state.
 pub(super) const SNAPSHOT: &str = "begin isolation level repeatable read, read only";
 
-/// An embedding as a value.
+/// Converts an embedding to a value of a statement.
 pub(super) fn vector(embedding: &Embedding) -> Vector {
     Vector::from(embedding.as_slice().to_vec())
 }
 
-/// The embedding of a passage.
+/// Converts the stored embedding of a passage.
 pub(super) fn embedding(passage: i64, vector: Vector) -> Result<Embedding, Fault> {
     let problem = "its embedding holds no finite numbers";
     Embedding::unscaled(vector.into()).ok_or_else(|| StoreError::CorruptRow { table: "passages", row: passage, problem }.into())

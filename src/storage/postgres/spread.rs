@@ -1,15 +1,16 @@
 //! Reads that a replica may answer.
 //!
-//! A read first asks the primary for the collection's last change, which is one row, and for the time, by which documents expire. Then it
-//! runs on the replica, on one state that has at least this change, and expires documents by that time. Everything that a read depends
-//! on comes with a change: documents, passages, embeddings, terms, tokens and tombstones. Indexes of metadata do not, and change no
-//! answer. So a read sees everything that was acknowledged before it began, whichever server acknowledged it.
+//! A read first asks the primary for the collection's last change, which is one row, and for the current time, which decides
+//! which documents have expired. Then it runs on the replica, on a single state that includes at least this change, and uses
+//! that time. Everything that a read depends on comes with a change: documents, passages, embeddings, terms, tokens and
+//! tombstones. Metadata indexes do not, but they do not affect answers. So a read sees everything that was acknowledged before
+//! it began, whichever server acknowledged it.
 //!
-//! A search may be allowed to see an older state. Then the primary is not asked, and the replica must have applied its log up to where
-//! it ended that long ago.
+//! A search may be allowed to see an older state. Then it does not ask the primary. Instead, the replica must have applied the
+//! primary's log up to where it ended that long ago.
 //!
-//! Either way the replica must have the mark of the primary's timeline: one that followed a primary that is gone may have other changes
-//! of the same numbers.
+//! Either way, the replica must have the mark of the primary's timeline. A replica that followed a former primary may have
+//! different changes with the same numbers.
 
 use postgres::SimpleQueryRow;
 use postgres::types::Type;
@@ -21,28 +22,29 @@ use super::server::waiting;
 use super::session::{SNAPSHOT, Session};
 use crate::store::StoreError;
 
-/// Of the primary: the last change, the time, and the mark of its timeline.
+/// Selects the primary's last change of a collection, its time, and the mark of its timeline.
 const NEWEST: &str = "
     select c.sequence, (extract(epoch from clock_timestamp()) * 1000)::bigint,
         (select mark::text from dragoman.timelines where timeline = $2 || left(pg_walfile_name(pg_current_wal_flush_lsn()), 8))
     from dragoman.collections c where c.key = $1";
-/// Of a replica, before its state is taken: how much of the log it has applied.
+/// Selects how much of the log a replica has applied, before its state is taken.
 const APPLIED: &str = "select coalesce((pg_last_wal_replay_lsn() - '0/0'::pg_lsn)::bigint, 0)";
 
 /// What a read must see.
 struct Wanted {
-    /// This mark of the primary's timeline.
+    /// The mark of the primary's timeline.
     mark: String,
     /// The collection's changes up to this one.
     sequence: i64,
-    /// The log up to here.
+    /// The log up to this position, in bytes.
     log_bytes: Option<i64>,
-    /// Documents that have not expired by then.
+    /// The time that decides which documents have expired.
     now_ms: i64,
 }
 
 impl Wanted {
-    /// Takes the replica's state, and selects whether it is a replica with the mark, and the collection's last change.
+    /// Returns the statements that take the replica's state, and select whether it is a replica with the mark, and the
+    /// collection's last change.
     fn begin(&self, collection: i64) -> String {
         format!(
             "{SNAPSHOT}; set local dragoman.now_ms = '{}';
@@ -60,7 +62,7 @@ impl Wanted {
 }
 
 impl Partition {
-    /// Runs a read of one statement, which a replica may answer, as far behind as it may be.
+    /// Runs a read of one statement, which a replica may answer. It may see a state as old as the options allow.
     pub(super) fn search<T>(
         &self,
         doing: &'static str,
@@ -72,7 +74,7 @@ impl Partition {
         }
     }
 
-    /// As `search`, for several statements that see one state.
+    /// Like `search`, but for several statements that all see the same state.
     pub(super) fn search_snapshot<T>(
         &self,
         doing: &'static str,
@@ -84,7 +86,7 @@ impl Partition {
         }
     }
 
-    /// As `search`, for jobs, which know the last change: they always see it.
+    /// Like `search`, but for jobs, which always see the last change.
     pub(super) fn gather<T>(
         &self,
         doing: &'static str,
@@ -96,7 +98,7 @@ impl Partition {
         }
     }
 
-    /// As `gather`, for several statements that see one state.
+    /// Like `gather`, but for several statements that all see the same state.
     pub(super) fn gather_snapshot<T>(
         &self,
         doing: &'static str,
@@ -108,7 +110,7 @@ impl Partition {
         }
     }
 
-    /// Runs a read on the replica; `None` if the primary has to answer.
+    /// Runs a read on the replica. Returns `None` if the primary has to answer.
     fn on_replica<T>(
         &self,
         doing: &'static str,
@@ -134,7 +136,7 @@ impl Partition {
             Ok(Some(answer)) => (Outcome::Replica, Some(answer)),
             Ok(None) => (Outcome::Behind, None),
             Err(fault) => {
-                // What is wrong with the rows, the primary says; nothing is wrong with the replica.
+                // If the rows are wrong, the primary will report it. The replica itself is fine.
                 if !matches!(fault, Fault::Store(_)) {
                     replica.pause();
                 }
@@ -147,7 +149,7 @@ impl Partition {
         Ok(answer)
     }
 
-    /// What a read must see that sees everything; `None` if the collection is gone or the timeline has no mark yet.
+    /// Returns what a read must see to see every change. `None` if the collection is gone or the timeline has no mark yet.
     fn newest(&self, doing: &'static str, replica: &Replica) -> Result<Option<Wanted>, StoreError> {
         let system = replica.system();
         self.read(doing, |session| {
@@ -158,7 +160,7 @@ impl Partition {
         })
     }
 
-    /// Runs a read on the replica; `None` if it has not applied what the read must see, or is not asked any more.
+    /// Runs a read on the replica. Returns `None` if it has not applied what the read must see, or if it is no longer used.
     fn ask<T>(
         &self,
         replica: &Replica,

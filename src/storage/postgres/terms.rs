@@ -1,4 +1,4 @@
-//! The terms of passages as rows.
+//! Converts the terms of passages to rows.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,21 +8,21 @@ use sha2::{Digest as _, Sha256};
 use crate::domain::PassageTerms;
 use crate::store;
 
-/// Longest term that is stored as it is, in bytes: an index has no room for every length.
+/// Length of the longest term that is stored unchanged, in bytes. An index cannot hold terms of any length.
 const BYTES_MAX: usize = 255;
-/// What is kept of a longer one, beside its digest.
+/// How many bytes of a longer term are stored before its digest.
 const BYTES_KEPT: usize = 180;
 
 /// A term of a passage.
 pub(super) struct TermRow {
     pub(super) term: String,
-    /// Its places among the words as spelled, as PostgreSQL writes arrays.
+    /// Its positions among the words as spelled, in PostgreSQL's array syntax.
     pub(super) words: String,
-    /// Its places among the folded ones.
+    /// Its positions among the folded words.
     pub(super) folded: String,
 }
 
-/// The terms of a passage, and how many there are with repetitions.
+/// Returns the terms of a passage, and their total number with repetitions.
 pub(super) fn rows(terms: &PassageTerms) -> (Vec<TermRow>, i32) {
     let mut places: BTreeMap<String, [Vec<usize>; 2]> = BTreeMap::new();
     let mut length = 0;
@@ -45,13 +45,13 @@ fn array(places: &[usize]) -> String {
     text
 }
 
-/// The terms of a text: what ASCII's separators leave.
+/// Splits a text into terms at ASCII separators.
 pub(super) fn split(text: &str) -> impl Iterator<Item = String> + '_ {
     let separates = |c: char| c.is_ascii() && !c.is_ascii_alphanumeric();
     text.split(separates).filter(|term| !term.is_empty()).map(str::to_ascii_lowercase)
 }
 
-/// A term as it is stored.
+/// Returns a term in the form in which it is stored.
 pub(super) fn stored(term: &str) -> String {
     if term.len() <= BYTES_MAX {
         return term.to_owned();
@@ -64,8 +64,8 @@ pub(super) fn stored(term: &str) -> String {
     })
 }
 
-/// The end of the terms with this prefix in the order of code points; `None` if there is none, or if the term is too long to have
-/// longer ones.
+/// Returns the end of the range of terms with this prefix, in the order of code points. `None` if there is no end, or if the
+/// prefix is too long for any stored term to continue it.
 pub(super) fn after_all_with(prefix: &str) -> Option<String> {
     if prefix.len() > BYTES_KEPT { None } else { store::after_all_with(prefix) }
 }
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_term_has_its_places_in_both_columns() {
+    fn a_term_has_its_positions_in_both_columns() {
         let terms = PassageTerms { words: "old sea old".to_owned(), folded: "sea".to_owned(), ..PassageTerms::default() };
         let (rows, length) = rows(&terms);
         let rows: Vec<_> = rows.iter().map(|row| (row.term.as_str(), row.words.as_str(), row.folded.as_str())).collect();

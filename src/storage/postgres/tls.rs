@@ -42,7 +42,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> MakeTlsConnect<S> for T
     type Error = InvalidDnsNameError;
 
     fn make_tls_connect(&mut self, domain: &str) -> Result<Connector, InvalidDnsNameError> {
-        // A socket of the file system has no name, and never asks for TLS.
+        // A Unix socket has no name and never uses TLS.
         let name = if domain.is_empty() { "localhost" } else { domain };
         Ok(Connector { tls: self.0.clone(), name: ServerName::try_from(name)?.to_owned() })
     }

@@ -1,7 +1,7 @@
-//! Storing documents: what of the stored ones stays, and the rows of the new ones, all in a few statements.
+//! Stores documents: decides what stays of the stored ones, and writes the rows of the new ones, all in a few statements.
 //!
-//! Numbers are drawn as in the embedded engine: one for each passage that is removed or comes with its embedding, and one for the
-//! document itself.
+//! Sequence numbers are drawn as in the embedded engine: one for each passage that is removed or has an embedding already, and
+//! one for the document itself.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,7 +17,8 @@ use super::writing::Writing;
 use crate::domain::{DocumentId, Embedding, PassageContext, PassageId, PassageSpan};
 use crate::store::{PendingPassage, PreparedDocument, StoreError, Upserted};
 
-/// Stores documents. An id that comes twice is stored twice, and the last one stays; only that one names passages to embed.
+/// Stores documents. If an id occurs twice, the document is stored twice and the last one stays. Only the last one reports
+/// passages to embed.
 pub(super) fn upsert(writing: &mut Writing<'_>, documents: &[PreparedDocument]) -> Result<Vec<Upserted>, Fault> {
     for document in documents {
         document.passages.iter().try_for_each(|span| passage_text(document, span).map(drop))?;
@@ -40,7 +41,7 @@ pub(super) fn upsert(writing: &mut Writing<'_>, documents: &[PreparedDocument]) 
     Ok(outcomes)
 }
 
-/// A document's row before it is rewritten.
+/// A document's row before it is replaced.
 struct Stored {
     key: i64,
     /// Whether text and title are unchanged.
@@ -48,7 +49,7 @@ struct Stored {
     created_at_ms: i64,
     updated_at_ms: i64,
     language: Option<String>,
-    /// Then it is gone, and what comes is another document.
+    /// Whether it has expired. Then it counts as gone, and the new document is created.
     has_expired: bool,
     passages: Vec<StoredPassage>,
 }
@@ -65,7 +66,7 @@ struct StoredPassage {
     ends: i64,
     headings: Option<String>,
     is_pending: bool,
-    /// Read only if there is one to compare it with.
+    /// Only read if the new document has one to compare it with.
     embedding: Option<Embedding>,
 }
 
@@ -121,7 +122,7 @@ fn replace(
     Ok(Upserted { created: false, sequence: writing.sequence(), pending, removed })
 }
 
-/// The stored documents of these ids, with their passages.
+/// Reads the stored documents with these ids, and their passages.
 fn stored(writing: &mut Writing<'_>, documents: &[PreparedDocument]) -> Result<HashMap<String, Stored>, Fault> {
     let ids: Vec<&str> = documents.iter().map(|document| document.id.as_str()).collect();
     let texts: Vec<_> = documents.iter().map(|document| escape(&document.text)).collect();
@@ -179,7 +180,8 @@ fn read_passages(writing: &mut Writing<'_>, stored: &mut HashMap<String, Stored>
     Ok(())
 }
 
-/// The passages without embedding, if the document is cut as before and its own embedding, if it has one, is the same; else `None`.
+/// If the passages can be kept, returns those of them without an embedding. They can be kept if the document is split as before
+/// and its own vector, if it has one, is the same. Otherwise returns `None`.
 fn kept_passages(stored: &[StoredPassage], document: &PreparedDocument) -> Result<Option<Vec<PendingPassage>>, Fault> {
     if stored.len() != document.passages.len() {
         return Ok(None);
@@ -198,7 +200,7 @@ fn kept_passages(stored: &[StoredPassage], document: &PreparedDocument) -> Resul
     Ok(Some(pending))
 }
 
-/// Adds the passages of a document; gives those that wait for their embedding.
+/// Adds the passages of a document. Returns those that wait for their embedding.
 pub(super) fn add_passages(
     writing: &mut Writing<'_>,
     batch: &mut Batch,
@@ -219,7 +221,7 @@ pub(super) fn add_passages(
     Ok(pending)
 }
 
-/// Removes the passages of a document, given in their order.
+/// Removes the passages of a document, which must be given in order.
 pub(super) fn remove_passages(writing: &mut Writing<'_>, batch: &mut Batch, key: i64, passages: &[i64]) -> Vec<PassageId> {
     for passage in passages {
         let sequence = writing.next_sequence();
@@ -229,7 +231,7 @@ pub(super) fn remove_passages(writing: &mut Writing<'_>, batch: &mut Batch, key:
     passages.iter().map(|passage| passage_id(*passage)).collect()
 }
 
-/// Removes a document with its passages, given in their order.
+/// Removes a document with its passages, which must be given in order.
 pub(super) fn remove(writing: &mut Writing<'_>, batch: &mut Batch, key: i64, passages: &[i64]) -> Vec<PassageId> {
     let removed = remove_passages(writing, batch, key, passages);
     writing.next_sequence();
@@ -237,7 +239,7 @@ pub(super) fn remove(writing: &mut Writing<'_>, batch: &mut Batch, key: i64, pas
     removed
 }
 
-/// What a passage of a document is embedded and searched with.
+/// Returns the context that a passage is embedded and searched with.
 pub(super) fn context(document: &PreparedDocument, span: &PassageSpan) -> PassageContext {
     PassageContext { title: document.title.clone(), headings: span.headings.clone() }
 }
@@ -247,7 +249,7 @@ fn pending_passage(passage: i64, document: &PreparedDocument, span: &PassageSpan
     Ok(PendingPassage { id: passage_id(passage), context: context(document, span), text })
 }
 
-/// The text of a passage of a document.
+/// Returns the text of a passage.
 pub(super) fn passage_text<'d>(document: &'d PreparedDocument, span: &PassageSpan) -> Result<&'d str, StoreError> {
     let (start, end) = (span.range.start, span.range.end);
     document.text.get(span.range.clone()).ok_or_else(|| StoreError::InvalidPassage { id: document.id.clone(), start, end })

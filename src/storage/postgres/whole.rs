@@ -1,5 +1,5 @@
-//! Whole documents, as another engine takes them in: with their keys, numbers and times, their passages, and the embedding, the
-//! tokens and the words of each.
+//! Reads and stores whole documents, to move them between engines: with their keys, sequence numbers and times, their passages,
+//! and the embedding, tokens and words of each passage.
 
 use std::collections::HashMap;
 
@@ -45,7 +45,7 @@ impl Partition {
         bytes_max: u64,
     ) -> Result<Vec<(i64, Document)>, Fault> {
         let (documents, passages) = (&self.names.documents, &self.names.passages);
-        // The row before the one that exceeds the bytes is the last.
+        // The last row is the one before the row that exceeds the bytes.
         let sql = format!(
             "with page as materialized (
                  select document, coalesce(sum(bytes) over (order by document rows between unbounded preceding and 1 preceding), 0)

@@ -1,5 +1,5 @@
-//! A transaction that writes into one collection: it holds the collection's row, so its numbers are drawn, and become visible, in
-//! their order, whichever server draws them.
+//! A transaction that writes into one collection. It locks the collection's row, so sequence numbers are drawn and become
+//! visible in order, whichever server draws them.
 
 use postgres::types::Type;
 
@@ -9,15 +9,15 @@ use super::session::Session;
 use crate::domain::Sequence;
 use crate::store::{StoreError, TermsOf};
 
-/// How many changes the passages that are gone are remembered for. A server that reads changes since an older one reads everything.
+/// For how many changes tombstones are kept. A server that asks for changes since an older one has to read everything.
 const TOMBSTONES_KEPT: i64 = 1_000_000;
 /// After how many changes the older ones are deleted.
 const TOMBSTONES_PER_PURGE: i64 = 10_000;
 
 /// The time by the clock of the database server, in milliseconds since the Unix epoch.
 pub(super) const NOW_MS: &str = "(extract(epoch from clock_timestamp()) * 1000)::bigint";
-/// The same when a statement began: one time for all of its rows, which an index can be searched by. On a replica it is the time that
-/// the transaction was given, by the clock of the primary.
+/// The time when the statement began, which is the same for all of its rows, so that an index can be used. On a replica it is
+/// the time that the transaction was given, by the clock of the primary.
 pub(super) const BEGUN_MS: &str = "coalesce(nullif(current_setting('dragoman.now_ms', true), '')::bigint,
     (extract(epoch from statement_timestamp()) * 1000)::bigint)";
 
@@ -108,18 +108,18 @@ impl<'s> Writing<'s> {
         self.passages_drawn
     }
 
-    /// Takes a number of the sequence for drawn, and the ones before it: rows from elsewhere have it.
+    /// Counts a sequence number and those before it as drawn, because rows from elsewhere have it.
     pub(super) fn take_sequence(&mut self, sequence: i64) {
         self.has_taken = true;
         self.sequence = self.sequence.max(sequence);
     }
 
-    /// The same of the key of a document.
+    /// Counts the key of a document as drawn, in the same way.
     pub(super) fn take_document(&mut self, document: i64) {
         self.documents_drawn = self.documents_drawn.max(document);
     }
 
-    /// The same of the key of a passage.
+    /// Counts the key of a passage as drawn, in the same way.
     pub(super) fn take_passage(&mut self, passage: i64) {
         self.passages_drawn = self.passages_drawn.max(passage);
     }

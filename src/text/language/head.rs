@@ -1,10 +1,10 @@
 //! The language head, a linear classifier over a bundle's tokens: multinomial logistic regression.
 //!
-//! Its features are a text's tokens with letters, and the pairs of neighboring tokens of one word, hashed into a small table of
-//! rows: a word that the tokenizer splits often says more than its pieces. Each has a weight per language. The score
-//! of a language is the sum of its weights, divided by the number of features to the power of the exponent, and by the
-//! temperature; softmax over the scores gives the probabilities. A row that no training text had has the scale 0 and does not
-//! count.
+//! Its features are a text's tokens that have letters, and the pairs of neighboring tokens of one word, hashed into a small
+//! table of rows. Pairs matter because a word that the tokenizer splits often says more than its pieces. Each feature has a
+//! weight per language. The score of a language is the sum of its weights, divided by the number of features to the power of
+//! the exponent, and by the temperature. Softmax over the scores gives the probabilities. A row that no training text had has
+//! the scale 0 and does not count.
 //!
 //! The file `language.head`, all numbers little-endian: 8 bytes `DRAGOLID`; u32 version; u32 languages; u32 vocabulary; u32
 //! rows for pairs; f32 exponent; f32 temperature; per language 4 bytes of its code, padded with zeros; per token a byte: 0
@@ -36,7 +36,7 @@ pub struct LanguageHead {
     pub temperature: f32,
     /// The kinds of the tokens.
     pub features: Features,
-    /// By row; 0 for a row without information.
+    /// The scale of each row. 0 for a row without information.
     pub scales: Vec<f32>,
     /// [rows, languages]
     pub weights: Vec<i8>,
@@ -47,18 +47,18 @@ pub struct LanguageHead {
 pub struct Weighed {
     /// The most likely language and its probability.
     pub detected: DetectedLanguage,
-    /// The mean weight of the features for it, over the temperature.
+    /// The mean weight of the features for this language, divided by the temperature.
     pub support: f32,
     /// Number of tokens and pairs that count.
     pub counted: usize,
 }
 
-/// From token ids to the rows that count.
+/// Maps token ids to the rows that count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Features {
-    /// By token of the vocabulary.
+    /// The kind of each token of the vocabulary.
     pub kinds: Vec<TokenKind>,
-    /// Number of rows that pairs are hashed into; 0 for no pairs.
+    /// Number of rows that pairs are hashed into. With 0, pairs are not used.
     pub pairs: usize,
 }
 
@@ -87,12 +87,12 @@ impl Features {
         Self { kinds: (0..tokenizer.vocabulary_size()).map(kind).collect(), pairs }
     }
 
-    /// Rows of tokens and pairs.
+    /// Returns the number of rows of tokens and pairs.
     pub fn rows(&self) -> usize {
         self.kinds.len() + self.pairs
     }
 
-    /// The rows of a text with these token ids: each token that counts, followed by its pair with the one before it in
+    /// Returns the rows of a text with these token ids: each token that counts, followed by its pair with the previous token of
     /// the word. An id outside the vocabulary does not count.
     pub fn of(&self, ids: &[u32]) -> Vec<u32> {
         let mut rows = Vec::with_capacity(2 * ids.len());
@@ -112,7 +112,7 @@ impl Features {
         rows
     }
 
-    /// The row of a pair: Fibonacci hashing of both ids.
+    /// Returns the row of a pair, by Fibonacci hashing of both ids.
     fn pair(&self, first: u32, second: u32) -> Option<u32> {
         let mixed = (u64::from(first) << 32 | u64::from(second)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let row = (mixed >> 32).checked_rem(self.pairs as u64)?;
@@ -127,7 +127,7 @@ impl LanguageHead {
         Self::from_bytes(&bytes).map_err(|problem| TextError::LanguageHead { path: path.to_owned(), problem })
     }
 
-    /// Reads the output of `to_bytes`, or says what is wrong with it.
+    /// Reads the output of `to_bytes`, or returns what is wrong with it.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
         if bytes.len() < HEADER_BYTES || bytes[..8] != *MAGIC {
             return Err("it does not begin with the mark of a language head".to_owned());
@@ -164,7 +164,7 @@ impl LanguageHead {
         Ok(head)
     }
 
-    /// The file's content.
+    /// Returns the file's content.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         for number in [VERSION, self.languages.len() as u32, self.vocabulary() as u32, self.features.pairs as u32] {
@@ -184,7 +184,7 @@ impl LanguageHead {
         bytes
     }
 
-    /// Tokens that have a row.
+    /// Returns the number of tokens that have a row.
     pub fn vocabulary(&self) -> usize {
         self.features.kinds.len()
     }
@@ -195,7 +195,7 @@ impl LanguageHead {
         self.weigh(ids).map(|found| found.detected)
     }
 
-    /// As `detect`, with the strength of the evidence, which tells whether the text is in any of the languages.
+    /// Like `detect`, but also returns the strength of the evidence, which shows whether the text is in any of the languages.
     pub fn weigh(&self, ids: &[u32]) -> Option<Weighed> {
         let (sums, counted) = self.sums(&self.features.of(ids))?;
         let divisor = self.divisor(counted);
@@ -205,20 +205,20 @@ impl LanguageHead {
         Some(Weighed { detected, support: self.mean(sums[best], counted), counted })
     }
 
-    /// The mean weight of the features of a text with these token ids for a language, over the temperature. `None` if none of
-    /// the tokens counts, or if the head does not know the language.
+    /// Returns the mean weight for a language of the features of a text with these token ids, divided by the temperature.
+    /// `None` if none of the tokens counts, or if the head does not know the language.
     pub fn support(&self, ids: &[u32], language: Language) -> Option<f32> {
         let place = self.languages.iter().position(|known| *known == language)?;
         let (sums, counted) = self.sums(&self.features.of(ids))?;
         Some(self.mean(sums[place], counted))
     }
 
-    /// The scores of the languages, by language, before softmax. `None` if none of the tokens counts.
+    /// Returns the score of each language before softmax. `None` if none of the tokens counts.
     pub fn scores(&self, ids: &[u32]) -> Option<Vec<f32>> {
         self.scores_of_rows(&self.features.of(ids))
     }
 
-    /// The scores of a text by the rows that count.
+    /// Returns the scores of a text from the rows that count.
     pub fn scores_of_rows(&self, rows: &[u32]) -> Option<Vec<f32>> {
         let (mut scores, counted) = self.sums(rows)?;
         let divisor = self.divisor(counted);
@@ -226,7 +226,7 @@ impl LanguageHead {
         Some(scores)
     }
 
-    /// The sums of the weights, by language, and the number of rows that have any. `None` if none has.
+    /// Returns the sum of the weights for each language, and the number of rows that have weights. `None` if none has.
     fn sums(&self, rows: &[u32]) -> Option<(Vec<f32>, usize)> {
         let width = self.languages.len();
         let mut sums = vec![0.0_f32; width];
@@ -245,7 +245,7 @@ impl LanguageHead {
         (counted > 0).then_some((sums, counted))
     }
 
-    /// The divisor for sums of this many rows.
+    /// Returns the divisor for sums of this many rows.
     fn divisor(&self, counted: usize) -> f32 {
         (counted as f32).powf(self.exponent) * self.temperature
     }
@@ -288,7 +288,8 @@ fn kind(byte: u8) -> Result<TokenKind, String> {
 mod tests {
     use super::*;
 
-    /// Four tokens and one row for pairs, for two languages. The third says nothing; the fourth goes on with a word.
+    /// A head of two languages with four tokens and one row for pairs. The third token has no letters, and the fourth continues
+    /// a word.
     fn head() -> LanguageHead {
         let languages = ["de", "fr"].into_iter().filter_map(Language::parse).collect();
         let kinds = vec![TokenKind::Start, TokenKind::Start, TokenKind::Silent, TokenKind::Within];
@@ -304,17 +305,18 @@ mod tests {
 
     #[test]
     fn scores_are_scaled_sums_over_the_root_of_the_count_and_the_temperature() {
-        // Token 0 is (2, 0), token 1 is (-2, 2). Three times 0 and once 1: sums (4, 2); 4 tokens, root 2, temperature 2: over 4.
+        // Token 0 is (2, 0) and token 1 is (-2, 2). Token 0 three times and token 1 once give the sums (4, 2). The divisor is
+        // the root of 4 tokens times the temperature of 2: 4.
         assert_eq!(head().scores(&[0, 0, 0, 1]), Some(vec![1.0, 0.5]));
     }
 
     #[test]
     fn a_token_within_a_word_counts_with_its_pair_too() {
         assert_eq!(head().features.of(&[1, 3, 3, 0]), [1, 3, 4, 3, 4, 0]);
-        // Behind what has no letters, or at the very start, there is nothing to pair with.
+        // After a token without letters, or at the very start, there is nothing to pair with.
         assert_eq!(head().features.of(&[1, 2, 3]), [1, 3]);
         assert_eq!(head().features.of(&[3]), [3]);
-        // (2, 0), (1, 2) and the pair (10, 0): sums (13, 2), three rows: over 2 * root of 3.
+        // (2, 0), (1, 2) and the pair (10, 0) give the sums (13, 2) of three rows. The divisor is 2 times the root of 3.
         let scores = head().scores(&[0, 3]).expect("scores");
         assert!((scores[0] - 13.0 / 12.0_f32.sqrt()).abs() < 1e-5 && (scores[1] - 2.0 / 12.0_f32.sqrt()).abs() < 1e-5);
     }
@@ -326,28 +328,28 @@ mod tests {
     }
 
     #[test]
-    fn pairs_are_told_apart_by_their_order() {
+    fn pairs_are_distinguished_by_their_order() {
         let features = Features { pairs: 1 << 16, kinds: vec![TokenKind::Within; 9] };
         assert_ne!(features.of(&[4, 7])[2], features.of(&[7, 4])[2]);
     }
 
     #[test]
     fn confidence_is_the_softmax_of_the_best() {
-        // One token (2, 0) over 1 and 2: scores (1, 0), and e / (e + 1) = 0.731059.
+        // One token (2, 0), divided by 1 and by 2, gives the scores (1, 0), and e / (e + 1) = 0.731059.
         let found = head().detect(&[0]).expect("a language");
         assert_eq!(found.language.code(), "de");
         assert!((found.confidence - 0.731_059).abs() < 1e-5, "{}", found.confidence);
     }
 
     #[test]
-    fn a_token_that_says_nothing_does_not_count() {
+    fn a_token_without_letters_does_not_count() {
         assert_eq!(head().detect(&[0, 2, 2, 2]), head().detect(&[0]));
         assert_eq!(head().detect(&[2, 2]), None);
         assert_eq!(head().detect(&[99]), None);
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn a_head_round_trips() {
         assert_eq!(LanguageHead::from_bytes(&head().to_bytes()), Ok(head()));
     }
 
@@ -360,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_file_is_refused_with_its_fault() {
+    fn a_damaged_file_is_refused_with_the_reason() {
         check_refused(|bytes| bytes.clear(), "does not begin");
         check_refused(|bytes| bytes[0] = b'X', "does not begin");
         check_refused(|bytes| bytes[8] = 9, "its format is 9, but this program supports 1");

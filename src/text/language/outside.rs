@@ -1,14 +1,14 @@
-//! Decides whether a text is in none of the languages although a head named the nearest of them.
+//! Decides whether a text is in none of the languages, although a head always returns the nearest one.
 //!
-//! There are three signs. In its own language every token of a text is evidence for it; a foreign text gets to its nearest
-//! language by only a few, so the mean weight of a token is low: `SUPPORT_MIN`. Languages that share most words with one of the
-//! 62 have letters that it lacks (Belarusian, Tajik, Azerbaijani, Pashto), or lack what every text in it has (Kyrgyz and Tatar,
-//! Nepali and Sanskrit).
+//! There are three signs. If a text is in a language, every token is evidence for it. A foreign text resembles its nearest
+//! language by a few tokens only, so the mean weight of a token is low (`support_min`). Foreign languages that share most words
+//! with one of the 62 either have letters that it lacks (Belarusian, Tajik, Azerbaijani, Pashto), or lack something that every
+//! text in it has (Kyrgyz and Tatar, Nepali and Sanskrit).
 //!
-//! Of 62,744 FLORES sentences in the 62 languages, 0.41 % are rejected, a fifth of which had been taken for another language
-//! (Yoruba most: 3.3 %); of their first three words, 1.6 %, of 13,914 short sentences, 0.29 %. Of 91 sentences in 35 other
-//! languages, most of which are in `tests/outside_languages.rs`, 79 are rejected. It misses the nearest relatives, such as
-//! Occitan beside Catalan, Luxembourgish beside German, Yiddish in plain letters beside Hebrew, and Zulu beside Swahili.
+//! Of 62,744 FLORES sentences in the 62 languages, 0.41 % are rejected (Yoruba most: 3.3 %), and a fifth of those had been
+//! taken for another language anyway. Of their first three words, 1.6 % are rejected, and of 13,914 short sentences 0.29 %. Of
+//! 91 sentences in 35 other languages, most of which are in `tests/outside_languages.rs`, 79 are rejected. It misses the
+//! nearest relatives, such as Occitan (Catalan), Luxembourgish (German), Yiddish in plain letters (Hebrew), and Zulu (Swahili).
 
 use unicode_segmentation::UnicodeSegmentation;
 
@@ -16,28 +16,29 @@ use super::head::{LanguageHead, Weighed};
 use super::rules::{CYRILLIC, main_script};
 use super::script::Script;
 
-/// Number of tokens for the full threshold; with fewer, less is required, in proportion: a name or two say little about any
-/// language.
+/// Number of tokens from which on the full threshold applies. With fewer tokens, the threshold is proportionally lower, because
+/// a name or two say little about any language.
 const TOKENS_ENOUGH: usize = 20;
-/// How much more support half a text needs than a whole one. A text in two languages has a half with enough for one of them.
+/// Factor by which half a text needs more support than a whole one. A text in two languages has a half with enough support for
+/// one of them.
 const HALF_SUPPORT: f32 = 1.25;
-/// A text has letters of another language if one in this many is foreign.
+/// A text counts as having letters of another language if one in this many is foreign.
 const FOREIGN_LETTERS: usize = 50;
-/// Number of letters from which on a text has those that every text in its language has.
+/// Number of letters from which on a text should have the letters that every text in its language has.
 const LETTERS_ENOUGH: usize = 30;
-/// Number of words from which on a text has one of those that every text in its language has.
+/// Number of words from which on a text should have one of the words that every text in its language has.
 const WORDS_ENOUGH: usize = 6;
 
-/// Whether `text`, with these token ids, is not in the language that the head found for it.
+/// Whether `text`, which has these token ids, is not in the language that the head found for it.
 pub(super) fn is_outside(text: &str, ids: &[u32], found: &Weighed, head: &LanguageHead) -> bool {
     let Some((script, _)) = main_script(text) else { return true };
     has_other_letters(text, script, found.detected.language.code())
-        || lacks_its_own(text, script, found.detected.language.code())
+        || lacks_expected_features(text, script, found.detected.language.code())
         || !is_supported(ids, found, head, support_min(script))
 }
 
-/// The minimum mean weight of a token in a text in one of the languages of a script. It differs between scripts, because scripts
-/// of a single language have it from their letters.
+/// Returns the minimum mean weight of a token in a text of a language with this script. It differs between scripts, because in
+/// a script of a single language the letters alone give a high weight.
 fn support_min(script: Script) -> f32 {
     match script {
         Script::Latin => 0.7,
@@ -65,16 +66,17 @@ fn is_supported(ids: &[u32], found: &Weighed, head: &LanguageHead, least: f32) -
 
 /// Letters that all Cyrillic alphabets have.
 const CYRILLIC_COMMON: &str = "абвгдежзиклмнопрстуфхцчш";
-/// Letters of Arabic, which the others also have or use in its words.
+/// Letters of Arabic. The other languages also have them, or use them in Arabic words.
 const ARABIC_COMMON: &str = "ابتثجحخدذرزسشصضطظعغفقلمنهويكةىآءأإؤئٱپچژگڤ";
-/// Letters that are not Arabic's.
+/// Letters of each language that Arabic does not have.
 const ARABIC_OWN: [(&str, &str); 3] = [("ar", "ڨیک"), ("fa", "کیۀ"), ("ur", "کیۀٹڈڑںھہۂۃےۓ")];
-/// Latin letters that none of the languages has: of Icelandic, Azerbaijani, Maltese, Welsh, Hausa and languages of West Africa.
+/// Latin letters that none of the languages has. They belong to Icelandic, Azerbaijani, Maltese, Welsh, Hausa and languages of
+/// West Africa.
 const LATIN_FOREIGN: &str = "þðəħċġŵŷɓɗƙŋɛɔǝƴ";
 /// Digraphs of Yiddish that Hebrew does not have.
 const HEBREW_FOREIGN: &str = "װױײ";
 
-/// Whether one in `FOREIGN_LETTERS` of the letters is not the language's.
+/// Whether at least one in `FOREIGN_LETTERS` letters does not belong to the language.
 fn has_other_letters(text: &str, script: Script, language: &str) -> bool {
     let row = |alphabets: &'static [(&str, &'static str)]| alphabets.iter().find(|row| row.0 == language).map(|row| row.1);
     match script {
@@ -101,9 +103,9 @@ fn share_is_foreign(text: &str, is_letter: impl Fn(char) -> bool, is_foreign: im
     foreign > 0 && foreign * FOREIGN_LETTERS >= letters
 }
 
-/// Letters of Kazakh that are not in the other Turkic alphabets, one of which is in nearly every word.
+/// Letters of Kazakh that the other Turkic alphabets do not have. Nearly every word has one of them.
 const KAZAKH: &str = "қғұі";
-/// Words of Hindi, one of which is in nearly every sentence.
+/// Words of Hindi. Nearly every sentence has one of them.
 const HINDI: &[&str] = &[
     "है",
     "हैं",
@@ -153,8 +155,8 @@ const HINDI: &[&str] = &[
     "हूं",
 ];
 
-/// Whether the text is long enough to have what every text in its language has, and lacks it.
-fn lacks_its_own(text: &str, script: Script, language: &str) -> bool {
+/// Whether the text lacks what every text in its language has, although it is long enough.
+fn lacks_expected_features(text: &str, script: Script, language: &str) -> bool {
     match (language, script) {
         ("kk", Script::Cyrillic) => {
             let mut letters = text.chars().flat_map(char::to_lowercase).filter(|c| ('\u{400}'..='\u{52f}').contains(c));
@@ -189,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_tell_a_language_from_its_neighbors() {
+    fn letters_distinguish_a_language_from_its_neighbors() {
         let belarusian = "Заўтра раніцай дзеці пойдуць у школу разам з бабуляй.";
         check(has_other_letters, "ru", "Завтра утром дети пойдут в школу вместе с бабушкой.", &[belarusian]);
         check(has_other_letters, "uk", "Завтра вранці діти підуть до школи разом із бабусею.", &[belarusian]);
@@ -204,28 +206,28 @@ mod tests {
     }
 
     #[test]
-    fn a_foreign_name_is_no_foreign_text() {
+    fn a_foreign_name_does_not_make_a_text_foreign() {
         let named =
             "Gestern haben wir im Museum viele Bilder gesehen, und am Abend erzählte uns Þóra von ihrer Reise an das Meer.";
         assert!(!has_other_letters(named, Script::Latin, "de"));
     }
 
     #[test]
-    fn what_lacks_the_commonest_letters_and_words_is_another_language() {
+    fn a_text_without_the_commonest_letters_and_words_is_in_another_language() {
         let kazakh = "Балалар ертең әжесімен бірге мектепке барады, ал біз үйде қаламыз.";
         check(
-            lacks_its_own,
+            lacks_expected_features,
             "kk",
             kazakh,
             &["Балдар эртең чоң энеси менен мектепке барышат.", "Балалар иртәгә әбиләре белән мәктәпкә баралар."],
         );
         let hindi = "बच्चे कल अपनी दादी के साथ विद्यालय जाएँगे।";
-        check(lacks_its_own, "hi", hindi, &["माता पाकशालायां भोजनं पचति पिता च पुस्तकं पठति।"]);
+        check(lacks_expected_features, "hi", hindi, &["माता पाकशालायां भोजनं पचति पिता च पुस्तकं पठति।"]);
     }
 
     #[test]
-    fn short_texts_need_not_have_them() {
-        check(lacks_its_own, "kk", "Балалар барады", &[]);
-        check(lacks_its_own, "hi", "नमस्ते दादी", &[]);
+    fn short_texts_may_lack_the_commonest_letters_and_words() {
+        check(lacks_expected_features, "kk", "Балалар барады", &[]);
+        check(lacks_expected_features, "hi", "नमस्ते दादी", &[]);
     }
 }

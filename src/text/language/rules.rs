@@ -1,14 +1,14 @@
 //! Detects languages without a bundle's head: by scripts, letters, trigrams and frequent words.
 //!
-//! The script decides where it can: eleven languages have one to themselves here, and kana distinguish Japanese from Chinese.
-//! Between languages with the same script, the decision depends on letters that only some of them have (Cyrillic, Arabic), on the
-//! trigrams of `whatlang`, and in Latin script also on frequent words, which cover the languages that `whatlang` lacks (Albanian,
-//! Basque, Galician, Kurdish, Malay, Swahili, Yoruba) and distinguish close relatives.
+//! If possible, the script decides: eleven of the languages have one to themselves, and kana distinguish Japanese from Chinese.
+//! Between languages with the same script, letters decide that only some of them have (Cyrillic, Arabic), and the trigrams of
+//! `whatlang`. In Latin script, frequent words also count. They cover the languages that `whatlang` lacks (Albanian, Basque,
+//! Galician, Kurdish, Malay, Swahili, Yoruba) and distinguish close relatives.
 //!
-//! Its limits: Serbian in Latin letters is taken for Croatian, Japanese without kana for Chinese, Kurdish in
-//! Arabic letters for Persian or Urdu, Nynorsk for Bokmål. A short text without a distinctive word is taken for a
-//! relative: Malay for Indonesian (in nearly half of all sentences), Galician for Portuguese or Spanish, Bokmål for
-//! Danish. A text in none of the 62 languages is taken for one of them.
+//! Limits: Serbian in Latin letters is mistaken for Croatian, Japanese without kana for Chinese, Kurdish in Arabic letters for
+//! Persian or Urdu, and Nynorsk for Bokmål. A short text without a distinctive word is mistaken for a relative: Malay for
+//! Indonesian (in nearly half of all sentences), Galician for Portuguese or Spanish, Bokmål for Danish. A text in none of the
+//! 62 languages is mistaken for one of them.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -20,24 +20,25 @@ use super::script::{Script, is_foreign, is_kana, script_of};
 use crate::domain::{DetectedLanguage, Language};
 use crate::text::normalize::normalize;
 
-/// Frequent words of the languages in Latin script, each row with the code of its language: counted in mixed text and chosen by how
-/// much more frequent a word is in one language than in the others. A word that a close relative shares is in both rows, so that
-/// it is evidence for neither.
+/// Frequent words of the languages in Latin script. Each row begins with the code of its language. The words were counted in
+/// mixed text and chosen by how much more frequent they are in one language than in the others. A word that a close relative
+/// shares is in both rows, so it is not evidence for either.
 static FREQUENT_WORDS: LazyLock<Vec<(&str, &str)>> =
     LazyLock::new(|| include_str!("frequent_words.txt").lines().filter_map(|row| row.split_once(' ')).collect());
 
-/// Maximum letters of a text to read. Trigram counts are conclusive long before; a book costs no more than a page.
+/// Maximum number of letters of a text to read. Trigram counts are conclusive long before that, and a book takes no longer than
+/// a page.
 const LETTERS_MAX: usize = 1_000;
 
 /// Detects the language for a bundle that has no head. Build it once; detection takes `&self`.
 pub struct RuleDetector {
     by_trigrams: Detector,
-    /// For each frequent word the rows of `FREQUENT_WORDS` that have it.
+    /// For each frequent word, the rows of `FREQUENT_WORDS` that have it.
     rows: HashMap<&'static str, Vec<usize>>,
 }
 
 impl RuleDetector {
-    /// Builds the table of frequent words; the trigrams are part of the program.
+    /// Builds the table of frequent words. The trigrams are part of the program.
     pub fn new() -> Self {
         let mut rows: HashMap<&'static str, Vec<usize>> = HashMap::new();
         for (row, (_, words)) in FREQUENT_WORDS.iter().enumerate() {
@@ -72,8 +73,8 @@ impl RuleDetector {
         Some((code_of(found.lang())?, found.confidence() as f32))
     }
 
-    /// Adds up the evidence of the frequent words for each language, and of the trigrams for the one they chose: about as
-    /// much as two words that no other language has.
+    /// Adds up the evidence of the frequent words for each language, and of the trigrams for the language that they found. The
+    /// trigrams count about as much as two words that no other language has.
     fn latin(&self, letters: &str) -> Option<(&'static str, f32)> {
         let mut scores = vec![0.0_f32; FREQUENT_WORDS.len()];
         for word in letters.unicode_words() {
@@ -96,12 +97,12 @@ impl RuleDetector {
         if scores[best] == 0.0 {
             return None;
         }
-        // Half if the next one is as likely, and rising with the distance.
+        // The confidence is one half if the second language is as likely, and rises with the distance.
         let confidence = 1.0 - 0.5 * (-0.5 * (scores[best] - scores[second])).exp();
         Some((FREQUENT_WORDS[best].0, confidence))
     }
 
-    /// The evidence of a word for the languages that have it: the fewer they are, the more it counts.
+    /// Returns how much a word counts for the languages that have it. The fewer they are, the more it counts.
     fn weight(&self, word: &str) -> f32 {
         let having = self.rows.get(word).map_or(FREQUENT_WORDS.len(), Vec::len);
         (FREQUENT_WORDS.len() as f32 / having as f32).ln()
@@ -127,7 +128,7 @@ pub(super) fn main_script(text: &str) -> Option<(Script, f32)> {
             None => weights.push((script, weight)),
         }
     }
-    // Of two with the same weight the one that came first.
+    // Of two scripts with the same weight, takes the one that came first.
     let (script, weight) = weights.into_iter().rev().max_by_key(|(_, weight)| *weight)?;
     Some((script, weight as f32 / total as f32))
 }
@@ -157,8 +158,8 @@ fn letters_of(text: &str, script: Script) -> String {
     kept.to_lowercase()
 }
 
-/// Chooses by the letters that a language does not have, then by trigrams. `alphabets` lists for each language, in the
-/// order of preference, those of its letters that not all of the others have.
+/// Chooses a language by the letters that a language does not have, then by trigrams. `alphabets` lists, in the order of
+/// preference, the letters of each language that not all of the others have.
 fn by_alphabet(letters: &str, alphabets: &[(&'static str, &str)]) -> Option<(&'static str, f32)> {
     let special = |c: &char| alphabets.iter().any(|(_, has)| has.contains(*c));
     let (mut least, mut found) = (usize::MAX, Vec::new());
@@ -195,10 +196,10 @@ pub(super) const CYRILLIC: &[(&str, &str)] = &[
 /// Letters of the Arabic alphabets that are not in all of them.
 const ARABIC: &[(&str, &str)] = &[("ar", "أإؤئةىيك"), ("fa", "أؤئپچژگکی"), ("ur", "أؤئپچژگکیٹڈڑںھہۂۃےۓ")];
 
-/// Relatives of a language that the trigrams do not know: what they take for the first is as likely one of the others.
+/// Relatives that the trigrams do not know: a text that they take for the first language is as likely to be in the second one.
 const UNKNOWN_RELATIVES: [(&str, &str); 3] = [("id", "ms"), ("pt", "gl"), ("es", "gl")];
 
-/// The codes of the languages among the 62 that `whatlang` knows.
+/// Returns the code of a language of `whatlang`, if it is one of the 62.
 fn code_of(lang: Lang) -> Option<&'static str> {
     Some(match lang {
         Lang::Afr => "af",
@@ -240,7 +241,7 @@ fn code_of(lang: Lang) -> Option<&'static str> {
         Lang::Ukr => "uk",
         Lang::Urd => "ur",
         Lang::Vie => "vi",
-        // The others have a script to themselves, or are not among the 62.
+        // The other languages have a script to themselves, or are not among the 62.
         _ => return None,
     })
 }
@@ -273,14 +274,14 @@ mod tests {
     }
 
     #[test]
-    fn kana_tell_japanese_from_chinese() {
+    fn kana_distinguish_japanese_from_chinese() {
         check("ja", "猫が机の上で寝ている。");
         check("zh", "猫在桌子上睡觉。");
         check("zh", "貓在桌子上睡覺。");
     }
 
     #[test]
-    fn letters_tell_cyrillic_and_arabic_alphabets_apart() {
+    fn letters_distinguish_cyrillic_and_arabic_alphabets() {
         check("ru", "Кошка спит на столе, а мы пьём чай и говорим о погоде.");
         check("uk", "Кішка спить на столі, а ми п'ємо чай і говоримо про погоду.");
         check("bg", "Котката спи на масата, а ние пием чай и говорим за времето навън.");
@@ -294,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn trigrams_and_words_tell_latin_languages_apart() {
+    fn trigrams_and_words_distinguish_latin_languages() {
         check("en", "The cat is sleeping on the table while we drink our tea.");
         check("de", "Die Katze schläft auf dem Tisch, während wir unseren Tee trinken.");
         check("fr", "Le chat dort sur la table pendant que nous buvons notre thé.");
@@ -320,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn words_know_what_trigrams_do_not() {
+    fn words_cover_languages_that_trigrams_do_not() {
         check("sq", "Macja po fle mbi tryezë, ndërsa ne pimë çajin tonë dhe flasim për motin.");
         check("eu", "Katua mahai gainean lo dago, eta gu tea edaten ari gara sukaldean.");
         check("gl", "O gato dorme enriba da mesa mentres nós tomamos o té coa nosa avoa e non hai présa.");
@@ -331,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn words_tell_close_relatives_apart() {
+    fn words_distinguish_close_relatives() {
         check("da", "Katten sover på bordet, og efter maden sagde hun noget om hvad der blev af os.");
         check("nb", "Katten sover på bordet, og etter maten sa hun noe om hva som ble av oss nå.");
         check("nl", "De kat slaapt op de tafel, terwijl wij onze thee drinken en over het weer praten.");

@@ -1,9 +1,9 @@
-//! Scripts of letters, as far as they distinguish the 62 languages, and texts in none of these scripts.
+//! The scripts of letters, as far as they distinguish the 62 languages, and the detection of texts in other scripts.
 
 /// Groups of the languages by their script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Script {
-    /// A script of a single one of the languages.
+    /// A script that only one of the languages has.
     Of(&'static str),
     Han,
     Latin,
@@ -12,7 +12,8 @@ pub(super) enum Script {
     Devanagari,
 }
 
-/// Returns the script of a letter; `None` for anything else and for letters of scripts that none of the languages uses.
+/// Returns the script of a letter. Returns `None` for anything else, and for letters of scripts that none of the languages
+/// uses.
 pub(super) fn script_of(c: char) -> Option<Script> {
     Some(match c {
         'a'..='z' | 'A'..='Z' | '\u{c0}'..='\u{24f}' | '\u{1e00}'..='\u{1eff}' | 'Ａ'..='Ｚ' | 'ａ'..='ｚ' => Script::Latin,
@@ -45,11 +46,10 @@ pub(super) fn is_kana(c: char) -> bool {
     matches!(c, '\u{3041}'..='\u{3096}' | '\u{309d}'..='\u{309f}' | '\u{30a1}'..='\u{30fa}' | '\u{30fd}'..='\u{30ff}' | '\u{ff66}'..='\u{ff9d}')
 }
 
-/// Letters of a text to read to see whether it is in a known script.
+/// Maximum number of letters to read to see whether a text is in a known script.
 const LETTERS_MAX: usize = 1_536;
 
-/// Whether there is nothing to detect in `text`: no letter at all, or more letters of scripts that none of the languages
-/// uses than of theirs.
+/// Whether there is nothing to detect in `text`: it has no letters, or more letters of unknown scripts than of known ones.
 pub(super) fn is_foreign(text: &str) -> bool {
     let (mut known, mut foreign) = (0, 0);
     for c in text.chars().filter(|&c| c.is_alphabetic() && !is_mark(c)).take(LETTERS_MAX) {
@@ -62,7 +62,7 @@ pub(super) fn is_foreign(text: &str) -> bool {
     known == 0 || foreign > known
 }
 
-/// Vowel points and accents: letters in Unicode, but of no script by themselves.
+/// Whether a character is a vowel point or accent. Unicode counts those as letters, but they do not belong to a script.
 fn is_mark(c: char) -> bool {
     matches!(c, '\u{2b0}'..='\u{36f}' | '\u{591}'..='\u{5c7}' | '\u{610}'..='\u{61a}' | '\u{64b}'..='\u{65f}' | '\u{670}' | '\u{6d6}'..='\u{6ed}')
 }

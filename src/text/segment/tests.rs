@@ -1,4 +1,4 @@
-//! Tests of cutting: where passages end, and that nothing is lost.
+//! Tests of splitting: where passages end, and that nothing is lost.
 
 use proptest::prelude::*;
 use tokenizers::models::unigram::Unigram;
@@ -9,7 +9,7 @@ use crate::text::context::embedded_text;
 use crate::text::context::tests::Words;
 use crate::text::normalize::{normalizer, pre_tokenizer};
 
-/// A tokenizer that knows the letters of a few scripts, some words, and nothing else.
+/// Makes a tokenizer that only knows the letters of a few scripts and some words.
 fn tokenizer() -> Tokenizer {
     let mut pieces = vec![("<unk>".to_owned(), 0.0), ("▁".to_owned(), -3.0)];
     let letters = "abcdefghijklmnopqrstuvwxyzäöüéñ0123456789.,!?;:…αβγδεζηθικλμνξοπρστυφχψωά。，？！";
@@ -40,7 +40,7 @@ fn check_passages(text: &str, tokens_max: usize, expect: &[&str]) {
 }
 
 #[test]
-fn a_short_text_is_one_passage_without_its_margins() {
+fn a_short_text_is_one_passage_without_surrounding_white_space() {
     check_passages("the sea is blue", 8, &["the sea is blue"]);
     check_passages("  the sea\n", 8, &["the sea"]);
     check_passages("", 8, &[""]);
@@ -55,12 +55,12 @@ fn whole_sentences_fill_a_passage() {
 }
 
 #[test]
-fn a_long_sentence_is_cut_between_words() {
+fn a_long_sentence_is_split_between_words() {
     check_passages("the sea is the sea is the sea", 4, &["the sea is the", "sea is the sea"]);
 }
 
 #[test]
-fn a_text_without_spaces_is_cut_between_characters() {
+fn a_text_without_spaces_is_split_between_characters() {
     check_passages("春天春天春天", 3, &["春天", "春天", "春天"]);
     check_passages("zzzzzz", 3, &["zz", "zz", "zz"]);
 }
@@ -79,13 +79,13 @@ fn a_passage_repeats_the_last_sentences_of_the_one_before() {
 }
 
 #[test]
-fn a_passage_repeats_words_when_no_sentence_is_short_enough() {
+fn a_passage_repeats_words_if_no_sentence_is_short_enough() {
     let text = "the sea is the sea is the sea";
     assert_eq!(overlapping_parts(text, 4, 2), ["the sea is the", "is the sea is", "sea is the sea"]);
     assert_eq!(overlapping_parts("春天春天春天", 3, 1), ["春天", "天春", "春天", "天春", "春天"]);
 }
 
-/// So many words, each of which is one token; with a capital letter, for a sentence to begin.
+/// Returns `count` words of one token each. The first has a capital letter, so that it can begin a sentence.
 fn words(count: usize) -> String {
     let words = ["The", "sea", "is", "a", "blue", "sea", "the", "sea", "is", "blue"];
     words.iter().cycle().take(count).copied().collect::<Vec<_>>().join(" ")
@@ -108,11 +108,11 @@ fn a_short_text_below_one_heading_is_one_passage() {
 }
 
 #[test]
-fn whole_paragraphs_come_before_whole_items_and_these_before_sentences() {
+fn whole_paragraphs_are_preferred_to_items_and_items_to_sentences() {
     let (short, long) = (words(6), words(14));
     let text = format!("{short}.\n\n{long}.\n\n{short}. {short}.");
     check_passages(&text, 24, &[&format!("{short}.\n\n{long}."), &format!("{short}. {short}.")]);
-    // It fits by itself, so it is not begun in what is left beside the first.
+    // The second block fits into a passage of its own, so it does not begin in the first passage.
     let text = format!("{long}.\n\n{long}. {short}.");
     check_passages(&text, 24, &[&format!("{long}."), &format!("{long}. {short}.")]);
     let text = format!("{long}:\n- {short}\n- {short}. {short}\n- {short}");
@@ -123,21 +123,21 @@ fn whole_paragraphs_come_before_whole_items_and_these_before_sentences() {
 fn a_piece_too_short_joins_its_neighbor() {
     let long = words(20);
     check_passages(&format!("👍\n\n{long}."), 32, &[&format!("👍\n\n{long}.")]);
-    // What would be left over takes the last sentence along, or else the last words.
+    // A rest that is too short takes the last sentence along, or otherwise the last words.
     let (one, two) = (format!("{}.", words(18)), format!("{}.", words(8)));
     check_passages(&format!("{one} {two} 👍"), 28, &[&one, &format!("{two} 👍")]);
     check_passages(&words(18), 16, &[&words(14), "blue sea the sea"]);
 }
 
 #[test]
-fn a_sentence_that_is_cut_leaves_no_stub_to_the_next() {
+fn a_split_sentence_leaves_no_short_rest() {
     let (long, next) = (format!("{}.", words(33)), format!("{}.", words(12)));
     let (head, tail) = (words(27), "sea is blue The sea is.");
     check_passages(&format!("{long} {next}"), 32, &[&head, &format!("{tail} {next}")]);
 }
 
 #[test]
-fn title_and_headings_take_their_place_from_the_passage() {
+fn title_and_headings_reduce_the_room_for_the_passage() {
     let (tokenizer, sentence) = (tokenizer(), format!("{}.", words(9)));
     let text = format!("# the sea\n\n{sentence} {sentence} {sentence} {sentence}");
     let reading = Reading { bounds: PassageBounds::adjacent(32), tokens_max: 32 };
@@ -155,14 +155,14 @@ fn title_and_headings_take_their_place_from_the_passage() {
 }
 
 #[test]
-fn a_heading_that_repeats_the_title_is_not_told_twice() {
+fn a_heading_that_repeats_the_title_is_left_out() {
     let text = "# The Sea\n\nThe sea is blue. It is the sea.\n\n## The blue\n\nA sea is a sea. Is it the sea?";
     let reading = Reading { bounds: PassageBounds::adjacent(120), tokens_max: 120 };
     let cuts = split_text(&tokenizer(), Some("the sea"), text, reading).expect("the text is split");
     assert!(cuts.len() == 2 && cuts.iter().all(|cut| cut.context.headings.is_none()), "{cuts:?}");
 }
 
-/// Checks the passages of a text of many scripts, with the headings above each.
+/// Checks the passages of a text with the headings above each, in any script.
 #[track_caller]
 fn check_above(text: &str, tokens_max: usize, expect: &[(&str, Option<&str>)]) {
     let cuts = split_passages(&Words, text, PassageBounds::adjacent(tokens_max)).expect("the text is split");
@@ -193,7 +193,7 @@ fn sections_are_found_in_every_script() {
 }
 
 #[test]
-fn what_follows_the_first_passage_of_a_section_is_below_its_own_heading_too() {
+fn later_passages_of_a_section_are_also_under_its_own_heading() {
     let line = "The museum stands near the river in an old mill.";
     let text = format!("# Museum\n\n{line}\n\n## Tickets\n\n{line} {line}\n\n{line}");
     let two = format!("## Tickets\n\n{line} {line}");
@@ -245,7 +245,8 @@ fn splitting_takes_time_in_proportion_to_the_text() {
         };
         for overlap in [0, 40] {
             let (small, large) = (timed(1 << 14, overlap), timed(1 << 17, overlap));
-            // Eight times the text: 8 when linear, 64 when quadratic; the constant excuses noise in short runs.
+            // Eight times the text takes 8 times as long if splitting is linear, and 64 times if it is quadratic. The constant
+            // allows for noise in short runs.
             assert!(large < 30.0 * small + 0.5, "{sentence:?}: {small} s for 16 KiB, {large} s for 128 KiB");
         }
     }

@@ -1,9 +1,10 @@
-//! Computes projections: the documents of a collection as points on a plane. `crate::projection` computes them from what is stored
-//! and embedded when the job runs; the result is a file in the collection's folder.
+//! The job that computes a projection: the documents of a collection as points on a plane. It reads the documents that are
+//! stored and embedded when it runs, lets `crate::projection` lay them out, and writes the result to a file in the collection's
+//! folder.
 //!
-//! The point of a document is that of the mean of its passages' embeddings. If there are more documents than points, those whose
-//! ids have the least hashes are sampled, so that a later projection shows the same ones. After a restart of the server, or if the
-//! collection is re-embedded or replaced meanwhile, the job starts over.
+//! A document is placed by the mean of its passages' embeddings. If the collection has more documents than the projection may
+//! show, the documents whose ids have the lowest hashes are chosen, so that a later projection shows the same ones. The job
+//! starts over after a restart of the server, or if the collection is re-embedded or replaced meanwhile.
 
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -29,21 +30,21 @@ use crate::service::state::{Service, State};
 use crate::service::upload_receiver::check_room;
 use crate::store::{DocumentKey, system_clock as now_ms};
 
-/// Least documents of a projection.
+/// Minimum number of documents in a projection.
 const DOCUMENTS_MIN: usize = 10;
-/// Documents whose embeddings are read at a time.
+/// Number of documents whose embeddings are read at a time.
 const DOCUMENTS_PER_READ: usize = 256;
-/// Ids that are read at a time.
+/// Number of ids that are read at a time.
 const IDS_PER_READ: usize = 4_096;
-/// Blocks of every core that are compared between two checks whether to stop.
+/// Number of blocks that each core compares between two checks for cancellation.
 const BLOCKS_PER_CORE: usize = 4;
-/// Bytes in memory and on the disk of a point with its id, about.
+/// Approximate bytes that a point and its id take in memory and on disk.
 const POINT_BYTES: u64 = 128;
 
 /// Projects the documents of a collection onto a plane.
 pub(crate) struct ProjectJob;
 
-/// The first details of the job: how many documents it shows, and what that needs.
+/// The initial details of the job: how many documents it shows, and how much memory that takes.
 #[derive(Debug, Serialize)]
 pub(crate) struct ProjectDetails {
     center: ProjectionCenter,
@@ -63,8 +64,8 @@ struct Sample {
 }
 
 impl Service {
-    /// Accepts a job that projects a collection. A repeated request returns the job that it has created, as it is now. There is one
-    /// such job at a time per collection and center.
+    /// Accepts a job that projects a collection. A repeated request returns the job that the first one created, in its current
+    /// state. There is at most one such job at a time per collection and center.
     pub async fn create_projection(
         &self,
         name: &CollectionName,
@@ -93,7 +94,7 @@ impl Service {
         let disk_bytes = documents.saturating_mul(POINT_BYTES);
         check_room(&self.state.data_dir, disk_bytes, self.limits().disk_reserve_bytes)?;
         let (state, own) = (Arc::clone(&self.state), collection.row.name.clone());
-        let running = blocking(move || state.projecting(&own, center)).await?;
+        let running = blocking(move || state.unfinished_projection(&own, center)).await?;
         if let Some(job) = running {
             return Err(ProjectionError::AlreadyRunning { collection: collection.row.name.clone(), center, job }.into());
         }
@@ -110,8 +111,8 @@ impl Service {
 }
 
 impl State {
-    /// The unfinished job that projects a collection with this center. Blocks.
-    fn projecting(&self, name: &CollectionName, center: ProjectionCenter) -> Result<Option<JobId>, Error> {
+    /// Returns the unfinished job that projects a collection with this center. Blocks.
+    fn unfinished_projection(&self, name: &CollectionName, center: ProjectionCenter) -> Result<Option<JobId>, Error> {
         let same = |job: &Job| {
             let planned = || stored::read::<ProjectionRequest>(&job.id, &job.request).is_ok_and(|plan| plan.center == center);
             job.kind == ProjectJob::TYPE && job.collection.as_ref() == Some(name) && planned()
@@ -135,9 +136,9 @@ impl JobKind for ProjectJob {
         loop {
             let collection = context.state()?.collection(name)?;
             let projected = project(context, plan, &collection).await;
-            // Canceled work fails, but then the job has not failed.
+            // Canceling makes the work fail. Report such a job as canceled, not as failed.
             context.check()?;
-            // Fails if the collection was deleted meanwhile.
+            // This lookup fails if the collection was deleted meanwhile.
             if Arc::ptr_eq(&context.state()?.collection(name)?, &collection) {
                 return projected;
             }
@@ -188,15 +189,15 @@ async fn project(context: &JobContext, plan: ProjectionRequest, collection: &Arc
 /// Reads the documents to show, and their embeddings. Blocks.
 fn read(context: &JobContext, collection: &OpenCollection, plan: ProjectionRequest) -> Result<Sample, Error> {
     let (store, row) = (&collection.store, &collection.row);
-    // First: changes from now on make the projection stale.
+    // Read before the documents, so that any later change marks the projection as stale.
     let sequence = store.sequence()?.0;
     let collection_documents = store.counts()?.documents;
-    let (keys, sampled) = drawn(context, collection, plan.documents_max)?;
+    let (keys, sampled) = sample_documents(context, collection, plan.documents_max)?;
     context.measure(0, steps(keys.len() as u64));
     let mut vectors = Vectors::new(row.dimension);
     let (mut ids, mut languages) = (Vec::with_capacity(keys.len()), Vec::with_capacity(keys.len()));
     for (done, part) in (1..).zip(keys.chunks(DOCUMENTS_PER_READ)) {
-        go_on(context)?;
+        check_not_stopped(context)?;
         for document in collection.read_mending(|| store.embeddings_by_document(part))? {
             // Passages that cancel each other out have no mean direction.
             let Some(mean) = mean(&document.embeddings) else { continue };
@@ -219,12 +220,13 @@ fn read(context: &JobContext, collection: &OpenCollection, plan: ProjectionReque
     Ok(Sample { vectors, ids, languages, origin })
 }
 
-/// Samples at most `most` of the documents with embeddings, in the order of their keys, and returns whether there are more.
-fn drawn(context: &JobContext, collection: &OpenCollection, most: usize) -> Result<(Vec<DocumentKey>, bool), Error> {
+/// Samples at most `most` documents with embeddings and returns them in the order of their keys. Also returns whether there are
+/// more.
+fn sample_documents(context: &JobContext, collection: &OpenCollection, most: usize) -> Result<(Vec<DocumentKey>, bool), Error> {
     let mut least: BinaryHeap<(u64, DocumentKey)> = BinaryHeap::with_capacity(most.saturating_add(1).min(IDS_PER_READ));
     let (mut after, mut found) = (None, 0_usize);
     loop {
-        go_on(context)?;
+        check_not_stopped(context)?;
         let page = collection.store.embedded_keys(after, IDS_PER_READ)?;
         let Some((last, _)) = page.last() else { break };
         after = Some(*last);
@@ -242,13 +244,13 @@ fn drawn(context: &JobContext, collection: &OpenCollection, most: usize) -> Resu
     Ok((keys, found > most))
 }
 
-/// The neighbors of each vector. Blocks.
+/// Finds the neighbors of each vector. Blocks.
 fn neighbors(context: &JobContext, vectors: Vectors, neighbors: usize) -> Result<NeighborLists, Error> {
     let neighborhood = Neighborhood::new(vectors, neighbors).map_err(MineError::from)?;
     let (parts, before) = (neighborhood.parts(), context.job.progress().0.done);
     let mut found = Vec::with_capacity(parts);
     for begin in (0..parts).step_by(BLOCKS_PER_CORE * parallelism()) {
-        go_on(context)?;
+        check_not_stopped(context)?;
         let range = begin..parts.min(begin + BLOCKS_PER_CORE * parallelism());
         found.extend(in_parallel(range, 1, |part| Ok(neighborhood.compare(part.start).map_err(MineError::from)?))?);
         context.set_done(before + found.len() as u64);
@@ -256,12 +258,12 @@ fn neighbors(context: &JobContext, vectors: Vectors, neighbors: usize) -> Result
     Ok(neighborhood.lists(found).map_err(MineError::from)?)
 }
 
-/// Lays out points by their neighbors, starting from the principal plane. Blocks.
+/// Lays out the points by their neighbors, starting from the principal plane. Blocks.
 fn points(context: &JobContext, lists: &NeighborLists, plane: &[Point]) -> Result<Vec<Point>, Error> {
     let before = context.job.progress().0.done;
     let mut layout = Layout::new(FuzzyGraph::of(lists), plane);
     for done in 1.. {
-        go_on(context)?;
+        check_not_stopped(context)?;
         let more = layout.step();
         context.set_done(before + done);
         if !more {
@@ -271,8 +273,8 @@ fn points(context: &JobContext, lists: &NeighborLists, plane: &[Point]) -> Resul
     Ok(layout.into_points())
 }
 
-/// Fails if the job is to stop.
-fn go_on(context: &JobContext) -> Result<(), Error> {
+/// Fails if the job should stop.
+fn check_not_stopped(context: &JobContext) -> Result<(), Error> {
     if context.check().is_err() { Err(Error::Stopping) } else { Ok(()) }
 }
 
@@ -283,13 +285,13 @@ fn check_enough(collection: &CollectionName, got: usize) -> Result<(), Error> {
     Err(ProjectionError::TooFewDocuments { collection: collection.clone(), expected: DOCUMENTS_MIN, got }.into())
 }
 
-/// The direction of the sum of a document's passages.
+/// Returns the mean direction of a document's passages.
 fn mean(passages: &[Embedding]) -> Option<Embedding> {
     let unit = |embedding: &Embedding| Embedding::normalized(embedding.as_slice().to_vec());
     Embedding::mean(&passages.iter().filter_map(unit).collect::<Vec<_>>())
 }
 
-/// The first eight bytes of the SHA-256 of an id.
+/// Hashes an id: the first eight bytes of its SHA-256.
 fn hash(id: &str) -> u64 {
     Sha256::digest(id.as_bytes()).iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
@@ -299,7 +301,7 @@ fn memory_bytes(documents: u64, collection: &OpenCollection, neighbors: usize) -
     needed.saturating_add(documents.saturating_mul(POINT_BYTES))
 }
 
-/// The steps of a job for this many documents: reads, compared blocks, epochs.
+/// Returns the number of steps of a job for this many documents: reads, compared blocks and epochs.
 fn steps(documents: u64) -> u64 {
     reads(documents) + blocks(documents) + epochs(usize::try_from(documents).unwrap_or(usize::MAX)) as u64
 }

@@ -17,7 +17,7 @@ pub enum ProjectionError {
 }
 
 impl ProjectionError {
-    /// The code that the wire sends.
+    /// The error code sent to the client.
     pub fn code(&self) -> Code {
         match self {
             Self::NotFound { .. } => Code::ProjectionNotFound,

@@ -1,6 +1,6 @@
-//! The file of a projection in its collection's folder, one for each center: a line of JSON and its checksum. It is written under
-//! another name, synced and renamed, so that a crash leaves the old file. Since it can be computed again, a file that is damaged or
-//! of another database counts as missing, and snapshots do not include it.
+//! The file of a projection in its collection's folder: a line of JSON and its checksum, one file per center. It is written
+//! under another name, synced and renamed, so that a crash leaves the old file intact. Because a projection can be computed
+//! again, a damaged file or one of another database counts as missing, and snapshots do not include it.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -20,13 +20,13 @@ const FORMAT: u32 = 1;
 #[serde(deny_unknown_fields)]
 pub(crate) struct ProjectionFile {
     format: u32,
-    /// The database.
+    /// The id of the database that it was computed from.
     pub(crate) origin: String,
-    /// The last change of that database before it was read.
+    /// The database's last sequence number before it was read.
     pub(crate) sequence: u64,
     pub(crate) created_at_ms: i64,
     pub(crate) model: Option<String>,
-    /// Documents that the collection had.
+    /// Number of documents that the collection had.
     pub(crate) collection_documents: u64,
     /// Whether the documents are a sample.
     pub(crate) sampled: bool,
@@ -49,7 +49,7 @@ pub(crate) struct Origin {
 }
 
 impl ProjectionFile {
-    /// Of documents with their points.
+    /// Assembles a projection from document ids and their points.
     pub(crate) fn new(origin: Origin, created_at_ms: i64, ids: Vec<String>, points: &[[f32; 2]]) -> Self {
         debug_assert_eq!(ids.len(), points.len(), "each document has a point");
         let axis = |axis: usize| points.iter().map(|point| rounded(point[axis])).collect();
@@ -68,7 +68,7 @@ impl ProjectionFile {
         }
     }
 
-    /// Writes it durably, over an older one.
+    /// Writes the file durably, replacing an older one.
     pub(crate) fn write(&self, folder: &Path, center: ProjectionCenter) -> Result<(), Error> {
         let path = path(folder, center);
         let new = path.with_extension("json.new");
@@ -83,13 +83,13 @@ impl ProjectionFile {
             sync_dir(folder)
         };
         write().map_err(|source: io::Error| {
-            // A partial file may be what filled the disk.
+            // The partial file may be what filled the disk.
             let _ = std::fs::remove_file(&new);
             Error::Folder { path: path.clone(), source }
         })
     }
 
-    /// Reads the projection of the database `origin`; `None` if there is none, or only a damaged one.
+    /// Reads the projection of the database `origin`. Returns `None` if there is none, or only a damaged one.
     pub(crate) fn read(folder: &Path, center: ProjectionCenter, origin: &str) -> Result<Option<Self>, Error> {
         let path = path(folder, center);
         let text = match std::fs::read(&path) {
@@ -121,7 +121,7 @@ impl ProjectionFile {
     }
 }
 
-/// Bytes of a file; 0 if there is none.
+/// Size of the file in bytes, or 0 if there is none.
 pub(crate) fn bytes(folder: &Path, center: ProjectionCenter) -> u64 {
     path(folder, center).metadata().map_or(0, |metadata| metadata.len())
 }
@@ -130,7 +130,7 @@ fn path(folder: &Path, center: ProjectionCenter) -> PathBuf {
     folder.join(format!("projection.{center}.json"))
 }
 
-/// Rounds to five digits: a hundredth of a pixel.
+/// Rounds to five digits, which is about a hundredth of a pixel.
 fn rounded(value: f32) -> f32 {
     (value * 1e5).round() / 1e5
 }
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_and_a_new_one_takes_its_place() {
+    fn a_projection_round_trips_and_a_new_one_replaces_it() {
         let folder = tempfile::tempdir().unwrap();
         let read = || ProjectionFile::read(folder.path(), ProjectionCenter::None, "cafe").unwrap();
         assert_eq!(read(), None);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_believed_counts_as_none() {
+    fn a_damaged_or_foreign_file_counts_as_missing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("projection.none.json");
         file().write(folder.path(), ProjectionCenter::None).unwrap();

@@ -1,4 +1,4 @@
-//! Lists and reads projections: their points, with the values that color them. `compute` computes them.
+//! Lists and reads projections: their points, and the values that color them. `compute` computes them.
 
 pub(crate) mod compute;
 pub mod error;
@@ -17,13 +17,13 @@ use crate::service::open_collection::OpenCollection;
 pub use error::ProjectionError;
 use file::ProjectionFile;
 
-/// Most values of a field with a color of their own: as many colors as one can tell apart.
+/// Maximum number of values of a field that get a color of their own. People cannot tell more colors apart.
 const VALUES_MAX: usize = 19;
-/// Longest value with a color; a longer one is hardly shared by many documents.
+/// Length of the longest value that gets a color. Longer values are rarely shared by many documents.
 const VALUE_BYTES_MAX: usize = 256;
 /// Documents read at a time.
 const DOCUMENTS_PER_READ: usize = 1_024;
-/// Bytes of a point in the answer besides the file's: the positions of its language and of its value.
+/// Bytes that the answer has per point beyond those of the file: the positions of its language and of its value.
 const POINT_BYTES: u64 = 8;
 
 impl CollectionHandle {
@@ -42,7 +42,7 @@ impl CollectionHandle {
         listed.await
     }
 
-    /// Reads a projection; with a `field` of the metadata, also which value each document has there.
+    /// Reads a projection. If `field` names a metadata field, also returns the value of each document in that field.
     pub async fn get_projection(&self, center: ProjectionCenter, field: Option<MetadataPath>) -> Result<Projection, Error> {
         let budget = AnswerBudget::new(self.service.limits().answer_bytes_max);
         let collection = self.open();
@@ -81,7 +81,7 @@ fn summary(file: ProjectionFile, center: ProjectionCenter, sequence: u64) -> Pro
     }
 }
 
-/// Adds the current language and value of their documents to the points. Points of deleted documents are left out.
+/// Adds to each point the current language and value of its document. Leaves out points of deleted documents.
 fn columns(
     collection: &OpenCollection,
     file: ProjectionFile,
@@ -114,7 +114,7 @@ fn columns(
     Ok(Projection { center, created_at_ms: file.created_at_ms, stale, ids, x, y, languages, language, values, value })
 }
 
-/// A value as text: that of a list is its first one.
+/// Formats a value as text. A list is represented by its first value.
 fn text(value: &Value) -> Option<String> {
     let text = match value {
         Value::String(text) => text.clone(),
@@ -126,8 +126,8 @@ fn text(value: &Value) -> Option<String> {
     (text.len() <= VALUE_BYTES_MAX).then_some(text)
 }
 
-/// The most frequent values, at most `most`, and for each point the position of its value among them; -1 for other values and for
-/// none. Of equally frequent values the lesser one comes first.
+/// Returns the most frequent values, at most `most`, and for each point the position of its value among them, or -1 if its
+/// value is not among them or it has none. Equally frequent values are sorted in ascending order.
 fn places<T: Clone + Eq + Hash + Ord>(values: Vec<Option<T>>, most: usize) -> (Vec<T>, Vec<i32>) {
     let mut counts: HashMap<&T, usize> = HashMap::new();
     values.iter().flatten().for_each(|value| *counts.entry(value).or_default() += 1);
@@ -146,14 +146,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_most_frequent_values_get_a_place() {
+    fn the_most_frequent_values_get_a_position() {
         let values = ["b", "a", "c", "", "b", "a"].map(|value| (!value.is_empty()).then_some(value));
         assert_eq!(places(values.to_vec(), 2), (vec!["a", "b"], vec![1, 0, -1, -1, 1, 0]));
         assert_eq!(places::<u8>(vec![None], 3), (vec![], vec![-1]));
     }
 
     #[test]
-    fn a_value_is_told_as_text() {
+    fn a_value_is_formatted_as_text() {
         let check = |value: Value, expect: Option<&str>| assert_eq!(text(&value).as_deref(), expect, "{value}");
         check(json!("sports"), Some("sports"));
         check(json!(2026), Some("2026"));

@@ -1,9 +1,10 @@
-//! Imports a file of documents: receives all of it, then stores it in batches.
+//! Imports a file of documents: receives the whole file, then stores the documents in batches.
 //!
-//! Each batch is one transaction with the documents and the job's checkpoint: the position in the file, the counts, and the batch's
-//! results. After the commit the results are appended to a file, which is durable before the next batch; after a crash the file is
-//! truncated to the checkpoint's length and the checkpoint's own results are written again. So no line is lost or counted twice. The
-//! collection's worker embeds. The import pauses while many passages wait for it, and ends when all documents can be found.
+//! Each batch commits its documents and the job's checkpoint in one transaction. The checkpoint has the position in the file,
+//! the counts, and the batch's results. After the commit the results are appended to a file, which is durable before the next
+//! batch. After a crash, the file is truncated to the length in the checkpoint, and the checkpoint's own results are written
+//! again. So no line is lost or counted twice. The collection's worker embeds the documents. The import pauses while many
+//! passages wait for the worker, and ends when all documents can be found.
 
 mod records;
 mod results;
@@ -36,11 +37,11 @@ use crate::domain::{
 use crate::store::{PreparedDocument, Upserted};
 
 const SOURCE: &str = "source";
-/// Records of one transaction.
+/// Maximum number of records per transaction.
 const BATCH_RECORDS: usize = 500;
-/// Bytes of records after which a transaction ends.
+/// Size of the records, in bytes, after which a transaction ends.
 const BATCH_BYTES: usize = 4 << 20;
-/// Pause between two checks how many passages wait for their embedding.
+/// Pause between checks of how many passages wait for their embedding.
 const BACKLOG_PAUSE: Duration = Duration::from_millis(50);
 
 /// A file of documents from a caller.
@@ -57,7 +58,7 @@ pub struct ImportFile {
 }
 
 impl CollectionHandle {
-    /// Receives a file of documents and accepts the job that stores them. The file is durable when this returns; after an error
+    /// Receives a file of documents and accepts the job that stores them. The file is durable when this returns. After an error
     /// nothing of it remains.
     pub async fn import<B, E, S>(&self, file: ImportFile, body: S) -> Result<Job, Error>
     where
@@ -79,12 +80,13 @@ impl CollectionHandle {
         let source = folder.path().join(SOURCE);
         let total = receive(body, file.encoding, source.clone(), (bounds, &upload)).await?;
         let line_bytes_max = limits.import_line_bytes_max;
-        // Only to check the header row while the caller waits.
+        // Opens the file only to check the header row while the caller still waits.
         let (format, types) = (file.format, file.types);
         let types = blocking(move || Records::open(&source, (format, &types), line_bytes_max).map(|_| types)).await?;
 
         let request = ImportPlan { format, types, collection_id: collection.row.id.clone() };
-        // The requested name: a key that is restricted to an alias sees the job. The id determines the collection.
+        // The job is listed under the requested name, so that a key restricted to an alias can see it. The id determines the
+        // collection.
         let collection = Some(self.name.clone());
         let new: NewJob<ImportJob> = NewJob { id, collection, request, details: None, total, unit: JobUnit::Bytes };
         let job = service.submit_job(permit, new).await?;
@@ -100,7 +102,7 @@ pub(crate) struct ImportJob;
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ImportPlan {
     format: FileFormat,
-    /// None in the jobs of older servers.
+    /// Empty in jobs of earlier versions.
     #[serde(default)]
     types: ColumnTypes,
     collection_id: CollectionId,
@@ -117,7 +119,7 @@ impl JobKind for ImportJob {
         JobAccess { scope: Scope::Write, reach: JobReach::of(collection) }
     }
 
-    /// Stores the file's documents, from the last checkpoint on.
+    /// Stores the file's documents, starting at the last checkpoint.
     async fn run(context: &JobContext, plan: ImportPlan) -> Result<(), JobError> {
         let collection = collection(context, &plan.collection_id)?;
         let ended = store_all(context, &collection, (plan.format, plan.types)).await;
@@ -135,7 +137,7 @@ impl JobKind for ImportJob {
         state.forget_checkpoints(id, &plan.collection_id);
     }
 
-    /// Removes the file. The results stay.
+    /// Removes the uploaded file and keeps the results.
     fn clean_up(folder: &Path) {
         if let Err(error) = std::fs::remove_file(folder.join(SOURCE))
             && error.kind() != std::io::ErrorKind::NotFound
@@ -168,14 +170,14 @@ async fn store_all(
             break;
         }
     }
-    // The worker does not count what it could not embed, and logs it.
+    // Passages that the worker failed to embed do not count as waiting; the worker logs them.
     wait_for_worker(context, collection, 0).await?;
     wait_for_index(context, collection).await
 }
 
-/// Waits until everything with an embedding can be found. Callers' own vectors never wait for the worker.
+/// Waits until all embedded passages can be found. Callers' own vectors never pass through the worker.
 async fn wait_for_index(context: &JobContext, collection: &Arc<OpenCollection>) -> Result<(), JobError> {
-    // After a restart, recovery applies it.
+    // After a restart, recovery brings the index up to date.
     while collection.store.ready().is_err() {
         if collection.is_deleted() {
             return Err(deleted(context));
@@ -197,7 +199,8 @@ async fn wait_for_worker(context: &JobContext, collection: &Arc<OpenCollection>,
     }
 }
 
-/// The collection that the file was sent to, by its id: its name or alias may belong to another one now.
+/// Finds the collection that the file was sent to. Looks it up by id, because its name or alias may belong to another
+/// collection now.
 fn collection(context: &JobContext, id: &CollectionId) -> Result<Arc<OpenCollection>, JobError> {
     let state = context.state()?;
     {
@@ -281,7 +284,7 @@ impl Import {
         Ok(more)
     }
 
-    /// Stores a batch with the checkpoint behind it, then writes its results.
+    /// Stores a batch with the checkpoint that follows it, then writes the batch's results.
     fn commit(&mut self, prepared: Vec<PreparedDocument>, lines: Vec<Line>) -> Result<(), Error> {
         let stored: Vec<DocumentId> = prepared.iter().map(|document| document.id.clone()).collect();
         let ids: Vec<String> = stored.iter().map(|id| id.as_str().to_owned()).collect();
@@ -291,7 +294,7 @@ impl Import {
         let checkpoint = move |outcomes: &[Upserted]| {
             let created = outcomes.iter().map(|outcome| outcome.created).collect::<Vec<_>>();
             let checkpoint = before.after(place, results_bytes, &lines, ids.iter().zip(created));
-            // Numbers and text can always be written as JSON.
+            // Serializing numbers and text to JSON cannot fail.
             let json = serde_json::to_string(&checkpoint).unwrap_or_default();
             let _ = sender.send(checkpoint);
             json

@@ -1,5 +1,6 @@
-//! Reads the records of a file one by one, each as the JSON of a document, whatever the file's format. Memory is bounded by the
-//! longest record that is allowed; one beyond that, or a malformed one, is reported with its line and does not stop the rest.
+//! Reads the records of a file one by one, and converts each to the JSON of a document, whatever the file's format. The length
+//! limit of a record bounds the memory. A record that is too long or malformed is reported with its line and does not stop the
+//! rest.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom};
@@ -12,7 +13,7 @@ use super::table::{Cells, Columns};
 use crate::domain::{Code, ColumnTypes, DocumentFailure, FileFormat, RefusedDocument};
 use crate::service::error::Error;
 
-/// The byte order mark, with which a text file may begin.
+/// The byte order mark that a text file may begin with.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The cells of one row of a table, or why it is malformed.
@@ -26,7 +27,7 @@ pub(crate) struct Record {
     pub(crate) content: Result<Vec<u8>, RefusedDocument>,
 }
 
-/// A file from some position on.
+/// Reads the records of a file, from some position on.
 pub(crate) struct Records {
     reader: BufReader<File>,
     format: FileFormat,
@@ -45,7 +46,7 @@ pub(crate) struct Place {
 }
 
 impl Records {
-    /// Opens a file at its first record. `Error::Header` if its first row names no usable columns.
+    /// Opens a file at its first record. Fails with `Error::Header` if its first row does not name usable columns.
     pub(crate) fn open(path: &Path, (format, types): (FileFormat, &ColumnTypes), bytes_max: usize) -> Result<Self, Error> {
         let access = |source| Error::Folder { path: path.to_owned(), source };
         let reader = BufReader::with_capacity(1 << 18, File::open(path).map_err(access)?);
@@ -71,12 +72,12 @@ impl Records {
         Ok(())
     }
 
-    /// The position behind the last record that was read.
+    /// Returns the position after the last record that was read.
     pub(crate) fn place(&self) -> Place {
         self.place
     }
 
-    /// The next record; `None` at the end. Blank lines are skipped.
+    /// Returns the next record, or `None` at the end. Skips blank lines.
     pub(crate) fn next(&mut self) -> io::Result<Option<Record>> {
         match self.format {
             FileFormat::Ndjson => self.next_json(),
@@ -101,7 +102,8 @@ impl Records {
         }
     }
 
-    /// Reads a line without its end, and whether it is complete or truncated because it is too long. `None` at the end.
+    /// Reads a line without its line end. Returns whether the line is complete, or false if it was truncated because it is too
+    /// long. `None` at the end of the file.
     fn read_line(&mut self, line: &mut Vec<u8>) -> io::Result<Option<bool>> {
         let (mut whole, mut any) = (true, false);
         loop {
@@ -127,7 +129,7 @@ impl Records {
         }
     }
 
-    /// Reads a row of a table, which in CSV may span several lines. Returns the line on which it begins.
+    /// Reads a row of a table, which in CSV may span several lines. Returns it with the number of its first line.
     fn next_row(&mut self) -> io::Result<Option<(u64, Row)>> {
         loop {
             let line = self.place.line + 1;
@@ -163,7 +165,7 @@ fn malformed(detail: String) -> RefusedDocument {
 }
 
 fn json(object: &Map<String, Value>) -> Vec<u8> {
-    // Text and objects of text can always be written as JSON.
+    // Serializing text and objects of text to JSON cannot fail.
     serde_json::to_vec(object).unwrap_or_default()
 }
 
@@ -206,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn json_comes_line_by_line() {
+    fn json_is_read_line_by_line() {
         check(FileFormat::Ndjson, "", &[]);
         check(
             FileFormat::Ndjson,
@@ -258,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_type_does_not_make_two_columns_of_one() {
+    fn a_typed_column_cannot_be_named_twice() {
         let file = file(b"text,year,metadata.year\n");
         let types = ColumnTypes::parse("metadata.year:int").unwrap();
         let error = Records::open(file.path(), (FileFormat::Csv, &types), BYTES_MAX).err().unwrap();
@@ -284,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn reading_goes_on_from_any_place() {
+    fn reading_continues_from_any_position() {
         for (format, content) in [
             (FileFormat::Ndjson, "{\"a\":1}\n\n{\"b\":2}\n{\"c\":3}".to_owned()),
             (FileFormat::Csv, "text,n\na,1\n\"b\nb\",2\n\nc,3\n".to_owned()),

@@ -1,4 +1,4 @@
-//! The result of each line of an import, and the import's checkpoint.
+//! Writes the results of an import, one per line of the input, and defines the import's checkpoint.
 
 use std::fs::File;
 use std::io::{Seek as _, SeekFrom, Write as _};
@@ -16,24 +16,24 @@ const RESULTS: &str = "results.ndjson";
 
 /// One record of a batch.
 pub(crate) struct Line {
-    /// The line on which it begins.
+    /// The line that it begins on.
     pub(crate) line: u64,
-    /// Whether it is among the documents that are stored.
+    /// `Ok` if its document is stored, otherwise why it was refused.
     pub(crate) outcome: Result<(), RefusedDocument>,
 }
 
-/// Everything that a restart needs to continue.
+/// Everything that the job needs to continue after a restart.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Checkpoint {
-    /// The position behind the last record that is stored or refused.
+    /// The position after the last record that was stored or refused.
     pub(crate) place: Place,
     created: u64,
     updated: u64,
     failed: u64,
-    /// Bytes of the file of results before those of the last batch.
+    /// Length of the results file before the last batch's results, in bytes.
     results_bytes: u64,
-    /// The last batch's results: lines of JSON.
+    /// The last batch's results as lines of JSON.
     pub(crate) results: String,
 }
 
@@ -46,12 +46,13 @@ pub(crate) struct Counts {
 }
 
 impl Checkpoint {
-    /// The checkpoint before the first record.
+    /// Makes the checkpoint before the first record.
     pub(crate) fn at(place: Place) -> Self {
         Self { place, created: 0, updated: 0, failed: 0, results_bytes: 0, results: String::new() }
     }
 
-    /// The checkpoint behind another batch. `stored` has the id of each stored document, in order, and whether it is new.
+    /// Makes the checkpoint that follows another batch. `stored` has the id of each stored document, in order, and whether the
+    /// document is new.
     pub(crate) fn after<'a>(
         mut self,
         place: Place,
@@ -89,14 +90,14 @@ impl Checkpoint {
         self
     }
 
-    /// The job's details.
+    /// Returns the job's details.
     pub(crate) fn counts(&self) -> Counts {
         let documents = UpsertCounts { created: self.created, updated: self.updated, failed: self.failed };
         Counts { lines: self.place.line, documents }
     }
 }
 
-/// The file of results, which is only appended to.
+/// The append-only file of results.
 pub(crate) struct Results {
     path: PathBuf,
     file: File,
@@ -117,7 +118,7 @@ impl Results {
         Ok(Self { path, file, bytes: 0, power_safe })
     }
 
-    /// The one that belongs to a checkpoint, whatever a crash left of the last batch's.
+    /// Opens the results file in the state of a checkpoint, and repairs whatever a crash left of the last batch's results.
     pub(crate) fn reopen(folder: &Path, power_safe: bool, done: &Checkpoint) -> Result<Self, Error> {
         let path = folder.join(RESULTS);
         let reopen = || {
@@ -132,12 +133,12 @@ impl Results {
         Ok(results)
     }
 
-    /// Bytes of whole lines.
+    /// Length of the complete lines in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Adds lines; durable when this is done, as far as the server's setting goes.
+    /// Appends lines. Depending on the server's durability setting, they are durable when this returns.
     pub(crate) fn append(&mut self, lines: &str) -> Result<(), Error> {
         let mut append = || {
             self.file.write_all(lines.as_bytes())?;
@@ -149,7 +150,7 @@ impl Results {
     }
 }
 
-/// Opens the results of a job and says how many bytes they have; `None` when it has none.
+/// Opens the results of a job and returns their length in bytes. `None` if the job has no results.
 pub(crate) fn open(folder: &Path) -> Result<Option<(File, u64)>, Error> {
     let path = folder.join(RESULTS);
     let opened = File::open(&path).and_then(|file| {

@@ -1,7 +1,7 @@
-//! Rows of CSV (RFC 4180) and of tab-separated values, and what their columns mean.
+//! Parses rows of CSV (RFC 4180) and of tab-separated values, and maps their columns to the members of a document.
 //!
-//! In CSV a cell in quotes may hold separators, line ends and doubled quotes. Tab-separated values have no quoting: a cell is
-//! what stands between two tabs.
+//! In CSV, a quoted cell may contain separators, line ends and doubled quotes. Tab-separated values have no quoting: a cell is
+//! the text between two tabs.
 
 use std::mem::discriminant;
 
@@ -9,14 +9,14 @@ use serde_json::{Map, Value};
 
 use crate::domain::{CellType, ColumnTypes};
 
-/// Columns beyond this are refused: a header row that long is no header row.
+/// Maximum number of columns. A row with more is surely not a header row.
 const COLUMNS_MAX: usize = 1_000;
-/// The columns that are a document's own.
+/// The columns that are members of the document itself. All others are metadata.
 const OWN: [&str; 4] = ["id", "title", "text", "language"];
-/// A column's name may say that it is metadata, which a name such as `metadata.id` needs.
+/// Prefix that marks a column as metadata. A metadata field named like a member of the document needs it, as in `metadata.id`.
 const METADATA_PREFIX: &str = "metadata.";
 
-/// One row, byte by byte.
+/// Parses one row, byte by byte.
 pub(crate) struct Cells {
     quoting: bool,
     bytes_max: usize,
@@ -26,7 +26,7 @@ pub(crate) struct Cells {
     state: State,
     problem: Option<&'static str>,
     too_long: bool,
-    /// The byte before was a carriage return, which is half of a line end, or a part of the cell.
+    /// Whether the previous byte was a carriage return. It is either half of a line end or part of the cell.
     half_end: bool,
 }
 
@@ -35,7 +35,7 @@ enum State {
     Start,
     Bare,
     Quoted,
-    /// Behind a quote within quotes: the closing one, or the first of two.
+    /// After a quote within a quoted cell. It is either the closing quote or the first half of a doubled one.
     Quote,
     Complete,
 }
@@ -47,7 +47,7 @@ impl Cells {
         Self { quoting, bytes_max, cells, bytes: 0, lines: 0, state, problem, too_long: false, half_end: false }
     }
 
-    /// Takes bytes up to the end of the row; says how many.
+    /// Consumes bytes up to the end of the row. Returns how many.
     pub(crate) fn take(&mut self, bytes: &[u8]) -> usize {
         for (at, &byte) in bytes.iter().enumerate() {
             self.step(byte);
@@ -62,12 +62,12 @@ impl Cells {
         self.state == State::Complete
     }
 
-    /// Lines that the row takes.
+    /// Number of lines that the row spans.
     pub(crate) fn lines(&self) -> u64 {
         self.lines
     }
 
-    /// The cells; `None` for a blank line, or nothing at all.
+    /// Returns the cells, or `None` for a blank line or no input at all.
     pub(crate) fn finish(mut self) -> Option<Result<Vec<Vec<u8>>, String>> {
         if self.bytes == 0 && self.cells.len() == 1 && self.problem.is_none() {
             return None;
@@ -118,7 +118,7 @@ impl Cells {
         }
     }
 
-    /// Takes a byte outside of quotes that neither separates nor ends.
+    /// Consumes an ordinary byte outside of quotes: neither a separator nor a line end.
     fn bare(&mut self, byte: u8) {
         match self.state {
             State::Quote => self.problem = Some("has text after a closing quote"),
@@ -141,7 +141,7 @@ impl Cells {
     }
 }
 
-/// What the columns of a table mean.
+/// Which member of a document each column of a table holds.
 #[derive(Debug, Default)]
 pub(crate) struct Columns(Vec<Column>);
 
@@ -161,7 +161,7 @@ impl Column {
 }
 
 impl Columns {
-    /// Reads the header row, or says what is wrong with it.
+    /// Reads the header row, or returns what is wrong with it.
     pub(crate) fn of_header(cells: &[Vec<u8>], types: &ColumnTypes) -> Result<Self, String> {
         let mut columns: Vec<Column> = Vec::with_capacity(cells.len());
         for cell in cells {
@@ -193,7 +193,7 @@ impl Columns {
         }
     }
 
-    /// A row as a document. Empty cells are left out; all others are text, or what their column's type says.
+    /// Converts a row to a document. Leaves out empty cells. The others become text, or values of their column's type.
     pub(crate) fn document(&self, cells: Vec<Vec<u8>>) -> Result<Map<String, Value>, String> {
         if cells.len() != self.0.len() {
             return Err(format!("the row has {} cells, but the header row has {}", cells.len(), self.0.len()));
@@ -225,7 +225,7 @@ impl Columns {
 mod tests {
     use super::*;
 
-    /// The cells of one row as text, or what is wrong with it.
+    /// Parses one row. Returns its cells as text, or what is wrong with it.
     fn row(quoting: bool, bytes_max: usize, text: &str) -> Result<Vec<String>, String> {
         let mut cells = Cells::new(quoting, bytes_max);
         assert_eq!(cells.take(text.as_bytes()), text.len());
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_is_too_long_is_refused_and_not_kept() {
+    fn a_row_that_is_too_long_is_refused_and_not_buffered() {
         assert!(row(true, 5, "ab,cde\n").unwrap_err().contains("at most 5 bytes"));
         let mut cells = Cells::new(true, 5);
         cells.take(b"ab,\"cdefghijklmnop");

@@ -17,7 +17,7 @@ const COLUMNS: &str =
     created_at_ms, trained_at_ms, version, next_job";
 
 impl PostgresCatalog {
-    /// Adds a classifier with its texts; returns whether the name was free.
+    /// Adds a classifier with its texts. Returns whether the name was free.
     pub(crate) fn create_classifier(
         &self,
         row: &StoredClassifier,
@@ -45,7 +45,7 @@ impl PostgresCatalog {
         self.run("reading a classifier", |session| find(session, "id", id))
     }
 
-    /// Lists classifiers in the order of their names.
+    /// Lists classifiers, sorted by name.
     pub(crate) fn classifiers(&self, page: &Page<ClassifierName>) -> Result<Vec<StoredClassifier>, StoreError> {
         let sql = format!("select {COLUMNS} from dragoman.classifiers where name > $1 order by name limit $2");
         let after = page.after.as_ref().map_or("", ClassifierName::as_str);
@@ -55,7 +55,7 @@ impl PostgresCatalog {
         })
     }
 
-    /// The number of classifiers.
+    /// Returns the number of classifiers.
     pub(crate) fn classifier_count(&self) -> Result<usize, StoreError> {
         self.run("counting classifiers", |session| Ok(session.number("select count(*) from dragoman.classifiers", &[])? as usize))
     }
@@ -73,7 +73,7 @@ impl PostgresCatalog {
         })
     }
 
-    /// The texts of a classifier, in their order, each with its key.
+    /// Returns the texts of a classifier in order, each with its key.
     pub(crate) fn classifier_texts(&self, id: &str) -> Result<Vec<(i64, ClassifierText)>, StoreError> {
         self.run("reading a classifier's texts", |session| texts(session, id))
     }
@@ -83,7 +83,8 @@ impl PostgresCatalog {
         self.run("storing the embeddings of a classifier", |session| store_embeddings(session, embedded))
     }
 
-    /// Records that a job trains a classifier again; returns whether it exists and no other job does.
+    /// Records that a job retrains a classifier. Returns false if the classifier does not exist, or if another job is training
+    /// it.
     pub(crate) fn begin_retraining(&self, id: &str, job: &JobId) -> Result<bool, StoreError> {
         let sql = "update dragoman.classifiers set next_job = $2, trainer = $3
                    where id = $1 and next_job is null and state <> 'training'";
@@ -91,7 +92,7 @@ impl PostgresCatalog {
         self.run("storing a training", |session| Ok(session.execute(sql, &values)? > 0))
     }
 
-    /// Replaces the previous training with a new one; returns whether the classifier still waits for this training.
+    /// Replaces the result of the previous training. Returns whether the classifier was still waiting for this training.
     pub(crate) fn finish_training(&self, done: &FinishedTraining) -> Result<bool, StoreError> {
         let sql = "update dragoman.classifiers set state = 'ready', job = $2, next_job = null, version = version + 1, model = $3,
                        model_fingerprint = $4, dimension = $5, report = $6, weights = $7, error_code = null,
@@ -123,7 +124,8 @@ impl PostgresCatalog {
         })
     }
 
-    /// Records that a training job failed. A trained classifier stays as it was, with the error beside it.
+    /// Records that a training job failed. A classifier that was trained before stays as it was, and the error is stored beside
+    /// it.
     pub(crate) fn fail_training(&self, job: &JobId, error: &JobFailure) -> Result<(), StoreError> {
         let sql = "update dragoman.classifiers set error_code = $2, error_detail = $3,
                        state = case when next_job = $1 then state else 'failed' end,
@@ -140,7 +142,7 @@ impl PostgresCatalog {
         self.change("storing a failed training", sql, &values)
     }
 
-    /// The jobs that train classifiers, for the first time or again. Not those that another server may be about to create.
+    /// Returns the jobs that train or retrain classifiers, except for jobs that another living server may be about to create.
     pub(crate) fn trainings(&self) -> Result<Vec<JobId>, StoreError> {
         let sql = "select coalesce(next_job, job) from dragoman.classifiers
                    where (state = 'training' or next_job is not null)
@@ -163,7 +165,7 @@ impl PostgresCatalog {
     }
 }
 
-/// Adds a row and gives its key; `None` if the name is taken.
+/// Adds a row and returns its key, or `None` if the name is taken.
 fn insert(session: &mut Session, row: &StoredClassifier, trainer: i64) -> Result<Option<i64>, Fault> {
     let sql =
         "insert into dragoman.classifiers (id, name, job, state, model, model_fingerprint, dimension, definition, created_at_ms,
@@ -207,7 +209,7 @@ pub(super) fn insert_texts(session: &mut Session, classifier: i64, texts: &[Clas
     session.execute(sql, &values).map(drop)
 }
 
-/// `column` is one of this file's own words.
+/// Finds a classifier. `column` must be a literal of this file, because it becomes part of the statement.
 fn find(session: &mut Session, column: &'static str, value: &str) -> Result<Option<StoredClassifier>, Fault> {
     let sql = format!("select {COLUMNS} from dragoman.classifiers where {column} = $1");
     session.row(&sql, &[(&value, Type::TEXT)])?.map(|row| read_classifier(&CatalogRow(row))).transpose()

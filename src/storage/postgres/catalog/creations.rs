@@ -1,4 +1,4 @@
-//! Which request created what of the catalog. A record is written in the transaction that does the work.
+//! Records which request created which row of the catalog. A record is written in the transaction that does the work.
 
 use postgres::types::Type;
 
@@ -9,16 +9,16 @@ use crate::store::StoreError;
 
 /// How long a record is kept: 24 hours.
 const KEPT_MS: i64 = 24 * 60 * 60 * 1_000;
-/// Maximum records.
+/// Maximum number of records.
 const RECORDS_MAX: i64 = 10_000;
 
-/// From here to the end of the transaction no other request with this key goes on.
+/// Blocks other requests with this key until the end of the transaction.
 pub(super) fn wait_for_others(session: &mut Session, request: &RequestKey) -> Result<(), Fault> {
     let sql = "select pg_advisory_xact_lock(hashtextextended($1, 0)) is null";
     session.row(sql, &[(&request.record_key(), Type::TEXT)]).map(drop)
 }
 
-/// The record of this request. If the same key was used for another request: `StoreError::KeyReused`.
+/// Returns the record of this request. Fails with `StoreError::KeyReused` if the same key was used for another request.
 pub(super) fn find(session: &mut Session, request: &RequestKey, now_ms: i64) -> Result<Option<String>, Fault> {
     let sql = "select fingerprint, answer from dragoman.creations where key = $1 and created_at_ms > $2 and created_at_ms <= $3";
     let (since, until) = (now_ms - KEPT_MS, now_ms + KEPT_MS);
@@ -30,9 +30,9 @@ pub(super) fn find(session: &mut Session, request: &RequestKey, now_ms: i64) -> 
     Ok(Some(row.try_get(1)?))
 }
 
-/// Records the id of what a request created. `StoreError::KeyReused` if the key has a record already.
+/// Records the id of what a request created. Fails with `StoreError::KeyReused` if the key already has a record.
 pub(super) fn keep(session: &mut Session, request: &RequestKey, id: &str, now_ms: i64) -> Result<(), Fault> {
-    // Records from more than a day ahead were written by a wrong clock.
+    // Records from more than a day in the future were written by a wrong clock.
     let stale = "delete from dragoman.creations where created_at_ms <= $1 or created_at_ms > $2";
     session.execute(stale, &[(&(now_ms - KEPT_MS), Type::INT8), (&(now_ms + KEPT_MS), Type::INT8)])?;
     let sql = "insert into dragoman.creations (key, fingerprint, answer, created_at_ms) values ($1, $2, $3, $4)
@@ -42,7 +42,7 @@ pub(super) fn keep(session: &mut Session, request: &RequestKey, id: &str, now_ms
     if session.execute(sql, &values)? == 0 {
         return Err(StoreError::KeyReused { key: request.key().to_owned() }.into());
     }
-    // In the order of arrival: a clock that jumped back makes the newest look like the oldest.
+    // Deletes in the order of arrival, because after a clock jumped back, the newest record can have the oldest time.
     let oldest = format!(
         "delete from dragoman.creations
          where number <= (select number from dragoman.creations order by number desc limit 1 offset {RECORDS_MAX})"

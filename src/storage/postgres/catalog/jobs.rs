@@ -1,6 +1,7 @@
-//! Jobs in the catalog: accepted ones, their progress, and their results.
+//! The jobs of the catalog: their requests, progress and results.
 //!
-//! A job belongs to the server that accepted it, until that one is dead and another one takes it over. Only its owner changes it.
+//! A job belongs to the server that accepted it. If that server dies, another one takes the job over. Only its owner may change
+//! a job.
 
 use postgres::types::Type;
 
@@ -18,29 +19,29 @@ use crate::store::{StoreError, created_job, read_job};
 const COLUMNS: &str = "id, type, status, collection, request, details, done, total, unit, error_code, error_detail,
     cancel_requested, created_at_ms, started_at_ms, finished_at_ms, key";
 
-/// What a look after the jobs found.
+/// What looking after the jobs found.
 #[derive(Debug)]
 pub struct LookedAfter {
-    /// Jobs that belong to this server from now on, in the order of arrival: those of servers that are gone.
+    /// Jobs of dead servers that belong to this server from now on, in the order in which they were accepted.
     pub taken: Vec<Job>,
-    /// Whether a server is gone since the last look, whoever found it dead.
+    /// Whether a server has died since the last look, no matter which server noticed it.
     pub has_left: bool,
 }
 
-/// How a server stands to an unfinished job.
+/// What a server must do with an unfinished job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobHold {
-    /// It is to run it.
+    /// Run it.
     Own,
-    /// It is to stop it: somebody canceled it, perhaps through another server.
+    /// Stop it, because somebody canceled it, perhaps through another server.
     Canceled,
-    /// Another server has taken it over.
+    /// Drop it, because another server has taken it over.
     Lost,
 }
 
 impl PostgresCatalog {
-    /// Takes over the unfinished jobs of servers that are gone; of the types `with_files` only those of `files_here`, and those that are to
-    /// be canceled.
+    /// Takes over the unfinished jobs of dead servers. Among jobs of the types `with_files`, only takes over those in
+    /// `files_here` and those that somebody canceled.
     pub fn look_after_jobs(&self, with_files: &[JobType], files_here: &[JobId]) -> Result<LookedAfter, StoreError> {
         let me = self.member.id();
         let with_files: Vec<&str> = with_files.iter().map(|kind| kind.name()).collect();
@@ -61,7 +62,7 @@ impl PostgresCatalog {
         Ok(LookedAfter { taken, has_left: before.iter().any(|id| !others.contains(id)) })
     }
 
-    /// How this server stands to those of these jobs that are unfinished.
+    /// Returns what this server must do with those of these jobs that are unfinished.
     pub fn holds(&self, jobs: &[JobId]) -> Result<Vec<(JobId, JobHold)>, StoreError> {
         let ids: Vec<&str> = jobs.iter().map(JobId::as_str).collect();
         let sql = "select id, cancel_requested, owner is not distinct from $2 from dragoman.jobs
@@ -85,7 +86,7 @@ impl PostgresCatalog {
         self.run("creating a job", |session| insert(session, job, self.member.id()))
     }
 
-    /// Adds a job, unless this request was accepted before: then it returns that job's id.
+    /// Adds a job, unless this request was accepted before; then returns the id of that job.
     pub(crate) fn create_job_once(&self, new: &Job, request: &RequestKey) -> Result<Option<JobId>, StoreError> {
         self.transaction("creating a job", |session| {
             creations::wait_for_others(session, request)?;
@@ -98,7 +99,7 @@ impl PostgresCatalog {
         })
     }
 
-    /// The job that this request created earlier.
+    /// Returns the job that this request created earlier.
     pub(crate) fn job_created_before(&self, request: &RequestKey, now_ms: i64) -> Result<Option<JobId>, StoreError> {
         self.run("reading an idempotency record", |session| Ok(created_job(creations::find(session, request, now_ms)?)?))
     }
@@ -131,7 +132,7 @@ impl PostgresCatalog {
         self.run("listing jobs", |session| read_all(session, &sql, &values))
     }
 
-    /// The number of jobs of each type and status, without zeros.
+    /// Returns the number of jobs of each type and status that has any.
     pub(crate) fn job_counts(&self) -> Result<Vec<(JobType, JobStatus, u64)>, StoreError> {
         self.run("counting jobs", |session| {
             let mut counts = Vec::new();
@@ -145,13 +146,13 @@ impl PostgresCatalog {
         })
     }
 
-    /// The unfinished jobs, in the order of arrival.
+    /// Returns the unfinished jobs in the order in which they were accepted.
     pub(crate) fn unfinished_jobs(&self) -> Result<Vec<Job>, StoreError> {
         let sql = format!("select {COLUMNS} from dragoman.jobs where finished_at_ms is null order by id");
         self.run("reading unfinished jobs", |session| read_all(session, &sql, &[]))
     }
 
-    /// Records that a job runs; keeps the first time that it did.
+    /// Records that a job is running. If it ran before, keeps its first start time.
     pub(crate) fn start_job(&self, id: &JobId, now_ms: i64) -> Result<(), StoreError> {
         let sql = "update dragoman.jobs set status = 'running', started_at_ms = coalesce(started_at_ms, $2)
                    where id = $1 and owner = $3";
@@ -201,7 +202,8 @@ impl PostgresCatalog {
         self.change_own("finishing a job", sql, &values)
     }
 
-    /// Deletes finished jobs beyond the `kept_max` that finished last, and those that finished before `before_ms`.
+    /// Keeps the `kept_max` jobs that finished last, unless they finished before `before_ms`, and deletes all other finished
+    /// jobs. Returns the ids of deleted jobs.
     pub(crate) fn prune_jobs(&self, kept_max: usize, before_ms: i64) -> Result<Vec<JobId>, StoreError> {
         let sql = "delete from dragoman.jobs where finished_at_ms < $1 or id in
                    (select id from dragoman.jobs where finished_at_ms is not null order by finished_at_ms desc, id desc offset $2)
@@ -216,12 +218,12 @@ impl PostgresCatalog {
         })
     }
 
-    /// Runs a statement without an answer.
+    /// Runs a statement that returns no rows.
     pub(super) fn change(&self, doing: &'static str, sql: &str, values: &[Parameter<'_>]) -> Result<(), StoreError> {
         self.run(doing, |session| session.execute(sql, values).map(drop))
     }
 
-    /// Changes a job of this server.
+    /// Changes a job of this server. Fails with `StoreError::JobElsewhere` if it belongs to another one.
     fn change_own(&self, doing: &'static str, sql: &str, values: &[Parameter<'_>]) -> Result<(), StoreError> {
         self.run(doing, |session| match session.execute(sql, values)? {
             0 => Err(StoreError::JobElsewhere.into()),

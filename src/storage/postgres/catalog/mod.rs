@@ -1,7 +1,7 @@
-//! The catalog on a database server: collections and their aliases, keys; `jobs` and `classifiers` have theirs.
+//! The catalog on a database server: collections, their aliases, and keys. `jobs` and `classifiers` have the rest.
 //!
-//! Any number of servers work with it. Each keeps what it has read in memory; `versions` says whether that is still so, and lets a
-//! server change only what it knows as it is.
+//! Any number of servers may use it. Each one keeps what it has read in memory. `versions` says whether that is still current,
+//! and lets a server change only parts whose current state it knows.
 
 mod classifiers;
 mod creations;
@@ -32,33 +32,33 @@ pub use versions::{CatalogPart, CatalogVersions};
 const COLUMNS: &str = "key, id, name, description, model, model_fingerprint, dimension, metric, created_at_ms,
     quantization, m, ef_construction, ef_search, default_languages, passage_tokens_max, passage_overlap_tokens";
 
-/// How long a deletion is tried again.
+/// How long a deletion is retried.
 const DELETION_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The catalog on a database server.
 pub struct PostgresCatalog {
     server: Arc<PostgresServer>,
     member: Member,
-    /// The versions that the memory of this server has, or gets before it answers.
+    /// The versions that this server has in memory, or will have before it answers.
     known: Known,
-    /// The other servers, when they were last looked at.
+    /// The other servers that lived when they were last checked.
     others: Mutex<Vec<i64>>,
 }
 
-/// What a server keeps of the collections, all of one moment.
+/// What a server keeps in memory about collections, as of one moment.
 #[derive(Debug, Default)]
 pub struct CatalogNames {
-    /// The collections, in the order of their names.
+    /// The collections, sorted by name.
     pub collections: Vec<Collection>,
-    /// The aliases, in the order of their names.
+    /// The aliases, sorted by name.
     pub aliases: Vec<Alias>,
-    /// The metadata indexes of those collections that have any.
+    /// The metadata indexes of each collection that has any.
     pub metadata_indexes: HashMap<CollectionId, Vec<MetadataPath>>,
 }
 
 impl PostgresCatalog {
-    /// Opens the catalog. `StoreError::DatabaseInUse` if a server of before there were several works with it. Removes what a creation
-    /// that was interrupted left: a collection without a name and without documents.
+    /// Opens the catalog. Fails with `StoreError::DatabaseInUse` if a server of a version without support for several servers
+    /// uses it. Removes what interrupted creations left: collections without a name and without documents.
     pub fn open(server: &Arc<PostgresServer>) -> Result<Self, StoreError> {
         let member = Member::join(server)?;
         let catalog = Self { server: Arc::clone(server), member, known: Known::default(), others: Mutex::default() };
@@ -70,35 +70,36 @@ impl PostgresCatalog {
         Ok(catalog)
     }
 
-    /// Opens the catalog for this process alone, and leaves everything as it is. `StoreError::DatabaseInUse` if a server works with it.
+    /// Opens the catalog for this process alone, without changing anything. Fails with `StoreError::DatabaseInUse` if a server
+    /// uses it.
     pub fn open_unchanged(server: &Arc<PostgresServer>) -> Result<Self, StoreError> {
         let member = Member::alone(server)?;
         Ok(Self { server: Arc::clone(server), member, known: Known::default(), others: Mutex::default() })
     }
 
-    /// As `open_unchanged`, and removes what a creation that was interrupted left.
+    /// Like `open_unchanged`, but removes what interrupted creations left.
     pub fn open_alone(server: &Arc<PostgresServer>) -> Result<Self, StoreError> {
         let catalog = Self::open_unchanged(server)?;
         catalog.run("removing interrupted creations", sweep)?;
         Ok(catalog)
     }
 
-    /// The last changes of the catalog, through any server.
+    /// Reads the current version of each part, which any server may have changed.
     pub fn versions(&self) -> Result<CatalogVersions, StoreError> {
         self.member.look("looking for changes of the catalog", versions::read)
     }
 
-    /// The version of a part that this server knows. Only a part that is as this server knows it can be changed.
+    /// Returns the version of a part that this server knows. It can only change a part if this version is current.
     pub fn known(&self, part: CatalogPart) -> i64 {
         self.known.of(part)
     }
 
-    /// From now on this server knows that version of a part.
+    /// Records that this server knows a version of a part.
     pub fn set_known(&self, part: CatalogPart, version: i64) {
         self.known.set(part, version);
     }
 
-    /// Reads what a server keeps of the collections.
+    /// Reads what a server keeps in memory about collections.
     pub fn names(&self) -> Result<CatalogNames, StoreError> {
         self.run("reading the names", |session| {
             session.within(SNAPSHOT, |session| {
@@ -117,10 +118,10 @@ impl PostgresCatalog {
         })
     }
 
-    /// Statements of the catalog are short, and wait for nobody for long: there is nothing to end.
+    /// Does nothing: statements of the catalog are short and never wait for long, so there is nothing to end.
     pub(crate) fn end_by(&self, _: Instant) {}
 
-    /// Adds a collection, and with a request records that this request created it.
+    /// Adds a collection. With a request, records that this request created it.
     pub(crate) fn create_once(&self, collection: &Collection, request: Option<&RequestKey>) -> Result<(), StoreError> {
         let inserted = self.change_part("creating a collection", CatalogPart::Names, |session| {
             let inserted = insert(session, collection)?;
@@ -135,12 +136,12 @@ impl PostgresCatalog {
         Ok(())
     }
 
-    /// The id of what this request created earlier.
+    /// Returns the id of what this request created earlier.
     pub(crate) fn created_before(&self, request: &RequestKey, now_ms: i64) -> Result<Option<String>, StoreError> {
         self.run("reading an idempotency record", |session| creations::find(session, request, now_ms))
     }
 
-    /// Stores changes to a collection; returns whether it existed.
+    /// Stores changes to a collection. Returns whether it existed.
     pub(crate) fn update(&self, collection: &Collection) -> Result<bool, StoreError> {
         let sql = "update dragoman.catalog set description = $2, ef_search = $3, default_languages = $4 where id = $1";
         let description = collection.description.as_deref().map(text);
@@ -151,7 +152,7 @@ impl PostgresCatalog {
         self.change_part("changing a collection", CatalogPart::Names, |session| Ok(session.execute(sql, &values)? > 0))
     }
 
-    /// Lists collections in the order of their names.
+    /// Lists collections, sorted by name.
     pub(crate) fn list(&self, page: &Page<CollectionName>) -> Result<Vec<Collection>, StoreError> {
         let sql = format!("select {COLUMNS} from dragoman.catalog where name > $1 order by name limit $2");
         let after = page.after.as_ref().map_or("", CollectionName::as_str);
@@ -166,7 +167,8 @@ impl PostgresCatalog {
         let begun = Instant::now();
         loop {
             match self.try_delete(name) {
-                // Who reads the tables in another order, and who drops them, may wait for each other: the database ends one of the two.
+                // A transaction that reads the tables in another order and this one, which drops them, may deadlock. Then the
+                // database ends one of the two.
                 Err(StoreError::Interrupted { .. }) if begun.elapsed() < DELETION_PATIENCE => (),
                 deleted => return deleted,
             }
@@ -183,12 +185,12 @@ impl PostgresCatalog {
         })
     }
 
-    /// All aliases, in the order of their names.
+    /// Returns all aliases, sorted by name.
     pub(crate) fn aliases(&self) -> Result<Vec<Alias>, StoreError> {
         self.run("reading the aliases", read_aliases)
     }
 
-    /// Points `name` to a collection, instead of any previous one.
+    /// Points `name` to a collection, replacing any previous target.
     pub(crate) fn set_alias(&self, name: &CollectionName, collection: &CollectionId) -> Result<(), StoreError> {
         let sql = "insert into dragoman.aliases (name, collection)
                    select $1, $2 where not exists (select 1 from dragoman.catalog where name = $1)
@@ -200,7 +202,7 @@ impl PostgresCatalog {
         }
     }
 
-    /// Removes an alias; returns whether it existed.
+    /// Removes an alias. Returns whether it existed.
     pub(crate) fn delete_alias(&self, name: &CollectionName) -> Result<bool, StoreError> {
         let sql = "delete from dragoman.aliases where name = $1";
         let name = [(&name.as_str() as _, Type::TEXT)];
@@ -212,21 +214,21 @@ impl PostgresCatalog {
         self.change_part("adding a key", CatalogPart::Keys, |session| insert_key(session, stored))
     }
 
-    /// All keys, in the order of their ids.
+    /// Returns all keys, sorted by id.
     pub(crate) fn keys(&self) -> Result<Vec<StoredKey>, StoreError> {
         let sql = "select key, id, name, secret_sha256, scope, collections, created_at_ms, expires_at_ms from dragoman.api_keys
                    order by id";
         self.run("reading keys", |session| session.rows(sql, &[])?.into_iter().map(|row| read_key(&CatalogRow(row))).collect())
     }
 
-    /// Removes a key; returns whether it existed.
+    /// Removes a key. Returns whether it existed.
     pub(crate) fn remove_key(&self, id: &KeyId) -> Result<bool, StoreError> {
         let sql = "delete from dragoman.api_keys where id = $1";
         let id = [(&id.as_str() as _, Type::TEXT)];
         self.change_part("removing a key", CatalogPart::Keys, |session| Ok(session.execute(sql, &id)? > 0))
     }
 
-    /// Runs one statement; errors say what was being done.
+    /// Runs a statement. Errors say what was being done.
     fn run<T>(&self, doing: &'static str, work: impl FnOnce(&mut Session) -> Result<T, Fault>) -> Result<T, StoreError> {
         waiting(|| self.server.session().and_then(|mut session| work(&mut session))).map_err(|fault| fault.while_doing(doing))
     }
@@ -236,7 +238,8 @@ impl PostgresCatalog {
         self.run(doing, |session| session.within("begin", work))
     }
 
-    /// Runs a change of a part. `StoreError::CatalogChanged` if the part is not as this server knows it.
+    /// Runs a change of a part. Fails with `StoreError::CatalogChanged` if this server does not know the part's current
+    /// version.
     fn change_part<T>(
         &self,
         doing: &'static str,
@@ -264,7 +267,7 @@ fn read_aliases(session: &mut Session) -> Result<Vec<Alias>, Fault> {
     session.rows(sql, &[])?.into_iter().map(read).collect()
 }
 
-/// Adds a row; returns 0 if the name is taken.
+/// Adds a row. Returns 0 if the name is taken.
 fn insert(session: &mut Session, collection: &Collection) -> Result<u64, Fault> {
     let sql = "insert into dragoman.catalog (id, name, description, model, model_fingerprint, dimension, metric, created_at_ms,
                    quantization, m, ef_construction, ef_search, default_languages, passage_tokens_max, passage_overlap_tokens)
@@ -318,8 +321,8 @@ fn insert_key(session: &mut Session, stored: &StoredKey) -> Result<(), Fault> {
     session.execute(sql, &values).map(drop)
 }
 
-/// Drops collections that no name leads to, if they have no documents and no server creates them. Others stay, in case somebody misses
-/// them.
+/// Drops collections without a name, if they have no documents and no server is creating them. Others stay, in case somebody
+/// misses them.
 fn sweep(session: &mut Session) -> Result<(), Fault> {
     let sql = "select id, documents_drawn from dragoman.collections
                where not exists (select 1 from dragoman.catalog where catalog.id = collections.id)

@@ -1,4 +1,4 @@
-//! Rows of the catalog, as those who read them in either database see them.
+//! Implements reading of catalog rows through `Columns`, which both databases share, and conversions of values.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use crate::storage::postgres::escape::{escape, unescape};
 use crate::storage::postgres::fault::Fault;
 use crate::store::Columns;
 
-/// A row.
+/// A row of the catalog.
 pub(super) struct CatalogRow(pub(super) Row);
 
 impl Columns for CatalogRow {
@@ -39,18 +39,18 @@ impl Columns for CatalogRow {
     }
 }
 
-/// A text as the database keeps it.
+/// Converts a text to the form that the database can store.
 pub(super) fn text(text: &str) -> Cow<'_, str> {
     escape(text)
 }
 
-/// A number of rows.
+/// Converts a number of rows to the type of the database.
 pub(super) fn limit(rows: usize) -> i64 {
     i64::try_from(rows).unwrap_or(i64::MAX)
 }
 
-/// A value as JSON.
+/// Serializes a value to JSON.
 pub(super) fn json(value: &impl serde::Serialize) -> String {
-    // Maps with texts as keys, and lists of texts.
+    // Serializing maps with text keys and lists of texts cannot fail.
     escape(&serde_json::to_string(value).unwrap_or_default()).into_owned()
 }

@@ -1,7 +1,8 @@
-//! Versions of the catalog: the number of the last change of each part that servers keep in memory.
+//! Versions of the catalog: for each part that servers keep in memory, the number of its last change.
 //!
-//! A transaction that changes a part draws the next number first, and only if the part is still as its server knows it. So what was
-//! checked against the memory of that server holds, and such transactions are ordered by the row that they hold until they commit.
+//! A transaction that changes a part draws the next number first. It only gets one if its server knows the part's current
+//! version. So everything that was checked against the memory of that server still holds. Drawing locks a row until the commit,
+//! which puts such transactions in order.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -18,20 +19,20 @@ pub enum CatalogPart {
     Names,
     /// Keys.
     Keys,
-    /// Which classifiers there are; what they are is read when it is needed.
+    /// Which classifiers exist. Their contents are read when needed.
     Classifiers,
 }
 
-/// The number of the last change of each part.
+/// The number of each part's last change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CatalogVersions([i64; CatalogPart::ALL.len()]);
 
-/// What a server knows.
+/// The versions that a server knows.
 #[derive(Default)]
 pub(super) struct Known([AtomicI64; CatalogPart::ALL.len()]);
 
 impl CatalogPart {
-    /// All of them.
+    /// All parts.
     pub const ALL: [Self; 3] = [Self::Names, Self::Keys, Self::Classifiers];
 
     fn column(self) -> &'static str {
@@ -44,7 +45,7 @@ impl CatalogPart {
 }
 
 impl CatalogVersions {
-    /// That of one part.
+    /// Returns the version of a part.
     pub fn of(&self, part: CatalogPart) -> i64 {
         self.0[part as usize]
     }
@@ -72,7 +73,7 @@ pub(super) fn read(session: &mut Session) -> Result<CatalogVersions, Fault> {
     Ok(versions)
 }
 
-/// Draws the number of a change to a part. `StoreError::CatalogChanged` if the part's last change is not `known`.
+/// Draws the number of a change to a part. Fails with `StoreError::CatalogChanged` if the part's last change is not `known`.
 pub(super) fn draw(session: &mut Session, part: CatalogPart, known: i64) -> Result<i64, Fault> {
     let column = part.column();
     let sql = format!(

@@ -1,4 +1,4 @@
-//! What a catalog has, taken in from another one: collections with their aliases, keys, and classifiers.
+//! Takes in the content of another catalog: collections with their aliases, keys, and classifiers.
 
 use postgres::types::Type;
 
@@ -11,7 +11,7 @@ use crate::storage::postgres::session::{Parameter, Session};
 use crate::store::{StoreError, WholeCatalog, WholeClassifier};
 
 impl PostgresCatalog {
-    /// Adds what another catalog has, all or nothing.
+    /// Adds the content of another catalog, all or nothing.
     pub(crate) fn take_in(&self, whole: &WholeCatalog) -> Result<(), StoreError> {
         self.transaction("taking in a catalog", |session| {
             for row in &whole.collections {
@@ -36,7 +36,7 @@ impl PostgresCatalog {
         })
     }
 
-    /// Adds a classifier of another catalog as it is there; returns whether the name was free.
+    /// Adds a classifier of another catalog unchanged. Returns whether the name was free.
     pub(crate) fn take_in_classifier(&self, whole: &WholeClassifier) -> Result<bool, StoreError> {
         self.transaction("taking in a classifier", |session| {
             let Some(key) = insert_classifier(session, whole)? else { return Ok(false) };
@@ -46,7 +46,8 @@ impl PostgresCatalog {
     }
 }
 
-/// `table` and `column` are words of this file.
+/// Whether a table has a row with this value. `table` and `column` must be literals of this file, because they become part of
+/// the statement.
 fn is_there(session: &mut Session, table: &'static str, column: &'static str, value: &str) -> Result<bool, Fault> {
     let sql = format!("select 1 from dragoman.{table} where {column} = $1");
     Ok(session.row(&sql, &[(&value, Type::TEXT)])?.is_some())
@@ -63,7 +64,7 @@ fn add_alias(session: &mut Session, name: &CollectionName, collection: &Collecti
     }
 }
 
-/// Adds a row and gives its key; `None` if the name is taken.
+/// Adds a row and returns its key, or `None` if the name is taken.
 fn insert_classifier(session: &mut Session, whole: &WholeClassifier) -> Result<Option<i64>, Fault> {
     let sql = "insert into dragoman.classifiers (id, name, job, next_job, version, state, model, model_fingerprint, dimension,
                    definition, report, weights, error_code, error_detail, created_at_ms, trained_at_ms)

@@ -1,7 +1,7 @@
-//! What is known of a replica: whether it answers, and what it must have applied to be how old.
+//! Tracks a replica: whether it answers, and how old its state is by how much of the log it has applied.
 //!
-//! Its age is measured without comparing clocks. The watcher notes where the log of the primary ends, and when it asked. A replica that
-//! has applied the log up to there sees everything that was acknowledged by then.
+//! The age is measured without comparing clocks. The watcher notes where the log of the primary ended, and when it asked. A
+//! replica that has applied the log up to that point sees everything that was acknowledged by then.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -13,41 +13,41 @@ use crate::storage::postgres::connector::Manager;
 use crate::storage::postgres::fault::Fault;
 use crate::store::StoreError;
 
-/// How often the watcher looks, at most.
+/// Longest time between two looks of the watcher.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// At least.
+/// Shortest time between two looks.
 const LOOK_EVERY_MIN: Duration = Duration::from_millis(10);
-/// After how long without a look nobody relies on the last one.
+/// How long the result of a look is relied on.
 const LOOK_HOLDS: Duration = Duration::from_secs(3);
-/// How long a read waits for a connection: the primary is there, too.
+/// How long a read waits for a connection. It is short, because the primary can answer instead.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(1);
-/// How many ends of the log are remembered that the replica has not applied.
+/// How many ends of the log that the replica has not applied are remembered.
 const ENDS_MAX: usize = 4_096;
 
 /// How far a replica is behind its primary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplicaLag {
-    /// Bytes of the write-ahead log that it has not applied.
+    /// Bytes of the write-ahead log that it has not applied yet.
     pub bytes: u64,
     /// How old its state is.
     pub age: Duration,
 }
 
-/// Where the primary's log ended at a time.
+/// Where the primary's log ended at some time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LogEnd {
-    /// Before it was asked.
+    /// When the primary was asked, measured before the question.
     pub(super) at: Instant,
-    /// Bytes from the beginning of the log.
+    /// Position in the log in bytes.
     pub(super) bytes: i64,
-    /// The time by its clock.
+    /// The time by the primary's clock.
     pub(super) now_ms: i64,
 }
 
-/// What a read must see that may be behind.
+/// What a read that may lag must still see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::storage::postgres) struct Recent {
-    /// The log up to here.
+    /// The log up to this position.
     pub(in crate::storage::postgres) bytes: i64,
     /// The mark of the primary's timeline.
     pub(in crate::storage::postgres) mark: String,
@@ -69,7 +69,7 @@ struct Seen {
     lag: Option<ReplicaLag>,
     system: String,
     mark: String,
-    /// In order. The first is the newest that the replica has applied, if it has applied any.
+    /// Sorted by time. The first is the newest one that the replica has applied, if it has applied any.
     ends: VecDeque<LogEnd>,
 }
 
@@ -87,7 +87,7 @@ impl Known {
         Self { manager: manager.clone(), connections_max, lag_max, seen: RwLock::new(seen) }
     }
 
-    /// Until the next look.
+    /// Returns the time until the next look.
     pub(super) fn interval(&self) -> Duration {
         if self.lag_max.is_zero() { LOOK_EVERY } else { (self.lag_max / 4).clamp(LOOK_EVERY_MIN, LOOK_EVERY) }
     }
@@ -120,25 +120,25 @@ impl Known {
         Some(Recent { bytes: end.bytes, mark: seen.mark.clone(), now_ms: end.now_ms.saturating_add(since_ms) })
     }
 
-    /// Nobody asks the replica until `found_well`.
+    /// Stops reads from using the replica until `found_well`.
     pub(super) fn pause(&self) {
         self.seen.write().answers = false;
     }
 
-    /// As `pause`, after a look that found it away or no replica.
+    /// Like `pause`, after a look found that it is away or not a replica.
     pub(super) fn found_away(&self) {
         let mut seen = self.seen.write();
         (seen.lag, seen.answers) = (None, false);
     }
 
-    /// The primary is another one than before, or the same after a while.
+    /// Records a new primary, or the same one after it was away.
     pub(super) fn met_primary(&self, system: String, mark: String) {
         let mut seen = self.seen.write();
         (seen.system, seen.mark) = (system, mark);
         seen.ends.clear();
     }
 
-    /// Where the primary's log ends now.
+    /// Records where the primary's log ends now.
     pub(super) fn note_end(&self, end: LogEnd) {
         let ends = &mut self.seen.write().ends;
         if ends.len() < ENDS_MAX {
@@ -146,9 +146,9 @@ impl Known {
         }
     }
 
-    /// The replica is well and has applied the log up to `applied` bytes.
+    /// Records that the replica is well and has applied the log up to `applied` bytes.
     pub(super) fn found_well(&self, applied: i64) -> Result<(), StoreError> {
-        // Connections from before it failed are broken.
+        // Makes a new pool after a failure, because earlier connections are broken.
         let was_asked = self.seen.read().answers;
         let pool = (!was_asked).then(|| pool(&self.manager, self.connections_max)).transpose()?;
         let mut seen = self.seen.write();
@@ -157,7 +157,7 @@ impl Known {
         seen.answers = true;
         let left = pool.and_then(|pool| seen.pool.replace(pool));
         drop(seen);
-        // Closing connections takes a moment.
+        // Dropped outside the lock, because closing connections takes a moment.
         drop(left);
         Ok(())
     }
@@ -169,7 +169,8 @@ impl Seen {
     }
 }
 
-/// How far a replica is behind that has applied this much. Forgets what is older than the newest end that it has reached.
+/// Returns how far a replica that has applied this much is behind. Forgets ends that are older than the newest one that it has
+/// reached.
 fn lag(ends: &mut VecDeque<LogEnd>, applied: i64) -> Option<ReplicaLag> {
     while ends.get(1).is_some_and(|next| next.bytes <= applied) {
         ends.pop_front();
@@ -181,7 +182,7 @@ fn lag(ends: &mut VecDeque<LogEnd>, applied: i64) -> Option<ReplicaLag> {
 }
 
 fn pool(manager: &Manager, connections_max: u32) -> Result<Pool<Manager>, StoreError> {
-    // A read that finds its connection broken goes to the primary, so none is tried before.
+    // If a connection turns out to be broken, the read goes to the primary, so connections are not tested beforehand.
     Pool::builder()
         .max_size(connections_max.max(1))
         .min_idle(Some(0))
@@ -196,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_age_of_a_replica_is_that_of_the_newest_end_that_it_has_reached() {
+    fn the_age_of_a_replica_is_that_of_the_newest_log_end_it_has_reached() {
         let now = Instant::now();
         let end = |seconds: u64, bytes| LogEnd { at: now - Duration::from_secs(seconds), bytes, now_ms: 0 };
         let all: VecDeque<_> = [end(50, 100), end(40, 200), end(30, 200), end(20, 300)].into();

@@ -1,7 +1,7 @@
-//! A streaming replica that answers reads: connections to it, what is known of it, and what became of the reads. `watch` looks at it
-//! all the time; the reads themselves are in `crate::storage::postgres::spread`.
+//! A streaming replica that answers reads: connections to it, its state, and counts of reads. `watch` monitors it.
+//! `crate::storage::postgres::spread` decides which reads it answers.
 //!
-//! Nothing fails because of it. What it cannot answer, the primary answers.
+//! Nothing fails because of the replica. The primary answers whatever the replica cannot.
 
 mod known;
 mod watch;
@@ -22,33 +22,33 @@ use watch::Watcher;
 /// How to reach a replica, and what it may answer.
 #[derive(Debug, Clone)]
 pub struct ReplicaOptions {
-    /// A URL, `postgres://user:password@host/database`, or pairs as libpq reads them.
+    /// A URL, `postgres://user:password@host/database`, or key-value pairs as in libpq.
     pub url: String,
-    /// How old the state that a search sees may be. Zero: it sees everything that was acknowledged before it began.
+    /// How old the state that a search sees may be. With zero, a search sees everything that was acknowledged before it began.
     pub lag_max: Duration,
 }
 
-/// What a replica does.
+/// The state of a replica.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplicaState {
-    /// Whether it is asked.
+    /// Whether reads use it.
     pub answers: bool,
-    /// How far it is behind the primary, if it was seen a moment ago.
+    /// How far it is behind the primary, if it was checked recently.
     pub lag: Option<ReplicaLag>,
-    /// What became of reads since the start: a name, and how many.
+    /// Counts of reads since the start, each with the name of its outcome.
     pub reads: Vec<(&'static str, u64)>,
 }
 
-/// What becomes of a read that the replica may answer.
+/// The outcome of a read that the replica may answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// The replica answered.
     Replica,
-    /// It had not applied what the read must see.
+    /// The replica had not applied everything that the read must see.
     Behind,
-    /// It was not asked, because it did not answer a moment ago or is no replica any more.
+    /// The replica was not asked, because it did not answer recently or is no longer a replica.
     Away,
-    /// It was asked and failed, or ended the read for what it had to apply.
+    /// The replica failed, or ended the read because it conflicted with changes to apply.
     Failed,
 }
 
@@ -65,7 +65,7 @@ impl Outcome {
     }
 }
 
-/// A replica, watched until it is dropped.
+/// A replica, monitored until this is dropped.
 pub(super) struct Replica {
     known: Arc<Known>,
     counts: [AtomicU64; Outcome::ALL.len()],
@@ -73,7 +73,7 @@ pub(super) struct Replica {
 }
 
 impl Replica {
-    /// Begins to watch it. An error if it is no replica of this primary; one that is away may come later.
+    /// Starts to monitor the replica. Fails if it is not a replica of this primary. A replica that is away may come back later.
     pub(super) fn start(options: &ReplicaOptions, primary: &Manager, connections_max: u32) -> Result<Self, StoreError> {
         let manager = primary.of_replica(&options.url)?;
         let known = Arc::new(Known::new(&manager, options.lag_max, connections_max));
@@ -81,27 +81,27 @@ impl Replica {
         Ok(Self { known, counts: Default::default(), _watcher: watcher })
     }
 
-    /// A connection to it; `None` while it is not asked.
+    /// Returns a connection to it, or `None` while reads do not use it.
     pub(super) fn session(&self) -> Result<Option<PooledConnection<Manager>>, Fault> {
         Ok(self.known.pool().map(|pool| pool.get()).transpose()?)
     }
 
-    /// Whether it is asked.
+    /// Whether reads use it.
     pub(super) fn answers(&self) -> bool {
         self.known.answers()
     }
 
-    /// What the names of the primary's timelines begin with.
+    /// Returns the prefix of the names of the primary's timelines.
     pub(super) fn system(&self) -> String {
         self.known.system()
     }
 
-    /// What a search must see that may be behind; `None` if none may, or if it is not known.
+    /// Returns what a search that may lag must still see. `None` if searches may not lag, or if that is not known.
     pub(super) fn recent(&self) -> Option<Recent> {
         self.known.recent()
     }
 
-    /// It failed: it is not asked again before the watcher finds it well.
+    /// Records that it failed. Reads do not use it again before the watcher finds it well.
     pub(super) fn pause(&self) {
         self.known.pause();
     }
@@ -111,7 +111,7 @@ impl Replica {
         self.counts[outcome as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What it does.
+    /// Returns its state.
     pub(super) fn state(&self) -> ReplicaState {
         let count = |outcome: Outcome| (outcome.name(), self.counts[outcome as usize].load(Ordering::Relaxed));
         ReplicaState { answers: self.answers(), lag: self.known.lag(), reads: Outcome::ALL.map(count).to_vec() }

@@ -1,4 +1,4 @@
-//! Looks at a replica and its primary all the time: whether the one follows the other, and how far behind it is.
+//! Monitors a replica and its primary: whether one follows the other, and how far behind it is.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,36 +15,36 @@ use crate::storage::postgres::fault::Fault;
 use crate::storage::postgres::session::Session;
 use crate::store::StoreError;
 
-/// System, timeline, end of the log and time.
+/// Selects the primary's system, timeline, end of the log, and time.
 const PRIMARY: &str = "
     select system_identifier || '-', left(pg_walfile_name(pg_current_wal_flush_lsn()), 8),
         (pg_current_wal_flush_lsn() - '0/0'::pg_lsn)::bigint, (extract(epoch from clock_timestamp()) * 1000)::bigint
     from pg_control_system()";
-/// The same of a replica: whether it is one, and how much of the log it has applied.
+/// Selects a replica's system, whether it is a replica, and how much of the log it has applied.
 const REPLICA: &str = "
     select system_identifier || '-', pg_is_in_recovery(),
         coalesce((pg_last_wal_replay_lsn() - '0/0'::pg_lsn)::bigint, 0) from pg_control_system()";
-/// The database, which has the same number in a replica.
+/// Selects the number of the database, which is the same in a replica.
 const DATABASE: &str = "select oid from pg_database where datname = current_database()";
 
-/// Why a look found no replica that can be asked.
+/// Why a look found no usable replica.
 enum Problem {
     /// The primary does not answer.
     Primary(Fault),
-    /// The replica does not.
+    /// The replica does not answer.
     Away(Fault),
-    /// It answers, and is not what it should be.
+    /// It answers but is not a replica of the primary.
     Unfit(String),
 }
 
-/// Looks until it is dropped.
+/// Monitors in a thread until it is dropped.
 pub(super) struct Watcher {
     stop: Arc<AtomicBool>,
     thread: std::thread::Thread,
 }
 
 impl Watcher {
-    /// Looks for the first time, and from then on in a thread of its own.
+    /// Looks once, and then continues in a thread.
     pub(super) fn start(primary: Manager, replica: Manager, known: &Arc<Known>) -> Result<Self, StoreError> {
         let stop = Arc::new(AtomicBool::new(false));
         let (primary, replica) = (Side::of(primary), Side::of(replica));
@@ -69,7 +69,7 @@ impl Watcher {
 }
 
 impl Drop for Watcher {
-    /// The thread ends by itself: it may be waiting for a machine that is silent.
+    /// Does not wait for the thread, because it may be waiting for a machine that does not answer. It ends by itself.
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
         self.thread.unpark();
@@ -79,14 +79,14 @@ impl Drop for Watcher {
 struct Watch {
     primary: Side,
     replica: Side,
-    /// What the names of the primary's timelines begin with.
+    /// The prefix of the names of the primary's timelines.
     system: String,
-    /// What the log was told last.
+    /// The problem that was logged last.
     told: Option<String>,
     known: Arc<Known>,
 }
 
-/// A server, and the connection to it.
+/// A server and the connection to it.
 struct Side {
     manager: Manager,
     session: Option<Session>,
@@ -97,7 +97,7 @@ impl Side {
         Self { manager, session: None }
     }
 
-    /// The connection, and whether it is new.
+    /// Returns the connection, and whether it is new.
     fn session(&mut self) -> Result<(&mut Session, bool), Fault> {
         match &mut self.session {
             Some(session) => Ok((session, false)),
@@ -107,7 +107,7 @@ impl Side {
 }
 
 impl Watch {
-    /// Takes in what a look found, and tells the log what has changed.
+    /// Records what a look found, and logs what has changed.
     fn tell(&mut self, looked: Result<(), Problem>) {
         let (problem, fault) = match looked {
             Ok(()) => (String::new(), None),
@@ -157,7 +157,7 @@ impl Watch {
         Ok(())
     }
 
-    /// How much of the log it has applied.
+    /// Returns how much of the log the replica has applied.
     fn look_at_replica(&mut self) -> Result<i64, Problem> {
         let away = |fault: Fault| match refusal(&fault) {
             Some(problem) => Problem::Unfit(problem),
@@ -189,7 +189,7 @@ fn number(session: &mut Session) -> Result<u32, Fault> {
     Ok(session.row(DATABASE, &[])?.map_or(Ok(0), |row| row.try_get(0))?)
 }
 
-/// The mark of a timeline, which is made if it has none.
+/// Returns the mark of a timeline, and creates one if it has none.
 fn mark(session: &mut Session, timeline: &str) -> Result<String, Fault> {
     let timeline = [(&timeline as _, Type::TEXT)];
     let sql = "select mark::text from dragoman.timelines where timeline = $1";
@@ -203,7 +203,7 @@ fn mark(session: &mut Session, timeline: &str) -> Result<String, Fault> {
     }
 }
 
-/// What a server says that refuses user or database: waiting does not help.
+/// Returns the message of a server that refuses the user or the database. Waiting does not help in that case.
 fn refusal(fault: &Fault) -> Option<String> {
     let Fault::Server(error) = fault else { return None };
     let refused = error.code().is_some_and(|code| *code == SqlState::UNDEFINED_DATABASE || code.code().starts_with("28"));
