@@ -239,7 +239,7 @@ pub(super) fn is_cut_by_older_rules(connection: &Connection) -> Result<bool, Fau
 }
 
 /// The current rules for splitting texts, as migrations number them.
-pub(super) const CUTTING_RULES: i64 = 2;
+pub(crate) const CUTTING_RULES: i64 = 2;
 
 /// Counts from the numbers that triggers maintain, less what has expired and is still there. `disk_bytes` stays zero.
 pub(super) fn counts(connection: &Connection) -> Result<CollectionCounts, Fault> {

@@ -14,6 +14,7 @@ use super::connector::Manager;
 use super::fault::Fault;
 use super::filter::{Condition, compile};
 use super::names::{Names, PARTITIONED, at_ms};
+use super::replacing::{drop_unnamed, metadata_indexes};
 use super::server::{PostgresServer, waiting};
 use super::session::{SNAPSHOT, Session};
 use super::writing::{BEGUN_MS, NOW_MS, Writing};
@@ -123,9 +124,7 @@ impl Partition {
         let indexed = indexed(row.metric, row.quantization, row.dimension);
         let opened = server.session().and_then(|mut session| {
             let key = key_of(&mut session, indexed)?;
-            let sql = "select path from dragoman.metadata_indexes where collection = $1 order by path";
-            let paths = session.rows(sql, &[(&key, Type::INT8)])?;
-            let paths = paths.iter().map(|row| path(row.try_get(0)?)).collect::<Result<Vec<_>, Fault>>()?;
+            let paths = metadata_indexes(&mut session, key)?;
             let first = format!("select min(expires_at_ms) from {} where expires_at_ms is not null", Names::of(key).documents);
             let first = session.row(&first, &[])?.map(|row| row.try_get::<_, Option<i64>>(0)).transpose()?.flatten();
             Ok((key, paths, first))
@@ -157,14 +156,7 @@ impl Partition {
     /// Drops all rows of the collection, unless the catalog names it: a commit whose answer was lost. Nothing answers afterwards.
     pub(super) fn drop_rows(&self) -> Result<(), StoreError> {
         self.close()?;
-        let sql = "select count(*) from dragoman.catalog where id = $1";
-        let drop_all = |mut session: PooledConnection<Manager>| {
-            session.within("begin", |session| match session.number(sql, &[(&self.id.0, Type::TEXT)])? {
-                0 => drop_collection(session, &self.id),
-                _ => Ok(()),
-            })
-        };
-        self.server.session().and_then(drop_all).map_err(|fault| fault.while_doing("dropping a collection"))
+        drop_unnamed(&self.server, &self.id)
     }
 
     /// Takes in the metadata indexes that the collection has by now.

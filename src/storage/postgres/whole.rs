@@ -124,17 +124,7 @@ fn whole_passage(row: &Row, text: &str) -> Result<WholePassage, Fault> {
 fn add(writing: &mut Writing<'_>, batch: &mut Batch, whole: WholeDocument) -> Result<(), Fault> {
     let WholeDocument { key: DocumentKey(key), document, passages } = whole;
     let (version, times) = (to_sql(document.sequence.0), (document.created_at_ms, document.updated_at_ms));
-    let prepared = PreparedDocument {
-        id: document.id,
-        title: document.title,
-        text: document.text,
-        language: document.language,
-        language_confidence: document.language_confidence,
-        metadata: document.metadata,
-        expires_at_ms: document.expires_at_ms,
-        passages: Vec::new(),
-        embedding: None,
-    };
+    let prepared = PreparedDocument::from(document);
     writing.take_document(key);
     batch.document(key, &prepared, version, times.0, times.1);
     for (ordinal, WholePassage { id, span, embedded, tokens, words }) in passages.into_iter().enumerate() {

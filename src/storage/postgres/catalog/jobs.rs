@@ -237,7 +237,8 @@ fn read_all(session: &mut Session, sql: &str, values: &[Parameter<'_>]) -> Resul
 fn insert(session: &mut Session, job: &Job, owner: i64) -> Result<(), Fault> {
     let sql =
         "insert into dragoman.jobs (id, type, status, collection, request, details, done, total, unit, created_at_ms, owner)
-               values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+               values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+               on conflict (collection) where type = 'reembed' and finished_at_ms is null do nothing";
     let values: [Parameter<'_>; 11] = [
         (&job.id.as_str(), Type::TEXT),
         (&job.kind.name(), Type::TEXT),
@@ -251,5 +252,8 @@ fn insert(session: &mut Session, job: &Job, owner: i64) -> Result<(), Fault> {
         (&job.created_at_ms, Type::INT8),
         (&owner, Type::INT8),
     ];
-    session.execute(sql, &values).map(drop)
+    match session.execute(sql, &values)? {
+        0 => Err(StoreError::JobUnfinished.into()),
+        _ => Ok(()),
+    }
 }
