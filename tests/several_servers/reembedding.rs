@@ -151,6 +151,72 @@ fn what_both_servers_write_meanwhile_has_the_new_model_afterwards() {
     one.wait_until("the old rows are gone", |_| number(&servers, "select count(*) from dragoman.collections") == 1);
 }
 
+/// Stores documents through one server and looks for them through the other one: none of it is ever refused.
+fn store_and_find(clients: [&Client; 2], writer: usize, over: &AtomicBool) -> usize {
+    let mut stored = 0;
+    while !over.load(Ordering::Acquire) {
+        let id = format!("w{writer}-{stored}");
+        let body = json!({"documents": [{"id": id, "text": text(&id)}]});
+        let (status, answer) = clients[0].try_send("POST", DOCUMENTS, &[("idempotency-key", &id)], &body).unwrap();
+        assert_eq!(status, 200, "{answer}");
+        let found = clients[1].hits("latest", &json!({"query": text(&id), "mode": "dense", "limit": 1}));
+        assert_eq!(found[0]["id"], json!(id));
+        stored += 1;
+    }
+    stored
+}
+
+#[test]
+fn texts_go_on_being_written_and_imported_while_older_rules_are_replaced() {
+    const FILLED: usize = 1_000;
+    const IMPORTED: usize = 1_500;
+    let servers = Servers::of(OLD, 2);
+    let clients = servers.clients::<2>();
+    let [one, other] = &clients;
+    fill(one, FILLED);
+    servers.database().execute("update dragoman.collections set cutting_rules = 1", &[]).unwrap();
+    crate::put(one, "news", "d0", &text("0"));
+    assert_eq!(other.get(NEWS).1["cut_by_older_rules"], true);
+    let lines: Vec<String> =
+        (0..IMPORTED).map(|n| json!({"id": format!("i{n}"), "text": text(&format!("i{n}"))}).to_string()).collect();
+    let over = AtomicBool::new(false);
+    let stored: Vec<usize> = std::thread::scope(|scope| {
+        let ways = [[one, other], [other, one], [other, other]];
+        let writing: Vec<_> = (0..3)
+            .map(|writer| {
+                scope.spawn({
+                    let over = &over;
+                    move || store_and_find(ways[writer], writer, over)
+                })
+            })
+            .collect();
+        let (status, import) = one.post_lines(&format!("{NEWS}/import"), std::io::Cursor::new(lines.join("\n").into_bytes()));
+        assert_eq!(status, 202, "{import}");
+        let job = ended(other, &reembed(other));
+        assert_eq!(job["status"], "succeeded", "{job}");
+        let import = ended(other, &format!("/v1/jobs/{}", import["id"].as_str().unwrap()));
+        assert_eq!((&import["status"], &import["details"]["created"]), (&json!("succeeded"), &json!(IMPORTED)), "{import}");
+        over.store(true, Ordering::Release);
+        writing.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    println!("{stored:?} stored");
+    let whole = FILLED + IMPORTED + stored.iter().sum::<usize>();
+    for client in &clients {
+        let news = client.get(NEWS).1;
+        assert_eq!((&news["documents"], &news["passages"], &news["passages_pending"]), (&json!(whole), &json!(whole), &json!(0)));
+        assert_eq!(news["cut_by_older_rules"], Value::Null);
+    }
+    for (writer, stored) in stored.into_iter().enumerate() {
+        for n in 0..stored {
+            let id = format!("w{writer}-{n}");
+            let body = json!({"documents": [{"id": id, "text": text(&id)}]});
+            let (status, again) = one.try_send("POST", DOCUMENTS, &[("idempotency-key", &id)], &body).unwrap();
+            assert_eq!((status, &again["results"][0]["status"]), (200, &json!("created")), "its record came along: {again}");
+        }
+    }
+    assert_eq!(other.get(NEWS).1["documents"], json!(whole));
+}
+
 fn number(servers: &Servers, sql: &str) -> i64 {
     servers.database().query_one(sql, &[]).unwrap().get(0)
 }
