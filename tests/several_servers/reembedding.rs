@@ -249,21 +249,21 @@ fn check_whole(client: &Client, documents: usize, loaded: &str) {
 fn another_server_goes_on_where_a_killed_one_was() {
     const FILLED: usize = 3_000;
     let mut servers = Servers::of(OLD, 1);
-    let [one] = servers.clients();
-    fill(&one, FILLED);
-    servers.stop(0);
     (0..2).for_each(|_| servers.add_of(NEW));
-    let [first, second] = servers.clients();
+    let [old, first, second] = servers.clients();
+    fill(&old, FILLED);
     let job = reembed(&first);
     let done = |client: &Client| client.get(&job).1["progress"]["done"].as_u64().unwrap_or(0);
     first.wait_until("some documents are embedded", |client| done(client) >= 700);
-    servers.kill(0);
+    // Of the other two, one has another model, so it leaves the job alone.
+    servers.kill(1);
     check_whole(&second, FILLED, NEW);
     second.wait_until("the job goes on", |client| client.get(&job).1["status"] == "running" && done(client) >= 700);
     let ended = ended(&second, &job);
     assert_eq!(ended["status"], "succeeded", "{ended}");
     assert_eq!(second.get(NEWS).1["model_fingerprint"], "fake-32");
     check_whole(&second, FILLED, NEW);
+    check_whole(&old, FILLED, OLD);
     second.wait_until("the old rows are gone", |_| number(&servers, "select count(*) from dragoman.collections") == 1);
 }
 
@@ -285,7 +285,7 @@ fn a_server_that_is_killed_around_the_change_leaves_it_wholly_old_or_wholly_new(
             let job = client.get(&job).1;
             job["progress"]["done"] == FILLED || job["status"] == "succeeded"
         });
-        std::thread::sleep(Duration::from_millis(round * 25));
+        std::thread::sleep(Duration::from_millis(round * 10));
         servers.kill(0);
         changed += u32::from(second.get(NEWS).1["model_fingerprint"] != before);
         check_whole(&second, FILLED, model);
@@ -315,4 +315,23 @@ fn a_job_that_is_canceled_through_another_server_leaves_the_old_and_nothing_else
         assert_eq!(one.get(NEWS).1["model_fingerprint"], "fake-64");
         assert_eq!(number(&servers, "select count(*) from dragoman.collections"), 1);
     }
+}
+
+#[test]
+fn a_collection_that_is_deleted_through_another_server_meanwhile_does_not_come_back() {
+    let mut servers = Servers::of(OLD, 1);
+    servers.add_of(NEW);
+    let [one, other] = servers.clients();
+    fill(&one, 1_000);
+    let job = reembed(&other);
+    other.wait_until("it runs", |client| client.get(&job).1["progress"]["done"].as_u64() > Some(0));
+    assert_eq!(one.try_delete(NEWS).unwrap().0, 204);
+    create(&one, "news");
+    let ended = ended(&other, &job);
+    assert_eq!((&ended["status"], &ended["error"]["code"]), (&json!("failed"), &json!("collection_not_found")), "{ended}");
+    for client in [&one, &other] {
+        let news = client.get(NEWS).1;
+        assert_eq!((&news["documents"], &news["model_fingerprint"]), (&json!(0), &json!("fake-64")));
+    }
+    assert_eq!(number(&servers, "select count(*) from dragoman.collections"), 1);
 }

@@ -71,7 +71,10 @@ impl Partition {
                 }
             }
             anew.into_iter().try_for_each(|moved| add(writing, &mut batch, moved))?;
-            batch.store(writing)
+            batch.store(writing)?;
+            // Copied numbers may be older than the last one here, and counts hold until there is another one.
+            writing.next_sequence();
+            Ok(())
         })
     }
 

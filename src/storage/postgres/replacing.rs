@@ -28,7 +28,7 @@ pub struct HeldWrites {
 impl HeldWrites {
     /// The metadata indexes of the collection as they are.
     pub fn metadata_indexes(&mut self) -> Result<Vec<MetadataPath>, StoreError> {
-        self.run("reading metadata indexes", |session, key| metadata_indexes(session, key))
+        self.run("reading metadata indexes", metadata_indexes)
     }
 
     /// Runs statements in the transaction, with the collection's key.

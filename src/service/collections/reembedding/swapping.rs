@@ -115,7 +115,8 @@ impl State {
 async fn retire(old: Arc<OpenCollection>, mut stop: watch::Receiver<bool>) {
     old.stop();
     let reading = Arc::clone(&old);
-    let _ = blocking(move || Ok(reading.keep_replaced())).await;
+    // If its task fails, the rows may go while they are still read here.
+    let _ = tokio::task::spawn_blocking(move || reading.keep_replaced()).await;
     while Arc::strong_count(&old) > 1 {
         tokio::time::sleep(RETIRE_PAUSE).await;
     }

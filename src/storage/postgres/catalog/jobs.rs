@@ -39,18 +39,29 @@ pub enum JobHold {
 }
 
 impl PostgresCatalog {
-    /// Takes over the unfinished jobs of servers that are gone; of the types `with_files` only those of `files_here`, and those that are to
-    /// be canceled.
-    pub fn look_after_jobs(&self, with_files: &[JobType], files_here: &[JobId]) -> Result<LookedAfter, StoreError> {
+    /// Takes over the unfinished jobs of servers that are gone; of the types `with_files` only those of `files_here`, of re-embeddings only
+    /// those to the model of this server, and those that are to be canceled.
+    pub fn look_after_jobs(
+        &self,
+        with_files: &[JobType],
+        files_here: &[JobId],
+        model_fingerprint: &str,
+    ) -> Result<LookedAfter, StoreError> {
         let me = self.member.id();
         let with_files: Vec<&str> = with_files.iter().map(|kind| kind.name()).collect();
         let files_here: Vec<&str> = files_here.iter().map(JobId::as_str).collect();
-        let values: [Parameter<'_>; 3] = [(&me, Type::INT8), (&with_files, Type::TEXT_ARRAY), (&files_here, Type::TEXT_ARRAY)];
+        let values: [Parameter<'_>; 5] = [
+            (&me, Type::INT8),
+            (&with_files, Type::TEXT_ARRAY),
+            (&files_here, Type::TEXT_ARRAY),
+            (&JobType::Reembed.name(), Type::TEXT),
+            (&model_fingerprint, Type::TEXT),
+        ];
         let sql = format!(
             "update dragoman.jobs set owner = $1 where id in (
                  select id from dragoman.jobs j where finished_at_ms is null and owner is distinct from $1
                  and not exists (select 1 from dragoman.servers s where s.id = j.owner)
-                 and (type <> all($2) or id = any($3) or cancel_requested)
+                 and (cancel_requested or (type <> all($2) or id = any($3)) and (type <> $4 or strpos(request, $5) > 0))
                  for update skip locked
              ) returning {COLUMNS}"
         );

@@ -67,7 +67,8 @@ fn rename(session: &mut Session, old: &CollectionId, new: &Collection) -> Result
 /// The new collection goes on where the old one ends, which takes no more writes.
 fn hand_over(session: &mut Session, old_key: i64, new: &CollectionId) -> Result<(), Fault> {
     let (old, new) = ((&old_key as _, Type::INT8), (&new.0 as _, Type::TEXT));
-    let sql = "update dragoman.collections n set sequence = greatest(n.sequence, o.sequence), job = null
+    let sql = "update dragoman.collections n set sequence = greatest(n.sequence, o.sequence), job = null,
+                   documents_drawn = greatest(n.documents_drawn, o.documents_drawn)
                from dragoman.collections o where o.key = $1 and n.id = $2 returning n.key";
     let Some(row) = session.row(sql, &[old.clone(), new.clone()])? else { return Err(StoreError::Closed.into()) };
     let new_key: i64 = row.try_get(0)?;
