@@ -142,7 +142,7 @@ impl Postgres {
 
     /// Drops everything that the server has of a collection that is not open, unless the catalog names it.
     pub fn remove_unnamed(server: &PostgresServer, id: &CollectionId) -> Result<(), StoreError> {
-        replacing::drop_unnamed(server, id)
+        partition::drop_unnamed(server, id)
     }
 
     /// Drops everything that the server has of the collection, unless the catalog names it. Nothing answers afterwards.

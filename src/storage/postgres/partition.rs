@@ -14,7 +14,6 @@ use super::connector::Manager;
 use super::fault::Fault;
 use super::filter::{Condition, compile};
 use super::names::{Names, PARTITIONED, at_ms};
-use super::replacing::{drop_unnamed, metadata_indexes};
 use super::server::{PostgresServer, waiting};
 use super::session::{SNAPSHOT, Session};
 use super::writing::{BEGUN_MS, NOW_MS, Writing};
@@ -337,6 +336,18 @@ fn find_key(session: &mut Session, id: &CollectionId) -> Result<Option<i64>, Fau
     Ok(found.map(|row| row.try_get(0)).transpose()?)
 }
 
+/// Drops all rows of a collection, unless the catalog names it.
+pub(super) fn drop_unnamed(server: &PostgresServer, id: &CollectionId) -> Result<(), StoreError> {
+    let sql = "select count(*) from dragoman.catalog where id = $1";
+    let drop_all = || {
+        server.session()?.within("begin", |session| match session.number(sql, &[(&id.0, Type::TEXT)])? {
+            0 => drop_collection(session, id),
+            _ => Ok(()),
+        })
+    };
+    waiting(drop_all).map_err(|fault| fault.while_doing("dropping a collection"))
+}
+
 /// Drops all rows of a collection, in the caller's transaction.
 pub(super) fn drop_collection(session: &mut Session, id: &CollectionId) -> Result<(), Fault> {
     // A write holds the row before it uses the tables, so this order waits for it. Nobody waits for long reads.
@@ -384,6 +395,12 @@ pub(super) fn indexed_value(indexed: Indexed, dimension: usize) -> Option<String
         Indexed::Full => Some(format!("embedding::vector({dimension})")),
         Indexed::Not => None,
     }
+}
+
+/// The declared metadata indexes of a collection.
+pub(super) fn metadata_indexes(session: &mut Session, key: i64) -> Result<Vec<MetadataPath>, Fault> {
+    let sql = "select path from dragoman.metadata_indexes where collection = $1 order by path";
+    session.rows(sql, &[(&key, Type::INT8)])?.iter().map(|row| path(row.try_get(0)?)).collect()
 }
 
 /// A declared path.

@@ -6,8 +6,8 @@
 use postgres::types::Type;
 
 use super::fault::Fault;
-use super::partition::{Partition, drop_collection, path};
-use super::server::{PostgresServer, waiting};
+use super::partition::{Partition, drop_collection, metadata_indexes};
+use super::server::waiting;
 use super::session::Session;
 use super::writing::NOW_MS;
 use crate::domain::{CollectionId, JobId, MetadataPath};
@@ -98,18 +98,6 @@ impl Partition {
     }
 }
 
-/// Drops all rows of a collection, unless the catalog names it.
-pub(super) fn drop_unnamed(server: &PostgresServer, id: &CollectionId) -> Result<(), StoreError> {
-    let sql = "select count(*) from dragoman.catalog where id = $1";
-    let drop_all = || {
-        server.session()?.within("begin", |session| match session.number(sql, &[(&id.0, Type::TEXT)])? {
-            0 => drop_collection(session, id),
-            _ => Ok(()),
-        })
-    };
-    waiting(drop_all).map_err(|fault| fault.while_doing("dropping a collection"))
-}
-
 /// Drops the rows of a replaced collection, in the caller's transaction, unless they may still be read. Says whether they are gone.
 pub(super) fn remove_unread(session: &mut Session, key: i64) -> Result<bool, Fault> {
     let sql = format!("select id, {NOW_MS} - replaced_at_ms from dragoman.collections where key = $1");
@@ -129,10 +117,4 @@ pub(super) fn remove_unread(session: &mut Session, key: i64) -> Result<bool, Fau
 /// The name of the lock that servers share who read a replaced collection.
 fn readers(key: i64) -> String {
     format!("dragoman.replaced_{key}")
-}
-
-/// The declared metadata indexes of a collection.
-pub(super) fn metadata_indexes(session: &mut Session, key: i64) -> Result<Vec<MetadataPath>, Fault> {
-    let sql = "select path from dragoman.metadata_indexes where collection = $1 order by path";
-    session.rows(sql, &[(&key, Type::INT8)])?.iter().map(|row| path(row.try_get(0)?)).collect()
 }

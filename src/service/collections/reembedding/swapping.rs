@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::ReembedPlan;
 use super::copying::Copying;
+use super::plan::ReembedPlan;
 use crate::domain::{JobId, Sequence};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
