@@ -162,6 +162,9 @@ pub trait Storage: Send + Sync {
         checkpoint: String,
     ) -> Result<(), StoreError>;
 
+    /// Records that some texts may have been split by older rules, as where they come from.
+    fn mark_cut_by_older_rules(&self) -> Result<(), StoreError>;
+
     /// Reads the revisions of all documents after `after`, in order, at most `limit`: also of those that have expired and are not
     /// removed yet.
     fn revisions(&self, after: Revision, limit: usize) -> Result<Vec<Revision>, StoreError>;

@@ -17,7 +17,7 @@ use super::session::{Session, embedding};
 use super::upsert::{context, passage_text};
 use super::writing::Writing;
 use crate::domain::{Document, JobId, PassageSpan, PassageTerms, Sequence, TokenSet, WordCounts};
-use crate::store::{DocumentKey, PreparedDocument, StoreError, WholeDocument, WholePassage};
+use crate::store::{CUTTING_RULES, DocumentKey, PreparedDocument, StoreError, WholeDocument, WholePassage};
 
 impl Partition {
     pub(super) fn whole_documents(
@@ -100,6 +100,17 @@ impl Partition {
             batch.store(writing)?;
             keep_checkpoint(writing, job, &checkpoint)
         })
+    }
+
+    pub(super) fn mark_cut_by_older_rules(&self) -> Result<(), StoreError> {
+        self.write_patiently("recording the rules by which texts were split", |writing| {
+            let sql = "update dragoman.collections set cutting_rules = least(cutting_rules, $2) where key = $1";
+            let older = CUTTING_RULES - 1;
+            writing.session.execute(sql, &[(&writing.key, Type::INT8), (&older, Type::INT8)]).map(drop)
+        })?;
+        // It says so, and holds until the next change.
+        *self.counted.lock() = None;
+        Ok(())
     }
 }
 
