@@ -11,9 +11,9 @@ FUZZ_SECONDS ?= 600
 run: runtime ## Builds the server and starts it on 127.0.0.1:7700 with the shipped model and the store in ./data
 	$(CARGO) run --release -- serve
 
-# Tests of the API that need a snapshot or a re-embedding, which a store on a database server does not offer, that read the size of
-# SQLite's log, or the method of a search: of a few passages a database server compares with all, by their values in full.
-NOT_ON_POSTGRES = archives snapshot reembedding imported_and_restored who_waits_for_events events_are_not_packed \
+# Tests of the API that need a snapshot, which a store on a database server does not offer, that read the size of SQLite's log, or the
+# method of a search: of a few passages a database server compares with all, by their values in full.
+NOT_ON_POSTGRES = archives snapshot imported_and_restored who_waits_for_events events_are_not_packed \
 	no_request_brings_the_server_out_of_order no_foreign_page_starts a_job_is_canceled_by_those_who_may \
 	the_encoder_are_counted compares_with_all_and_says_so says_how_wide_it_looks
 

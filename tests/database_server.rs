@@ -108,14 +108,41 @@ fn what_a_database_server_does_not_offer_is_refused_by_name() {
     let server = Program::run(on(&database, data.path()));
     let client = server.client();
     create_news(&client);
-    for (path, body) in [("/v1/snapshots", json!({})), ("/v1/collections/news/reembed", json!({}))] {
-        let (status, answer) = client.post(path, &body);
-        assert_eq!((status, &answer["code"]), (409, &json!("not_supported")), "{answer}");
-    }
+    let (status, answer) = client.post("/v1/snapshots", &json!({}));
+    assert_eq!((status, &answer["code"]), (409, &json!("not_supported")), "{answer}");
     let mut scheduled = on(&database, &data.path().join("new"));
     scheduled.env("DRAGOMAN_SNAPSHOT_TARGET", data.path());
     let log = refused(scheduled);
     assert!(log.contains("snapshot_target cannot be set together with store"), "{log}");
+}
+
+#[test]
+fn a_re_embedding_goes_on_after_the_database_was_killed() {
+    const FILLED: usize = 2_000;
+    let database = Database::start();
+    let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let made = Program::run(on(&database, first.path()));
+    create_news(&made.client());
+    let all: Vec<Value> = (0..FILLED).map(|n| json!({"id": format!("d{n}"), "text": format!("number {n}")})).collect();
+    for part in all.chunks(500) {
+        assert_eq!(made.client().post(DOCUMENTS, &json!({ "documents": part })).0, 200);
+    }
+    assert!(made.terminate().success());
+    let mut of_another_model = command(second.path(), "fake:32");
+    of_another_model.env("DRAGOMAN_STORE", database.url("postgres"));
+    let server = Program::run(of_another_model);
+    let client = server.client();
+    let (status, job) = client.post("/v1/collections/news/reembed", &json!({}));
+    assert_eq!(status, 202, "{job}");
+    let job = format!("/v1/jobs/{}", job["id"].as_str().unwrap());
+    for at_least in [300, 1_200] {
+        client.wait_until("it is on its way", |client| client.get(&job).1["progress"]["done"].as_u64() >= Some(at_least));
+        database.kill_and_start();
+    }
+    client.wait_until("the job ends", |client| client.get(&job).1["status"] == "succeeded");
+    let news = client.get("/v1/collections/news").1;
+    assert_eq!((&news["documents"], &news["passages"], &news["dimension"]), (&json!(FILLED), &json!(FILLED), &json!(32)));
+    assert_eq!(client.hits("news", &json!({"query": "number 17", "mode": "dense", "limit": 1}))[0]["id"], "d17");
 }
 
 /// The value of a sample of `/metrics`.

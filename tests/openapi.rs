@@ -269,7 +269,7 @@ fn can_answer(operation: &Operation, code: Code) -> Option<bool> {
         }
         Code::NoModel => is(&SEARCHES) || is(ASKING) || is(TRAINING) || operation.id == "reembed_collection",
         Code::ModelCurrent => operation.id == "reembed_collection",
-        Code::NotSupported => is(&["create_snapshot", "restore_snapshot", "upload_snapshot", "reembed_collection"]),
+        Code::NotSupported => is(&["create_snapshot", "restore_snapshot", "upload_snapshot"]),
         Code::JobRunning => is(&["reembed_collection", "create_projection"]),
         Code::TooFewDocuments => operation.id == "create_projection",
         Code::ProjectionNotFound => operation.has_parameter("center"),

@@ -12,7 +12,7 @@ use super::blocking::blocking;
 use super::error::Error;
 use super::followed::Look;
 use super::state::{BrokenCollection, Service, State};
-use crate::domain::{Collection, chain};
+use crate::domain::{Collection, CollectionId, chain};
 use crate::service::open_collection::OpenCollection;
 use crate::storage::{CatalogNames, CatalogPart, PostgresCatalog};
 use crate::store::StoreError;
@@ -112,7 +112,7 @@ impl State {
 
     /// Opens what is new, closes what is gone, and takes in what changed.
     fn apply_names(&self, catalog: &PostgresCatalog) -> Result<(), Error> {
-        let CatalogNames { collections, aliases, mut metadata_indexes } = catalog.names()?;
+        let CatalogNames { collections, aliases, replaced, mut metadata_indexes } = catalog.names()?;
         let ids: HashMap<_, _> = collections.iter().map(|row| (row.id.clone(), row.name.clone())).collect();
         let mut opened = Vec::new();
         for row in collections {
@@ -144,8 +144,35 @@ impl State {
         }
         self.broken.write().retain(|_, broken| stays(&broken.row));
         opened.iter().for_each(|collection| self.start_worker(collection));
-        gone.into_iter().for_each(|collection| self.leave(collection));
+        for collection in gone {
+            match self.successor(&replaced, &collection.row.id) {
+                Some(next) => {
+                    tracing::info!(collection = %next.row.name, id = %next.row.id, "collection embedded anew by another server");
+                    self.hand_on(&collection, &next);
+                }
+                None => self.leave(collection),
+            }
+        }
         Ok(())
+    }
+
+    /// The open collection that took the place of another one.
+    fn successor(&self, replaced: &HashMap<CollectionId, CollectionId>, id: &CollectionId) -> Option<Arc<OpenCollection>> {
+        let mut next = replaced.get(id)?;
+        while let Some(later) = replaced.get(next) {
+            next = later;
+        }
+        self.collection_by_id(&next.0)
+    }
+
+    /// Waits until this server knows what took the place of a collection that was replaced through another server.
+    pub(super) async fn find_replacement(self: &Arc<Self>, old: &OpenCollection) -> Result<(), Error> {
+        let following = Arc::clone(self);
+        blocking(move || following.catch_up()).await?;
+        if old.is_deleted() {
+            return Err(Error::CollectionNotFound { name: old.row.name.clone() });
+        }
+        if old.replacement.get().is_some() { Ok(()) } else { Err(StoreError::Replaced.into()) }
     }
 
     /// Opens a collection that another server created; `None` if it cannot be, or is gone again.

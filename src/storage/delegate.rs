@@ -45,7 +45,10 @@ macro_rules! delegate_to {
             fn job_checkpoint(job: &JobId) -> Result<Option<String>, StoreError>;
             fn whole_documents(after: Option<DocumentKey>, limit: usize, bytes_max: u64) -> Result<Vec<WholeDocument>, StoreError>;
             fn take_in(job: &JobId, documents: Vec<WholeDocument>, sequence: Sequence, checkpoint: String) -> Result<(), StoreError>;
+            fn mark_cut_by_older_rules() -> Result<(), StoreError>;
             fn forget_job_checkpoints(kept: &[JobId]) -> Result<(), StoreError>;
+            fn revisions(after: Revision, limit: usize) -> Result<Vec<Revision>, StoreError>;
+            fn documents_by_key(keys: &[DocumentKey], bytes_max: usize) -> Result<Vec<Option<Document>>, StoreError>;
             fn pending(after: PassageId, limit: usize) -> Result<Vec<PendingPassage>, StoreError>;
             fn pending_count_besides(others: &[PassageId]) -> Result<u64, StoreError>;
             fn set_embeddings(embeddings: Vec<(PassageId, PassageEmbedding)>) -> Result<Vec<(PassageId, Embedding)>, StoreError>;

@@ -27,8 +27,8 @@ use crate::domain::{
 use crate::index::Neighbor;
 use crate::store::{
     Deleted, DeletedSome, DocumentEmbeddings, DocumentKey, DocumentTraits, EmbeddedDocument, Expired, HitSizes, Idempotent,
-    PassageDocument, PassageRow, PassageText, PatchOutcome, Patched, PendingPassage, PreparedDocument, Recut, SearchFilter,
-    StoreError, TextPatch, TokenChanges, UpdatedSome, Upserted, WholeDocument,
+    MovedDocument, PassageDocument, PassageRow, PassageText, PatchOutcome, Patched, PendingPassage, PreparedDocument, Recut,
+    Revision, SearchFilter, StoreError, TextPatch, TokenChanges, UpdatedSome, Upserted, WholeDocument,
 };
 
 /// Makes the text that is stored together with a write from the write's outcomes.
@@ -162,6 +162,24 @@ pub trait Storage: Send + Sync {
         sequence: Sequence,
         checkpoint: String,
     ) -> Result<(), StoreError>;
+
+    /// Records that some texts may have been split by older rules, as where they come from.
+    fn mark_cut_by_older_rules(&self) -> Result<(), StoreError>;
+
+    /// Reads the revisions of all documents after `after`, in order, at most `limit`: also of those that have expired and are not
+    /// removed yet.
+    fn revisions(&self, after: Revision, limit: usize) -> Result<Vec<Revision>, StoreError>;
+
+    /// Reads documents by their keys, in order; `None` for a deleted one. Stops once the texts exceed `bytes_max` bytes together, but
+    /// always reads the first one.
+    fn documents_by_key(&self, keys: &[DocumentKey], bytes_max: usize) -> Result<Vec<Option<Document>>, StoreError>;
+
+    /// Writes documents of another collection as they are there, over what is stored under their keys and ids, for the job that builds
+    /// this one to take the other's place. `StoreError::JobElsewhere` if another server has taken the job over.
+    fn take_documents(&self, job: &JobId, documents: Vec<MovedDocument>) -> Result<(), StoreError>;
+
+    /// Removes documents by their keys, for the same job.
+    fn drop_documents(&self, job: &JobId, keys: Vec<DocumentKey>) -> Result<(), StoreError>;
 
     /// Reads passages without embedding with keys above `after`, in the order of keys, at most `limit`.
     fn pending(&self, after: PassageId, limit: usize) -> Result<Vec<PendingPassage>, StoreError>;

@@ -64,6 +64,12 @@ pub enum StoreError {
     /// Another server has taken over the job. Nothing of this write was stored.
     #[error("another server runs the job")]
     JobElsewhere,
+    /// Another collection with another model took the place of this one, through another server. Nothing of a write was stored.
+    #[error("the collection was embedded anew a moment ago; send the request again")]
+    Replaced,
+    /// A job that there is one of at a time is unfinished. Nothing was stored.
+    #[error("another job of this type is unfinished for the collection")]
+    JobUnfinished,
     /// A collection with this name already exists.
     #[error("a collection {name} already exists")]
     CollectionExists { name: CollectionName },

@@ -81,6 +81,7 @@ pub use passage_tokens::{PassageTokens, PassageWords, TokenChanges};
 pub use patch::Recut;
 pub(crate) use patch::patched;
 pub use projected::{DocumentEmbeddings, DocumentTraits};
+pub(crate) use queries::CUTTING_RULES;
 pub use records::{
     Change, Deleted, DocumentKey, HitSizes, PassageDocument, PassageRow, PendingPassage, PreparedDocument, Upserted,
     WholeDocument, WholePassage,

@@ -239,7 +239,7 @@ pub(super) fn is_cut_by_older_rules(connection: &Connection) -> Result<bool, Fau
 }
 
 /// The current rules for splitting texts, as migrations number them.
-pub(super) const CUTTING_RULES: i64 = 2;
+pub(crate) const CUTTING_RULES: i64 = 2;
 
 /// Counts by the numbers that triggers maintain, minus documents that have expired but are not removed yet. `disk_bytes` stays
 /// zero.

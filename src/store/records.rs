@@ -28,6 +28,23 @@ pub struct PreparedDocument {
     pub embedding: Option<Embedding>,
 }
 
+impl From<Document> for PreparedDocument {
+    /// Without passages.
+    fn from(document: Document) -> Self {
+        Self {
+            id: document.id,
+            title: document.title,
+            text: document.text,
+            language: document.language,
+            language_confidence: document.language_confidence,
+            metadata: document.metadata,
+            expires_at_ms: document.expires_at_ms,
+            passages: Vec::new(),
+            embedding: None,
+        }
+    }
+}
+
 /// The outcome of storing one document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Upserted {

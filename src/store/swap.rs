@@ -189,17 +189,8 @@ fn take(transaction: &mut WriteTransaction<'_>, moved: &MovedDocument, terms_of:
         mutations::delete_key(transaction, stale)?;
     }
     write_row(transaction, INSERT, *key, document)?;
-    let prepared = PreparedDocument {
-        id: document.id.clone(),
-        title: document.title.clone(),
-        text: document.text.clone(),
-        language: document.language,
-        language_confidence: document.language_confidence,
-        metadata: Default::default(),
-        expires_at_ms: None,
-        passages: passages.iter().map(|passage| passage.span.clone()).collect(),
-        embedding: None,
-    };
+    let spans = passages.iter().map(|passage| passage.span.clone()).collect();
+    let prepared = PreparedDocument { passages: spans, ..document.clone().into() };
     let pending = mutations::insert_passages(transaction, key.0, &prepared, terms_of)?;
     let embedded = pending.into_iter().zip(passages);
     let embedded = embedded.filter_map(|(pending, passage)| Some((pending.id, passage.embedding.clone()?))).collect();

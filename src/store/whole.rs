@@ -6,6 +6,7 @@ use rusqlite::{Connection, Row, params};
 use super::checksum::{passage_checksum, seal_embedding, unseal_embedding, unseal_of_passage};
 use super::documents::DocumentStore;
 use super::error::Fault;
+use super::queries::CUTTING_RULES;
 use super::records::{WholeDocument, WholePassage};
 use super::rows::{self, DOCUMENT_COLUMNS, corrupt_passage, passage_id, to_sql};
 use super::writer::WriteTransaction;
@@ -39,6 +40,15 @@ impl DocumentStore {
             transaction.raise_sequence(sequence);
             documents.iter().try_for_each(|document| insert(transaction, document, terms_of))?;
             checkpoints::keep(transaction, &job, &checkpoint)
+        })
+    }
+
+    /// Records that some texts may have been split by older rules, as where they come from.
+    pub fn mark_cut_by_older_rules(&self) -> Result<(), StoreError> {
+        self.write_patiently("recording the rules by which texts were split", |transaction| {
+            let sql = "update state set cutting_rules = min(cutting_rules, ?1)";
+            transaction.connection.prepare_cached(sql)?.execute([CUTTING_RULES - 1])?;
+            Ok(())
         })
     }
 }

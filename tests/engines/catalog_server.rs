@@ -114,7 +114,7 @@ fn only_its_owner_changes_a_job_until_it_is_gone() {
     let (job, id) = (job(), job().id);
     CatalogStorage::create_job(&one, &job).unwrap();
     CatalogStorage::start_job(&one, &id, 2).unwrap();
-    assert_eq!(other.look_after_jobs(&[], &[]).unwrap().taken, [], "its owner lives");
+    assert_eq!(other.look_after_jobs(&[], &[], "").unwrap().taken, [], "its owner lives");
     let finish = |catalog: &PostgresCatalog| CatalogStorage::finish_job(catalog, &id, JobStatus::Succeeded, None, 3);
     for refused in [
         CatalogStorage::start_job(&other, &id, 2),
@@ -127,7 +127,7 @@ fn only_its_owner_changes_a_job_until_it_is_gone() {
     assert_eq!(one.holds(std::slice::from_ref(&id)).unwrap(), [(id.clone(), JobHold::Canceled)], "everybody may ask for that");
     drop(one);
     wait("the takeover", || {
-        let looked = other.look_after_jobs(&[], &[]).unwrap();
+        let looked = other.look_after_jobs(&[], &[], "").unwrap();
         looked.has_left && looked.taken.iter().any(|taken| taken.id == id && taken.cancel_requested)
     });
     finish(&other).unwrap();
@@ -148,7 +148,7 @@ fn a_server_writes_no_documents_for_a_job_that_is_another_ones() {
     let refused = write(&second, "b").unwrap_err();
     assert!(matches!(refused, StoreError::JobElsewhere), "{refused:?}");
     drop(one);
-    wait("the takeover", || !other.look_after_jobs(&[], &[]).unwrap().taken.is_empty());
+    wait("the takeover", || !other.look_after_jobs(&[], &[], "").unwrap().taken.is_empty());
     write(&second, "b").unwrap();
     assert!(engine(&second, &row).get(&id("a")).unwrap().is_some());
 }
@@ -165,7 +165,7 @@ fn a_server_that_was_taken_for_dead_goes_on_without_its_jobs() {
                and (classid::bigint << 32) + objid::bigint = $1 and database = (select oid from pg_database where datname = current_database())";
     client.query(end, &[&mine]).unwrap();
     // Whether the other sees the lock free in that moment is chance; what counts is that the first goes on either way.
-    let taken = !other.look_after_jobs(&[], &[]).unwrap().taken.is_empty();
+    let taken = !other.look_after_jobs(&[], &[], "").unwrap().taken.is_empty();
     let there = "select count(*) from dragoman.servers where id = $1";
     wait("the first server", || {
         follow(&one);
@@ -249,7 +249,7 @@ fn a_server_goes_on_after_the_database_was_killed() {
     wait("the lock", || held(&mut client));
     assert!(server.is_reachable());
     assert!(
-        !PostgresCatalog::open(&database.connect()).unwrap().look_after_jobs(&[], &[]).unwrap().has_left,
+        !PostgresCatalog::open(&database.connect()).unwrap().look_after_jobs(&[], &[], "").unwrap().has_left,
         "nobody takes it for dead"
     );
 }

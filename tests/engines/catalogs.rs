@@ -61,7 +61,7 @@ impl Opened {
             Place::Database(options) => {
                 let catalog = PostgresCatalog::open(&PostgresServer::connect(options).unwrap()).unwrap();
                 // As the next start does.
-                catalog.look_after_jobs(&[], &[]).unwrap();
+                catalog.look_after_jobs(&[], &[], "").unwrap();
                 Box::new(catalog)
             }
         });

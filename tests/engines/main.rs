@@ -9,6 +9,7 @@ mod catalog_jobs;
 mod catalog_server;
 mod catalogs;
 mod contract;
+mod copying;
 mod crash;
 mod documents;
 mod expiry;
@@ -19,6 +20,7 @@ mod moving;
 mod nearest;
 #[path = "../support/postgres.rs"]
 mod postgres_server;
+mod replacing;
 mod replica;
 mod scroll;
 mod twins;

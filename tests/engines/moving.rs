@@ -90,6 +90,15 @@ over_both_engines! {
         assert!(target.delete_if(&id("a"), dragoman::domain::Precondition::Version(vec![whole[1].document.sequence])).unwrap().is_some());
     }
 
+    fn texts_that_older_rules_split_stay_marked(engine) {
+        fill(engine);
+        assert!(!engine.counts().unwrap().cut_by_older_rules);
+        engine.mark_cut_by_older_rules().unwrap();
+        assert!(engine.counts().unwrap().cut_by_older_rules);
+        engine.put(document("new", "wall"));
+        assert!(engine.counts().unwrap().cut_by_older_rules);
+    }
+
     fn what_cannot_be_taken_in_leaves_nothing(engine) {
         fill(engine);
         let (mut whole, target) = (all(&**engine), other(engine));

@@ -10,6 +10,7 @@ mod jobs;
 mod postgres_server;
 #[path = "../support/program.rs"]
 mod program;
+mod reembedding;
 
 use std::path::Path;
 use std::process::Command;
@@ -30,24 +31,35 @@ pub struct Servers {
 impl Servers {
     /// Starts some.
     pub fn start(count: usize) -> Self {
+        Self::of(MODEL, count)
+    }
+
+    /// Starts some with this model.
+    pub fn of(model: &str, count: usize) -> Self {
         let url = Database::shared().0.own().url;
         let mut servers = Self { url, running: Vec::new() };
-        (0..count).for_each(|_| servers.add());
+        (0..count).for_each(|_| servers.add_of(model));
         servers
     }
 
     /// Starts another one.
     pub fn add(&mut self) {
-        self.add_with(tempfile::tempdir().unwrap());
+        self.add_of(MODEL);
+    }
+
+    /// Starts another one with this model.
+    pub fn add_of(&mut self, model: &str) {
+        let data = tempfile::tempdir().unwrap();
+        self.running.push((Program::run(self.command(data.path(), model)), data));
     }
 
     /// Starts another one with the data directory of one that has ended.
     pub fn add_with(&mut self, data: TempDir) {
-        self.running.push((Program::run(self.command(data.path())), data));
+        self.running.push((Program::run(self.command(data.path(), MODEL)), data));
     }
 
-    fn command(&self, data: &Path) -> Command {
-        let mut command = command(data, MODEL);
+    fn command(&self, data: &Path, model: &str) -> Command {
+        let mut command = command(data, model);
         command.env("DRAGOMAN_STORE", &self.url).env("DRAGOMAN_JOBS_RUNNING_MAX", "1");
         command
     }

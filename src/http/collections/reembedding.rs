@@ -14,10 +14,8 @@ use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::{CollectionPath, JsonBody};
 
 /// The errors of each operation.
-pub const ERRORS: &[OperationErrors] = &[(
-    "reembed_collection",
-    &[WRITE_ERRORS, &[Code::CollectionNotFound, Code::NoModel, Code::ModelCurrent, Code::JobRunning, Code::NotSupported]],
-)];
+pub const ERRORS: &[OperationErrors] =
+    &[("reembed_collection", &[WRITE_ERRORS, &[Code::CollectionNotFound, Code::NoModel, Code::ModelCurrent, Code::JobRunning]])];
 
 /// Examples of their bodies.
 pub const EXAMPLES: &[Example] = examples!["reembed_collection.request", "reembed_collection.202"];

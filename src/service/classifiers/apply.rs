@@ -23,7 +23,7 @@ use crate::service::error::Error;
 use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobReach, NewJob, new_job_id};
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::{Service, State};
-use crate::store::{Patched, SearchFilter, TextPatch};
+use crate::store::{Patched, SearchFilter, StoreError, TextPatch};
 
 /// Documents per step. Bounds how long other writes wait.
 const DOCUMENTS_PER_STEP: usize = 200;
@@ -112,10 +112,15 @@ impl JobKind for ClassifyJob {
 
     /// Labels the documents, starting at the last checkpoint.
     async fn run(context: &JobContext, plan: ClassifyPlan) -> Result<(), JobError> {
-        let collection = plan.documents.collection(context)?;
-        match label_all(context, &collection, &plan).await {
-            Err(JobError::Failed(_)) if collection.is_deleted() => Err(collection_gone(context).into()),
-            other => other,
+        let mut collection = plan.documents.collection(context)?;
+        loop {
+            match label_all(context, &collection, &plan).await {
+                Err(JobError::Failed(Error::Store(StoreError::Replaced))) => {
+                    collection = context.replacement_of(&collection).await?
+                }
+                Err(JobError::Failed(_)) if collection.is_deleted() => return Err(collection_gone(context).into()),
+                other => return other,
+            }
         }
     }
 
@@ -192,7 +197,7 @@ async fn step(
     let counted = next.clone();
     let outcomes = blocking(move || {
         let checkpoint = move |outcomes: &[Patched]| json!(counted(outcomes)).to_string();
-        Ok(of.store.patch_for_job(&id, patches, Box::new(checkpoint))?)
+        of.write_for_job(|store| store.patch_for_job(&id, patches, Box::new(checkpoint)))
     })
     .await?;
     *done = next(&outcomes);

@@ -169,18 +169,15 @@ impl CollectionHandle {
     pub async fn change(&self, change: CollectionChange) -> Result<CollectionView, Error> {
         self.service.check_running()?;
         if let Some(paths) = change.metadata_indexes.clone() {
-            let (collection, bounds) = self.enter_write().await?;
-            let declare = move |collection: &Arc<OpenCollection>| {
-                let _bounds = bounds;
-                Ok(collection.store.set_metadata_indexes(paths)?)
-            };
-            collection.run(declare).await?;
+            self.write(move |collection| Ok(collection.store.set_metadata_indexes(paths.clone())?)).await?;
         }
         let state = Arc::clone(&self.service.state);
         let naming = Arc::clone(&state.naming).lock_owned().await;
         let change = move |collection: &Arc<OpenCollection>| {
             let _naming = naming;
             state.change_catalog(CatalogPart::Names, || {
+                // It may have been replaced meanwhile.
+                let collection = collection.latest();
                 let mut row = collection.current();
                 row.change(change.clone());
                 if !state.catalog.update(&row)? {
@@ -189,9 +186,8 @@ impl CollectionHandle {
                 collection.set_current(row);
                 Ok(())
             })?;
-            view(collection)
+            view(&collection.latest())
         };
-        // Looks the collection up again, because a replacement may have been swapped in meanwhile.
         self.open().run(change).await
     }
 }

@@ -16,6 +16,7 @@ use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::State;
+use crate::store::StoreError;
 
 /// Pause between two rounds through all collections.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -70,14 +71,17 @@ enum Swept {
 
 /// Removes some of a collection's expired documents, unless the collection is being replaced.
 async fn sweep(collection: &Arc<OpenCollection>) -> Result<Swept, Error> {
-    let Ok(replacement) = Arc::clone(&collection.replacement).try_read_owned() else { return Ok(Swept::Enough) };
-    if replacement.is_some() {
+    let Ok(writes) = Arc::clone(&collection.writes).try_read_owned() else { return Ok(Swept::Enough) };
+    if collection.replacement.get().is_some() {
         return Ok(Swept::Enough);
     }
     let of = Arc::clone(collection);
     blocking(move || {
-        let _replacement = replacement;
-        let expired = of.store.delete_expired().map_err(|error| of.report_damage(error.into()))?;
+        let _writes = writes;
+        let expired = match of.store.delete_expired() {
+            Err(StoreError::Replaced) => return Ok(Swept::Enough),
+            expired => expired.map_err(|error| of.report_damage(error.into()))?,
+        };
         expired.damage.iter().for_each(|error| drop(of.record_damage(error)));
         if !expired.rows.is_empty() {
             of.damage.forget_rows(&expired.rows);

@@ -21,7 +21,7 @@ use crate::service::open_collection::OpenCollection;
 use crate::service::open_collection::reservation::Reservation;
 use crate::service::open_collection::worker::store_embeddings;
 use crate::service::state::{Service, State};
-use crate::store::{Idempotent, PendingPassage, PreparedDocument, Upserted};
+use crate::store::{Idempotent, PendingPassage, PreparedDocument, StoreError, Upserted};
 
 /// Maximum number of a request's passages in the encoder's queue at once, so that a large request leaves room for others.
 const PASSAGES_PER_SUBMISSION: usize = 128;
@@ -63,16 +63,25 @@ impl CollectionHandle {
     /// Like `upsert`, but stores nothing unless the conditions hold for every document.
     async fn upsert_if(&self, documents: Vec<NewDocument>, wait: Wait, demand: Demand) -> Result<Vec<UpsertOutcome>, Error> {
         self.service.check_running()?;
-        self.check_embeds(wait)?;
-        let (collection, bounds) = self.enter_write().await?;
-        let state = Arc::clone(&self.service.state);
         let caller = Arc::new(());
-        let request = Request { documents, wait, demand, caller: Arc::downgrade(&caller) };
-        let stored = collection.run(move |collection| {
-            let _bounds = bounds;
-            store(&state, collection, request)
-        });
-        let stored = stored.await?;
+        let mut request = Request { documents, wait, demand, caller: Arc::downgrade(&caller) };
+        let (collection, stored) = loop {
+            self.check_embeds(wait)?;
+            let (collection, bounds) = self.enter_write().await?;
+            let state = Arc::clone(&self.service.state);
+            let again = collection.is_shared().then(|| request.clone());
+            let storing = collection.run(move |collection| {
+                let _bounds = bounds;
+                store(&state, collection, request)
+            });
+            match (storing.await, again) {
+                (Err(Error::Store(StoreError::Replaced)), Some(again)) => {
+                    self.service.state.find_replacement(&collection).await?;
+                    request = again;
+                }
+                (stored, _) => break (collection, stored?),
+            }
+        };
         drop(caller);
         if wait == Wait::Indexed {
             self.service.wait_until_embedded(&collection, stored.awaited).await?;
@@ -99,24 +108,45 @@ impl CollectionHandle {
         Ok(())
     }
 
-    /// Waits for a thread to write on, or refuses the write if too many writes to this collection are waiting. Returns the
-    /// collection to write to, or its replacement if it has been replaced, and the guards to hold during the write.
-    pub(crate) async fn enter_write(&self) -> Result<(Arc<OpenCollection>, WriteBounds), Error> {
-        let state = &self.service.state;
-        let mut collection = Arc::clone(&self.found);
-        let replacement = loop {
-            let replacement = Arc::clone(&collection.replacement).read_owned().await;
-            match &*replacement {
-                Some(next) => collection = Arc::clone(next),
-                None => break replacement,
+    /// Runs a write on the collection, or on its replacement. Where another server replaces it meanwhile, nothing was written, and it is
+    /// done again there. Also gives the collection that was written to.
+    pub(crate) async fn write<T: Send + 'static>(
+        &self,
+        write: impl Fn(&Arc<OpenCollection>) -> Result<T, Error> + Send + Sync + 'static,
+    ) -> Result<(Arc<OpenCollection>, T), Error> {
+        let write = Arc::new(write);
+        loop {
+            let (collection, bounds) = self.enter_write().await?;
+            let writing = Arc::clone(&write);
+            let written = collection.run(move |collection| {
+                let _bounds = bounds;
+                writing(collection)
+            });
+            match written.await {
+                Err(Error::Store(StoreError::Replaced)) => self.service.state.find_replacement(&collection).await?,
+                written => return Ok((collection, written?)),
             }
+        }
+    }
+
+    /// Waits for a thread to write on, or refuses if too many writes of this collection wait. Returns the collection to write to,
+    /// which is the replacement if there is one, and guards to hold during the write.
+    async fn enter_write(&self) -> Result<(Arc<OpenCollection>, WriteBounds), Error> {
+        let state = &self.service.state;
+        let mut collection = self.open();
+        let writes = loop {
+            let writes = Arc::clone(&collection.writes).read_owned().await;
+            if collection.replacement.get().is_none() {
+                break writes;
+            }
+            collection = collection.latest();
         };
         let limit = state.limits.write_queue_max;
         let slot = Arc::clone(&collection.write_slots)
             .try_acquire_owned()
             .map_err(|_| Error::WritesWaiting { collection: collection.row.name.clone(), limit })?;
         let thread = Arc::clone(&state.write_threads).acquire_owned().await.map_err(|_| Error::Stopping)?;
-        Ok((collection, WriteBounds { _slot: slot, _thread: thread, _replacement: replacement }))
+        Ok((collection, WriteBounds { _slot: slot, _thread: thread, _writes: writes }))
     }
 }
 
@@ -146,7 +176,7 @@ impl Service {
                 }
                 Ok(rest)
             };
-            ids = collection.run(find).await?;
+            ids = collection.latest().run(find).await?;
             if !ids.is_empty() && Instant::now() >= deadline {
                 return Err(Error::StillIndexing);
             }
@@ -184,13 +214,14 @@ impl State {
 }
 
 /// The permits and locks of a write.
-pub(crate) struct WriteBounds {
+struct WriteBounds {
     _slot: OwnedSemaphorePermit,
     _thread: OwnedSemaphorePermit,
-    _replacement: OwnedRwLockReadGuard<Option<Arc<OpenCollection>>>,
+    _writes: OwnedRwLockReadGuard<()>,
 }
 
-/// The condition of a write.
+/// The conditions of a write.
+#[derive(Clone)]
 enum Demand {
     /// It must hold for the stored document of each id.
     Precondition(Precondition),
@@ -199,6 +230,7 @@ enum Demand {
 }
 
 /// What to store.
+#[derive(Clone)]
 struct Request {
     documents: Vec<NewDocument>,
     wait: Wait,
@@ -221,6 +253,8 @@ struct Stored {
 /// because preparing many long documents can take a minute.
 fn store(state: &State, collection: &Arc<OpenCollection>, request: Request) -> Result<Stored, Error> {
     let Request { documents, wait, demand, caller } = request;
+    // It may have taken the place of another one.
+    collection.check_model(state.embedder.model())?;
     let mut prepared = Vec::with_capacity(documents.len());
     let mut tokens = Vec::with_capacity(documents.len());
     let mut refused = Vec::new();

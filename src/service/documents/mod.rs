@@ -19,7 +19,7 @@ use crate::domain::{
 use crate::service::limits::budget::AnswerBudget;
 use crate::service::open_collection::OpenCollection;
 use crate::service::open_collection::reservation::Reservation;
-use crate::store::{PatchOutcome, PendingPassage, Recut, SearchFilter};
+use crate::store::{PatchOutcome, PendingPassage, Recut, SearchFilter, StoreError};
 
 /// Bytes that a page may have per requested document.
 const BYTES_PER_DOCUMENT: u64 = 16 << 10;
@@ -90,10 +90,12 @@ impl CollectionHandle {
         if patch.title != TitleChange::Keep {
             self.check_embeds(wait)?;
         }
-        let (collection, bounds) = self.enter_write().await?;
         let (state, wanted) = (Arc::clone(&self.service.state), id.clone());
-        let patched = collection.run(move |collection| {
-            let _bounds = bounds;
+        let patched = self.write(move |collection| {
+            if patch.title != TitleChange::Keep {
+                // It may have taken the place of another one.
+                collection.check_model(state.embedder.model())?;
+            }
             let announced = waits.then(|| collection.reserved.announce());
             let Some((document, pending)) = patch_prepared(&state, collection, &wanted, &patch, &precondition)? else {
                 return Ok(None);
@@ -109,7 +111,8 @@ impl CollectionHandle {
             drop(announced);
             Ok(Some((document, pending)))
         });
-        let (document, pending) = patched.await?.ok_or_else(|| self.no_document(id))?;
+        let (collection, patched) = patched.await?;
+        let (document, pending) = patched.ok_or_else(|| self.no_document(id))?;
         if waits {
             let indexed = self.service.index_now(&collection, pending.as_ref()).await;
             indexed.map_err(|source| Error::NotIndexed(Box::new(source)))?;
@@ -120,18 +123,16 @@ impl CollectionHandle {
     /// Deletes a document if the precondition holds. Searches that begin after this returns do not find it.
     pub async fn delete(&self, id: &DocumentId, precondition: Precondition) -> Result<(), Error> {
         self.service.check_running()?;
-        let (collection, bounds) = self.enter_write().await?;
         let wanted = id.clone();
-        let deleted = collection.run(move |collection| {
-            let _bounds = bounds;
-            let deleted = collection.store.delete_if(&wanted, precondition)?;
+        let deleted = self.write(move |collection| {
+            let deleted = collection.store.delete_if(&wanted, precondition.clone())?;
             if deleted.is_some() {
                 collection.damage.forget(std::slice::from_ref(&wanted));
                 collection.take_out();
             }
             Ok(deleted)
         });
-        deleted.await?.map(drop).ok_or_else(|| self.no_document(id))
+        deleted.await?.1.map(drop).ok_or_else(|| self.no_document(id))
     }
 
     /// Deletes the documents that match and did not change after this began. Returns their number.
@@ -185,10 +186,15 @@ impl CollectionHandle {
         }
         let numbers = work().await?;
         let answer = numbers.map(|number| number.to_string()).join(" ");
-        let keep = move |collection: &Arc<OpenCollection>| Ok(collection.store.record_answer(&request, answer)?);
-        // Opens the collection again, because it may have been replaced meanwhile.
-        self.open().run(keep).await?;
-        Ok(numbers)
+        loop {
+            // Another one may have its place by now.
+            let collection = self.open();
+            let (request, answer) = (request.clone(), answer.clone());
+            match collection.run(move |collection| Ok(collection.store.record_answer(&request, answer)?)).await {
+                Err(Error::Store(StoreError::Replaced)) => self.service.state.find_replacement(&collection).await?,
+                kept => return kept.map(|()| numbers),
+            }
+        }
     }
 
     /// Processes the documents that match and did not change after this began, some at a time. `step` starts after a position
@@ -204,14 +210,12 @@ impl CollectionHandle {
         let (mut counts, mut after) = ([0; N], Some(0));
         while let Some(place) = after {
             self.service.check_running()?;
-            let (collection, bounds) = self.enter_write().await?;
             let work = Arc::clone(&work);
-            let some = collection.run(move |collection| {
-                let _bounds = bounds;
+            let some = self.write(move |collection| {
                 let (filter, step) = &*work;
                 step(collection, filter, until, place)
             });
-            let (counted, next) = some.await?;
+            let (_, (counted, next)) = some.await?;
             counts.iter_mut().zip(counted).for_each(|(sum, counted)| *sum += counted);
             after = next;
         }

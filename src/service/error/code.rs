@@ -106,7 +106,9 @@ fn store_code(error: &StoreError) -> Code {
         StoreError::MetadataTooLarge { .. } | StoreError::PathNotIndexable { .. } | StoreError::TooManyBuckets { .. } => {
             Code::InvalidRequest
         }
+        StoreError::JobUnfinished => Code::JobRunning,
         StoreError::Closed
+        | StoreError::Replaced
         | StoreError::Interrupted { .. }
         | StoreError::DataDirectoryInUse { .. }
         | StoreError::DatabaseInUse

@@ -11,7 +11,9 @@ use super::running::RunningJob;
 use super::stored;
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
+use crate::service::open_collection::OpenCollection;
 use crate::service::state::State;
+use crate::store::StoreError;
 
 /// Minimum time between two records of a job's progress in the catalog.
 const RECORD_PAUSE: Duration = Duration::from_secs(1);
@@ -57,7 +59,15 @@ impl JobContext {
         if gone || self.job.interrupted.load(Ordering::Acquire) { Err(JobError::Interrupted) } else { Ok(()) }
     }
 
-    /// Waits. Fails early if the job should stop.
+    /// The collection that took the place of one that the job works on.
+    pub(crate) async fn replacement_of(&self, old: &OpenCollection) -> Result<Arc<OpenCollection>, JobError> {
+        self.state()?.find_replacement(old).await?;
+        let next = old.replacement.get().ok_or(StoreError::Replaced).map_err(Error::from)?;
+        self.check()?;
+        Ok(next.latest())
+    }
+
+    /// Waits, unless the job is to stop.
     pub(crate) async fn pause(&self, duration: Duration) -> Result<(), JobError> {
         tokio::select! {
             () = tokio::time::sleep(duration) => (),

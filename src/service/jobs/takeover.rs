@@ -94,14 +94,15 @@ impl Service {
 }
 
 impl State {
-    /// Takes over the jobs of servers that are gone. A job that needs files waits for a server that has them, or to be canceled. Blocks.
+    /// Takes over the jobs of servers that are gone. A job that needs files waits for a server that has them, one
+    /// that embeds anew for a server with its model, or both to be canceled. Blocks.
     pub(super) fn take_over_jobs(&self, catalog: &PostgresCatalog) -> Result<LookedAfter, Error> {
         let with_files: Vec<JobType> = JobType::ALL.iter().copied().filter(|kind| kind_of(*kind).needs_files()).collect();
         let folder = self.data_dir.join(JOBS_DIR);
         let entries = std::fs::read_dir(&folder).map_err(|source| Error::Folder { path: folder, source })?;
         let id = |entry: std::fs::DirEntry| JobId::parse(entry.file_name().to_str()?).ok();
         let files_here: Vec<JobId> = entries.filter_map(|entry| id(entry.ok()?)).collect();
-        Ok(catalog.look_after_jobs(&with_files, &files_here)?)
+        Ok(catalog.look_after_jobs(&with_files, &files_here, &self.embedder.model().fingerprint)?)
     }
 
     /// Whether a job still belongs to this server. Blocks.

@@ -63,6 +63,9 @@ pub(super) fn copy(
             break;
         }
     }
+    if both.source.counts().map_err(&unread)?.cut_by_older_rules {
+        both.target.mark_cut_by_older_rules().map_err(&unwritten)?;
+    }
     let indexes = both.source.metadata_indexes();
     if both.target.metadata_indexes() != indexes {
         both.target.set_metadata_indexes(indexes).map_err(&unwritten)?;

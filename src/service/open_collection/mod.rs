@@ -13,8 +13,8 @@ pub(super) mod upkeep;
 pub(super) mod worker;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
@@ -24,10 +24,10 @@ use tokio::task::JoinHandle;
 use super::blocking::blocking;
 use super::error::{Error, short};
 use super::search::CollectionTokens;
-use crate::domain::{Collection, Embedding, Limits, MetadataPath, ModelInfo, PassageId, Sequence};
+use crate::domain::{Collection, Embedding, JobId, Limits, MetadataPath, ModelInfo, PassageId, Sequence};
 use crate::index::{self, Index, IndexParameters};
 use crate::service::folders::orphaned;
-use crate::storage::{Adoption, Embedded, Postgres, Storage};
+use crate::storage::{Adoption, Embedded, HeldWrites, Postgres, Storage};
 use crate::store::{Change, DocumentStore, StoreError};
 use found_damage::FoundDamage;
 use reserved::ReservedPassages;
@@ -70,9 +70,10 @@ pub(crate) struct OpenCollection {
     pub(crate) changed: Notify,
     /// Bounds waiting writes.
     pub(crate) write_slots: Arc<Semaphore>,
-    /// The collection that has replaced this one and receives its writes. Locked for reading during a write, so that none is lost
-    /// between the two.
-    pub(crate) replacement: Arc<tokio::sync::RwLock<Option<Arc<OpenCollection>>>>,
+    /// Locked for reading during a write, and for writing while the collection is replaced, so that no write is lost between the two.
+    pub(crate) writes: Arc<tokio::sync::RwLock<()>>,
+    /// The collection that has replaced this one and receives its writes.
+    pub(crate) replacement: OnceLock<Arc<OpenCollection>>,
     /// The background worker, once recovery is over.
     pub(crate) worker: Mutex<Option<JoinHandle<()>>>,
     /// Damage found in its database.
@@ -140,7 +141,8 @@ impl OpenCollection {
             wake: Notify::new(),
             changed: Notify::new(),
             write_slots: Arc::new(Semaphore::new(limits.write_queue_max)),
-            replacement: Arc::default(),
+            writes: Arc::default(),
+            replacement: OnceLock::new(),
             worker: Mutex::new(None),
             damage: FoundDamage::default(),
             tokens: CollectionTokens::default(),
@@ -160,8 +162,8 @@ impl OpenCollection {
         match &self.engine {
             Engine::Embedded(embedded) => Ok(embedded),
             Engine::Server(_) => Err(Error::OnDatabaseServer {
-                operation: "a collection cannot be moved to another model",
-                instead: "export it and import it into a new one",
+                operation: "there is no index in the data directory",
+                instead: "the database has it",
             }),
         }
     }
@@ -185,8 +187,50 @@ impl OpenCollection {
 
     /// The collection that has replaced this one, or itself.
     pub(crate) fn latest(self: &Arc<Self>) -> Arc<Self> {
-        let replacement = self.replacement.try_read().ok().and_then(|replacement| replacement.clone());
-        replacement.map_or_else(|| Arc::clone(self), |next| next.latest())
+        self.replacement.get().map_or_else(|| Arc::clone(self), |next| next.latest())
+    }
+
+    /// Whether it is on a database server, where other servers may write into it and replace it.
+    pub(crate) fn is_shared(&self) -> bool {
+        matches!(self.engine, Engine::Server(_))
+    }
+
+    /// Runs a write of a job, unless the collection was replaced: then `StoreError::Replaced`. Blocks.
+    pub(crate) fn write_for_job<T>(&self, write: impl FnOnce(&dyn Storage) -> Result<T, StoreError>) -> Result<T, Error> {
+        let _writes = self.writes.blocking_read();
+        if self.replacement.get().is_some() { Err(StoreError::Replaced.into()) } else { Ok(write(&*self.store)?) }
+    }
+
+    /// Has a database server know what the collection is made for. Blocks.
+    pub(crate) fn mark_replacement(&self, job: &JobId) -> Result<(), Error> {
+        if let Engine::Server(server) = &self.engine {
+            server.mark_replacement(job)?;
+        }
+        Ok(())
+    }
+
+    /// Has the writes wait that come through other servers; those of this one hold `writes`. Blocks.
+    pub(crate) fn hold_writes(&self) -> Result<Option<HeldWrites>, Error> {
+        match &self.engine {
+            Engine::Embedded(_) => Ok(None),
+            Engine::Server(server) => Ok(Some(server.hold_writes()?)),
+        }
+    }
+
+    /// Has a database server keep the collection, which was replaced, until `remove_replaced`. Blocks.
+    pub(crate) fn keep_replaced(&self) {
+        if let Engine::Server(server) = &self.engine {
+            server.keep_replaced();
+        }
+    }
+
+    /// Removes what a database server has of the collection, which was replaced and has no use here any more. Says whether nothing is
+    /// left there. Blocks.
+    pub(crate) fn remove_replaced(&self) -> Result<bool, Error> {
+        match &self.engine {
+            Engine::Embedded(_) => Ok(true),
+            Engine::Server(server) => Ok(server.remove_replaced()?),
+        }
     }
 
     /// Takes over a changed row that the catalog has.

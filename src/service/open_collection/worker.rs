@@ -209,10 +209,14 @@ fn read_pending(collection: &OpenCollection, mut after: PassageId) -> Result<Vec
     }
 }
 
-/// Stores embeddings and makes them searchable. The store leaves out passages that were deleted meanwhile.
+/// Stores embeddings and makes them searchable. The store leaves out passages that were deleted meanwhile. A collection that was
+/// replaced needs none: its replacement has its own.
 pub(crate) fn store_embeddings(collection: &OpenCollection, embedded: Vec<(PassageId, PassageEmbedding)>) -> Result<(), Error> {
     if !embedded.is_empty() {
-        collection.store.set_embeddings(embedded)?;
+        match collection.store.set_embeddings(embedded) {
+            Err(StoreError::Replaced) => return Ok(()),
+            stored => drop(stored?),
+        }
     }
     collection.apply_changes()
 }

@@ -23,8 +23,8 @@ use crate::domain::{
 use crate::index::{Index, Neighbor};
 use crate::store::{
     Deleted, DeletedSome, DocumentEmbeddings, DocumentKey, DocumentStore, DocumentTraits, EmbeddedDocument, Expired, HitSizes,
-    Idempotent, PassageDocument, PassageRow, PassageText, PatchOutcome, Patched, PendingPassage, PreparedDocument, Recut,
-    SearchFilter, StoreError, TextPatch, TokenChanges, UpdatedSome, Upserted, WholeDocument,
+    Idempotent, MovedDocument, PassageDocument, PassageRow, PassageText, PatchOutcome, Patched, PendingPassage, PreparedDocument,
+    Recut, Revision, SearchFilter, StoreError, TextPatch, TokenChanges, UpdatedSome, Upserted, WholeDocument,
 };
 use filter_sets::FilterSets;
 
@@ -103,6 +103,14 @@ impl Embedded {
 
 impl Storage for Embedded {
     delegate_to!(store);
+
+    fn take_documents(&self, _: &JobId, documents: Vec<MovedDocument>) -> Result<(), StoreError> {
+        self.store.take_documents(documents)
+    }
+
+    fn drop_documents(&self, _: &JobId, keys: Vec<DocumentKey>) -> Result<(), StoreError> {
+        self.store.drop_documents(keys)
+    }
 
     fn demanded(&self, terms: &QueryTerms) -> Result<Option<WordPassages>, StoreError> {
         Ok(WordPassages::of(self.store.demanded(terms)?))

@@ -374,12 +374,16 @@ fn keep_record(writing: &mut Writing<'_>, request: &RequestKey, answer: &str) ->
     writing.session.execute(&oldest, &[collection]).map(drop)
 }
 
-/// Refuses a write for a job that another server has taken over. Until the transaction ends, no server can take the job over.
-fn check_owner(writing: &mut Writing<'_>, job: &JobId) -> Result<(), Fault> {
-    let Some(me) = writing.writer else { return Ok(()) };
+/// Refuses what a server writes for a job that another one has taken over. Until the transaction ends, none takes it.
+pub(super) fn check_owner(writing: &mut Writing<'_>, job: &JobId) -> Result<(), Fault> {
+    writing.writer.map_or(Ok(()), |me| check_job(writing.session, job, me))
+}
+
+/// The same of the server with the number `me`.
+pub(super) fn check_job(session: &mut Session, job: &JobId, me: i64) -> Result<(), Fault> {
     let sql = "select 1 from dragoman.jobs where id = $1 and owner = $2 for share";
     let values = [(&job.as_str() as _, Type::TEXT), (&me as _, Type::INT8)];
-    writing.session.row(sql, &values)?.map(drop).ok_or_else(|| StoreError::JobElsewhere.into())
+    session.row(sql, &values)?.map(drop).ok_or_else(|| StoreError::JobElsewhere.into())
 }
 
 pub(super) fn keep_checkpoint(writing: &mut Writing<'_>, job: &JobId, checkpoint: &str) -> Result<(), Fault> {

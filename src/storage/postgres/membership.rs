@@ -29,6 +29,16 @@ impl Membership {
         self.with_locks("select pg_advisory_unlock(hashtextextended($1, 0))", name);
     }
 
+    /// As `lock`, together with others who share it.
+    pub(super) fn lock_shared(&self, name: &str) -> bool {
+        self.with_locks("select pg_try_advisory_lock_shared(hashtextextended($1, 0))", name)
+    }
+
+    /// Gives a shared lock back.
+    pub(super) fn unlock_shared(&self, name: &str) {
+        self.with_locks("select pg_advisory_unlock_shared(hashtextextended($1, 0))", name);
+    }
+
     fn with_locks(&self, sql: &str, name: &str) -> bool {
         let ask = || {
             let mut locks = self.locks.lock();

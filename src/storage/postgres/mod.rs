@@ -6,6 +6,7 @@ mod batch;
 mod catalog;
 mod changes;
 mod connector;
+mod copying;
 mod corpus;
 mod escape;
 mod expiry;
@@ -22,6 +23,7 @@ mod orphans;
 mod partition;
 mod patch;
 mod reading;
+mod replacing;
 mod replica;
 mod rows;
 mod scroll;
@@ -44,19 +46,20 @@ use super::operations::{Answer, Storage};
 use super::passage_set::PassageSet;
 use super::scope::{Scope, WordPassages};
 use crate::domain::{
-    Collection, CollectionCounts, Document, DocumentHead, DocumentId, DocumentPage, DocumentPatch, Embedding, FacetRequest,
-    Facets, JobId, Metadata, MetadataPath, MiningUnit, Page, PassageEmbedding, PassageId, Precondition, QueryTerms, RequestKey,
-    ScrollPage, ScrollRequest, Sequence,
+    Collection, CollectionCounts, CollectionId, Document, DocumentHead, DocumentId, DocumentPage, DocumentPatch, Embedding,
+    FacetRequest, Facets, JobId, Metadata, MetadataPath, MiningUnit, Page, PassageEmbedding, PassageId, Precondition, QueryTerms,
+    RequestKey, ScrollPage, ScrollRequest, Sequence,
 };
 use crate::index::Neighbor;
 use crate::store::{
     Clock, Deleted, DeletedSome, DocumentEmbeddings, DocumentKey, DocumentTraits, EmbeddedDocument, Expired, HitSizes,
-    Idempotent, PassageDocument, PassageRow, PassageText, PatchOutcome, Patched, PendingPassage, PreparedDocument, Recut,
-    SearchFilter, StoreError, TermsOf, TextPatch, TokenChanges, UpdatedSome, Upserted, WholeDocument,
+    Idempotent, MovedDocument, PassageDocument, PassageRow, PassageText, PatchOutcome, Patched, PendingPassage, PreparedDocument,
+    Recut, Revision, SearchFilter, StoreError, TermsOf, TextPatch, TokenChanges, UpdatedSome, Upserted, WholeDocument,
 };
 pub use catalog::{CatalogNames, CatalogPart, CatalogVersions, JobHold, LookedAfter, PostgresCatalog};
 pub use orphans::Adoption;
 use partition::Partition;
+pub use replacing::HeldWrites;
 pub use replica::{ReplicaLag, ReplicaOptions, ReplicaState};
 pub use server::{PostgresOptions, PostgresServer};
 
@@ -118,7 +121,32 @@ impl Postgres {
         self.rows.next_expiry.note(i64::MIN);
     }
 
-    /// Drops everything that the database has of the collection, unless the catalog names it. Every later call fails.
+    /// From now on the collection is to take another one's place: it goes with the job that builds it, unless the catalog names it.
+    pub fn mark_replacement(&self, job: &JobId) -> Result<(), StoreError> {
+        self.rows.mark_replacement(job)
+    }
+
+    /// Has all writes of the collection wait, through whatever server. `StoreError::Replaced` if another one has its place already.
+    pub fn hold_writes(&self) -> Result<HeldWrites, StoreError> {
+        self.rows.hold_writes()
+    }
+
+    /// Has the rows of a collection stay that was replaced, until `remove_replaced`: this server still reads them.
+    pub fn keep_replaced(&self) {
+        self.rows.keep_replaced();
+    }
+
+    /// Removes the rows of a collection that was replaced, once no server reads them. Says whether they are gone.
+    pub fn remove_replaced(&self) -> Result<bool, StoreError> {
+        self.rows.remove_replaced()
+    }
+
+    /// Drops everything that the server has of a collection that is not open, unless the catalog names it.
+    pub fn remove_unnamed(server: &PostgresServer, id: &CollectionId) -> Result<(), StoreError> {
+        partition::drop_unnamed(server, id)
+    }
+
+    /// Drops everything that the server has of the collection, unless the catalog names it. Nothing answers afterwards.
     pub fn remove(&self) -> Result<(), StoreError> {
         self.rows.drop_rows()
     }
@@ -126,6 +154,14 @@ impl Postgres {
 
 impl Storage for Postgres {
     delegate_to!(rows);
+
+    fn take_documents(&self, job: &JobId, documents: Vec<MovedDocument>) -> Result<(), StoreError> {
+        self.rows.take_documents(job, documents)
+    }
+
+    fn drop_documents(&self, job: &JobId, keys: Vec<DocumentKey>) -> Result<(), StoreError> {
+        self.rows.drop_documents(job, keys)
+    }
 
     fn demanded(&self, terms: &QueryTerms) -> Result<Option<WordPassages>, StoreError> {
         Ok(WordPassages::of(self.rows.demanded(terms)?))

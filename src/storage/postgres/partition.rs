@@ -123,9 +123,7 @@ impl Partition {
         let indexed = indexed(row.metric, row.quantization, row.dimension);
         let opened = server.session().and_then(|mut session| {
             let key = key_of(&mut session, indexed)?;
-            let sql = "select path from dragoman.metadata_indexes where collection = $1 order by path";
-            let paths = session.rows(sql, &[(&key, Type::INT8)])?;
-            let paths = paths.iter().map(|row| path(row.try_get(0)?)).collect::<Result<Vec<_>, Fault>>()?;
+            let paths = metadata_indexes(&mut session, key)?;
             let first = format!("select min(expires_at_ms) from {} where expires_at_ms is not null", Names::of(key).documents);
             let first = session.row(&first, &[])?.map(|row| row.try_get::<_, Option<i64>>(0)).transpose()?.flatten();
             Ok((key, paths, first))
@@ -158,14 +156,7 @@ impl Partition {
     /// answer was lost. Every later call fails.
     pub(super) fn drop_rows(&self) -> Result<(), StoreError> {
         self.close()?;
-        let sql = "select count(*) from dragoman.catalog where id = $1";
-        let drop_all = |mut session: PooledConnection<Manager>| {
-            session.within("begin", |session| match session.number(sql, &[(&self.id.0, Type::TEXT)])? {
-                0 => drop_collection(session, &self.id),
-                _ => Ok(()),
-            })
-        };
-        self.server.session().and_then(drop_all).map_err(|fault| fault.while_doing("dropping a collection"))
+        drop_unnamed(&self.server, &self.id)
     }
 
     /// Takes over the collection's current metadata indexes.
@@ -348,6 +339,18 @@ fn find_key(session: &mut Session, id: &CollectionId) -> Result<Option<i64>, Fau
     Ok(found.map(|row| row.try_get(0)).transpose()?)
 }
 
+/// Drops all rows of a collection, unless the catalog names it.
+pub(super) fn drop_unnamed(server: &PostgresServer, id: &CollectionId) -> Result<(), StoreError> {
+    let sql = "select count(*) from dragoman.catalog where id = $1";
+    let drop_all = || {
+        server.session()?.within("begin", |session| match session.number(sql, &[(&id.0, Type::TEXT)])? {
+            0 => drop_collection(session, id),
+            _ => Ok(()),
+        })
+    };
+    waiting(drop_all).map_err(|fault| fault.while_doing("dropping a collection"))
+}
+
 /// Drops all rows of a collection, in the caller's transaction.
 pub(super) fn drop_collection(session: &mut Session, id: &CollectionId) -> Result<(), Fault> {
     // A write locks the row before it uses the tables, so locking the row first waits for writes. The timeout limits how long
@@ -398,7 +401,13 @@ pub(super) fn indexed_value(indexed: Indexed, dimension: usize) -> Option<String
     }
 }
 
-/// Parses a declared path.
+/// The declared metadata indexes of a collection.
+pub(super) fn metadata_indexes(session: &mut Session, key: i64) -> Result<Vec<MetadataPath>, Fault> {
+    let sql = "select path from dragoman.metadata_indexes where collection = $1 order by path";
+    session.rows(sql, &[(&key, Type::INT8)])?.iter().map(|row| path(row.try_get(0)?)).collect()
+}
+
+/// A declared path.
 pub(super) fn path(text: &str) -> Result<MetadataPath, Fault> {
     let problem = "its path is not valid";
     MetadataPath::parse(&super::escape::unescape(text))

@@ -13,7 +13,7 @@ use super::session::{Parameter, Session, embedding};
 use crate::domain::{
     CollectionCounts, Document, DocumentId, DocumentPage, Embedding, Language, MetadataPath, Page, PassageId, Sequence,
 };
-use crate::store::{PendingPassage, SearchFilter, StoreError};
+use crate::store::{CUTTING_RULES, PendingPassage, SearchFilter, StoreError};
 
 /// A document with its key.
 pub(super) struct Found {
@@ -160,7 +160,7 @@ impl Partition {
         let sizes = PARTITIONED.map(|table| format!("pg_total_relation_size('dragoman.{table}_{}')", self.key)).join(" + ");
         let sql = format!(
             "with expired as materialized (select document from {documents} where expires_at_ms <= {now})
-             select c.sequence, c.passages - (select count(*) from {passages} p join expired e on e.document = p.document),
+             select c.sequence, c.cutting_rules < {CUTTING_RULES}, c.passages - (select count(*) from {passages} p join expired e on e.document = p.document),
                  (select count(*) from {passages} where embedded_sequence is null
                   and document not in (select document from expired)),
                  {sizes}, (select min(expires_at_ms) from {documents} where expires_at_ms > {now})
@@ -179,13 +179,13 @@ impl Partition {
         let languages = session.rows(&sql, &[])?.iter().map(language).collect::<Result<Vec<_>, Fault>>()?;
         let counts = CollectionCounts {
             documents: languages.iter().map(|(_, documents)| documents).sum(),
-            passages: number(1)?,
-            passages_pending: number(2)?,
+            passages: number(2)?,
+            passages_pending: number(3)?,
             languages,
-            disk_bytes: number(3)?,
-            cut_by_older_rules: false,
+            disk_bytes: number(4)?,
+            cut_by_older_rules: row.try_get(1)?,
         };
-        Ok(Counted { then: Sequence(number(0)?), until_ms: row.try_get(4)?, counts })
+        Ok(Counted { then: Sequence(number(0)?), until_ms: row.try_get(5)?, counts })
     }
 
     pub(super) fn sequence(&self) -> Result<Sequence, StoreError> {

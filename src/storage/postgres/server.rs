@@ -36,6 +36,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../../migrations/postgres/0002_catalog.sql"),
     include_str!("../../../migrations/postgres/0003_servers.sql"),
     include_str!("../../../migrations/postgres/0004_timelines.sql"),
+    include_str!("../../../migrations/postgres/0005_replacements.sql"),
 ];
 
 /// How to reach a database server.

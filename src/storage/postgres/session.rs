@@ -102,7 +102,20 @@ impl Session {
         self.within_row(begin, |session, _| work(session))
     }
 
-    /// Like `within`, but passes the last row that `begin` selects to `work`.
+    /// Begins a transaction that lasts until `commit`. Without that it ends with the connection, and changes nothing.
+    pub(super) fn open(&mut self, begin: &str) -> Result<(), Fault> {
+        self.is_open = true;
+        self.batch(begin)
+    }
+
+    /// Ends the transaction that `open` began.
+    pub(super) fn commit(&mut self) -> Result<(), Fault> {
+        self.batch("commit")?;
+        self.is_open = false;
+        Ok(())
+    }
+
+    /// As `within`; `work` gets the row that `begin` selects last.
     pub(super) fn within_row<T>(
         &mut self,
         begin: &str,

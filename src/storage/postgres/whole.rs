@@ -17,7 +17,7 @@ use super::session::{Session, embedding};
 use super::upsert::{context, passage_text};
 use super::writing::Writing;
 use crate::domain::{Document, JobId, PassageSpan, PassageTerms, Sequence, TokenSet, WordCounts};
-use crate::store::{DocumentKey, PreparedDocument, StoreError, WholeDocument, WholePassage};
+use crate::store::{CUTTING_RULES, DocumentKey, PreparedDocument, StoreError, WholeDocument, WholePassage};
 
 impl Partition {
     pub(super) fn whole_documents(
@@ -101,6 +101,17 @@ impl Partition {
             keep_checkpoint(writing, job, &checkpoint)
         })
     }
+
+    pub(super) fn mark_cut_by_older_rules(&self) -> Result<(), StoreError> {
+        self.write_patiently("recording the rules by which texts were split", |writing| {
+            let sql = "update dragoman.collections set cutting_rules = least(cutting_rules, $2) where key = $1";
+            let older = CUTTING_RULES - 1;
+            writing.session.execute(sql, &[(&writing.key, Type::INT8), (&older, Type::INT8)]).map(drop)
+        })?;
+        // It says so, and holds until the next change.
+        *self.counted.lock() = None;
+        Ok(())
+    }
 }
 
 fn whole_passage(row: &Row, text: &str) -> Result<WholePassage, Fault> {
@@ -124,17 +135,7 @@ fn whole_passage(row: &Row, text: &str) -> Result<WholePassage, Fault> {
 fn add(writing: &mut Writing<'_>, batch: &mut Batch, whole: WholeDocument) -> Result<(), Fault> {
     let WholeDocument { key: DocumentKey(key), document, passages } = whole;
     let (version, times) = (to_sql(document.sequence.0), (document.created_at_ms, document.updated_at_ms));
-    let prepared = PreparedDocument {
-        id: document.id,
-        title: document.title,
-        text: document.text,
-        language: document.language,
-        language_confidence: document.language_confidence,
-        metadata: document.metadata,
-        expires_at_ms: document.expires_at_ms,
-        passages: Vec::new(),
-        embedding: None,
-    };
+    let prepared = PreparedDocument::from(document);
     writing.take_document(key);
     batch.document(key, &prepared, version, times.0, times.1);
     for (ordinal, WholePassage { id, span, embedded, tokens, words }) in passages.into_iter().enumerate() {

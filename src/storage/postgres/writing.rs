@@ -46,7 +46,7 @@ pub(super) struct Writing<'s> {
 }
 
 impl<'s> Writing<'s> {
-    /// Takes the collection's row. The time is `now`, an expression.
+    /// Takes the collection's row. The time is `now`, an expression. `StoreError::Replaced` if another collection took its place.
     pub(super) fn begin(
         session: &'s mut Session,
         names: &'s Names,
@@ -55,11 +55,14 @@ impl<'s> Writing<'s> {
         now: &str,
     ) -> Result<Self, Fault> {
         let sql = format!(
-            "select sequence, documents_drawn, passages_drawn, passages, terms, {now} from dragoman.collections
-             where key = $1 for update"
+            "select sequence, documents_drawn, passages_drawn, passages, terms, {now}, replaced_by is not null
+             from dragoman.collections where key = $1 for update"
         );
         // Another server dropped it.
         let Some(row) = session.row(&sql, &[(&key, Type::INT8)])? else { return Err(StoreError::Closed.into()) };
+        if row.try_get(6)? {
+            return Err(StoreError::Replaced.into());
+        }
         let (sequence, now_ms): (i64, i64) = (row.try_get(0)?, row.try_get(5)?);
         Ok(Self {
             session,

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
 
@@ -15,7 +15,8 @@ use crate::service::error::Error;
 use crate::service::jobs::{JobContext, JobError};
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::State;
-use crate::store::{DocumentKey, DocumentStore, MovedDocument, MovedPassage, Revision, StoreError};
+use crate::storage::Storage;
+use crate::store::{DocumentKey, MovedDocument, MovedPassage, Revision, StoreError};
 
 /// Revisions read at a time.
 const REVISIONS_PER_READ: usize = 4_096;
@@ -25,6 +26,8 @@ const DIFFERENCES_MAX: usize = 128;
 const TEXT_BYTES: usize = 4 << 20;
 /// Texts embedded at a time: some batches of the encoder, so that it can sort them by length.
 const TEXTS_PER_TURN: usize = 128;
+/// Counting takes at most this part of the time: some engines count one by one.
+const COUNTING_SHARE: u32 = 20;
 /// Pause before another attempt when the encoder's queue is full.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
@@ -37,6 +40,8 @@ pub(crate) struct Copying<'c> {
     storing: Option<JoinHandle<Result<(), Error>>>,
     details: Metadata,
     not_embedded: u64,
+    /// When to count again.
+    count_after: Instant,
 }
 
 impl<'c> Copying<'c> {
@@ -48,7 +53,8 @@ impl<'c> Copying<'c> {
     ) -> Result<Self, JobError> {
         let (old, next) = (Arc::clone(old), Arc::clone(next));
         let details = context.job.progress().1;
-        let mut copying = Self { context, old, next, storing: None, details, not_embedded: 0 };
+        let count_after = Instant::now();
+        let mut copying = Self { context, old, next, storing: None, details, not_embedded: 0, count_after };
         let (done, total) = copying.counts().await?;
         context.measure(done, total);
         copying.tell().await?;
@@ -96,8 +102,9 @@ impl<'c> Copying<'c> {
 
     /// Publishes the progress.
     async fn tell(&mut self) -> Result<(), JobError> {
-        let (old, next) = (Arc::clone(&self.old), Arc::clone(&self.next));
+        let (old, next, begun) = (Arc::clone(&self.old), Arc::clone(&self.next), Instant::now());
         let (counts, total) = blocking(move || Ok((next.store.counts()?, old.store.counts()?.documents))).await?;
+        self.count_after = Instant::now() + begun.elapsed() * COUNTING_SHARE;
         self.context.set_total(total);
         self.details.insert("passages".to_owned(), counts.passages.into());
         self.details.insert("not_embedded".to_owned(), self.not_embedded.into());
@@ -109,7 +116,7 @@ impl<'c> Copying<'c> {
         if surplus.is_empty() {
             return Ok(());
         }
-        let (old, next) = (Arc::clone(&self.old), Arc::clone(&self.next));
+        let (old, next, job) = (Arc::clone(&self.old), Arc::clone(&self.next), self.context.job.id.clone());
         Ok(blocking(move || {
             let mut gone = Vec::new();
             for key in surplus {
@@ -117,7 +124,7 @@ impl<'c> Copying<'c> {
                     gone.push(key);
                 }
             }
-            next.embedded()?.store.drop_documents(gone)?;
+            next.store.drop_documents(&job, gone)?;
             next.apply_changes()
         })
         .await?)
@@ -197,9 +204,9 @@ impl<'c> Copying<'c> {
         if moved.is_empty() {
             return Ok(());
         }
-        let next = Arc::clone(&self.next);
+        let (next, job) = (Arc::clone(&self.next), self.context.job.id.clone());
         self.storing = Some(tokio::task::spawn_blocking(move || {
-            next.embedded()?.store.take_documents(moved)?;
+            next.store.take_documents(&job, moved)?;
             next.apply_changes()?;
             next.save_if_due()
         }));
@@ -210,7 +217,7 @@ impl<'c> Copying<'c> {
     async fn stored(&mut self) -> Result<(), JobError> {
         let Some(storing) = self.storing.take() else { return Ok(()) };
         storing.await.map_err(Error::from)??;
-        self.tell().await
+        if Instant::now() < self.count_after { Ok(()) } else { self.tell().await }
     }
 }
 
@@ -224,8 +231,8 @@ async fn embed_now(state: &State, texts: &[EmbedText]) -> Result<Result<Vec<Pass
 }
 
 /// Reads from the collection, and records damage of its database.
-fn read<T>(old: &OpenCollection, read: impl FnOnce(&DocumentStore) -> Result<T, StoreError>) -> Result<T, Error> {
-    read(&old.embedded()?.store).map_err(|error| old.report_damage(error.into()))
+fn read<T>(old: &OpenCollection, read: impl FnOnce(&dyn Storage) -> Result<T, StoreError>) -> Result<T, Error> {
+    read(&*old.store).map_err(|error| old.report_damage(error.into()))
 }
 
 /// Reads documents of the collection, and splits those whose text the replacement does not have. Returns how many of `keys` it has
@@ -241,7 +248,7 @@ fn prepare(
     let mut prepared = Vec::with_capacity(found.len());
     for (key, document) in keys.iter().zip(&found) {
         let Some(document) = document else { continue };
-        let there = next.embedded()?.store.documents_by_key(&[*key], 0)?.into_iter().flatten().next();
+        let there = next.store.documents_by_key(&[*key], 0)?.into_iter().flatten().next();
         let passages = match there {
             Some(there) if there.sequence == document.sequence => continue,
             Some(there) if (&there.id, &there.title, &there.text) == (&document.id, &document.title, &document.text) => None,

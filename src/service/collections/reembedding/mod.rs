@@ -1,27 +1,24 @@
 //! Re-embedding: moves a collection to the server's model, with passages split by today's rules.
 //!
-//! The job builds a replacement in a folder of its own: the same documents with new passages, embeddings and index. Meanwhile the
+//! The job builds a replacement under an id of its own: the same documents with new passages, embeddings and index. Meanwhile the
 //! collection is served as before. `copying` compares the two until they are equal; writes wait during the last comparison. Then one
-//! transaction of the catalog swaps in the replacement, with its model, dimension and folder, and searches use it at once. So
-//! whenever the process is killed, the next start finds the collection entirely old or entirely new. An unfinished job continues with
-//! the replacement's database; a job that ends without success removes the folder.
+//! transaction of the catalog swaps in the replacement, with its id, model and dimension (`swapping`), and searches use it at once. So
+//! whenever a process is killed, the collection is found entirely old or entirely new. An unfinished job continues with the
+//! replacement, also on another server of the same database; a job that ends without success removes it.
 
 mod copying;
+mod plan;
+mod swapping;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-use tokio::sync::OwnedRwLockWriteGuard;
+use serde::Serialize;
 use uuid::Uuid;
 
-use crate::domain::{
-    Collection, CollectionId, CollectionModel, CollectionName, Job, JobId, JobUnit, ModelInfo, PassageBounds, Scope,
-};
+use crate::domain::{CollectionCounts, CollectionId, CollectionName, Job, JobId, JobUnit, PassageBounds, Scope, chain};
 use crate::service::blocking::blocking;
-use crate::service::error::{Error, short};
-use crate::service::folders::orphaned;
-use crate::service::folders::sync_dir;
+use crate::service::error::Error;
 use crate::service::handle::CollectionHandle;
 use crate::service::jobs::kind::Named as _;
 use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobReach, NewJob, new_job_id, stored};
@@ -30,31 +27,18 @@ use crate::service::open_collection::OpenCollection;
 use crate::service::snapshots::restore::build_index;
 use crate::service::state::State;
 use crate::service::upload_receiver::check_room;
+use crate::store::StoreError;
 use copying::Copying;
+use plan::ReembedPlan;
+use swapping::{Pair, swap};
 
-/// Pause between two checks whether a replaced collection is still in use.
-const RETIRE_PAUSE: Duration = Duration::from_millis(200);
+/// Pause before another attempt when the database server is away.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// Bytes of a passage in a database besides its embedding and its text: its row, its terms, its entries in indexes.
 const PASSAGE_BYTES: u64 = 400;
 
 /// Re-embeds a collection with the server's model.
 pub(crate) struct ReembedJob;
-
-/// What the job needs to run.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct ReembedPlan {
-    /// The collection.
-    collection_id: CollectionId,
-    /// Its id afterwards.
-    #[serde(alias = "successor")]
-    replacement: CollectionId,
-    /// Its new model.
-    model: String,
-    model_fingerprint: String,
-    dimension: usize,
-    tokens_max: usize,
-    overlap_tokens: usize,
-}
 
 /// The first details of the job.
 #[derive(Debug, Serialize)]
@@ -73,14 +57,13 @@ impl CollectionHandle {
     pub async fn reembed(&self, bounds: Option<PassageBounds>) -> Result<Job, Error> {
         let (service, collection) = (&self.service, self.open());
         service.check_running()?;
-        let embedded = Arc::clone(collection.embedded()?);
         let loaded = service.model();
         let row = &collection.row;
         let Some(own) = &row.model else {
             return Err(Error::NoModel { collection: row.name.clone(), dimension: row.dimension });
         };
         if own.fingerprint == loaded.fingerprint {
-            let older = |collection: &Arc<OpenCollection>| Ok(collection.embedded()?.store.is_cut_by_older_rules()?);
+            let older = |collection: &Arc<OpenCollection>| Ok(collection.store.counts()?.cut_by_older_rules);
             if !collection.run(older).await? {
                 return Err(Error::ModelCurrent { collection: row.name.clone(), model: own.name.clone() });
             }
@@ -106,11 +89,7 @@ impl CollectionHandle {
             Ok(collection.store.counts()?)
         });
         let counts = counts.await?;
-        let memory_bytes = memory::of_index(counts.passages, plan.dimension);
-        memory::check_free(memory_bytes)?;
-        let embeddings = counts.passages.saturating_mul(plan.dimension as u64 * 4 + PASSAGE_BYTES);
-        let disk_bytes = embedded.store.bytes().saturating_add(embeddings).saturating_add(memory_bytes);
-        check_room(&service.state.data_dir, disk_bytes, service.limits().disk_reserve_bytes)?;
+        let (memory_bytes, disk_bytes) = needs(&service.state, &collection, &counts, plan.dimension)?;
         let details = ReembedDetails {
             from_model: own.name.clone(),
             from_model_fingerprint: own.fingerprint.clone(),
@@ -120,10 +99,29 @@ impl CollectionHandle {
             disk_bytes,
         };
         let (id, total, unit) = (new_job_id()?, counts.documents, JobUnit::Documents);
-        let collection = Some(row.name.clone());
-        let new: NewJob<ReembedJob> = NewJob { id, collection, request: plan, details, total, unit };
-        service.submit_job(permit, new).await
+        let (name, of) = (row.name.clone(), plan.collection_id.clone());
+        let new: NewJob<ReembedJob> = NewJob { id, collection: Some(name.clone()), request: plan, details, total, unit };
+        match service.submit_job(permit, new).await {
+            // Through another server, a moment ago.
+            Err(Error::Store(StoreError::JobUnfinished)) => {
+                let state = Arc::clone(&service.state);
+                let job = blocking(move || state.reembedding(&of)).await?;
+                Err(job.map_or(StoreError::JobUnfinished.into(), |job| Error::AlreadyReembedding { collection: name, job }))
+            }
+            submitted => submitted,
+        }
     }
+}
+
+/// How much memory and disk space the job needs, if that is there. Of a database server nobody knows. Blocks.
+fn needs(state: &State, collection: &OpenCollection, counts: &CollectionCounts, dimension: usize) -> Result<(u64, u64), Error> {
+    let embeddings = counts.passages.saturating_mul(dimension as u64 * 4 + PASSAGE_BYTES);
+    let Ok(embedded) = collection.embedded() else { return Ok((0, counts.disk_bytes.saturating_add(embeddings))) };
+    let memory_bytes = memory::of_index(counts.passages, dimension);
+    memory::check_free(memory_bytes)?;
+    let disk_bytes = embedded.store.bytes().saturating_add(embeddings).saturating_add(memory_bytes);
+    check_room(&state.data_dir, disk_bytes, state.limits.disk_reserve_bytes)?;
+    Ok((memory_bytes, disk_bytes))
 }
 
 /// How texts are split for a model that reads `tokens_max` tokens: as before, as far as possible.
@@ -143,53 +141,68 @@ impl JobKind for ReembedJob {
         JobAccess { scope: Scope::Admin, reach: JobReach::of(collection) }
     }
 
-    /// Builds the replacement and swaps it in.
+    /// Builds the replacement and swaps it in. While a database server is away it waits.
     async fn run(context: &JobContext, plan: ReembedPlan) -> Result<(), JobError> {
-        let Some(old) = plan.collection(context)? else {
-            // Swapped in before the last restart, which came before that was recorded.
-            return Ok(());
-        };
-        let (opening, of, state) = (plan.clone(), Arc::clone(&old), context.state()?);
-        let next = blocking(move || opening.open(&state, &of)).await?;
-        let replaced = replace(context, &plan, &old, &next).await;
-        if let Err(error) = &replaced {
-            let (next, goes_on) = (Arc::clone(&next), matches!(error, JobError::Interrupted));
-            blocking(move || {
-                close(&next, goes_on);
-                Ok(())
-            })
-            .await?;
-        }
-        match replaced {
-            Err(JobError::Failed(_)) if old.is_deleted() => Err(Error::CollectionNotFound { name: old.row.name.clone() }.into()),
-            replaced => replaced,
+        loop {
+            match build(context, &plan).await {
+                Err(JobError::Failed(Error::Store(error))) if passes(&error) && context.state()?.server.is_some() => {
+                    let cause = chain(&error);
+                    tracing::warn!(job = %context.job.id, cause, "a re-embedding was interrupted; it goes on");
+                    context.pause(RETRY_PAUSE).await?;
+                }
+                ended => return ended,
+            }
         }
     }
 
-    /// Removes the replacement of a job that did not succeed. If that fails, the next start does it.
     fn free_space(state: &State, _: &JobId, plan: &ReembedPlan) {
-        let Some(replacement) = Self::makes(plan) else { return };
-        let in_place = {
-            let open = state.open.read();
-            open.values().any(|collection| collection.row.id == replacement)
-        };
-        if !in_place {
-            let _ = orphaned::remove(&state.collections_dir().join(replacement.0));
-        }
+        plan.remove_leftovers(state);
     }
 
-    /// A name of a folder, so nothing but what was made for that.
+    fn finish(state: &State, _: &JobId, plan: &ReembedPlan) {
+        plan.remove_leftovers(state);
+    }
+
     fn makes(plan: &ReembedPlan) -> Option<CollectionId> {
-        Uuid::try_parse(&plan.replacement.0).ok().map(|_| plan.replacement.clone())
+        plan.makes()
     }
 }
 
-async fn replace(
-    context: &JobContext,
-    plan: &ReembedPlan,
-    old: &Arc<OpenCollection>,
-    next: &Arc<OpenCollection>,
-) -> Result<(), JobError> {
+/// Whether a job goes on once what this says is over.
+fn passes(error: &StoreError) -> bool {
+    matches!(error, StoreError::ServerUnreachable { .. } | StoreError::Interrupted { .. } | StoreError::CatalogChanged)
+}
+
+/// Builds the replacement, from where an earlier attempt came, and swaps it in.
+async fn build(context: &JobContext, plan: &ReembedPlan) -> Result<(), JobError> {
+    let following = context.state()?;
+    blocking(move || following.catch_up()).await?;
+    let Some(old) = plan.collection(context)? else {
+        // Swapped in before that could be recorded.
+        return Ok(());
+    };
+    let (opening, of, state, job) = (plan.clone(), Arc::clone(&old), context.state()?, context.job.id.clone());
+    let next = blocking(move || opening.open(&state, &job, &of)).await?;
+    let pair = Pair { old: Arc::clone(&old), next: Arc::clone(&next) };
+    let replaced = replace(context, plan, pair).await;
+    if let Err(error) = &replaced {
+        let goes_on = matches!(error, JobError::Interrupted);
+        blocking(move || {
+            close(&next, goes_on);
+            Ok(())
+        })
+        .await?;
+        let following = context.state()?;
+        blocking(move || following.catch_up()).await?;
+    }
+    match replaced {
+        Err(JobError::Failed(_)) if old.is_deleted() => Err(Error::CollectionNotFound { name: old.row.name.clone() }.into()),
+        replaced => replaced,
+    }
+}
+
+async fn replace(context: &JobContext, plan: &ReembedPlan, pair: Pair) -> Result<(), JobError> {
+    let Pair { old, next } = &pair;
     build_index(context, Arc::clone(next)).await?;
     let mut copying = Copying::begin(context, old, next).await?;
     let mut seen = copying.whole().await?;
@@ -197,41 +210,12 @@ async fn replace(
     blocking(move || saving.save()).await?;
     // What changed meanwhile, twice: little is left for the comparison during which writes wait.
     seen = copying.later(seen).await?;
-    seen = copying.later(seen).await?;
-
-    // From here on no write of the old collection begins.
-    let gate = Arc::clone(&old.replacement).write_owned().await;
-    copying.later(seen).await?;
     if !copying.is_equal().await? {
         // Something was deleted.
-        copying.whole().await?;
+        seen = copying.whole().await?;
     }
-    if !copying.is_equal().await? {
-        let problem = "the collection and its replacement have different numbers of documents";
-        return Err(Error::JobState { id: context.job.id.clone(), problem }.into());
-    }
-    context.check()?;
-    let naming = Arc::clone(&context.state()?.naming).lock_owned().await;
-    let (state, plan, from, to) = (context.state()?, plan.clone(), Arc::clone(old), Arc::clone(next));
-    blocking(move || {
-        let _naming = naming;
-        plan.put_in_place(&state, &from, &to, gate)
-    })
-    .await?;
-    context.state()?.runtime.spawn(retire(Arc::clone(old)));
-    Ok(())
-}
-
-/// Removes a replaced collection once it is not in use any more.
-async fn retire(old: Arc<OpenCollection>) {
-    while Arc::strong_count(&old) > 1 {
-        tokio::time::sleep(RETIRE_PAUSE).await;
-    }
-    let removed = blocking(move || old.destroy()).await;
-    if let Err(error) = removed {
-        let error = &error as &dyn std::error::Error;
-        tracing::warn!(error, "cannot remove a replaced collection's folder; the next start tries again");
-    }
+    seen = copying.later(seen).await?;
+    swap(context, plan, pair, &mut copying, seen).await
 }
 
 /// Closes a replacement that was not swapped in. Blocks.
@@ -242,109 +226,6 @@ fn close(next: &OpenCollection, goes_on: bool) {
     if let Err(error) = saved.and(next.store.close().map_err(Error::from)) {
         let error = &error as &dyn std::error::Error;
         tracing::warn!(collection = %next.row.name, error, "cannot close an unfinished collection");
-    }
-}
-
-impl ReembedPlan {
-    /// The collection to replace; `None` if that is done.
-    fn collection(&self, context: &JobContext) -> Result<Option<Arc<OpenCollection>>, JobError> {
-        let state = context.state()?;
-        let Some(name) = &context.job.collection else {
-            return Err(Error::JobState { id: context.job.id.clone(), problem: "it does not name a collection" }.into());
-        };
-        let found = state.collection(name)?;
-        if found.row.id == self.replacement {
-            return Ok(None);
-        }
-        // The name may belong to another collection now.
-        if found.row.id != self.collection_id {
-            return Err(Error::CollectionNotFound { name: name.clone() }.into());
-        }
-        self.check_model(state.embedder.model())?;
-        Ok(Some(found))
-    }
-
-    /// The server may have been started with a third model.
-    fn check_model(&self, loaded: &ModelInfo) -> Result<(), Error> {
-        if self.model_fingerprint == loaded.fingerprint {
-            return Ok(());
-        }
-        Err(Error::JobModel {
-            expected: self.model.clone(),
-            expected_fingerprint: short(&self.model_fingerprint),
-            loaded: loaded.name.clone(),
-            loaded_fingerprint: short(&loaded.fingerprint),
-        })
-    }
-
-    /// The replacement's row, from the collection's current row.
-    fn row(&self, old: &OpenCollection) -> Collection {
-        Collection {
-            id: self.replacement.clone(),
-            model: Some(CollectionModel { name: self.model.clone(), fingerprint: self.model_fingerprint.clone() }),
-            dimension: self.dimension,
-            passages: Some(PassageBounds { tokens_max: self.tokens_max, overlap_tokens: self.overlap_tokens }),
-            ..old.current()
-        }
-    }
-
-    /// Opens the replacement's database, which may be from an earlier run. A damaged one is removed first. Blocks.
-    fn open(&self, state: &State, old: &OpenCollection) -> Result<Arc<OpenCollection>, Error> {
-        let folder = state.collections_dir().join(&self.replacement.0);
-        let open = || {
-            let access = |source| Error::Folder { path: folder.clone(), source };
-            let there = folder.try_exists().map_err(access)?;
-            if !there {
-                std::fs::create_dir_all(&folder).map_err(access)?;
-            }
-            orphaned::mark(&folder);
-            let row = self.row(old);
-            let next = if there { state.open_collection(row, &folder)? } else { state.make_collection(row, &folder)? };
-            sync_dir(&folder).and_then(|()| sync_dir(&state.collections_dir())).map_err(access)?;
-            next.store.set_metadata_indexes(old.store.metadata_indexes())?;
-            Ok(Arc::new(next))
-        };
-        match open() {
-            Err(Error::Store(error)) if error.is_damage() => {
-                let error = &error as &dyn std::error::Error;
-                tracing::warn!(collection = %old.row.name, error, "an unfinished collection is damaged; starting over");
-                orphaned::remove(&folder).map_err(|source| Error::Folder { path: folder.clone(), source })?;
-                open()
-            }
-            opened => opened,
-        }
-    }
-
-    /// Swaps `next` in for `old`. No write of `old` runs while `gate` is held; writes that wait for it continue with `next`. Blocks.
-    fn put_in_place(
-        &self,
-        state: &Arc<State>,
-        old: &Arc<OpenCollection>,
-        next: &Arc<OpenCollection>,
-        mut gate: OwnedRwLockWriteGuard<Option<Arc<OpenCollection>>>,
-    ) -> Result<(), Error> {
-        state.check_running()?;
-        let name = &old.row.name;
-        let not_found = || Error::CollectionNotFound { name: name.clone() };
-        {
-            let open = state.open.read();
-            open.get(name).filter(|open| Arc::ptr_eq(open, old)).ok_or_else(not_found)?;
-        }
-        if next.store.metadata_indexes() != old.store.metadata_indexes() {
-            next.store.set_metadata_indexes(old.store.metadata_indexes())?;
-        }
-        next.embedded()?.store.succeed(old.store.sequence()?, old.embedded()?.store.idempotency_records()?)?;
-        let row = self.row(old);
-        orphaned::removing_on_error(std::slice::from_ref(&old.folder), || {
-            if state.embedded_catalog()?.succeed(&old.row.id, &row)? { Ok(()) } else { Err(not_found()) }
-        })?;
-        orphaned::unmark(&next.folder);
-        next.set_current(row);
-        state.open.write().insert(name.clone(), Arc::clone(next));
-        *gate = Some(Arc::clone(next));
-        state.start_worker(next);
-        tracing::info!(collection = %name, model = self.model, id = %self.replacement, "collection embedded anew");
-        Ok(())
     }
 }
 

@@ -34,7 +34,7 @@ use crate::domain::{
     Collection, CollectionId, CollectionName, ColumnTypes, DocumentFailure, DocumentId, FileEncoding, FileFormat, Job, JobId,
     JobUnit, NewDocument, RefusedDocument, Scope,
 };
-use crate::store::{PreparedDocument, Upserted};
+use crate::store::{PreparedDocument, StoreError, Upserted};
 
 const SOURCE: &str = "source";
 /// Maximum number of records per transaction.
@@ -121,8 +121,15 @@ impl JobKind for ImportJob {
 
     /// Stores the file's documents, starting at the last checkpoint.
     async fn run(context: &JobContext, plan: ImportPlan) -> Result<(), JobError> {
-        let collection = collection(context, &plan.collection_id)?;
-        let ended = store_all(context, &collection, (plan.format, plan.types)).await;
+        let mut collection = collection(context, &plan.collection_id)?;
+        let ended = loop {
+            match store_all(context, &collection, (plan.format, &plan.types)).await {
+                Err(JobError::Failed(Error::Store(StoreError::Replaced))) => {
+                    collection = context.replacement_of(&collection).await?
+                }
+                ended => break ended,
+            }
+        };
         match ended {
             Err(JobError::Failed(_)) if collection.is_deleted() => Err(deleted(context)),
             Err(JobError::Failed(error)) => {
@@ -150,8 +157,10 @@ impl JobKind for ImportJob {
 async fn store_all(
     context: &JobContext,
     collection: &Arc<OpenCollection>,
-    (format, types): (FileFormat, ColumnTypes),
+    (format, types): (FileFormat, &ColumnTypes),
 ) -> Result<(), JobError> {
+    let types = types.clone();
+    collection.check_model(context.state()?.embedder.model())?;
     let (state, of, id) = (context.state()?, Arc::clone(collection), context.job.id.clone());
     let mut import = blocking(move || Import::open(&state, of, &id, (format, &types))).await?;
     context.measure(import.done.place.offset, import.bytes);
@@ -191,7 +200,7 @@ async fn wait_for_index(context: &JobContext, collection: &Arc<OpenCollection>) 
 /// Waits until at most `waiting_max` passages wait for their embedding.
 async fn wait_for_worker(context: &JobContext, collection: &Arc<OpenCollection>, waiting_max: u64) -> Result<(), JobError> {
     loop {
-        let of = Arc::clone(collection);
+        let of = collection.latest();
         if blocking(move || of.waiting_count()).await? <= waiting_max {
             return context.check();
         }
@@ -299,7 +308,7 @@ impl Import {
             let _ = sender.send(checkpoint);
             json
         };
-        self.collection.store.upsert_for_job(&self.job, prepared, Box::new(checkpoint))?;
+        self.collection.write_for_job(|store| store.upsert_for_job(&self.job, prepared, Box::new(checkpoint)))?;
         self.collection.damage.forget(&stored);
         self.collection.wake.notify_one();
         self.done =

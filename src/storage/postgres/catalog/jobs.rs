@@ -40,18 +40,29 @@ pub enum JobHold {
 }
 
 impl PostgresCatalog {
-    /// Takes over the unfinished jobs of dead servers. Among jobs of the types `with_files`, only takes over those in
-    /// `files_here` and those that somebody canceled.
-    pub fn look_after_jobs(&self, with_files: &[JobType], files_here: &[JobId]) -> Result<LookedAfter, StoreError> {
+    /// Takes over the unfinished jobs of servers that are gone; of the types `with_files` only those of `files_here`, of re-embeddings only
+    /// those to the model of this server, and those that are to be canceled.
+    pub fn look_after_jobs(
+        &self,
+        with_files: &[JobType],
+        files_here: &[JobId],
+        model_fingerprint: &str,
+    ) -> Result<LookedAfter, StoreError> {
         let me = self.member.id();
         let with_files: Vec<&str> = with_files.iter().map(|kind| kind.name()).collect();
         let files_here: Vec<&str> = files_here.iter().map(JobId::as_str).collect();
-        let values: [Parameter<'_>; 3] = [(&me, Type::INT8), (&with_files, Type::TEXT_ARRAY), (&files_here, Type::TEXT_ARRAY)];
+        let values: [Parameter<'_>; 5] = [
+            (&me, Type::INT8),
+            (&with_files, Type::TEXT_ARRAY),
+            (&files_here, Type::TEXT_ARRAY),
+            (&JobType::Reembed.name(), Type::TEXT),
+            (&model_fingerprint, Type::TEXT),
+        ];
         let sql = format!(
             "update dragoman.jobs set owner = $1 where id in (
                  select id from dragoman.jobs j where finished_at_ms is null and owner is distinct from $1
                  and not exists (select 1 from dragoman.servers s where s.id = j.owner)
-                 and (type <> all($2) or id = any($3) or cancel_requested)
+                 and (cancel_requested or (type <> all($2) or id = any($3)) and (type <> $4 or strpos(request, $5) > 0))
                  for update skip locked
              ) returning {COLUMNS}"
         );
@@ -239,7 +250,8 @@ fn read_all(session: &mut Session, sql: &str, values: &[Parameter<'_>]) -> Resul
 fn insert(session: &mut Session, job: &Job, owner: i64) -> Result<(), Fault> {
     let sql =
         "insert into dragoman.jobs (id, type, status, collection, request, details, done, total, unit, created_at_ms, owner)
-               values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+               values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+               on conflict (collection) where type = 'reembed' and finished_at_ms is null do nothing";
     let values: [Parameter<'_>; 11] = [
         (&job.id.as_str(), Type::TEXT),
         (&job.kind.name(), Type::TEXT),
@@ -253,5 +265,8 @@ fn insert(session: &mut Session, job: &Job, owner: i64) -> Result<(), Fault> {
         (&job.created_at_ms, Type::INT8),
         (&owner, Type::INT8),
     ];
-    session.execute(sql, &values).map(drop)
+    match session.execute(sql, &values)? {
+        0 => Err(StoreError::JobUnfinished.into()),
+        _ => Ok(()),
+    }
 }

@@ -7,6 +7,7 @@ mod classifiers;
 mod creations;
 mod jobs;
 mod rows;
+mod succession;
 mod versions;
 mod whole;
 
@@ -19,6 +20,7 @@ use postgres::types::Type;
 use super::fault::Fault;
 use super::member::{Member, bury};
 use super::partition::{drop_collection, path};
+use super::replacing::remove_unread;
 use super::server::{PostgresServer, waiting};
 use super::session::{Parameter, SNAPSHOT, Session};
 use crate::domain::{Alias, Collection, CollectionId, CollectionName, KeyId, MetadataPath, Page, RequestKey};
@@ -52,7 +54,9 @@ pub struct CatalogNames {
     pub collections: Vec<Collection>,
     /// The aliases, sorted by name.
     pub aliases: Vec<Alias>,
-    /// The metadata indexes of each collection that has any.
+    /// The collections that took the place of others, by the ids of these, as long as somebody may still read them.
+    pub replaced: HashMap<CollectionId, CollectionId>,
+    /// The metadata indexes of those collections that have any.
     pub metadata_indexes: HashMap<CollectionId, Vec<MetadataPath>>,
 }
 
@@ -113,7 +117,10 @@ impl PostgresCatalog {
                 for row in session.rows(sql, &[])? {
                     metadata_indexes.entry(CollectionId(row.try_get(0)?)).or_default().push(path(row.try_get(1)?)?);
                 }
-                Ok(CatalogNames { collections, aliases: read_aliases(session)?, metadata_indexes })
+                let sql = "select id, replaced_by from dragoman.collections where replaced_by is not null";
+                let read = |row: &postgres::Row| Ok((CollectionId(row.try_get(0)?), CollectionId(row.try_get(1)?)));
+                let replaced = session.rows(sql, &[])?.iter().map(read).collect::<Result<_, Fault>>()?;
+                Ok(CatalogNames { collections, aliases: read_aliases(session)?, replaced, metadata_indexes })
             })
         })
     }
@@ -321,14 +328,30 @@ fn insert_key(session: &mut Session, stored: &StoredKey) -> Result<(), Fault> {
     session.execute(sql, &values).map(drop)
 }
 
-/// Drops collections without a name, if they have no documents and no server is creating them. Others stay, in case somebody
-/// misses them.
+/// Drops collections that no name leads to: those that were replaced, those that were to replace one by a job that is over, and those
+/// that have no documents and that no server creates. Others stay, in case somebody misses them.
 fn sweep(session: &mut Session) -> Result<(), Fault> {
-    let sql = "select id, documents_drawn from dragoman.collections
+    let sql = "select id, documents_drawn, key, replaced_by is not null, job is not null
+               from dragoman.collections
                where not exists (select 1 from dragoman.catalog where catalog.id = collections.id)
-               and not exists (select 1 from dragoman.servers where servers.id = collections.maker)";
+               and (job is not null or replaced_by is not null
+                    or not exists (select 1 from dragoman.servers where servers.id = collections.maker))
+               and not exists (select 1 from dragoman.jobs where jobs.id = collections.job and jobs.finished_at_ms is null)";
     for row in session.rows(sql, &[])? {
         let id = CollectionId(row.try_get(0)?);
+        if row.try_get(3)? {
+            let key = row.try_get(2)?;
+            if let Err(fault) = session.within("begin", |session| remove_unread(session, key)) {
+                let error = &fault.while_doing("removing a replaced collection") as &dyn std::error::Error;
+                tracing::warn!(%id, error, "cannot remove a collection that was replaced; the next start tries again");
+            }
+            continue;
+        }
+        if row.try_get(4)? {
+            tracing::info!(%id, "removing a replacement that an interrupted job left behind");
+            session.within("begin", |session| drop_collection(session, &id))?;
+            continue;
+        }
         if row.try_get::<_, i64>(1)? > 0 {
             tracing::warn!(%id, problem = "the catalog does not name it, but it has documents", "a collection is not served");
             continue;

@@ -1,0 +1,127 @@
+//! What a re-embedding is to do, and the replacement that it builds.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::domain::{Collection, CollectionId, CollectionModel, JobId, ModelInfo, PassageBounds};
+use crate::service::error::{Error, short};
+use crate::service::folders::{orphaned, sync_dir};
+use crate::service::jobs::{JobContext, JobError};
+use crate::service::open_collection::OpenCollection;
+use crate::service::state::State;
+use crate::storage::Postgres;
+
+/// What the job needs to run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct ReembedPlan {
+    /// The collection.
+    pub(super) collection_id: CollectionId,
+    /// Its id afterwards.
+    #[serde(alias = "successor")]
+    pub(super) replacement: CollectionId,
+    /// Its new model.
+    pub(super) model: String,
+    pub(super) model_fingerprint: String,
+    pub(super) dimension: usize,
+    pub(super) tokens_max: usize,
+    pub(super) overlap_tokens: usize,
+}
+
+impl ReembedPlan {
+    /// The collection to replace; `None` if that is done.
+    pub(super) fn collection(&self, context: &JobContext) -> Result<Option<Arc<OpenCollection>>, JobError> {
+        let state = context.state()?;
+        let Some(name) = &context.job.collection else {
+            return Err(Error::JobState { id: context.job.id.clone(), problem: "it does not name a collection" }.into());
+        };
+        let found = state.collection(name)?;
+        if found.row.id == self.replacement {
+            return Ok(None);
+        }
+        // The name may belong to another collection now.
+        if found.row.id != self.collection_id {
+            return Err(Error::CollectionNotFound { name: name.clone() }.into());
+        }
+        self.check_model(state.embedder.model())?;
+        Ok(Some(found))
+    }
+
+    /// The server may have been started with a third model.
+    fn check_model(&self, loaded: &ModelInfo) -> Result<(), Error> {
+        if self.model_fingerprint == loaded.fingerprint {
+            return Ok(());
+        }
+        Err(Error::JobModel {
+            expected: self.model.clone(),
+            expected_fingerprint: short(&self.model_fingerprint),
+            loaded: loaded.name.clone(),
+            loaded_fingerprint: short(&loaded.fingerprint),
+        })
+    }
+
+    /// The replacement's row, from the collection's current row.
+    pub(super) fn row(&self, old: &OpenCollection) -> Collection {
+        Collection {
+            id: self.replacement.clone(),
+            model: Some(CollectionModel { name: self.model.clone(), fingerprint: self.model_fingerprint.clone() }),
+            dimension: self.dimension,
+            passages: Some(PassageBounds { tokens_max: self.tokens_max, overlap_tokens: self.overlap_tokens }),
+            ..old.current()
+        }
+    }
+
+    /// A name of a folder, so nothing but what was made for that.
+    pub(super) fn makes(&self) -> Option<CollectionId> {
+        Uuid::try_parse(&self.replacement.0).ok().map(|_| self.replacement.clone())
+    }
+
+    /// Removes the replacement of a job that did not succeed. If that fails, the next start does it. Blocks.
+    pub(super) fn remove_leftovers(&self, state: &State) {
+        let Some(replacement) = self.makes() else { return };
+        if state.collection_by_id(&replacement.0).is_some() {
+            return;
+        }
+        let _ = orphaned::remove(&state.collections_dir().join(&replacement.0));
+        if let Some(server) = &state.server
+            && let Err(error) = Postgres::remove_unnamed(server, &replacement)
+        {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(id = %replacement, error, "cannot remove an unfinished collection; the next start tries again");
+        }
+    }
+
+    /// Opens the replacement's database, which may be from an earlier run. A damaged one is removed first. Blocks.
+    pub(super) fn open(&self, state: &State, job: &JobId, old: &OpenCollection) -> Result<Arc<OpenCollection>, Error> {
+        let folder = state.collections_dir().join(&self.replacement.0);
+        let open = || {
+            let access = |source| Error::Folder { path: folder.clone(), source };
+            let there = folder.try_exists().map_err(access)?;
+            if !there {
+                std::fs::create_dir_all(&folder).map_err(access)?;
+            }
+            orphaned::mark(&folder);
+            let row = self.row(old);
+            // On a database server it may be there from another server.
+            let is_known = there && state.server.is_none();
+            let next = if is_known { state.open_collection(row, &folder)? } else { state.make_collection(row, &folder)? };
+            next.mark_replacement(job)?;
+            sync_dir(&folder).and_then(|()| sync_dir(&state.collections_dir())).map_err(access)?;
+            next.store.set_metadata_indexes(old.store.metadata_indexes())?;
+            Ok(Arc::new(next))
+        };
+        match open() {
+            Err(Error::Store(error)) if error.is_damage() => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(collection = %old.row.name, error, "an unfinished collection is damaged; starting over");
+                orphaned::remove(&folder).map_err(|source| Error::Folder { path: folder.clone(), source })?;
+                if let Some(server) = &state.server {
+                    Postgres::remove_unnamed(server, &self.replacement)?;
+                }
+                open()
+            }
+            opened => opened,
+        }
+    }
+}

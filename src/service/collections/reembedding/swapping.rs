@@ -1,0 +1,140 @@
+//! The end of a re-embedding: the last comparison, during which writes wait, and the change that puts the replacement in place.
+//!
+//! Writes through this server wait for a lock in memory. Where several servers share a database, those of the others wait there, for the
+//! collection's row, and then find that it was replaced. A replaced collection goes once nobody reads it any more.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::copying::Copying;
+use super::plan::ReembedPlan;
+use crate::domain::{JobId, Sequence};
+use crate::service::blocking::blocking;
+use crate::service::error::Error;
+use crate::service::folders::orphaned;
+use crate::service::jobs::{JobContext, JobError};
+use crate::service::open_collection::OpenCollection;
+use crate::service::state::State;
+use crate::storage::{CatalogPart, HeldWrites};
+
+/// Pause between two checks whether a replaced collection is still in use here.
+const RETIRE_PAUSE: Duration = Duration::from_millis(200);
+/// Pause between two checks whether another server uses it.
+const REMOVAL_PAUSE: Duration = Duration::from_secs(1);
+
+/// The two collections of a job.
+pub(super) struct Pair {
+    pub(super) old: Arc<OpenCollection>,
+    pub(super) next: Arc<OpenCollection>,
+}
+
+/// Compares what changed after `seen` while writes wait, and puts the replacement in place.
+pub(super) async fn swap(
+    context: &JobContext,
+    plan: &ReembedPlan,
+    pair: Pair,
+    copying: &mut Copying<'_>,
+    seen: Sequence,
+) -> Result<(), JobError> {
+    let naming = Arc::clone(&context.state()?.naming).lock_owned().await;
+    // From here on no write of the old collection begins.
+    let writes = Arc::clone(&pair.old.writes).write_owned().await;
+    let holding = Arc::clone(&pair.old);
+    let held = blocking(move || holding.hold_writes()).await?;
+    copying.later(seen).await?;
+    if !copying.is_equal().await? {
+        // Something was deleted.
+        copying.whole().await?;
+    }
+    if !copying.is_equal().await? {
+        let problem = "the collection and its replacement have different numbers of documents";
+        return Err(Error::JobState { id: context.job.id.clone(), problem }.into());
+    }
+    context.check()?;
+    let (state, plan, job) = (context.state()?, plan.clone(), context.job.id.clone());
+    Ok(blocking(move || {
+        let _waiting = (naming, writes);
+        plan.put_in_place(&state, &job, &pair, held)
+    })
+    .await?)
+}
+
+impl ReembedPlan {
+    /// Swaps the replacement in. No write of the old collection runs meanwhile; those that wait continue with the replacement. Blocks.
+    fn put_in_place(&self, state: &Arc<State>, job: &JobId, pair: &Pair, mut held: Option<HeldWrites>) -> Result<(), Error> {
+        state.check_running()?;
+        let Pair { old, next } = pair;
+        let name = &old.row.name;
+        let not_found = || Error::CollectionNotFound { name: name.clone() };
+        let indexes = held.as_mut().map_or_else(|| Ok(old.store.metadata_indexes()), HeldWrites::metadata_indexes)?;
+        if next.store.metadata_indexes() != indexes {
+            next.store.set_metadata_indexes(indexes)?;
+        }
+        if let (Ok(old), Ok(next)) = (old.embedded(), next.embedded()) {
+            next.store.succeed(old.store.sequence()?, old.store.idempotency_records()?)?;
+        }
+        orphaned::removing_on_error(std::slice::from_ref(&old.folder), || {
+            state.change_catalog(CatalogPart::Names, || {
+                {
+                    let open = state.open.read();
+                    open.get(name).filter(|open| Arc::ptr_eq(open, old)).ok_or_else(not_found)?;
+                }
+                let row = self.row(old);
+                let is_there = match (state.catalog.shared(), &mut held) {
+                    (Some(catalog), Some(held)) => catalog.succeed(held, job, &old.row.id, &row)?,
+                    _ => state.embedded_catalog()?.succeed(&old.row.id, &row)?,
+                };
+                if !is_there {
+                    return Err(not_found());
+                }
+                next.set_current(row);
+                state.open.write().insert(name.clone(), Arc::clone(next));
+                Ok(())
+            })
+        })?;
+        orphaned::unmark(&next.folder);
+        state.hand_on(old, next);
+        state.start_worker(next);
+        tracing::info!(collection = %name, model = self.model, id = %self.replacement, "collection embedded anew");
+        Ok(())
+    }
+}
+
+impl State {
+    /// Has `next`, which took the place of `old`, receive its writes. Removes `old` once it is not in use any more.
+    pub(in crate::service) fn hand_on(&self, old: &Arc<OpenCollection>, next: &Arc<OpenCollection>) {
+        if old.replacement.set(Arc::clone(next)).is_ok() {
+            self.runtime.spawn(retire(Arc::clone(old), self.stop_announced.subscribe()));
+        }
+    }
+}
+
+/// Removes a replaced collection once it is not in use any more. A server that stops leaves that to others, or to the next start.
+async fn retire(old: Arc<OpenCollection>, mut stop: watch::Receiver<bool>) {
+    old.stop();
+    let reading = Arc::clone(&old);
+    // If its task fails, the rows may go while they are still read here.
+    let _ = tokio::task::spawn_blocking(move || reading.keep_replaced()).await;
+    while Arc::strong_count(&old) > 1 {
+        tokio::time::sleep(RETIRE_PAUSE).await;
+    }
+    loop {
+        let removing = Arc::clone(&old);
+        match blocking(move || removing.remove_replaced()).await {
+            Ok(true) => break,
+            Ok(false) => (),
+            Err(error) => tracing::debug!(error = error.chain(), "cannot remove a replaced collection yet; trying again"),
+        }
+        tokio::select! {
+            () = tokio::time::sleep(REMOVAL_PAUSE) => (),
+            _ = stop.wait_for(|stop| *stop) => return,
+        }
+    }
+    let removed = blocking(move || old.destroy()).await;
+    if let Err(error) = removed {
+        let error = &error as &dyn std::error::Error;
+        tracing::warn!(error, "cannot remove a replaced collection's folder; the next start tries again");
+    }
+}

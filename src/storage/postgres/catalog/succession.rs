@@ -1,0 +1,86 @@
+//! Puts a collection that was embedded anew in the place of the one that it was made from.
+
+use postgres::types::Type;
+
+use super::PostgresCatalog;
+use super::versions::{self, CatalogPart};
+use crate::domain::{Collection, CollectionId, JobId};
+use crate::storage::postgres::changes::check_job;
+use crate::storage::postgres::fault::Fault;
+use crate::storage::postgres::replacing::HeldWrites;
+use crate::storage::postgres::session::{Parameter, Session};
+use crate::storage::postgres::writing::NOW_MS;
+use crate::store::StoreError;
+
+impl PostgresCatalog {
+    /// Puts `new`, under its own id, in the place of the collection `old`, whose writes are held, all or nothing: its name, its aliases,
+    /// the answers for repeated requests, and where unfinished jobs are. From then on writes of the old one fail with
+    /// `StoreError::Replaced`. `StoreError::JobElsewhere` if the job is another server's. Returns whether the old one existed.
+    pub fn succeed(&self, held: &mut HeldWrites, job: &JobId, old: &CollectionId, new: &Collection) -> Result<bool, StoreError> {
+        const DOING: &str = "replacing a collection";
+        let drawn = held.run(DOING, |session, old_key| {
+            let version = versions::draw(session, CatalogPart::Names, self.known(CatalogPart::Names))?;
+            check_job(session, job, self.member.id())?;
+            if rename(session, old, new)? == 0 {
+                return Ok(None);
+            }
+            hand_over(session, old_key, &new.id)?;
+            let (old, new) = (&old.0, &new.id.0);
+            let sql = "update dragoman.creations set answer = $2 where answer = $1";
+            session.execute(sql, &[(old, Type::TEXT), (new, Type::TEXT)])?;
+            // Ids occur in nothing else.
+            let sql = "update dragoman.jobs set request = replace(request, $1, $2)
+                       where finished_at_ms is null and id <> $3 and strpos(request, $1) > 0";
+            session.execute(sql, &[(old, Type::TEXT), (new, Type::TEXT), (&job.as_str(), Type::TEXT)])?;
+            Ok(Some(version))
+        })?;
+        let Some(version) = drawn else { return Ok(false) };
+        held.commit(DOING)?;
+        self.set_known(CatalogPart::Names, version);
+        Ok(true)
+    }
+}
+
+/// Gives the row of the catalog, and the aliases that point to it, another id and model; returns 0 if there is no such row.
+fn rename(session: &mut Session, old: &CollectionId, new: &Collection) -> Result<u64, Fault> {
+    // In one statement: aliases point to a row at its end.
+    let sql = "with renamed as (
+                   update dragoman.catalog set id = $2, model = $3, model_fingerprint = $4, dimension = $5, passage_tokens_max = $6,
+                       passage_overlap_tokens = $7 where id = $1 returning 1
+               ), pointed as (update dragoman.aliases set collection = $2 where collection = $1)
+               select count(*) from renamed";
+    let (model, fingerprint) = new.model.as_ref().map_or(("", ""), |model| (model.name.as_str(), model.fingerprint.as_str()));
+    let tokens_max = new.passages.map(|bounds| bounds.tokens_max as i64);
+    let overlap = new.passages.map_or(0, |bounds| bounds.overlap_tokens as i64);
+    let values: [Parameter<'_>; 7] = [
+        (&old.0, Type::TEXT),
+        (&new.id.0, Type::TEXT),
+        (&model, Type::TEXT),
+        (&fingerprint, Type::TEXT),
+        (&(new.dimension as i64), Type::INT8),
+        (&tokens_max, Type::INT8),
+        (&overlap, Type::INT8),
+    ];
+    session.number(sql, &values)
+}
+
+/// The new collection goes on where the old one ends, which takes no more writes.
+fn hand_over(session: &mut Session, old_key: i64, new: &CollectionId) -> Result<(), Fault> {
+    let (old, new) = ((&old_key as _, Type::INT8), (&new.0 as _, Type::TEXT));
+    let sql = "update dragoman.collections n set sequence = greatest(n.sequence, o.sequence), job = null,
+                   documents_drawn = greatest(n.documents_drawn, o.documents_drawn)
+               from dragoman.collections o where o.key = $1 and n.id = $2 returning n.key";
+    let Some(row) = session.row(sql, &[old.clone(), new.clone()])? else { return Err(StoreError::Closed.into()) };
+    let new_key: i64 = row.try_get(0)?;
+    let both = [old.clone(), (&new_key as _, Type::INT8)];
+    let sql = "insert into dragoman.idempotency_records (collection, key, fingerprint, answer, created_at_ms)
+               select $2, key, fingerprint, answer, created_at_ms from dragoman.idempotency_records where collection = $1
+               order by number on conflict (collection, key) do nothing";
+    session.execute(sql, &both)?;
+    let sql = "insert into dragoman.job_checkpoints (collection, job, checkpoint)
+               select $2, job, checkpoint from dragoman.job_checkpoints where collection = $1
+               on conflict (collection, job) do nothing";
+    session.execute(sql, &both)?;
+    let sql = format!("update dragoman.collections set replaced_by = $2, replaced_at_ms = {NOW_MS} where key = $1");
+    session.execute(&sql, &[old, new]).map(drop)
+}

@@ -1,0 +1,168 @@
+//! Fills a replacement with the documents of the collection whose place it is to take: the same keys, times and numbers, other
+//! passages. What a job writes that another server has taken over is refused.
+
+use std::collections::HashMap;
+
+use postgres::types::Type;
+
+use super::batch::Batch;
+use super::changes::{check_owner, delete_keys};
+use super::escape::escape;
+use super::fault::Fault;
+use super::partition::Partition;
+use super::reading;
+use super::rows::{self, document_columns, limit, sequence, to_sql};
+use super::upsert::{context, passage_text};
+use super::writing::Writing;
+use crate::domain::{Document, JobId, TokenSet};
+use crate::store::{DocumentKey, MovedDocument, MovedPassage, PreparedDocument, Revision, StoreError};
+
+impl Partition {
+    pub(super) fn revisions(&self, after: Revision, most: usize) -> Result<Vec<Revision>, StoreError> {
+        self.read("reading revisions", |session| {
+            let sql = format!(
+                "select sequence, document from {} where (sequence, document) > ($1, $2) order by sequence, document limit $3",
+                self.names.documents
+            );
+            let values =
+                [(&to_sql(after.sequence.0) as _, Type::INT8), (&after.key.0 as _, Type::INT8), (&limit(most) as _, Type::INT8)];
+            let read =
+                |row: &postgres::Row| Ok(Revision { sequence: sequence(row.try_get(0)?), key: DocumentKey(row.try_get(1)?) });
+            session.rows(&sql, &values)?.iter().map(read).collect()
+        })
+    }
+
+    pub(super) fn documents_by_key(&self, keys: &[DocumentKey], bytes_max: usize) -> Result<Vec<Option<Document>>, StoreError> {
+        let keys: Vec<i64> = keys.iter().map(|key| key.0).collect();
+        self.read("reading documents", |session| {
+            let documents = &self.names.documents;
+            // The texts before a document decide whether it is read; the first one always is.
+            let sql = format!(
+                "with page as materialized (
+                     select n.document, n.place, coalesce(sum(octet_length(d.text)) over
+                         (order by n.place rows between unbounded preceding and 1 preceding), 0) as bytes_before
+                     from unnest($1) with ordinality as n (document, place) left join {documents} d on d.document = n.document
+                 )
+                 select {} from page left join {documents} d on d.document = page.document
+                 where page.place = 1 or page.bytes_before < $2::bigint order by page.place",
+                document_columns(&self.names)
+            );
+            let bytes_max = to_sql(bytes_max as u64);
+            let found = session.rows(&sql, &[(&keys, Type::INT8_ARRAY), (&bytes_max, Type::INT8)])?;
+            let read = |row: &postgres::Row| match row.try_get::<_, Option<i64>>(0)? {
+                Some(_) => Ok(Some(rows::document(row)?)),
+                None => Ok(None),
+            };
+            found.iter().map(read).collect()
+        })
+    }
+
+    pub(super) fn take_documents(&self, job: &JobId, documents: Vec<MovedDocument>) -> Result<(), StoreError> {
+        self.write_patiently("copying documents", |writing| {
+            check_owner(writing, job)?;
+            let (anew, kept): (Vec<_>, Vec<_>) = documents.into_iter().partition(|moved| moved.passages.is_some());
+            remove_stale(writing, &anew)?;
+            let mut batch = Batch::default();
+            let languages = languages_of(writing, &kept)?;
+            for moved in kept {
+                // One whose text has changed meanwhile comes again.
+                if let Some(language) = languages.get(&moved.key.0) {
+                    keep_passages(writing, &mut batch, moved, language.as_deref())?;
+                }
+            }
+            anew.into_iter().try_for_each(|moved| add(writing, &mut batch, moved))?;
+            batch.store(writing)?;
+            // Copied numbers may be older than the last one here, and counts hold until there is another one.
+            writing.next_sequence();
+            Ok(())
+        })
+    }
+
+    pub(super) fn drop_documents(&self, job: &JobId, keys: Vec<DocumentKey>) -> Result<(), StoreError> {
+        let keys: Vec<i64> = keys.iter().map(|key| key.0).collect();
+        self.write_patiently("removing documents", |writing| {
+            check_owner(writing, job)?;
+            delete_keys(writing, &keys).map(drop)
+        })
+    }
+}
+
+/// Removes what is stored under the keys and ids of documents that come with passages.
+fn remove_stale(writing: &mut Writing<'_>, documents: &[MovedDocument]) -> Result<(), Fault> {
+    let keys: Vec<i64> = documents.iter().map(|moved| moved.key.0).collect();
+    let ids: Vec<&str> = documents.iter().map(|moved| moved.document.id.as_str()).collect();
+    let sql = format!(
+        "select document from {0} where document = any($1) union select document from {0} where id = any($2)",
+        writing.names.documents
+    );
+    let rows = writing.session.rows(&sql, &[(&keys, Type::INT8_ARRAY), (&ids, Type::TEXT_ARRAY)])?;
+    let stale = rows.iter().map(|row| Ok(row.try_get(0)?)).collect::<Result<Vec<i64>, Fault>>()?;
+    if stale.is_empty() { Ok(()) } else { delete_keys(writing, &stale).map(drop) }
+}
+
+/// The languages of those documents that are stored with the same text under the same key.
+fn languages_of(writing: &mut Writing<'_>, documents: &[MovedDocument]) -> Result<HashMap<i64, Option<String>>, Fault> {
+    if documents.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let keys: Vec<i64> = documents.iter().map(|moved| moved.key.0).collect();
+    let ids: Vec<&str> = documents.iter().map(|moved| moved.document.id.as_str()).collect();
+    let texts: Vec<_> = documents.iter().map(|moved| escape(&moved.document.text)).collect();
+    let texts: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
+    let titles: Vec<_> = documents.iter().map(|moved| moved.document.title.as_deref().map(escape)).collect();
+    let titles: Vec<Option<&str>> = titles.iter().map(|title| title.as_deref()).collect();
+    let sql = format!(
+        "select d.document, d.language from unnest($1, $2, $3, $4) as n (document, id, text, title)
+         join {} d on d.document = n.document
+         where d.id = n.id and d.text = n.text and d.title is not distinct from n.title",
+        writing.names.documents
+    );
+    let array = || Type::TEXT_ARRAY;
+    let values = [(&keys as _, Type::INT8_ARRAY), (&ids as _, array()), (&texts as _, array()), (&titles as _, array())];
+    let read = |row: &postgres::Row| Ok((row.try_get(0)?, row.try_get(1)?));
+    writing.session.rows(&sql, &values)?.iter().map(read).collect()
+}
+
+/// Writes the row of a document whose passages stay. Their terms depend on its language.
+fn keep_passages(
+    writing: &mut Writing<'_>,
+    batch: &mut Batch,
+    moved: MovedDocument,
+    language: Option<&str>,
+) -> Result<(), Fault> {
+    let key = moved.key.0;
+    let renews_terms = language != moved.document.language.map(|language| language.code());
+    let prepared = write_row(writing, batch, key, moved.document);
+    if renews_terms {
+        for passage in reading::passages_of(writing.session, writing.names, key)? {
+            let terms = (writing.terms_of)(&passage.context.with(&passage.text), prepared.language);
+            batch.renew_terms(key, to_sql(passage.id.0), &terms);
+        }
+    }
+    Ok(())
+}
+
+/// Adds a document with its passages.
+fn add(writing: &mut Writing<'_>, batch: &mut Batch, moved: MovedDocument) -> Result<(), Fault> {
+    let MovedDocument { key: DocumentKey(key), document, passages } = moved;
+    let prepared = write_row(writing, batch, key, document);
+    for (ordinal, MovedPassage { span, embedding }) in passages.into_iter().flatten().enumerate() {
+        let passage = writing.next_passage();
+        let embedded = embedding.as_ref().map(|of| (&of.embedding, writing.next_sequence()));
+        let text = context(&prepared, &span).with(passage_text(&prepared, &span)?).into_owned();
+        let terms = (writing.terms_of)(&text, prepared.language);
+        let none = TokenSet::default();
+        let tokens = embedding.as_ref().map_or(&none, |of| &of.tokens);
+        batch.whole_passage((key, passage, ordinal), &span, embedded, &terms, tokens);
+    }
+    Ok(())
+}
+
+fn write_row(writing: &mut Writing<'_>, batch: &mut Batch, key: i64, document: Document) -> PreparedDocument {
+    let (version, times) = (to_sql(document.sequence.0), (document.created_at_ms, document.updated_at_ms));
+    writing.take_sequence(version);
+    writing.take_document(key);
+    let prepared = PreparedDocument::from(document);
+    batch.document(key, &prepared, version, times.0, times.1);
+    prepared
+}

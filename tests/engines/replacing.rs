@@ -1,0 +1,215 @@
+//! A collection of a database server that another one replaces: its writes wait meanwhile and then fail, whatever server they come
+//! through, and its rows stay as long as they are read.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dragoman::domain::{
+    CollectionModel, CollectionName, Job, JobId, JobProgress, JobStatus, JobType, JobUnit, Metadata, PassageBounds, Precondition,
+    RequestKey, Sequence,
+};
+use dragoman::storage::{CatalogStorage, Postgres, PostgresCatalog, PostgresOptions, PostgresServer, Storage};
+use dragoman::store::StoreError;
+use postgres::{Client, NoTls};
+
+use crate::contract::{WRITES_MAX, collection, document, id, terms};
+use crate::postgres_server::Database;
+
+/// A collection that a job replaces.
+struct Replacing {
+    options: PostgresOptions,
+    server: Arc<PostgresServer>,
+    catalog: PostgresCatalog,
+    old: Postgres,
+    old_row: dragoman::domain::Collection,
+    next: Postgres,
+    next_row: dragoman::domain::Collection,
+}
+
+fn name(text: &str) -> CollectionName {
+    CollectionName::parse(text).unwrap()
+}
+
+fn job(number: usize) -> Job {
+    Job {
+        id: JobId::parse(&format!("0198c0de-0000-7000-8000-{number:012}")).unwrap(),
+        kind: JobType::Reembed,
+        status: JobStatus::Queued,
+        collection: Some(name("texts")),
+        request: Metadata::new(),
+        details: Metadata::new(),
+        progress: JobProgress { done: 0, total: 9, unit: JobUnit::Documents, rate: None, eta_s: None },
+        error: None,
+        cancel_requested: false,
+        created_at_ms: 1,
+        started_at_ms: None,
+        finished_at_ms: None,
+    }
+}
+
+fn of_model(fingerprint: &str, dimension: usize) -> dragoman::domain::Collection {
+    let row = collection(dimension, dragoman::domain::Metric::Cosine);
+    let model = CollectionModel { name: "ems".to_owned(), fingerprint: fingerprint.to_owned() };
+    dragoman::domain::Collection {
+        model: Some(model),
+        passages: Some(PassageBounds { tokens_max: 64, overlap_tokens: 0 }),
+        ..row
+    }
+}
+
+impl Replacing {
+    fn begin() -> Self {
+        let options = Database::shared().0.own();
+        let server = PostgresServer::connect(&options).unwrap();
+        let catalog = PostgresCatalog::open(&server).unwrap();
+        let open = |row| Postgres::open(&server, row, terms, WRITES_MAX).unwrap();
+        let (old_row, next_row) = (of_model("old", 3), of_model("new", 5));
+        let (old, next) = (open(&old_row), open(&next_row));
+        CatalogStorage::create_once(&catalog, &old_row, None).unwrap();
+        CatalogStorage::set_alias(&catalog, &name("latest"), &old_row.id).unwrap();
+        CatalogStorage::create_job(&catalog, &job(1)).unwrap();
+        next.mark_replacement(&job(1).id).unwrap();
+        Self { options, server, catalog, old, old_row, next, next_row }
+    }
+
+    fn succeed(&self) -> Result<bool, StoreError> {
+        let mut held = self.old.hold_writes()?;
+        self.catalog.succeed(&mut held, &job(1).id, &self.old_row.id, &self.next_row)
+    }
+
+    fn ids(&self) -> Vec<String> {
+        let mut client = Client::connect(&self.options.url, NoTls).unwrap();
+        let rows = client.query("select id from dragoman.collections order by key", &[]).unwrap();
+        rows.iter().map(|row| row.get(0)).collect()
+    }
+
+    /// As if so much time had passed.
+    fn later(&self, ms: i64) {
+        let mut client = Client::connect(&self.options.url, NoTls).unwrap();
+        client.execute("update dragoman.collections set replaced_at_ms = replaced_at_ms - $1", &[&ms]).unwrap();
+    }
+}
+
+#[test]
+fn the_new_one_has_the_name_the_aliases_the_answers_and_goes_on_after_the_old_one() {
+    let replacing = Replacing::begin();
+    let Replacing { catalog, old, next, old_row, next_row, .. } = &replacing;
+    let request = RequestKey::new("k", "f".to_owned()).unwrap();
+    old.upsert_once(vec![document("a", "sea")], request.clone(), Box::new(|_| "answered".to_owned())).unwrap();
+    old.upsert_for_job(&job(1).id, vec![document("b", "sea")], Box::new(|_| "half".to_owned())).unwrap();
+    assert!(replacing.succeed().unwrap());
+    let names = catalog.names().unwrap();
+    let shown = dragoman::domain::Collection { name: old_row.name.clone(), ..next_row.clone() };
+    assert_eq!((names.collections, names.replaced.get(&old_row.id)), (vec![shown], Some(&next_row.id)));
+    assert_eq!((names.aliases.len(), names.aliases[0].collection.as_str()), (1, "texts"));
+    assert_eq!(next.idempotency_record(&request).unwrap().as_deref(), Some("answered"));
+    assert_eq!(next.job_checkpoint(&job(1).id).unwrap().as_deref(), Some("half"));
+    assert!(next.upsert_if(vec![document("c", "sea")], Precondition::None).unwrap()[0].sequence > old.sequence().unwrap());
+    assert!(matches!(replacing.succeed(), Err(StoreError::Replaced)));
+}
+
+#[test]
+fn writes_of_every_server_wait_while_they_are_held_and_then_fail_or_go_on() {
+    let replacing = Replacing::begin();
+    let elsewhere = PostgresServer::connect(&replacing.options).unwrap();
+    let other = Postgres::open_existing(&elsewhere, &replacing.old_row, terms, WRITES_MAX).unwrap();
+    let write = |of: &Postgres, text: &str| of.upsert_if(vec![document(text, "sea")], Precondition::None);
+    std::thread::scope(|scope| {
+        let held = replacing.old.hold_writes().unwrap();
+        let writing = [&replacing.old, &other].map(|of| scope.spawn(move || write(of, "a").map(drop)));
+        std::thread::sleep(Duration::from_millis(200));
+        assert!(writing.iter().all(|one| !one.is_finished()));
+        assert!(other.get(&id("a")).unwrap().is_none(), "reads go on");
+        drop(held);
+        writing.into_iter().for_each(|one| one.join().unwrap().unwrap());
+    });
+    std::thread::scope(|scope| {
+        let mut held = replacing.old.hold_writes().unwrap();
+        let other = &other;
+        let writing = scope.spawn(move || write(other, "late").map(drop));
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!(held.metadata_indexes().unwrap(), []);
+        let Replacing { catalog, old_row, next_row, .. } = &replacing;
+        assert!(catalog.succeed(&mut held, &job(1).id, &old_row.id, next_row).unwrap());
+        let refused = writing.join().unwrap();
+        assert!(matches!(refused, Err(StoreError::Replaced)), "{refused:?}");
+    });
+    assert!(other.get(&id("late")).unwrap().is_none());
+    assert!(matches!(other.delete_if(&id("a"), Precondition::None), Err(StoreError::Replaced)));
+    assert!(other.get(&id("a")).unwrap().is_some(), "whoever reads it goes on");
+}
+
+#[test]
+fn only_the_owner_of_the_job_copies_and_swaps() {
+    let replacing = Replacing::begin();
+    let mut client = Client::connect(&replacing.options.url, NoTls).unwrap();
+    client.execute("update dragoman.jobs set owner = 1", &[]).unwrap();
+    let elsewhere = |done: Result<(), StoreError>| assert!(matches!(done, Err(StoreError::JobElsewhere)), "{done:?}");
+    elsewhere(replacing.next.take_documents(&job(1).id, Vec::new()));
+    elsewhere(replacing.next.drop_documents(&job(1).id, Vec::new()));
+    elsewhere(replacing.succeed().map(drop));
+    assert!(replacing.old.upsert_if(vec![document("a", "sea")], Precondition::None).is_ok(), "nothing has changed");
+}
+
+#[test]
+fn a_collection_that_is_gone_or_changed_elsewhere_is_not_replaced() {
+    let replacing = Replacing::begin();
+    let other = PostgresCatalog::open(&PostgresServer::connect(&replacing.options).unwrap()).unwrap();
+    let changed = dragoman::domain::Collection { description: Some("new".to_owned()), ..replacing.old_row.clone() };
+    assert!(CatalogStorage::update(&other, &changed).unwrap());
+    assert!(matches!(replacing.succeed(), Err(StoreError::CatalogChanged)));
+    CatalogStorage::delete(&other, &name("texts")).unwrap().unwrap();
+    assert!(matches!(replacing.old.hold_writes(), Err(StoreError::Closed)));
+}
+
+#[test]
+fn one_job_at_a_time_replaces_a_collection() {
+    let replacing = Replacing::begin();
+    let second = CatalogStorage::create_job(&replacing.catalog, &job(2));
+    assert!(matches!(second, Err(StoreError::JobUnfinished)), "{second:?}");
+    let other = Job { collection: Some(name("other")), ..job(3) };
+    CatalogStorage::create_job(&replacing.catalog, &other).unwrap();
+    CatalogStorage::finish_job(&replacing.catalog, &job(1).id, JobStatus::Canceled, None, 2).unwrap();
+    CatalogStorage::create_job(&replacing.catalog, &job(2)).unwrap();
+}
+
+#[test]
+fn the_rows_of_a_replaced_collection_go_when_nobody_reads_them() {
+    let replacing = Replacing::begin();
+    let reader = PostgresServer::connect(&replacing.options).unwrap();
+    let _member = PostgresCatalog::open(&reader).unwrap();
+    let reading = Postgres::open_existing(&reader, &replacing.old_row, terms, WRITES_MAX).unwrap();
+    assert!(!replacing.old.remove_replaced().unwrap(), "it was not replaced");
+    assert!(replacing.succeed().unwrap());
+    assert!(!replacing.old.remove_replaced().unwrap(), "a server may not know yet");
+    reading.keep_replaced();
+    replacing.later(60_000);
+    assert!(!replacing.old.remove_replaced().unwrap(), "a server reads it");
+    drop(PostgresCatalog::open(&PostgresServer::connect(&replacing.options).unwrap()).unwrap());
+    assert_eq!(replacing.ids().len(), 2);
+    assert!(reading.remove_replaced().unwrap() && replacing.old.remove_replaced().unwrap());
+    assert_eq!(replacing.ids(), [replacing.next_row.id.0.as_str()]);
+}
+
+#[test]
+fn a_start_removes_what_replaced_collections_and_unfinished_replacements_left() {
+    let replacing = Replacing::begin();
+    let fresh = |at: usize| {
+        let row = of_model("other", at);
+        let engine = Postgres::open(&replacing.server, &row, terms, WRITES_MAX).unwrap();
+        engine.upsert_if(vec![document("a", "sea")], Precondition::None).unwrap();
+        (engine, row)
+    };
+    let ((abandoned, _), (going_on, kept)) = (fresh(4), fresh(6));
+    abandoned.mark_replacement(&job(8).id).unwrap();
+    CatalogStorage::create_job(&replacing.catalog, &Job { collection: Some(name("other")), ..job(9) }).unwrap();
+    going_on.mark_replacement(&job(9).id).unwrap();
+    assert!(replacing.succeed().unwrap());
+    replacing.later(60_000);
+    drop(PostgresCatalog::open(&PostgresServer::connect(&replacing.options).unwrap()).unwrap());
+    assert_eq!(replacing.ids(), [replacing.next_row.id.0.as_str(), kept.id.0.as_str()]);
+    Postgres::remove_unnamed(&replacing.server, &kept.id).unwrap();
+    Postgres::remove_unnamed(&replacing.server, &replacing.next_row.id).unwrap();
+    assert_eq!(replacing.ids(), [replacing.next_row.id.0.as_str()], "the catalog names it");
+    assert_eq!(replacing.next.sequence().unwrap(), Sequence(0));
+}
