@@ -27,6 +27,8 @@ const CHOSEN_PER_WANTED: usize = 8;
 const CHOSEN_MIN: usize = 2_048;
 /// Signs choose among more than so many times the rows to compare: among fewer, it takes longer than to compare all.
 const CHOICE_MIN: usize = 4;
+/// How many times as many rows a ring around the query has as all rings in it.
+const RING_GROWTH: usize = 4;
 /// Minimum values of a row for its signs to choose: fewer say too little, and comparing fewer is fast.
 const SIGNS_MIN: usize = 128;
 
@@ -148,18 +150,10 @@ impl Scan {
             let product = i8::dot(row, &integers).unwrap_or_default() as f32 * asked * self.steps[position];
             nearest.offer(self.keys[position], product);
         };
-        let all = 0..self.keys.len();
         match among {
-            Among::All => match self.chosen(query, limit, all.clone()) {
-                Some(chosen) => chosen.into_iter().for_each(compare),
-                None => all.for_each(compare),
-            },
+            Among::All => self.chosen(query, limit, &|_| true).for_each(compare),
             Among::Where(accept) => {
-                let accepted = all.filter(|position| accept(PassageId(self.keys[*position])));
-                match self.chosen(query, limit, accepted.clone()) {
-                    Some(chosen) => chosen.into_iter().for_each(compare),
-                    None => accepted.for_each(compare),
-                }
+                self.chosen(query, limit, &|position| accept(PassageId(self.keys[position]))).for_each(compare);
             }
             Among::Each(passages) => {
                 passages
@@ -171,22 +165,34 @@ impl Scan {
         nearest.into_sorted().into_iter().map(|neighbor| neighbor.passage).collect()
     }
 
-    /// Those of `rows` that are most likely among the nearest `limit`; `None` when all have to be compared.
-    fn chosen(&self, query: &Embedding, limit: usize, rows: impl Iterator<Item = usize>) -> Option<Vec<usize>> {
+    /// The accepted rows that are most likely among the nearest `limit`, or all of them if that is faster.
+    fn chosen<'a>(
+        &'a self,
+        query: &Embedding,
+        limit: usize,
+        accept: &'a dyn Fn(usize) -> bool,
+    ) -> Box<dyn Iterator<Item = usize> + 'a> {
         let wanted = limit.saturating_mul(CHOSEN_PER_WANTED).max(CHOSEN_MIN);
-        let signs = self.signs.as_ref().filter(|_| wanted.saturating_mul(CHOICE_MIN) < self.keys.len())?;
-        let distances = signs.distances(query.as_slice()).ok()?;
-        let rows: Vec<usize> = rows.collect();
+        let signs = self.signs.as_ref().filter(|_| wanted.saturating_mul(CHOICE_MIN) < self.keys.len());
+        let Some((signs, distances)) = signs.and_then(|signs| Some((signs, signs.distances(query.as_slice()).ok()?))) else {
+            return Box::new((0..self.keys.len()).filter(|row| accept(*row)));
+        };
         let mut counts = vec![0_usize; signs.distance_max() + 1];
-        rows.iter().for_each(|row| counts[distances[*row] as usize] += 1);
-        let mut left = wanted;
-        let within = counts.iter().take_while(|count| {
-            let more = left > 0;
-            left = left.saturating_sub(**count);
-            more
-        });
-        let beyond = within.count() as u32;
-        Some(rows.into_iter().filter(|row| distances[*row] < beyond).collect())
+        distances.iter().for_each(|distance| counts[*distance as usize] += 1);
+        let (mut chosen, mut within, mut rows, mut asked) = (Vec::new(), 0, 0, wanted);
+        // Rings around the query, each with several times as many rows as all before: `accept` may take longer than a comparison.
+        while chosen.len() < wanted && within < counts.len() {
+            let begin = within;
+            while within < counts.len() && rows < asked {
+                rows += counts[within];
+                within += 1;
+            }
+            let ring = begin as u32..within as u32;
+            let near = distances.iter().enumerate().filter(|(_, distance)| ring.contains(distance));
+            chosen.extend(near.map(|(row, _)| row).filter(|row| accept(*row)));
+            asked = asked.saturating_mul(RING_GROWTH);
+        }
+        Box::new(chosen.into_iter())
     }
 
     fn round(&self, values: &[f32]) -> (f32, Vec<i8>) {
