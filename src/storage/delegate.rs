@@ -47,6 +47,7 @@ macro_rules! delegate_to {
             fn take_in(job: &JobId, documents: Vec<WholeDocument>, sequence: Sequence, checkpoint: String) -> Result<(), StoreError>;
             fn mark_cut_by_older_rules() -> Result<(), StoreError>;
             fn forget_job_checkpoints(kept: &[JobId]) -> Result<(), StoreError>;
+            fn document_count() -> Result<u64, StoreError>;
             fn revisions(after: Revision, limit: usize) -> Result<Vec<Revision>, StoreError>;
             fn documents_by_key(keys: &[DocumentKey], bytes_max: usize) -> Result<Vec<Option<Document>>, StoreError>;
             fn pending(after: PassageId, limit: usize) -> Result<Vec<PendingPassage>, StoreError>;

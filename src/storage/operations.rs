@@ -166,6 +166,10 @@ pub trait Storage: Send + Sync {
     /// Records that some texts may have been split by older rules, as where they come from.
     fn mark_cut_by_older_rules(&self) -> Result<(), StoreError>;
 
+    /// Counts the documents with those that have expired and are not removed yet, as `revisions` reads them, and never from an older
+    /// state.
+    fn document_count(&self) -> Result<u64, StoreError>;
+
     /// Reads the revisions of all documents after `after`, in order, at most `limit`: also of those that have expired and are not
     /// removed yet.
     fn revisions(&self, after: Revision, limit: usize) -> Result<Vec<Revision>, StoreError>;

@@ -60,6 +60,14 @@ pub struct IdempotencyRecord {
 }
 
 impl DocumentStore {
+    /// Counts the documents with those that have expired and are not removed yet.
+    pub fn document_count(&self) -> Result<u64, StoreError> {
+        self.read("counting documents", |connection| {
+            let sql = "select coalesce(sum(documents), 0) from language_counts";
+            Ok(connection.prepare_cached(sql)?.query_row([], |row| row.get::<_, i64>(0))?.unsigned_abs())
+        })
+    }
+
     /// Reads the revisions of all documents after `after`, in order, at most `limit`.
     pub fn revisions(&self, after: Revision, limit: usize) -> Result<Vec<Revision>, StoreError> {
         self.read("reading revisions", |connection| revisions(connection, after, limit))

@@ -78,6 +78,18 @@ over_both_engines! {
         assert_eq!(engine.revisions(behind, 9).unwrap(), all[1..]);
     }
 
+    fn all_documents_are_counted(engine) {
+        assert_eq!(engine.document_count().unwrap(), 0);
+        fill(engine);
+        let mut expired = document("old", "sea");
+        expired.expires_at_ms = Some(1);
+        engine.put(expired);
+        assert_eq!((engine.document_count().unwrap(), engine.counts().unwrap().documents), (4, 3));
+        assert_eq!(revisions(&**engine).len(), 4);
+        engine.delete_expired().unwrap();
+        assert_eq!(engine.document_count().unwrap(), 3);
+    }
+
     fn documents_are_read_by_their_keys_until_they_have_the_bytes(engine) {
         fill(engine);
         let keys: Vec<_> = revisions(&**engine).iter().map(|revision| revision.key).collect();

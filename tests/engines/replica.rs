@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use dragoman::domain::{
-    Collection, DocumentOrder, FacetRequest, Field, Filter, Metric, Page, PassageEmbedding, PassageId, Precondition, QueryTerm,
-    QueryTerms, Scalar, ScrollRequest, TermPhrase, TokenSet,
+    Collection, DocumentOrder, FacetRequest, Field, Filter, JobId, Metric, Page, PassageEmbedding, PassageId, Precondition,
+    QueryTerm, QueryTerms, Scalar, ScrollRequest, TermPhrase, TokenSet,
 };
 use dragoman::storage::{NearestSearch, Postgres, PostgresServer, ReplicaState, Scope, Storage, Unit};
 use dragoman::store::{PreparedDocument, SearchFilter, StoreError};
@@ -365,4 +365,26 @@ fn what_is_no_replica_of_the_primary_is_refused_and_one_that_is_away_is_not() {
     assert_eq!((count(&engine), state(&server).answers), (0, false));
     replica.kill_and_start();
     wait("the replica", || count(&engine) == 0 && reads(&server, "replica") > 0);
+}
+
+#[test]
+fn a_replacement_is_read_on_a_replica_that_knows_that_it_is_complete() {
+    let pair = Pair::start_with(Duration::from_secs(600));
+    let next = open(&pair.server, &collection(DIMENSION, Metric::Cosine));
+    next.mark_replacement(&JobId::parse("0198c0de-0000-7000-8000-000000000001").unwrap()).unwrap();
+    put(&next, "a");
+    let copied = "select 1 from dragoman.collections where job is not null and sequence > 0";
+    pair.wait("the copy", || !pair.replica.client().query(copied, &[]).unwrap().is_empty());
+    let read_there = || {
+        let before = reads(&pair.server, "replica");
+        let found = count(&next);
+        (found, reads(&pair.server, "replica") > before)
+    };
+    assert_eq!(read_there(), (1, false));
+    pair.pause();
+    put(&next, "b");
+    pair.primary.client().execute("update dragoman.collections set job = null", &[]).unwrap();
+    assert_eq!(read_there(), (2, false), "what the replica has was not complete");
+    pair.resume();
+    pair.wait("the replica", || read_there() == (2, true));
 }

@@ -18,6 +18,10 @@ use crate::domain::{Document, JobId, TokenSet};
 use crate::store::{DocumentKey, MovedDocument, MovedPassage, PreparedDocument, Revision, StoreError};
 
 impl Partition {
+    pub(super) fn document_count(&self) -> Result<u64, StoreError> {
+        self.read("counting documents", |session| session.number(&format!("select count(*) from {}", self.names.documents), &[]))
+    }
+
     pub(super) fn revisions(&self, after: Revision, most: usize) -> Result<Vec<Revision>, StoreError> {
         self.read("reading revisions", |session| {
             let sql = format!(

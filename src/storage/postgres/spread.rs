@@ -43,13 +43,13 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// Returns the statements that take the replica's state, and select whether it is a replica with the mark, and the
-    /// collection's last change.
+    /// Takes the replica's state, and selects whether it is a replica with the mark, and the collection's last change; none of a collection
+    /// that is still a job's there, and not complete.
     fn begin(&self, collection: i64) -> String {
         format!(
             "{SNAPSHOT}; set local dragoman.now_ms = '{}';
              select pg_is_in_recovery() and exists (select 1 from dragoman.timelines where mark = '{}'),
-                 (select sequence from dragoman.collections where key = {collection})",
+                 (select sequence from dragoman.collections where key = {collection} and job is null)",
             self.now_ms, self.mark
         )
     }

@@ -97,18 +97,22 @@ impl<'c> Copying<'c> {
     /// Documents of the replacement and of the collection.
     async fn counts(&self) -> Result<(u64, u64), JobError> {
         let (old, next) = (Arc::clone(&self.old), Arc::clone(&self.next));
-        Ok(blocking(move || Ok((next.store.counts()?.documents, old.store.counts()?.documents))).await?)
+        Ok(blocking(move || Ok((next.store.document_count()?, old.store.document_count()?))).await?)
     }
 
     /// Publishes the progress.
     async fn tell(&mut self) -> Result<(), JobError> {
         let (old, next, begun) = (Arc::clone(&self.old), Arc::clone(&self.next), Instant::now());
-        let (counts, total) = blocking(move || Ok((next.store.counts()?, old.store.counts()?.documents))).await?;
+        let (passages, (done, total)) = blocking(move || {
+            let documents = (next.store.document_count()?, old.store.document_count()?);
+            Ok((next.store.counts()?.passages, documents))
+        })
+        .await?;
         self.count_after = Instant::now() + begun.elapsed() * COUNTING_SHARE;
         self.context.set_total(total);
-        self.details.insert("passages".to_owned(), counts.passages.into());
+        self.details.insert("passages".to_owned(), passages.into());
         self.details.insert("not_embedded".to_owned(), self.not_embedded.into());
-        self.context.progress(counts.documents, &self.details).await
+        self.context.progress(done, &self.details).await
     }
 
     /// Removes documents that the collection does not have any more. One with another revision is among the missing ones.

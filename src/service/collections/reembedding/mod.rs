@@ -192,6 +192,8 @@ async fn build(context: &JobContext, plan: &ReembedPlan) -> Result<(), JobError>
             Ok(())
         })
         .await?;
+    }
+    if matches!(replaced, Err(JobError::Failed(_))) {
         let following = context.state()?;
         blocking(move || following.catch_up()).await?;
     }
