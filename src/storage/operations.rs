@@ -1,16 +1,17 @@
-//! What the service asks of the engine that holds one collection.
+//! The interface of an engine that holds one collection.
 //!
-//! An engine keeps documents, their passages, and the embedding, terms and tokens of each passage. Whatever it is made of:
+//! An engine stores documents, their passages, and the embedding, terms and tokens of each passage. Every engine guarantees:
 //!
-//! - A write that was answered survives a crash of the server. One call stores all of its documents or none, in one transaction with
-//!   what depends on it: a job's checkpoint, an idempotency record.
-//! - Every change of a document gets a number of the collection's sequence, which only grows; it is the document's version. Keys of
-//!   passages are never used twice, and a passage whose text changes gets another one.
-//! - Passages wait for their embedding without a queue: `pending` reads which, `set_embeddings` stores them. What is gone meanwhile is
-//!   left out. `nearest` looks among what is stored; only the embedded engine's index follows behind, and the service has it catch up.
-//! - `nearest` is told the filter and never leaves out a match because others are nearer: fewer than wanted mean that there are no
-//!   more. `SearchFilter::matches` says what a filter means.
-//! - Reads see what was committed before they began. All of it blocks; callers run it off the asynchronous threads.
+//! - A write that was acknowledged survives a crash of the server. One call stores all of its documents or none. What depends
+//!   on it, such as a job's checkpoint or an idempotency record, is stored in the same transaction.
+//! - Every change of a document gets the next sequence number of the collection, which becomes the document's version. Keys of
+//!   passages are never reused. A passage whose text changes gets another key.
+//! - There is no queue of passages that wait for their embedding: `pending` reads them, and `set_embeddings` stores their
+//!   embeddings, leaving out passages that were deleted meanwhile. `nearest` searches what is stored. Only the index of the
+//!   embedded engine lags behind, and the service makes it catch up.
+//! - `nearest` gets the filter, and never misses a match because other documents are nearer. If it returns fewer than
+//!   requested, there are no more. `SearchFilter::matches` defines what a filter means.
+//! - Reads see what was committed before they began. All calls block, so callers run them off the asynchronous threads.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -39,45 +40,45 @@ pub trait Storage: Send + Sync {
     /// Reads a document.
     fn get(&self, id: &DocumentId) -> Result<Option<Document>, StoreError>;
 
-    /// Reads a page of documents in the order of their ids. It ends early if their texts and metadata exceed
-    /// `bytes_max` bytes, but not before its first document.
+    /// Reads a page of documents in the order of their ids. The page ends early if texts and metadata exceed `bytes_max` bytes,
+    /// but has at least one document.
     fn list(&self, page: &Page<DocumentId>, bytes_max: u64) -> Result<DocumentPage, StoreError>;
 
-    /// Reads a page as `list` does, and the embeddings of documents that have one passage, all of one moment.
+    /// Reads a page like `list`, and the embeddings of its documents that have a single passage, all as of one moment.
     fn list_embedded(
         &self,
         page: &Page<DocumentId>,
         bytes_max: u64,
     ) -> Result<(DocumentPage, Vec<Option<Embedding>>), StoreError>;
 
-    /// Reads a page of the matching documents, in the requested order. It ends early as one of `list` does.
+    /// Reads a page of the matching documents, in the requested order. The page may end early, like one of `list`.
     fn scroll(&self, request: &ScrollRequest, bytes_max: u64) -> Result<ScrollPage, StoreError>;
 
     /// Counts the documents that match, stopping at `limit`.
     fn count_matching(&self, filter: &SearchFilter, limit: usize) -> Result<usize, StoreError>;
 
-    /// Counts values among the documents that match, all in one state of the collection. As soon as the values have more than
-    /// `bytes_max` bytes it ends, with the counts so far.
+    /// Counts values among the matching documents, all in a single state of the collection. Ends as soon as the values exceed
+    /// `bytes_max` bytes, and returns the counts so far.
     fn facets(&self, filter: &SearchFilter, requests: &[FacetRequest], bytes_max: u64) -> Result<Facets, StoreError>;
 
-    /// Counts what the collection holds.
+    /// Counts the collection's contents.
     fn counts(&self) -> Result<CollectionCounts, StoreError>;
 
-    /// The number of the last change.
+    /// Returns the sequence number of the last change.
     fn sequence(&self) -> Result<Sequence, StoreError>;
 
-    /// The paths into metadata that have an index, in order.
+    /// Returns the indexed metadata paths, in order.
     fn metadata_indexes(&self) -> Vec<MetadataPath>;
 
-    /// Makes the indexes that are missing and drops those that are not in `paths`, all or none.
+    /// Creates missing indexes and drops those that are not in `paths`, all or none.
     fn set_metadata_indexes(&self, paths: Vec<MetadataPath>) -> Result<(), StoreError>;
 
-    /// Stores documents, replacing those of the same ids, if the precondition holds for what is stored under the id of each; else
-    /// `StoreError::PreconditionFailed`, and nothing is stored.
+    /// Stores documents, replacing those with the same ids, if the precondition holds for the document stored under each id.
+    /// Otherwise fails with `StoreError::PreconditionFailed` and stores nothing.
     fn upsert_if(&self, documents: Vec<PreparedDocument>, precondition: Precondition) -> Result<Vec<Upserted>, StoreError>;
 
-    /// Stores documents unless a request of this key was done before, and keeps what `answer` makes of the outcome. With another
-    /// request of the same key: `StoreError::KeyReused`.
+    /// Stores documents, unless a request with this key was executed before. Records what `answer` makes from the outcomes.
+    /// Fails with `StoreError::KeyReused` if the same key was used for another request.
     fn upsert_once(
         &self,
         documents: Vec<PreparedDocument>,
@@ -85,7 +86,7 @@ pub trait Storage: Send + Sync {
         answer: Answer<Upserted>,
     ) -> Result<Idempotent<Vec<Upserted>>, StoreError>;
 
-    /// Stores documents together with the checkpoint of the job that sends them. Waits while too many writes do.
+    /// Stores documents together with the checkpoint of the job that sends them. Waits while too many writes are waiting.
     fn upsert_for_job(
         &self,
         job: &JobId,
@@ -93,8 +94,9 @@ pub trait Storage: Send + Sync {
         checkpoint: Answer<Upserted>,
     ) -> Result<Vec<Upserted>, StoreError>;
 
-    /// Changes title, metadata, language and expiry if the precondition holds, and gives the document as it is then. Passages and embeddings
-    /// stay unless the title changes: then they are those of `recut`. A patch that changes nothing leaves the version as it is.
+    /// Changes title, metadata, language and expiry if the precondition holds, and returns the changed document. If the title
+    /// changes, the passages of `recut` replace the old ones; otherwise passages and embeddings stay. A patch that changes
+    /// nothing keeps the version.
     fn patch(
         &self,
         id: &DocumentId,
@@ -103,7 +105,7 @@ pub trait Storage: Send + Sync {
         precondition: Precondition,
     ) -> Result<PatchOutcome, StoreError>;
 
-    /// Changes metadata of documents whose text is still the same, together with the checkpoint of the job that does so.
+    /// Changes the metadata of documents whose text is still the same, and stores the checkpoint of the job that does so.
     fn patch_for_job(
         &self,
         job: &JobId,
@@ -111,15 +113,15 @@ pub trait Storage: Send + Sync {
         checkpoint: Answer<Patched>,
     ) -> Result<Vec<Patched>, StoreError>;
 
-    /// Removes a document if the precondition holds; `None` if there is no such document.
+    /// Removes a document if the precondition holds. Returns `None` if there is no such document.
     fn delete_if(&self, id: &DocumentId, precondition: Precondition) -> Result<Option<Deleted>, StoreError>;
 
-    /// Deletes some of the documents that match and were not changed after `until`, beginning after the place `after`, 0 for the
-    /// first. Each transaction is short, so other writes go on in between.
+    /// Deletes some of the matching documents that were not changed after `until`, starting after the position `after`, which
+    /// is 0 at first. The transaction is short, so that other writes can run between two calls.
     fn delete_some(&self, filter: &SearchFilter, until: Sequence, after: i64) -> Result<DeletedSome, StoreError>;
 
-    /// Changes metadata and expiry of some of the documents that match, chosen as `delete_some` chooses. One that would become too
-    /// large fails its whole transaction.
+    /// Changes metadata and expiry of some of the matching documents, chosen like in `delete_some`. If one of them would become
+    /// too large, the whole transaction fails.
     fn update_some(
         &self,
         filter: &SearchFilter,
@@ -135,26 +137,27 @@ pub trait Storage: Send + Sync {
     /// is removed or not.
     fn delete_expired(&self) -> Result<Expired, StoreError>;
 
-    /// The stored answer of a request. If the same key was used for another request: `StoreError::KeyReused`.
+    /// Returns the stored answer of a request. Fails with `StoreError::KeyReused` if the same key was used for another request.
     fn idempotency_record(&self, request: &RequestKey) -> Result<Option<String>, StoreError>;
 
-    /// Stores the answer of a request whose work is already done. An earlier record stays.
+    /// Stores the answer of a request whose work is already done, unless there is an earlier record.
     fn record_answer(&self, request: &RequestKey, answer: String) -> Result<(), StoreError>;
 
-    /// The last checkpoint of a job; `None` before its first.
+    /// Returns the last checkpoint of a job, or `None` before its first one.
     fn job_checkpoint(&self, job: &JobId) -> Result<Option<String>, StoreError>;
 
-    /// Deletes the checkpoints of all jobs except `kept`: of jobs that have ended.
+    /// Deletes the checkpoints of all jobs except `kept`, because those jobs have ended.
     fn forget_job_checkpoints(&self, kept: &[JobId]) -> Result<(), StoreError>;
 
-    /// Reads documents with keys above `after` with everything that is kept of them, in the order of keys, at most `limit`: also
-    /// those that have expired and are not removed yet. Ends early once they have `bytes_max` bytes, but not before the first.
+    /// Reads at most `limit` documents with keys above `after`, with everything stored about them, in the order of their keys.
+    /// Includes documents that have expired but are not removed yet. Ends early once they have `bytes_max` bytes, but returns
+    /// at least one if there are any.
     fn whole_documents(&self, after: Option<DocumentKey>, limit: usize, bytes_max: u64)
     -> Result<Vec<WholeDocument>, StoreError>;
 
-    /// Stores whole documents of another engine as they are there, with their keys, versions, times and embeddings, together with the
-    /// checkpoint of the job that moves them. Nothing has their ids and keys here. The next change gets a number after `sequence`, the
-    /// last one there.
+    /// Stores whole documents of another engine unchanged, with their keys, versions, times and embeddings, together with the
+    /// checkpoint of the job that moves them. Their ids and keys must not exist here. The next change gets a number after
+    /// `sequence`, the last one there.
     fn take_in(
         &self,
         job: &JobId,
@@ -163,55 +166,55 @@ pub trait Storage: Send + Sync {
         checkpoint: String,
     ) -> Result<(), StoreError>;
 
-    /// Records that some texts may have been split by older rules, as where they come from.
+    /// Records that some texts may have been split by older rules, as they were in the source.
     fn mark_cut_by_older_rules(&self) -> Result<(), StoreError>;
 
-    /// Counts the documents with those that have expired and are not removed yet, as `revisions` reads them, and never from an older
-    /// state.
+    /// Counts the documents that `revisions` reads, including those that have expired and are not removed yet. Never reads an
+    /// older state.
     fn document_count(&self) -> Result<u64, StoreError>;
 
-    /// Reads the revisions of all documents after `after`, in order, at most `limit`: also of those that have expired and are not
+    /// Reads at most `limit` revisions of documents after `after`, in order, including those that have expired and are not
     /// removed yet.
     fn revisions(&self, after: Revision, limit: usize) -> Result<Vec<Revision>, StoreError>;
 
-    /// Reads documents by their keys, in order; `None` for a deleted one. Stops once the texts exceed `bytes_max` bytes together, but
-    /// always reads the first one.
+    /// Reads documents by their keys, in order, with `None` for a deleted one. Stops once the texts exceed `bytes_max` bytes
+    /// together, but always reads the first one.
     fn documents_by_key(&self, keys: &[DocumentKey], bytes_max: usize) -> Result<Vec<Option<Document>>, StoreError>;
 
-    /// Writes documents of another collection as they are there, over what is stored under their keys and ids, for the job that builds
-    /// this one to take the other's place. `StoreError::JobElsewhere` if another server has taken the job over.
+    /// Copies documents of another collection with their keys and ids, replacing what is stored under them. For the job that
+    /// builds this collection as a replacement of the other. `StoreError::JobElsewhere` if another server has taken over the job.
     fn take_documents(&self, job: &JobId, documents: Vec<MovedDocument>) -> Result<(), StoreError>;
 
-    /// Removes documents by their keys, for the same job.
+    /// Removes documents by their keys. For the same job.
     fn drop_documents(&self, job: &JobId, keys: Vec<DocumentKey>) -> Result<(), StoreError>;
 
-    /// Reads passages without embedding with keys above `after`, in the order of keys, at most `limit`.
+    /// Reads at most `limit` passages without an embedding, with keys above `after`, in the order of their keys.
     fn pending(&self, after: PassageId, limit: usize) -> Result<Vec<PendingPassage>, StoreError>;
 
-    /// The number of passages without embedding that are not among `others`.
+    /// Returns the number of passages without an embedding that are not among `others`.
     fn pending_count_besides(&self, others: &[PassageId]) -> Result<u64, StoreError>;
 
-    /// Stores embeddings of passages. Gives those that were stored; passages that are gone meanwhile are left out.
+    /// Stores embeddings of passages. Skips passages that were deleted meanwhile, and returns the embeddings that were stored.
     fn set_embeddings(&self, embeddings: Vec<(PassageId, PassageEmbedding)>) -> Result<Vec<(PassageId, Embedding)>, StoreError>;
 
-    /// Reads the documents of passages, in the order of `ids`; deleted ones are left out. Reads no text.
+    /// Reads the documents of passages, in the order of `ids`, leaving out deleted ones. Reads no text.
     fn documents_of(&self, ids: &[PassageId]) -> Result<Vec<PassageDocument>, StoreError>;
 
-    /// Says whose passages these are as `documents_of` does, with all but the texts of their documents.
+    /// Reads the documents of passages without their texts, in the order of `ids`, leaving out deleted ones.
     fn heads_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, DocumentHead)>, StoreError>;
 
-    /// Reads the embeddings of passages, in the order of `ids`; deleted ones and those without embedding are left out.
+    /// Reads the embeddings of passages, in the order of `ids`, leaving out deleted passages and those without an embedding.
     fn embeddings_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, Embedding)>, StoreError>;
 
-    /// The sizes of what a hit may include of each passage, without reading it.
+    /// Reads the sizes of everything that a hit may include for each passage, without reading the contents.
     fn sizes_of(&self, ids: &[PassageId]) -> Result<Vec<HitSizes>, StoreError>;
 
-    /// Reads passages with their documents, in the order of `ids`; deleted ones are left out.
+    /// Reads passages with their documents, in the order of `ids`, leaving out deleted ones.
     fn passages(&self, ids: &[PassageId]) -> Result<Vec<PassageRow>, StoreError> {
         Ok(self.passages_while(ids, &mut |_| true)?.unwrap_or_default())
     }
 
-    /// Reads passages as `passages` does, unless `spend` refuses one of them: it is told the sizes of each before it is copied.
+    /// Reads passages like `passages`, unless `spend` refuses one of them. `spend` gets the sizes of each before it is copied.
     fn passages_while(
         &self,
         ids: &[PassageId],
@@ -221,10 +224,11 @@ pub trait Storage: Send + Sync {
     /// Keeps those of `ids` whose document matches, in order. A deleted passage has no document.
     fn keep_matching(&self, filter: &SearchFilter, ids: &[PassageId]) -> Result<Vec<PassageId>, StoreError>;
 
-    /// Reads the embeddings of a document's passages, without those that wait for theirs; `None` if there is no such document.
+    /// Reads the embeddings of a document's passages, without passages that wait for theirs. Returns `None` if there is no such
+    /// document.
     fn passage_embeddings(&self, id: &DocumentId) -> Result<Option<Vec<Embedding>>, StoreError>;
 
-    /// Reads documents that match with their embeddings, in the order of their ids, at most `limit`, after the one that `after` names.
+    /// Reads at most `limit` matching documents after the id `after`, with their embeddings, in the order of their ids.
     fn embedded_documents(
         &self,
         filter: &SearchFilter,
@@ -232,76 +236,78 @@ pub trait Storage: Send + Sync {
         limit: usize,
     ) -> Result<Vec<EmbeddedDocument>, StoreError>;
 
-    /// Reads documents with their embeddings in the order of `ids`; `None` for one that is not there.
+    /// Reads documents with their embeddings in the order of `ids`. Returns `None` for one that does not exist.
     fn embedded_by_id(&self, ids: &[DocumentId]) -> Result<Vec<Option<EmbeddedDocument>>, StoreError>;
 
-    /// Reads the metadata of matching documents in the order of their ids, at most `limit`.
+    /// Reads the metadata of at most `limit` matching documents, in the order of their ids.
     fn matching_metadata(&self, filter: &SearchFilter, limit: usize) -> Result<Vec<(DocumentId, Metadata)>, StoreError>;
 
-    /// Reads passages in the order of `ids`, each with its own text or its document's; those that are gone or wait for their embedding
-    /// are left out.
+    /// Reads passages in the order of `ids`, each with its own text or its document's. Leaves out deleted passages and those
+    /// without an embedding.
     fn passage_texts(&self, ids: &[PassageId], unit: MiningUnit) -> Result<Vec<PassageText>, StoreError>;
 
-    /// Those of `ids` that are the first of their document, in their order.
+    /// Returns those of `ids` that are the first passage of their document, in order.
     fn first_passages(&self, ids: &[PassageId]) -> Result<Vec<PassageId>, StoreError>;
 
-    /// The first passages of documents, in the order of `ids`; `None` for a document that does not exist, or, if passages are the
-    /// sentences, that has several.
+    /// Returns the first passages of documents, in the order of `ids`. Returns `None` for a document that does not exist, or
+    /// that has several passages if passages are the unit.
     fn known_passages(&self, ids: &[DocumentId], unit: MiningUnit) -> Result<Vec<Option<PassageId>>, StoreError>;
 
-    /// For each of `ids`, the first passages of documents, the embeddings of all passages of its document, without those that wait for
-    /// theirs. Documents that are gone are left out.
+    /// Reads the embeddings of all passages of documents, without passages that wait for theirs. `ids` are the first passages
+    /// of the documents. Leaves out deleted documents.
     fn document_embeddings_of(&self, ids: &[PassageId]) -> Result<Vec<(PassageId, Vec<Embedding>)>, StoreError>;
 
-    /// Finds up to `limit` passages that have any of the terms and all that these demand, and whose document matches, best first, with
-    /// their BM25 score. `StoreError::LexicalIncomplete` while passages lack their terms.
+    /// Finds up to `limit` passages that have any of the terms and everything required, and whose document matches, best first,
+    /// with their BM25 scores. Fails with `StoreError::LexicalIncomplete` while passages lack their terms.
     fn lexical(&self, terms: &QueryTerms, filter: &SearchFilter, limit: usize) -> Result<Vec<(PassageId, f32)>, StoreError>;
 
-    /// `StoreError::LexicalIncomplete` while passages lack their terms.
+    /// Fails with `StoreError::LexicalIncomplete` while passages lack their terms.
     fn check_lexical(&self) -> Result<(), StoreError>;
 
-    /// Finds the passages that have what terms demand; `None` when all have. Errors as `lexical`.
+    /// Finds the passages that have what the terms require. Returns `None` if they require nothing. Has the same errors as
+    /// `lexical`.
     fn demanded(&self, terms: &QueryTerms) -> Result<Option<WordPassages>, StoreError>;
 
-    /// Reads the tokens of passages; with `after`, only what changed after that number of the sequence, as far as that is still known.
-    /// With `words`, their words, too.
+    /// Reads the tokens of passages. With `after`, only reads what changed after that sequence number, if the engine still
+    /// knows that. With `words`, also reads their words.
     fn token_changes(&self, after: Option<Sequence>, words: bool) -> Result<TokenChanges, StoreError>;
 
-    /// Reads the keys and ids of documents of which a passage is embedded, with a key above `after`, in the order of keys, at most
-    /// `limit`.
+    /// Reads the keys and ids of at most `limit` documents with an embedded passage and a key above `after`, in the order of
+    /// their keys.
     fn embedded_keys(&self, after: Option<DocumentKey>, limit: usize) -> Result<Vec<(DocumentKey, DocumentId)>, StoreError>;
 
-    /// Reads the embeddings of documents, in the order of `keys`. A document that is gone is left out; another one may have its key
-    /// by now.
+    /// Reads the embeddings of documents, in the order of `keys`. Leaves out documents that are gone. Another document may have
+    /// got such a key meanwhile.
     fn embeddings_by_document(&self, keys: &[DocumentKey]) -> Result<Vec<DocumentEmbeddings>, StoreError>;
 
-    /// Reads languages, and values at `path` if there is one, in the order of `ids`; `None` for a document that is not there.
+    /// Reads the languages of documents, and their values at `path` if given, in the order of `ids`. Returns `None` for a
+    /// document that does not exist.
     fn traits_of(&self, ids: &[DocumentId], path: Option<&MetadataPath>) -> Result<Vec<Option<DocumentTraits>>, StoreError>;
 
-    /// The passages in a scope now, embedded or not.
+    /// Returns the passages in a scope, embedded or not.
     fn passages_in(&self, scope: Scope<'_>) -> Result<Arc<PassageSet>, StoreError>;
 
     /// Finds the nearest passages or documents in a scope.
     fn nearest(&self, search: &NearestSearch<'_>) -> Result<Nearest, StorageError>;
 
-    /// Compares a query with passages, one by one, all by the same values; nearest first.
+    /// Compares a query with passages one by one, and returns them nearest first. All scores come from the same kind of values.
     fn compare(&self, query: &Embedding, passages: &PassageSet) -> Result<Vec<Neighbor>, StorageError>;
 
-    /// How many passages `nearest` looks among, and whether these are all: not while the engine recovers after its start. An error
-    /// while it cannot look at all.
+    /// Returns how many passages `nearest` searches, and whether those are all. They are not while the engine recovers after
+    /// its start. Fails while it cannot search at all.
     fn searchable(&self) -> Result<(usize, bool), StorageError>;
 
-    /// Whether `nearest` looks among all passages, as by `searchable`.
+    /// Whether `nearest` searches all passages.
     fn is_complete(&self) -> Result<bool, StorageError> {
         Ok(self.searchable()?.1)
     }
 
-    /// Fails until `nearest` looks among all passages.
+    /// Fails until `nearest` searches all passages.
     fn ready(&self) -> Result<(), StorageError>;
 
-    /// Ends statements that run beyond `time`.
+    /// After `time`, ends statements that run for more than a moment.
     fn end_by(&self, time: Instant);
 
-    /// Ends all work; nothing answers afterwards.
+    /// Closes the collection. Every later call fails.
     fn close(&self) -> Result<(), StoreError>;
 }

@@ -32,17 +32,18 @@ use crate::store::{Change, DocumentStore, StoreError};
 use found_damage::FoundDamage;
 use reserved::ReservedPassages;
 
-/// Changes read from the store at a time.
+/// Number of changes read from the store at a time.
 const CHANGES_PER_READ: usize = 1_024;
-/// A large index is saved again after this share of its passages has changed, or else saving would dominate.
+/// A large index is only saved again after one in this many of its passages has changed. Otherwise saving would take most of
+/// the time.
 const SAVE_FRACTION: u64 = 5;
-/// Pause after a failed save: another attempt would fill a disk that is already full.
+/// Pause after a failed save, because another attempt would fill a disk that may already be full.
 const SAVE_RETRY_PAUSE: Duration = Duration::from_secs(60);
 /// How long a statement on a collection that was deleted or replaced may still run.
 const LAST_STATEMENTS: Duration = Duration::from_secs(10);
-/// What holds the documents of a collection.
+/// The engine that holds the documents of a collection.
 enum Engine {
-    /// Files of its own, and an index that follows the database.
+    /// A database file of its own, and an index that follows the database.
     Embedded(Arc<Embedded>),
     /// A database server.
     Server(Arc<Postgres>),
@@ -58,17 +59,17 @@ pub(crate) struct OpenCollection {
     pub(crate) folder: PathBuf,
     /// Its documents.
     pub(crate) store: Arc<dyn Storage>,
-    /// What holds them.
+    /// The engine that holds them.
     engine: Engine,
     /// The last sequence number when the database was opened.
     pub(crate) sequence_at_open: Sequence,
-    /// Identifies the database; a saved index of another one is not used.
+    /// Identifies the database. A saved index of another database is not used.
     pub(crate) identity: String,
     /// Wakes the worker to embed, or to stop.
     pub(crate) wake: Notify,
     /// Wakes the upkeep after a change of the index, or to stop.
     pub(crate) changed: Notify,
-    /// Bounds waiting writes.
+    /// Limits the number of waiting writes.
     pub(crate) write_slots: Arc<Semaphore>,
     /// Locked for reading during a write, and for writing while the collection is replaced, so that no write is lost between the two.
     pub(crate) writes: Arc<tokio::sync::RwLock<()>>,
@@ -83,13 +84,13 @@ pub(crate) struct OpenCollection {
     applied: Mutex<Applied>,
     /// Whether the index was repaired since it was saved.
     mended: AtomicBool,
-    /// Least number of changes after which the index is saved.
+    /// Minimum number of changes after which the index is saved.
     save_changes: u64,
     /// When to try again after a failed save.
     save_after: Mutex<Option<Instant>>,
     /// Passages that the worker skips.
     pub(crate) reserved: ReservedPassages,
-    /// Whether a server may have left passages without embedding.
+    /// Whether a dead server may have left passages without an embedding.
     orphans_expected: AtomicBool,
     deleted: AtomicBool,
     stopping: AtomicBool,
@@ -100,7 +101,7 @@ pub(crate) struct OpenCollection {
 pub(crate) struct Applied {
     /// All changes up to this one are in the index.
     pub(crate) sequence: Sequence,
-    /// Changes applied since the index was saved.
+    /// Number of changes applied since the index was saved.
     pub(crate) unsaved: u64,
 }
 
@@ -108,7 +109,8 @@ impl OpenCollection {
     /// Wraps an opened database, whose index must still be recovered.
     pub(crate) fn new(row: Collection, folder: PathBuf, store: DocumentStore, limits: &Limits) -> Result<Self, Error> {
         let (sequence_at_open, identity) = (store.sequence()?, store.identity()?);
-        // Cached, so that a list of all collections does not open them again. Damage is reported on request.
+        // Caches the counts, so that listing all collections does not open them again. A request for the counts reports any
+        // error.
         let _ = store.counts();
         let embedded = Arc::new(Embedded::new(&row, store));
         let store: Arc<dyn Storage> = Arc::clone(&embedded) as _;
@@ -157,7 +159,7 @@ impl OpenCollection {
         }
     }
 
-    /// The embedded engine, if the collection is not on a database server.
+    /// Returns the embedded engine, or fails if the collection is on a database server.
     pub(crate) fn embedded(&self) -> Result<&Arc<Embedded>, Error> {
         match &self.engine {
             Engine::Embedded(embedded) => Ok(embedded),
@@ -168,7 +170,7 @@ impl OpenCollection {
         }
     }
 
-    /// Closes a collection that the catalog did not take, and drops what a database server has of it.
+    /// Closes a collection that was not registered in the catalog, and drops what a database server has of it.
     pub(crate) fn discard(&self) {
         let discarded = match &self.engine {
             Engine::Embedded(_) => self.store.close(),
@@ -180,12 +182,12 @@ impl OpenCollection {
         }
     }
 
-    /// The catalog's row as it is now.
+    /// Returns the current row of the catalog.
     pub(crate) fn current(&self) -> Collection {
         self.current.read().clone()
     }
 
-    /// The collection that has replaced this one, or itself.
+    /// Returns the collection that has replaced this one, or this one if none has.
     pub(crate) fn latest(self: &Arc<Self>) -> Arc<Self> {
         self.replacement.get().map_or_else(|| Arc::clone(self), |next| next.latest())
     }
@@ -233,19 +235,20 @@ impl OpenCollection {
         }
     }
 
-    /// Takes over a changed row that the catalog has.
+    /// Records a changed row of the catalog.
     pub(crate) fn set_current(&self, row: Collection) {
         *self.current.write() = row;
     }
 
-    /// Takes over metadata indexes that another server has created or removed.
+    /// Records metadata indexes that another server has created or removed.
     pub(crate) fn know_indexes(&self, paths: Vec<MetadataPath>) {
         if let Engine::Server(server) = &self.engine {
             server.know_indexes(paths);
         }
     }
 
-    /// Makes this server finish what another one that wrote into this collection left undone when it died.
+    /// Makes this server finish the work that a dead server left in this collection: expired documents, and passages without an
+    /// embedding.
     pub(crate) fn inherit(&self) {
         if let Engine::Server(server) = &self.engine {
             server.expect_expired();
@@ -254,7 +257,7 @@ impl OpenCollection {
         }
     }
 
-    /// Whether a server may have left passages without embedding.
+    /// Whether a dead server may have left passages without an embedding.
     pub(crate) fn expects_orphans(&self) -> bool {
         self.orphans_expected.load(Ordering::Acquire)
     }
@@ -293,13 +296,13 @@ impl OpenCollection {
         }
     }
 
-    /// The index, once recovery is over.
+    /// Returns the index, or fails until recovery is over.
     pub(crate) fn index(&self) -> Result<&Index, Error> {
         self.store.ready()?;
         Ok(self.embedded()?.index()?.0)
     }
 
-    /// Parameters of the index.
+    /// Returns the parameters of the index.
     pub(crate) fn index_parameters(&self) -> IndexParameters {
         IndexParameters::of(self.row.dimension, self.row.metric, self.row.quantization, self.row.hnsw)
     }
@@ -394,7 +397,7 @@ impl OpenCollection {
         Ok(())
     }
 
-    /// The embedding of a passage in the database.
+    /// Returns the embedding of a passage from the database, if it has one.
     pub(crate) fn original(&self, passage: PassageId) -> Option<Embedding> {
         self.store.embeddings_of(&[passage]).ok()?.pop().map(|(_, embedding)| embedding)
     }
@@ -432,7 +435,7 @@ impl OpenCollection {
         index::save(index, &self.folder, applied.sequence, &self.identity).inspect_err(|_| self.mark_unsaved())?;
         applied.unsaved = 0;
         match embedded.store.purge_tombstones(applied.sequence) {
-            // The server stops. The tombstones only take space until the next save.
+            // The server is stopping. Until the next save, the tombstones only take space.
             Err(StoreError::Interrupted { .. }) => Ok(()),
             forgotten => Ok(forgotten?),
         }
@@ -470,13 +473,14 @@ impl OpenCollection {
         self.is_deleted() || self.stopping.load(Ordering::Acquire)
     }
 
-    /// The number of passages that wait for their embedding, without those that the worker skips until the next start. Blocks.
+    /// Returns the number of passages that wait for their embedding, without those that the worker skips until the next start.
+    /// Blocks.
     pub(crate) fn waiting_count(&self) -> Result<u64, Error> {
         Ok(self.store.pending_count_besides(&self.reserved.refused())?)
     }
 }
 
-/// Applies one read of changes. Keys are never reused, so a removal is final: tombstones come last.
+/// Applies changes that were read together. Keys are never reused, so a removal is final and can be applied last.
 fn take_in(index: &Index, changes: Vec<(Sequence, Change)>) -> Result<(), Error> {
     let mut embedded = Vec::new();
     let mut removed = Vec::new();

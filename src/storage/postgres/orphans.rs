@@ -19,7 +19,7 @@ pub enum Adoption {
 }
 
 impl Partition {
-    /// True of the passages that this server embeds, as a condition on the collection's `passages`.
+    /// Returns the condition on the collection's `passages` that this server embeds a passage.
     pub(super) fn embeds(&self) -> String {
         match (self.server.member_id(), self.adopting.load(Ordering::SeqCst)) {
             (None, _) => "true".to_owned(),
@@ -32,7 +32,7 @@ impl Partition {
         format!("not exists (select 1 from dragoman.servers s where s.id = {}.writer)", self.names.passages)
     }
 
-    /// Adopts the passages of dead servers, if there are any and no other server has adopted them.
+    /// Adopts the passages of dead servers if there are any, unless another server has adopted them.
     pub(super) fn adopt(&self) -> Result<Adoption, StoreError> {
         let Some(member) = self.server.member() else { return Ok(Adoption::Needless) };
         let there = self.read("looking for passages without embedding", |session| {
@@ -59,7 +59,7 @@ impl Partition {
         }
     }
 
-    /// The name of the lock.
+    /// Returns the name of the lock.
     fn adoption(&self) -> String {
         format!("dragoman.passages_{}", self.key)
     }

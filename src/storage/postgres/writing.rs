@@ -9,19 +9,19 @@ use super::session::Session;
 use crate::domain::Sequence;
 use crate::store::{StoreError, TermsOf};
 
-/// For how many changes tombstones are kept. A server that asks for changes since an older one has to read everything.
+/// Number of changes for which tombstones are kept. A server that asks for changes since an older one has to read everything.
 const TOMBSTONES_KEPT: i64 = 1_000_000;
-/// After how many changes the older ones are deleted.
+/// Number of changes after which older tombstones are deleted.
 const TOMBSTONES_PER_PURGE: i64 = 10_000;
 
-/// The time by the clock of the database server, in milliseconds since the Unix epoch.
+/// Expression of the time by the database server's clock, in milliseconds since the Unix epoch.
 pub(super) const NOW_MS: &str = "(extract(epoch from clock_timestamp()) * 1000)::bigint";
-/// The time when the statement began, which is the same for all of its rows, so that an index can be used. On a replica it is
-/// the time that the transaction was given, by the clock of the primary.
+/// Expression of the time when the statement began. It is the same for all rows of the statement, so that an index can be used.
+/// On a replica it is the time that was set for the transaction, by the primary's clock.
 pub(super) const BEGUN_MS: &str = "coalesce(nullif(current_setting('dragoman.now_ms', true), '')::bigint,
     (extract(epoch from statement_timestamp()) * 1000)::bigint)";
 
-/// A transaction.
+/// A transaction that writes into a collection.
 pub(super) struct Writing<'s> {
     pub(super) session: &'s mut Session,
     pub(super) names: &'s Names,
@@ -29,24 +29,25 @@ pub(super) struct Writing<'s> {
     pub(super) terms_of: TermsOf,
     /// The number of this server, which embeds what it writes.
     pub(super) writer: Option<i64>,
-    /// When it began, by the clock of the database server, in milliseconds since the Unix epoch.
+    /// When it began, by the database server's clock, in milliseconds since the Unix epoch.
     pub(super) now_ms: i64,
-    /// The documents that have not expired by then, as a table.
+    /// Table expression of the documents that have not expired by then.
     pub(super) live: String,
-    /// When the first of the documents that it wrote expires; `i64::MAX` for never.
+    /// When the first of the documents that it wrote expires. `i64::MAX` for never.
     pub(super) first_expiry_ms: i64,
     pub(super) passages: i64,
     pub(super) terms: i64,
     sequence: i64,
     begun_at: i64,
-    /// Whether numbers came with rows from elsewhere.
+    /// Whether rows from another engine brought their own numbers.
     has_taken: bool,
     documents_drawn: i64,
     passages_drawn: i64,
 }
 
 impl<'s> Writing<'s> {
-    /// Takes the collection's row. The time is `now`, an expression. `StoreError::Replaced` if another collection took its place.
+    /// Begins by locking the collection's row. `now` is an expression of the current time. `StoreError::Replaced` if another
+    /// collection took its place.
     pub(super) fn begin(
         session: &'s mut Session,
         names: &'s Names,
@@ -58,7 +59,7 @@ impl<'s> Writing<'s> {
             "select sequence, documents_drawn, passages_drawn, passages, terms, {now}, replaced_by is not null
              from dragoman.collections where key = $1 for update"
         );
-        // Another server dropped it.
+        // Another server dropped the collection.
         let Some(row) = session.row(&sql, &[(&key, Type::INT8)])? else { return Err(StoreError::Closed.into()) };
         if row.try_get(6)? {
             return Err(StoreError::Replaced.into());
@@ -83,18 +84,18 @@ impl<'s> Writing<'s> {
         })
     }
 
-    /// Takes in when a written document expires.
+    /// Records when a written document expires.
     pub(super) fn note_expiry(&mut self, expires_at_ms: Option<i64>) {
         self.first_expiry_ms = self.first_expiry_ms.min(expires_at_ms.unwrap_or(i64::MAX));
     }
 
-    /// Draws the next number of the sequence.
+    /// Draws the next sequence number.
     pub(super) fn next_sequence(&mut self) -> i64 {
         self.sequence += 1;
         self.sequence
     }
 
-    /// The last number drawn.
+    /// Returns the last sequence number drawn.
     pub(super) fn sequence(&self) -> Sequence {
         Sequence(u64::try_from(self.sequence).unwrap_or_default())
     }
@@ -111,7 +112,7 @@ impl<'s> Writing<'s> {
         self.passages_drawn
     }
 
-    /// Counts a sequence number and those before it as drawn, because rows from elsewhere have it.
+    /// Counts a sequence number and those before it as drawn, because rows from another engine have it.
     pub(super) fn take_sequence(&mut self, sequence: i64) {
         self.has_taken = true;
         self.sequence = self.sequence.max(sequence);
@@ -127,7 +128,7 @@ impl<'s> Writing<'s> {
         self.passages_drawn = self.passages_drawn.max(passage);
     }
 
-    /// Stores what was drawn.
+    /// Stores the numbers and keys that were drawn.
     pub(super) fn finish(self) -> Result<(), Fault> {
         if self.sequence == self.begun_at && !self.has_taken {
             return Ok(());
