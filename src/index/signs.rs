@@ -3,7 +3,7 @@
 //! A bit is the sign of a value of the vector after the mean of all is subtracted and the rest is rotated at random. Two vectors
 //! differ in a bit with a probability that is their angle over pi (Charikar, 2002, section 3), whatever their values are. The query
 //! keeps more than its signs: each value becomes an odd integer from -7 to 7, which is a sum of signs times 1, 2 and 4. So three
-//! counts of different bits give the product of the query and the signs of a row, in the manner of RaBitQ (Gao and Long, 2024,
+//! counts of common bits give the product of the query and the signs of a row, in the manner of RaBitQ (Gao and Long, 2024,
 //! section 3.3).
 
 use numkong::{PackedMatrix, Tensor, TensorError, u1x8};
@@ -30,14 +30,15 @@ pub(super) struct Signs {
     bits: usize,
     /// Each of `ROWS_PER_BLOCK` rows.
     blocks: Vec<Tensor<u1x8>>,
-    rows: usize,
+    /// How many bits of each row are set.
+    set: Vec<u16>,
 }
 
 impl Signs {
     /// No rows yet.
     pub(super) fn new(mean: Vec<f32>) -> Self {
         let bits = mean.len().next_power_of_two().max(BITS_MIN);
-        Self { mean, bits, blocks: Vec::new(), rows: 0 }
+        Self { mean, bits, blocks: Vec::new(), set: Vec::new() }
     }
 
     /// These with the bits of a row: of one that is there, or of the next one.
@@ -47,33 +48,44 @@ impl Signs {
         if row / ROWS_PER_BLOCK == self.blocks.len() {
             self.blocks.push(Tensor::try_full(&[ROWS_PER_BLOCK, self.bits], u1x8(0))?);
         }
-        self.rows = self.rows.max(row + 1);
+        let mut set = 0;
         for (byte, values) in self.row_mut(row).iter_mut().zip(rotated.chunks_exact(8)) {
             *byte = signs(values, |value| value > 0.0);
+            set += byte.0.count_ones() as u16;
+        }
+        match self.set.get_mut(row) {
+            Some(own) => *own = set,
+            None => self.set.push(set),
         }
         Ok(self)
     }
 
     /// Removes a row; the last one takes its place.
     pub(super) fn swap_remove(&mut self, row: usize) {
-        let last = self.rows - 1;
+        let last = self.set.len() - 1;
         let (block, place) = (&self.blocks[last / ROWS_PER_BLOCK], last % ROWS_PER_BLOCK);
         let moved = block.as_slice()[place * self.bits / 8..][..self.bits / 8].to_vec();
         self.row_mut(row).copy_from_slice(&moved);
-        self.rows = last;
+        self.set.swap_remove(row);
         self.blocks.truncate(last.div_ceil(ROWS_PER_BLOCK));
     }
 
     /// How far each row is from the query: the weighted number of different bits, from 0 to `distance_max`.
     pub(super) fn distances(&self, query: &[f32]) -> Result<Vec<u32>, TensorError> {
-        let planes = PackedMatrix::try_pack(&self.planes(query)?)?;
-        let mut counts = Tensor::<u32>::try_full(&[ROWS_PER_BLOCK, PLANES], 0)?;
-        let mut distances = Vec::with_capacity(self.blocks.len() * ROWS_PER_BLOCK);
-        for block in &self.blocks {
-            block.try_hammings_packed_into(&planes, &mut counts)?;
-            distances.extend(counts.as_slice().chunks_exact(PLANES).map(|counts| counts[0] + 2 * counts[1] + 4 * counts[2]));
+        let planes = self.planes(query)?;
+        let in_plane = |plane: &[u1x8]| plane.iter().map(|byte| byte.0.count_ones()).sum::<u32>();
+        let weighted = |counts: &[u32]| counts[0] + 2 * counts[1] + 4 * counts[2];
+        let in_planes: Vec<u32> = planes.as_slice().chunks_exact(self.bits / 8).map(in_plane).collect();
+        let in_planes = weighted(&in_planes);
+        let planes = PackedMatrix::try_pack(&planes)?;
+        let mut common = Tensor::<u32>::try_full(&[ROWS_PER_BLOCK, PLANES], 0)?;
+        let mut distances = Vec::with_capacity(self.set.len());
+        for (block, set) in self.blocks.iter().zip(self.set.chunks(ROWS_PER_BLOCK)) {
+            block.try_dots_packed_into(&planes, &mut common)?;
+            // Bits that are set in one of the two alone differ.
+            let rows = common.as_slice().chunks_exact(PLANES).zip(set);
+            distances.extend(rows.map(|(common, set)| in_planes + LARGEST as u32 * u32::from(*set) - 2 * weighted(common)));
         }
-        distances.truncate(self.rows);
         Ok(distances)
     }
 

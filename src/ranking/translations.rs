@@ -39,6 +39,9 @@ pub enum TranslationsError {
     Content { path: PathBuf, problem: String },
 }
 
+/// Leading bits of a word's number that choose where it is looked for: so look-ups hardly wait for memory.
+const BUCKET_BITS: u32 = 16;
+
 /// One of the concepts of a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sense {
@@ -73,6 +76,8 @@ pub fn same_meaning(one: &[Sense], other: &[Sense]) -> f32 {
 pub struct Translations {
     /// The numbers of words, ascending.
     words: Vec<u32>,
+    /// Where the words of each beginning begin, and where the last ones end.
+    buckets: Vec<u32>,
     /// Where the senses of each word begin, and where the last ones end.
     starts: Vec<u32>,
     senses: Vec<Sense>,
@@ -83,18 +88,32 @@ impl Translations {
     pub fn new(mut words: Vec<(u32, Vec<Sense>)>) -> Self {
         words.sort_by_key(|(word, _)| *word);
         words.dedup_by_key(|(word, _)| *word);
-        let mut table = Self { starts: vec![0], ..Self::default() };
+        let (mut numbers, mut starts, mut all) = (Vec::new(), vec![0], Vec::new());
         for (word, senses) in words.into_iter().filter(|(_, senses)| !senses.is_empty()) {
-            table.words.push(word);
-            table.senses.extend(senses);
-            table.starts.push(table.senses.len() as u32);
+            numbers.push(word);
+            all.extend(senses);
+            starts.push(all.len() as u32);
         }
-        table
+        Self::of(numbers, starts, all)
+    }
+
+    fn of(words: Vec<u32>, starts: Vec<u32>, senses: Vec<Sense>) -> Self {
+        let mut buckets = vec![0; (1 << BUCKET_BITS) + 1];
+        words.iter().for_each(|word| buckets[bucket(*word) + 1] += 1);
+        let mut end = 0;
+        for bucket in &mut buckets {
+            end += *bucket;
+            *bucket = end;
+        }
+        Self { words, buckets, starts, senses }
     }
 
     /// Returns the concepts of a word. An unknown word has none.
     pub fn senses(&self, word: u32) -> &[Sense] {
-        let Ok(place) = self.words.binary_search(&word) else { return &[] };
+        let bucket = bucket(word);
+        let Some((&begin, &end)) = self.buckets.get(bucket).zip(self.buckets.get(bucket + 1)) else { return &[] };
+        let Ok(place) = self.words[begin as usize..end as usize].binary_search(&word) else { return &[] };
+        let place = begin as usize + place;
         &self.senses[self.starts[place] as usize..self.starts[place + 1] as usize]
     }
 
@@ -144,7 +163,7 @@ impl Translations {
         if senses.iter().any(|sense| sense.share == 0) {
             return Err("a concept has no share".to_owned());
         }
-        Ok(Self { words, starts, senses })
+        Ok(Self::of(words, starts, senses))
     }
 
     fn to_bytes(&self) -> Result<Vec<u8>, String> {
@@ -161,6 +180,11 @@ impl Translations {
         ];
         safetensors::serialize(tensors, None).map_err(|error| error.to_string())
     }
+}
+
+/// Returns the bucket of a word.
+fn bucket(word: u32) -> usize {
+    (word >> (WORD_KEY_BITS - BUCKET_BITS)) as usize
 }
 
 /// Packs a number, seven bits per byte, lowest first.
