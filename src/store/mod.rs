@@ -88,6 +88,6 @@ pub use records::{
 };
 pub use sentences::PassageText;
 pub use snapshot_metadata::{Replacement, SnapshotMetadata};
-pub use swap::{IdempotencyRecord, MovedDocument, MovedPassage, Revision};
+pub use swap::{HandedOver, MovedDocument, MovedPassage, Revision};
 pub use term_rows::TermsOf;
 pub use whole_catalog::WholeCatalog;

@@ -50,9 +50,19 @@ pub struct MovedPassage {
     pub embedding: Option<PassageEmbedding>,
 }
 
+/// What a database hands over to the one that takes its place.
+#[derive(Debug, Clone, Default)]
+pub struct HandedOver {
+    /// Its last change.
+    pub sequence: Sequence,
+    answers: Vec<IdempotencyRecord>,
+    /// By the ids of jobs.
+    checkpoints: Vec<(String, String)>,
+}
+
 /// A stored answer for a repeated request.
 #[derive(Debug, Clone)]
-pub struct IdempotencyRecord {
+struct IdempotencyRecord {
     key: String,
     fingerprint: String,
     answer: String,
@@ -94,11 +104,11 @@ impl DocumentStore {
         })
     }
 
-    /// The stored answers for repeated requests.
-    pub fn idempotency_records(&self) -> Result<Vec<IdempotencyRecord>, StoreError> {
-        self.read("reading stored answers", |connection| {
+    /// Reads what the database that takes this one's place needs besides the documents.
+    pub fn handed_over(&self) -> Result<HandedOver, StoreError> {
+        let (answers, checkpoints) = self.read("reading stored answers and checkpoints", |connection| {
             let sql = "select key, fingerprint, answer, created_at_ms from idempotency_records order by rowid";
-            let mut statement = connection.prepare(sql)?;
+            let mut statement = connection.prepare_cached(sql)?;
             let read = |row: &rusqlite::Row<'_>| {
                 Ok(IdempotencyRecord {
                     key: row.get(0)?,
@@ -107,13 +117,18 @@ impl DocumentStore {
                     created_at_ms: row.get(3)?,
                 })
             };
-            Ok(statement.query_map([], read)?.collect::<Result<_, _>>()?)
-        })
+            let answers = statement.query_map([], read)?.collect::<Result<_, _>>()?;
+            let mut statement = connection.prepare_cached("select job, checkpoint from job_checkpoints order by job")?;
+            let checkpoints = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
+            Ok((answers, checkpoints))
+        })?;
+        Ok(HandedOver { sequence: self.sequence()?, answers, checkpoints })
     }
 
-    /// Makes this database continue another one: its next change comes after `sequence`, and it answers
-    /// repeated requests as that one did. Then all of it is on the disk, even if commits do not wait for that.
-    pub fn succeed(&self, sequence: Sequence, answers: Vec<IdempotencyRecord>) -> Result<(), StoreError> {
+    /// Makes this database continue another one: its next change comes after the last one there, it answers repeated requests as
+    /// that one did, and jobs go on where they were. Then all of it is on the disk, even if commits do not wait for that.
+    pub fn succeed(&self, before: HandedOver) -> Result<(), StoreError> {
+        let HandedOver { sequence, answers, checkpoints } = before;
         self.write_patiently("replacing a database", move |transaction| {
             transaction.raise_sequence(sequence);
             let sql =
@@ -121,6 +136,11 @@ impl DocumentStore {
             let mut statement = transaction.connection.prepare_cached(sql)?;
             for IdempotencyRecord { key, fingerprint, answer, created_at_ms } in &answers {
                 statement.execute(params![key, fingerprint, answer, created_at_ms])?;
+            }
+            let sql = "insert or ignore into job_checkpoints (job, checkpoint) values (?1, ?2)";
+            let mut statement = transaction.connection.prepare_cached(sql)?;
+            for (job, checkpoint) in &checkpoints {
+                statement.execute([job, checkpoint])?;
             }
             Ok(())
         })?;
@@ -291,7 +311,7 @@ mod tests {
     fn a_database_that_goes_on_waits_for_the_disk_with_a_commit_of_its_own() {
         let (_folder, store) = relaxed_store();
         let log = || std::fs::metadata(store.database().with_extension("sqlite-wal")).unwrap().len();
-        store.succeed(Sequence(7), Vec::new()).unwrap();
+        store.succeed(HandedOver { sequence: Sequence(7), ..HandedOver::default() }).unwrap();
         let before = log();
         store.sync().unwrap();
         assert!(log() > before, "a commit without a change would wait for nothing");
@@ -307,7 +327,7 @@ mod tests {
         if before.is_empty() {
             return eprintln!("skipped: the system does not list the locks on files");
         }
-        store.succeed(Sequence(7), Vec::new()).unwrap();
+        store.succeed(HandedOver { sequence: Sequence(7), ..HandedOver::default() }).unwrap();
         assert_eq!(locks(store.database()), before);
         assert_eq!(store.sequence().unwrap(), Sequence(7));
     }

@@ -90,6 +90,22 @@ async fn an_import_survives_crashes_anywhere_and_counts_every_line_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_import_goes_on_where_its_collection_is_embedded_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.create("news").await;
+    running.shutdown().await;
+    crate::titles::cut_by_older_rules(folder.path());
+    let running = open_with(folder.path(), slow()).await;
+    let job = running.import(file(6_000)).await.unwrap();
+    eventually("some lines are stored", async || running.lines_done(&job.id).await >= 500).await;
+    let anew = running.on("news").reembed(None).await.unwrap();
+    assert_eq!(running.finished(&anew.id).await.status, JobStatus::Succeeded);
+    assert!(running.lines_done(&job.id).await < 6_000, "the import goes on");
+    running.check_imported(&job.id, 6_000).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_import_that_is_stopped_in_order_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let running = open_with(folder.path(), slow()).await;

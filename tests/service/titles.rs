@@ -121,7 +121,7 @@ async fn a_title_is_not_changed_where_another_model_embedded_the_text() {
 const SECTIONS: &str = "# Lervik\n\nThe boats leave at dawn every day.\n\n## Ferries\n\nTwo boats carry cars to the islands.";
 
 /// Makes of a collection one that an older version made: it says by which rules its texts were cut.
-fn cut_by_older_rules(folder: &Path) {
+pub fn cut_by_older_rules(folder: &Path) {
     for entry in std::fs::read_dir(folder.join("collections")).unwrap() {
         let connection = Connection::open(entry.unwrap().path().join("documents.sqlite")).unwrap();
         connection.execute_batch("update state set cutting_rules = 1").unwrap();

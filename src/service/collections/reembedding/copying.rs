@@ -37,11 +37,18 @@ pub(crate) struct Copying<'c> {
     old: Arc<OpenCollection>,
     next: Arc<OpenCollection>,
     /// Stores the last documents while the encoder works on the next ones.
-    storing: Option<JoinHandle<Result<(), Error>>>,
+    storing: Option<JoinHandle<Result<Copied, Error>>>,
     details: Metadata,
     not_embedded: u64,
-    /// When to count again.
+    passages: u64,
+    /// When to count again. Until then what is copied is added up.
     count_after: Instant,
+}
+
+/// What was copied at a time.
+struct Copied {
+    documents: u64,
+    passages: u64,
 }
 
 impl<'c> Copying<'c> {
@@ -54,7 +61,7 @@ impl<'c> Copying<'c> {
         let (old, next) = (Arc::clone(old), Arc::clone(next));
         let details = context.job.progress().1;
         let count_after = Instant::now();
-        let mut copying = Self { context, old, next, storing: None, details, not_embedded: 0, count_after };
+        let mut copying = Self { context, old, next, storing: None, details, not_embedded: 0, passages: 0, count_after };
         let (done, total) = copying.counts().await?;
         context.measure(done, total);
         copying.tell().await?;
@@ -100,7 +107,7 @@ impl<'c> Copying<'c> {
         Ok(blocking(move || Ok((next.store.document_count()?, old.store.document_count()?))).await?)
     }
 
-    /// Publishes the progress.
+    /// Counts, and publishes the progress.
     async fn tell(&mut self) -> Result<(), JobError> {
         let (old, next, begun) = (Arc::clone(&self.old), Arc::clone(&self.next), Instant::now());
         let (passages, (done, total)) = blocking(move || {
@@ -110,7 +117,12 @@ impl<'c> Copying<'c> {
         .await?;
         self.count_after = Instant::now() + begun.elapsed() * COUNTING_SHARE;
         self.context.set_total(total);
-        self.details.insert("passages".to_owned(), passages.into());
+        self.passages = passages;
+        self.publish(done).await
+    }
+
+    async fn publish(&mut self, done: u64) -> Result<(), JobError> {
+        self.details.insert("passages".to_owned(), self.passages.into());
         self.details.insert("not_embedded".to_owned(), self.not_embedded.into());
         self.context.progress(done, &self.details).await
     }
@@ -209,10 +221,13 @@ impl<'c> Copying<'c> {
             return Ok(());
         }
         let (next, job) = (Arc::clone(&self.next), self.context.job.id.clone());
+        let passages = moved.iter().filter_map(|one| one.passages.as_ref()).map(|passages| passages.len() as u64).sum();
+        let copied = Copied { documents: moved.len() as u64, passages };
         self.storing = Some(tokio::task::spawn_blocking(move || {
             next.store.take_documents(&job, moved)?;
             next.apply_changes()?;
-            next.save_if_due()
+            next.save_if_due()?;
+            Ok(copied)
         }));
         Ok(())
     }
@@ -220,8 +235,13 @@ impl<'c> Copying<'c> {
     /// Waits until the last documents are stored.
     async fn stored(&mut self) -> Result<(), JobError> {
         let Some(storing) = self.storing.take() else { return Ok(()) };
-        storing.await.map_err(Error::from)??;
-        if Instant::now() < self.count_after { Ok(()) } else { self.tell().await }
+        let Copied { documents, passages } = storing.await.map_err(Error::from)??;
+        if Instant::now() >= self.count_after {
+            return self.tell().await;
+        }
+        let progress = self.context.job.progress().0;
+        self.passages += passages;
+        self.publish((progress.done + documents).min(progress.total)).await
     }
 }
 

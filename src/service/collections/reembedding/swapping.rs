@@ -73,7 +73,7 @@ impl ReembedPlan {
             next.store.set_metadata_indexes(indexes)?;
         }
         if let (Ok(old), Ok(next)) = (old.embedded(), next.embedded()) {
-            next.store.succeed(old.store.sequence()?, old.store.idempotency_records()?)?;
+            next.store.succeed(old.store.handed_over()?)?;
         }
         orphaned::removing_on_error(std::slice::from_ref(&old.folder), || {
             state.change_catalog(CatalogPart::Names, || {
