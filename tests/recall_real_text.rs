@@ -129,6 +129,6 @@ fn the_nearest_passages_are_found_whatever_a_filter_keeps() {
         assert!(passages.index.remove(PassageId(gone)).unwrap());
     }
     passages.passages.iter_mut().step_by(10).for_each(|(key, _)| *key = PassageId(u64::MAX));
-    let left = |passage: usize| passage < PASSAGES && passage % 10 != 0;
+    let left = |passage: usize| passage < PASSAGES && !passage.is_multiple_of(10);
     passages.check("after changes", left);
 }
