@@ -4,16 +4,20 @@
 //! A passage of several sentences is embedded nearly at the mean of their embeddings, so three random sentences of a language
 //! make a passage, and a few thousand sentences make as many passages as it takes.
 
+#[path = "bench/clusters.rs"]
+mod clusters;
+#[path = "bench/passages.rs"]
+mod passages;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use clusters::Random;
 use dragoman::bundle::Bundle;
 use dragoman::domain::{Embedding, HnswSettings, Metric, PassageId, Quantization};
 use dragoman::embed::{DeviceChoice, EmbedOptions, Embedder, Priority};
 use dragoman::index::{Among, Index, IndexParameters, search_exact};
-use rand_xoshiro::SplitMix64;
-use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
-use serde_json::Value;
+use passages::SENTENCES;
 
 /// Enough that signs choose what is compared.
 const PASSAGES: usize = 12_000;
@@ -28,33 +32,18 @@ struct Passages {
     questions: Vec<Embedding>,
 }
 
-fn objects(name: &str) -> Vec<Value> {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/relevance").join(name);
-    let text = std::fs::read_to_string(file).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
-fn text(value: &Value) -> &str {
-    value["text"].as_str().unwrap()
-}
-
-/// Embeds sentences by language, and the questions.
+/// Embeds the sentences of each language, and questions.
 fn embedded() -> (BTreeMap<String, Vec<Embedding>>, Vec<Embedding>) {
     let bundle = Bundle::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("models/ems-small")).unwrap();
     let options = EmbedOptions { device: DeviceChoice::Cpu, threads: 0, batch_tokens_max: 4_096, queue_texts_max: 10_000 };
     let embedder = Embedder::start(&bundle, &options).unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().build().unwrap();
-    let mut sentences: BTreeMap<String, Vec<Embedding>> = BTreeMap::new();
-    for page in objects("corpus.jsonl") {
-        let parts = text(&page).split_inclusive(['.', '。', '।', '؟', '?', '!']).map(|part| part.trim().to_owned());
-        let parts: Vec<String> = parts.filter(|part| part.chars().count() > 10).collect();
-        let embedded = runtime.block_on(embedder.embed(parts, Priority::Ingest)).unwrap();
-        let language = page["metadata"]["language"].as_str().unwrap().to_owned();
-        sentences.entry(language).or_default().extend(embedded.into_iter().map(|embedded| embedded.embedding));
-    }
-    let questions = objects("queries.jsonl");
+    let embed = |texts| runtime.block_on(embedder.embed(texts, Priority::Ingest)).unwrap();
+    let embed = |texts| embed(texts).into_iter().map(|embedded| embedded.embedding).collect::<Vec<_>>();
+    let sentences = passages::sentences().into_iter().map(|(language, texts)| (language, embed(texts))).collect();
+    let questions = passages::questions(usize::MAX);
     let step = questions.len() / QUESTIONS;
-    let questions = questions.iter().step_by(step).map(|question| text(question).to_owned()).collect();
+    let questions = questions.into_iter().step_by(step).collect();
     let questions = runtime.block_on(embedder.embed_queries(questions, Priority::Query)).unwrap();
     (sentences, questions.into_iter().map(|embedded| embedded.embedding).collect())
 }
@@ -62,14 +51,13 @@ fn embedded() -> (BTreeMap<String, Vec<Embedding>>, Vec<Embedding>) {
 fn passages() -> Passages {
     let (sentences, questions) = embedded();
     let sentences: Vec<(String, Vec<Embedding>)> = sentences.into_iter().collect();
-    let mut random = SplitMix64::seed_from_u64(17);
-    let mut below = |count: usize| (random.next_u64() % count as u64) as usize;
+    let mut random = Random(17);
     let (mut passages, mut languages) = (Vec::new(), Vec::new());
     for key in 0..PASSAGES as u64 {
-        let (language, sentences) = &sentences[below(sentences.len())];
+        let (language, sentences) = &sentences[random.below(sentences.len())];
         let mut sum = vec![0.0; questions[0].dimension()];
-        for _ in 0..3 {
-            sum.iter_mut().zip(sentences[below(sentences.len())].as_slice()).for_each(|(sum, value)| *sum += value);
+        for _ in 0..SENTENCES {
+            sum.iter_mut().zip(sentences[random.below(sentences.len())].as_slice()).for_each(|(sum, value)| *sum += value);
         }
         passages.push((PassageId(key), Embedding::normalized(sum).unwrap()));
         languages.push(language.clone());

@@ -2,6 +2,8 @@
 //! `language`), `QUERIES` one of questions, a line each. Without, passages are put together from sentences of the repository's own
 //! judged pages, three of one language at a time, and questions are those judged with them.
 
+#![allow(dead_code, reason = "each benchmark uses its part")]
+
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 
@@ -11,7 +13,8 @@ use super::clusters::Random;
 
 const PAGES: &str = "tests/relevance/corpus.jsonl";
 const QUESTIONS: &str = "tests/relevance/queries.jsonl";
-const SENTENCES: usize = 3;
+/// Sentences of a passage.
+pub const SENTENCES: usize = 3;
 
 /// A text and its language.
 pub struct Passage {
@@ -35,17 +38,22 @@ pub fn questions(count: usize) -> Vec<String> {
     }
 }
 
-fn composed(count: usize) -> Vec<Passage> {
+/// The sentences of the repository's own judged pages, by language.
+pub fn sentences() -> BTreeMap<String, Vec<String>> {
     let mut sentences: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for value in objects(PAGES.as_ref()) {
         let Passage { text, language } = passage(&value);
         let parts = text.split_inclusive(['.', '。', '।', '؟', '?', '!']).map(|part| part.trim().to_owned());
         sentences.entry(language).or_default().extend(parts.filter(|part| part.chars().count() > 10));
     }
-    let languages: Vec<(&String, &Vec<String>)> = sentences.iter().collect();
+    sentences
+}
+
+fn composed(count: usize) -> Vec<Passage> {
+    let sentences: Vec<(String, Vec<String>)> = sentences().into_iter().collect();
     let mut random = Random(17);
     let mut one = || {
-        let (language, sentences) = languages[random.below(languages.len())];
+        let (language, sentences) = &sentences[random.below(sentences.len())];
         let parts: Vec<&str> = (0..SENTENCES).map(|_| sentences[random.below(sentences.len())].as_str()).collect();
         Passage { text: parts.join(" "), language: language.clone() }
     };
