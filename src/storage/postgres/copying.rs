@@ -1,5 +1,5 @@
-//! Fills a replacement with the documents of the collection whose place it is to take: the same keys, times and numbers, other
-//! passages. What a job writes that another server has taken over is refused.
+//! Copies the documents of a collection to its replacement, with the same keys, times and sequence numbers but new passages. Refuses
+//! writes of a job that another server has taken over.
 
 use std::collections::HashMap;
 
@@ -69,14 +69,14 @@ impl Partition {
             let mut batch = Batch::default();
             let languages = languages_of(writing, &kept)?;
             for moved in kept {
-                // One whose text has changed meanwhile comes again.
+                // If its text has changed meanwhile, the job copies it again later.
                 if let Some(language) = languages.get(&moved.key.0) {
                     keep_passages(writing, &mut batch, moved, language.as_deref())?;
                 }
             }
             anew.into_iter().try_for_each(|moved| add(writing, &mut batch, moved))?;
             batch.store(writing)?;
-            // Copied numbers may be older than the last one here, and counts hold until there is another one.
+            // Copied numbers may be older than the last one here. A new number invalidates the cached counts.
             writing.next_sequence();
             Ok(())
         })
@@ -104,7 +104,7 @@ fn remove_stale(writing: &mut Writing<'_>, documents: &[MovedDocument]) -> Resul
     if stale.is_empty() { Ok(()) } else { delete_keys(writing, &stale).map(drop) }
 }
 
-/// The languages of those documents that are stored with the same text under the same key.
+/// Returns the languages of the documents that are stored with the same text under the same key.
 fn languages_of(writing: &mut Writing<'_>, documents: &[MovedDocument]) -> Result<HashMap<i64, Option<String>>, Fault> {
     if documents.is_empty() {
         return Ok(HashMap::new());
@@ -127,7 +127,7 @@ fn languages_of(writing: &mut Writing<'_>, documents: &[MovedDocument]) -> Resul
     writing.session.rows(&sql, &values)?.iter().map(read).collect()
 }
 
-/// Writes the row of a document whose passages stay. Their terms depend on its language.
+/// Writes the row of a document whose passages stay, and renews their terms if its language changed.
 fn keep_passages(
     writing: &mut Writing<'_>,
     batch: &mut Batch,

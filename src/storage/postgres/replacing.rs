@@ -1,7 +1,7 @@
-//! A collection whose place another one takes: how the writes of all servers wait for that, and when its rows are removed.
+//! Replaces a collection while several servers use it: makes their writes wait, and removes the old rows when nobody reads them.
 //!
-//! Whoever was reading it then goes on. So its rows stay for a while, in which every server learns that it was replaced, and then as
-//! long as a server that reads it holds a lock.
+//! Reads that have begun on the old collection go on. So its rows stay for some seconds, in which every server learns of the
+//! replacement, and after that as long as any server holds a lock because it still reads them.
 
 use postgres::types::Type;
 
@@ -13,20 +13,20 @@ use super::writing::NOW_MS;
 use crate::domain::{CollectionId, JobId, MetadataPath};
 use crate::store::StoreError;
 
-/// How long the rows of a replaced collection stay at least.
+/// Minimum time that the rows of a replaced collection stay.
 const STAYS_MS: i64 = 10_000;
-/// How long the last comparison may take: as long as the database waits for the next statement.
+/// Time without a statement after which the database ends the transaction that holds writes.
 const HELD_MAX_S: u32 = 120;
 
-/// The writes of a collection, which wait, through whatever server, until this is dropped.
+/// Makes all writes to a collection wait, through every server, until it is dropped.
 pub struct HeldWrites {
-    /// Its transaction has the collection's row. Not of the pool, which those may need that wait.
+    /// Its transaction locks the collection's row. It is not from the pool, whose connections the waiting writes may occupy.
     session: Option<Session>,
     key: i64,
 }
 
 impl HeldWrites {
-    /// The metadata indexes of the collection as they are.
+    /// Reads the current metadata indexes of the collection.
     pub fn metadata_indexes(&mut self) -> Result<Vec<MetadataPath>, StoreError> {
         self.run("reading metadata indexes", metadata_indexes)
     }
@@ -57,7 +57,7 @@ impl Drop for HeldWrites {
 }
 
 impl Partition {
-    /// From now on the collection goes with that job, unless the catalog names it.
+    /// Marks the collection as the unfinished work of a job, to be removed with it unless the catalog names the collection.
     pub(super) fn mark_replacement(&self, job: &JobId) -> Result<(), StoreError> {
         self.read("beginning a replacement", |session| {
             let sql = "update dragoman.collections set job = $2 where key = $1";
@@ -65,7 +65,7 @@ impl Partition {
         })
     }
 
-    /// Has all writes wait. `StoreError::Replaced` if another collection has its place already.
+    /// Makes all writes wait. `StoreError::Replaced` if the collection has been replaced already.
     pub(super) fn hold_writes(&self) -> Result<HeldWrites, StoreError> {
         let hold = || {
             let mut session = self.server.connect_alone()?;
@@ -78,15 +78,15 @@ impl Partition {
         Ok(HeldWrites { session: Some(held), key: self.key })
     }
 
-    /// Has the rows stay after the collection was replaced, until `remove_replaced`.
+    /// Keeps the rows after the collection was replaced, until `remove_replaced`.
     pub(super) fn keep_replaced(&self) {
         if let Some(member) = self.server.member() {
             waiting(|| member.lock_shared(&readers(self.key)));
         }
     }
 
-    /// Removes the rows of a replaced collection that this server does not read any more. Says whether they are gone: not before the
-    /// other servers have no use for them.
+    /// Removes the rows of a replaced collection that this server no longer reads, unless another server still does. Returns whether
+    /// they are gone.
     pub(super) fn remove_replaced(&self) -> Result<bool, StoreError> {
         let remove = || {
             if let Some(member) = self.server.member() {
@@ -98,7 +98,8 @@ impl Partition {
     }
 }
 
-/// Drops the rows of a replaced collection, in the caller's transaction, unless they may still be read. Says whether they are gone.
+/// Drops the rows of a replaced collection in the caller's transaction, unless they may still be read. Returns whether they are
+/// gone.
 pub(super) fn remove_unread(session: &mut Session, key: i64) -> Result<bool, Fault> {
     let sql = format!("select id, {NOW_MS} - replaced_at_ms from dragoman.collections where key = $1");
     let Some(row) = session.row(&sql, &[(&key, Type::INT8)])? else { return Ok(true) };
@@ -114,7 +115,7 @@ pub(super) fn remove_unread(session: &mut Session, key: i64) -> Result<bool, Fau
     Ok(true)
 }
 
-/// The name of the lock that servers share who read a replaced collection.
+/// Returns the name of the lock that all servers share that read a replaced collection.
 fn readers(key: i64) -> String {
     format!("dragoman.replaced_{key}")
 }

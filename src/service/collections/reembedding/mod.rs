@@ -102,7 +102,7 @@ impl CollectionHandle {
         let (name, of) = (row.name.clone(), plan.collection_id.clone());
         let new: NewJob<ReembedJob> = NewJob { id, collection: Some(name.clone()), request: plan, details, total, unit };
         match service.submit_job(permit, new).await {
-            // Through another server, a moment ago.
+            // Another server accepted such a job a moment ago.
             Err(Error::Store(StoreError::JobUnfinished)) => {
                 let state = Arc::clone(&service.state);
                 let job = blocking(move || state.reembedding(&of)).await?;
@@ -113,7 +113,8 @@ impl CollectionHandle {
     }
 }
 
-/// How much memory and disk space the job needs, if that is there. Of a database server nobody knows. Blocks.
+/// Returns the memory and disk space that the job needs, or an error if there is too little. Cannot tell what a database server has
+/// left. Blocks.
 fn needs(state: &State, collection: &OpenCollection, counts: &CollectionCounts, dimension: usize) -> Result<(u64, u64), Error> {
     let embeddings = counts.passages.saturating_mul(dimension as u64 * 4 + PASSAGE_BYTES);
     let Ok(embedded) = collection.embedded() else { return Ok((0, counts.disk_bytes.saturating_add(embeddings))) };
@@ -124,7 +125,7 @@ fn needs(state: &State, collection: &OpenCollection, counts: &CollectionCounts, 
     Ok((memory_bytes, disk_bytes))
 }
 
-/// How texts are split for a model that reads `tokens_max` tokens: as before, as far as possible.
+/// Returns how to split texts for a model that reads `tokens_max` tokens: as before, as far as possible.
 fn fitting(before: Option<PassageBounds>, tokens_max: usize) -> PassageBounds {
     let whole = PassageBounds::adjacent(tokens_max);
     before.map_or(whole, |before| {
@@ -141,7 +142,7 @@ impl JobKind for ReembedJob {
         JobAccess { scope: Scope::Admin, reach: JobReach::of(collection) }
     }
 
-    /// Builds the replacement and swaps it in. While a database server is away it waits.
+    /// Builds the replacement and swaps it in. Waits while the database server is unreachable.
     async fn run(context: &JobContext, plan: ReembedPlan) -> Result<(), JobError> {
         loop {
             match build(context, &plan).await {
@@ -168,17 +169,17 @@ impl JobKind for ReembedJob {
     }
 }
 
-/// Whether a job goes on once what this says is over.
+/// Whether the job should try again after this error.
 fn passes(error: &StoreError) -> bool {
     matches!(error, StoreError::ServerUnreachable { .. } | StoreError::Interrupted { .. } | StoreError::CatalogChanged)
 }
 
-/// Builds the replacement, from where an earlier attempt came, and swaps it in.
+/// Builds the replacement, continuing from an earlier attempt, and swaps it in.
 async fn build(context: &JobContext, plan: &ReembedPlan) -> Result<(), JobError> {
     let following = context.state()?;
     blocking(move || following.catch_up()).await?;
     let Some(old) = plan.collection(context)? else {
-        // Swapped in before that could be recorded.
+        // The process ended after the swap, before the job was recorded as done.
         return Ok(());
     };
     let (opening, of, state, job) = (plan.clone(), Arc::clone(&old), context.state()?, context.job.id.clone());
@@ -210,7 +211,7 @@ async fn replace(context: &JobContext, plan: &ReembedPlan, pair: Pair) -> Result
     let mut seen = copying.whole().await?;
     let saving = Arc::clone(next);
     blocking(move || saving.save()).await?;
-    // What changed meanwhile, twice: little is left for the comparison during which writes wait.
+    // Copies what changed meanwhile, twice, so that little is left for the comparison during which writes wait.
     seen = copying.later(seen).await?;
     if !copying.is_equal().await? {
         // Something was deleted.
@@ -232,7 +233,7 @@ fn close(next: &OpenCollection, goes_on: bool) {
 }
 
 impl State {
-    /// The unfinished job that re-embeds the collection with this id. Blocks.
+    /// Returns the unfinished job that re-embeds the collection with this id. Blocks.
     fn reembedding(&self, collection: &CollectionId) -> Result<Option<JobId>, Error> {
         let jobs = self.catalog.unfinished_jobs()?;
         let of =

@@ -1,4 +1,4 @@
-//! What a re-embedding is to do, and the replacement that it builds.
+//! The plan of a re-embedding: which collection to replace, with which model, and how to open or remove the replacement.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub(crate) struct ReembedPlan {
 }
 
 impl ReembedPlan {
-    /// The collection to replace; `None` if that is done.
+    /// Returns the collection to replace, or `None` if it has been replaced already.
     pub(super) fn collection(&self, context: &JobContext) -> Result<Option<Arc<OpenCollection>>, JobError> {
         let state = context.state()?;
         let Some(name) = &context.job.collection else {
@@ -48,7 +48,7 @@ impl ReembedPlan {
         Ok(Some(found))
     }
 
-    /// The server may have been started with a third model.
+    /// Fails if the server was restarted with a third model.
     fn check_model(&self, loaded: &ModelInfo) -> Result<(), Error> {
         if self.model_fingerprint == loaded.fingerprint {
             return Ok(());
@@ -61,7 +61,7 @@ impl ReembedPlan {
         })
     }
 
-    /// The replacement's row, from the collection's current row.
+    /// Returns the replacement's row, derived from the collection's current row.
     pub(super) fn row(&self, old: &OpenCollection) -> Collection {
         Collection {
             id: self.replacement.clone(),
@@ -72,7 +72,7 @@ impl ReembedPlan {
         }
     }
 
-    /// A name of a folder, so nothing but what was made for that.
+    /// Returns the replacement's id if it is a UUID. It names a folder that may be removed, so nothing else is accepted.
     pub(super) fn makes(&self) -> Option<CollectionId> {
         Uuid::try_parse(&self.replacement.0).ok().map(|_| self.replacement.clone())
     }
@@ -103,7 +103,7 @@ impl ReembedPlan {
             }
             orphaned::mark(&folder);
             let row = self.row(old);
-            // On a database server it may be there from another server.
+            // On a database server, the rows may exist although this server has no folder for them.
             let is_known = there && state.server.is_none();
             let next = if is_known { state.open_collection(row, &folder)? } else { state.make_collection(row, &folder)? };
             next.mark_replacement(job)?;

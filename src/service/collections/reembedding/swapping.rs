@@ -1,7 +1,7 @@
 //! The end of a re-embedding: the last comparison, during which writes wait, and the change that puts the replacement in place.
 //!
-//! Writes through this server wait for a lock in memory. Where several servers share a database, those of the others wait there, for the
-//! collection's row, and then find that it was replaced. A replaced collection goes once nobody reads it any more.
+//! Writes through this server wait for a lock in memory. If several servers share a database, writes through the others wait for the
+//! collection's row there, and then find that the collection was replaced. A replaced collection is removed once nobody reads it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::storage::{CatalogPart, HeldWrites};
 
 /// Pause between two checks whether a replaced collection is still in use here.
 const RETIRE_PAUSE: Duration = Duration::from_millis(200);
-/// Pause between two checks whether another server uses it.
+/// Pause between two checks whether another server still uses it.
 const REMOVAL_PAUSE: Duration = Duration::from_secs(1);
 
 /// The two collections of a job.
@@ -62,7 +62,8 @@ pub(super) async fn swap(
 }
 
 impl ReembedPlan {
-    /// Swaps the replacement in. No write of the old collection runs meanwhile; those that wait continue with the replacement. Blocks.
+    /// Swaps the replacement in. No write to the old collection may run meanwhile. Waiting writes continue with the replacement.
+    /// Blocks.
     fn put_in_place(&self, state: &Arc<State>, job: &JobId, pair: &Pair, mut held: Option<HeldWrites>) -> Result<(), Error> {
         state.check_running()?;
         let Pair { old, next } = pair;
@@ -103,7 +104,7 @@ impl ReembedPlan {
 }
 
 impl State {
-    /// Has `next`, which took the place of `old`, receive its writes. Removes `old` once it is not in use any more.
+    /// Sends writes to `old` on to `next`, which replaced it. Removes `old` once it is no longer in use.
     pub(in crate::service) fn hand_on(&self, old: &Arc<OpenCollection>, next: &Arc<OpenCollection>) {
         if old.replacement.set(Arc::clone(next)).is_ok() {
             self.runtime.spawn(retire(Arc::clone(old), self.stop_announced.subscribe()));
@@ -111,11 +112,11 @@ impl State {
     }
 }
 
-/// Removes a replaced collection once it is not in use any more. A server that stops leaves that to others, or to the next start.
+/// Removes a replaced collection once it is no longer in use. If this server stops first, another server or the next start does it.
 async fn retire(old: Arc<OpenCollection>, mut stop: watch::Receiver<bool>) {
     old.stop();
     let reading = Arc::clone(&old);
-    // If its task fails, the rows may go while they are still read here.
+    // If this task fails, the rows may be removed while they are still read here.
     let _ = tokio::task::spawn_blocking(move || reading.keep_replaced()).await;
     while Arc::strong_count(&old) > 1 {
         tokio::time::sleep(RETIRE_PAUSE).await;

@@ -1,4 +1,4 @@
-//! Puts a collection that was embedded anew in the place of the one that it was made from.
+//! Swaps in the replacement of a collection that was re-embedded.
 
 use postgres::types::Type;
 
@@ -13,9 +13,9 @@ use crate::storage::postgres::writing::NOW_MS;
 use crate::store::StoreError;
 
 impl PostgresCatalog {
-    /// Puts `new`, under its own id, in the place of the collection `old`, whose writes are held, all or nothing: its name, its aliases,
-    /// the answers for repeated requests, and where unfinished jobs are. From then on writes of the old one fail with
-    /// `StoreError::Replaced`. `StoreError::JobElsewhere` if the job is another server's. Returns whether the old one existed.
+    /// Replaces the collection `old`, whose writes are held, by `new`, in one transaction: its name, its aliases, the answers for
+    /// repeated requests, and the checkpoints of unfinished jobs. Writes to the old one fail with `StoreError::Replaced` from then on.
+    /// `StoreError::JobElsewhere` if another server has taken over the job. Returns whether the old one existed.
     pub fn succeed(&self, held: &mut HeldWrites, job: &JobId, old: &CollectionId, new: &Collection) -> Result<bool, StoreError> {
         const DOING: &str = "replacing a collection";
         let drawn = held.run(DOING, |session, old_key| {
@@ -28,7 +28,7 @@ impl PostgresCatalog {
             let (old, new) = (&old.0, &new.id.0);
             let sql = "update dragoman.creations set answer = $2 where answer = $1";
             session.execute(sql, &[(old, Type::TEXT), (new, Type::TEXT)])?;
-            // Ids occur in nothing else.
+            // A collection's id is a UUID, so it occurs in a request only where the collection is meant.
             let sql = "update dragoman.jobs set request = replace(request, $1, $2)
                        where finished_at_ms is null and id <> $3 and strpos(request, $1) > 0";
             session.execute(sql, &[(old, Type::TEXT), (new, Type::TEXT), (&job.as_str(), Type::TEXT)])?;
@@ -41,9 +41,9 @@ impl PostgresCatalog {
     }
 }
 
-/// Gives the row of the catalog, and the aliases that point to it, another id and model; returns 0 if there is no such row.
+/// Changes id and model in the catalog's row and in the aliases that point to it. Returns 0 if there is no such row.
 fn rename(session: &mut Session, old: &CollectionId, new: &Collection) -> Result<u64, Fault> {
-    // In one statement: aliases point to a row at its end.
+    // One statement, because the aliases must point to an existing row when it ends.
     let sql = "with renamed as (
                    update dragoman.catalog set id = $2, model = $3, model_fingerprint = $4, dimension = $5, passage_tokens_max = $6,
                        passage_overlap_tokens = $7 where id = $1 returning 1
@@ -64,7 +64,7 @@ fn rename(session: &mut Session, old: &CollectionId, new: &Collection) -> Result
     session.number(sql, &values)
 }
 
-/// The new collection goes on where the old one ends, which takes no more writes.
+/// Makes the new collection continue where the old one, which takes no more writes, ends.
 fn hand_over(session: &mut Session, old_key: i64, new: &CollectionId) -> Result<(), Fault> {
     let (old, new) = ((&old_key as _, Type::INT8), (&new.0 as _, Type::TEXT));
     let sql = "update dragoman.collections n set sequence = greatest(n.sequence, o.sequence), job = null,
