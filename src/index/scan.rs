@@ -4,10 +4,11 @@
 //! Of many passages, the signs of their values (`signs`) first choose some thousands to compare: of a passage, that reads an
 //! eighth of its row.
 //!
-//! A row stores x as s q, where q are integers from -127 to 127 and s is the step of that row. Rounding changes the product of
-//! two unit vectors of 256 values by some 0.001, so the scores only make a first selection: a caller that needs the order
-//! compares a few more than requested by their exact values. With distances it would lose too much where vectors lie far from
-//! zero, so it is only for cosines and products.
+//! A row stores x as c + s q, where c is about the mean of all vectors, q are integers from -127 to 127 and s is the step of that
+//! row. The product of c and the query is the same for all, so it is left out. Without c, rounding would hide what vectors do not
+//! have in common. It changes the product of two unit vectors of 256 values by some 0.001, so the scores only make a first
+//! selection: a caller that needs the order compares a few more than requested by their exact values. Distances cannot be
+//! compared like this, only cosines and products.
 
 use std::collections::HashMap;
 
@@ -29,6 +30,8 @@ const CHOSEN_MIN: usize = 2_048;
 const CHOICE_MIN: usize = 4;
 /// How many times as many rows a ring around the query has as all rings in it.
 const RING_GROWTH: usize = 4;
+/// Intervals of equal length that estimates above their mean are sorted into.
+const INTERVALS: usize = 1 << 12;
 /// Minimum values of a row for its signs to choose: fewer say too little, and comparing fewer is fast.
 const SIGNS_MIN: usize = 128;
 
@@ -45,30 +48,31 @@ pub enum Among<'a> {
 /// The rows of an index.
 #[derive(Debug)]
 pub(super) struct Scan {
-    dimension: usize,
     metric: Metric,
+    /// What is subtracted from vectors, under cosine from those of unit length. [dimension]
+    center: Vec<f32>,
     /// The row of a passage.
     positions: HashMap<u64, u32>,
     keys: Vec<u64>,
     /// [passages, dimension]
     integers: Vec<i8>,
-    /// The value of 1 in each row; under cosine in a vector of unit length.
+    /// The value of 1 in each row.
     steps: Vec<f32>,
-    /// Of all rows, once `prepare` was called. Without them, rows are compared all the same.
+    /// Of all rows, if they are long enough. Without them, rows are compared all the same.
     signs: Option<Signs>,
 }
 
 impl Scan {
-    pub(super) fn new(dimension: usize, metric: Metric) -> Self {
-        Self {
-            dimension,
-            metric,
-            positions: HashMap::new(),
-            keys: Vec::new(),
-            integers: Vec::new(),
-            steps: Vec::new(),
-            signs: None,
+    /// No rows yet; those to come lie around the mean of `sample`, vectors of them.
+    pub(super) fn around(sample: &[Vec<f32>], dimension: usize, metric: Metric) -> Self {
+        let mut center = vec![0.0; dimension];
+        for values in sample {
+            let part = scale(values, metric) / sample.len() as f32;
+            center.iter_mut().zip(values).for_each(|(center, value)| *center += part * value);
         }
+        let (positions, keys, integers, steps) = Default::default();
+        let signs = (dimension >= SIGNS_MIN).then(|| Signs::new(dimension));
+        Self { metric, center, positions, keys, integers, steps, signs }
     }
 
     /// The number of passages.
@@ -78,11 +82,12 @@ impl Scan {
 
     /// Adds a passage, or its new values.
     pub(super) fn put(&mut self, key: u64, values: &[f32]) {
-        let (step, integers) = self.round(values);
+        let (dimension, centered) = (self.center.len(), self.centered(values));
+        let (step, integers) = round(&centered);
         let position = match self.positions.get(&key) {
             Some(&position) => {
-                let start = position as usize * self.dimension;
-                self.integers.splice(start..start + self.dimension, integers);
+                let start = position as usize * dimension;
+                self.integers.splice(start..start + dimension, integers);
                 self.steps[position as usize] = step;
                 position as usize
             }
@@ -94,18 +99,18 @@ impl Scan {
                 self.keys.len() - 1
             }
         };
-        let row: Vec<f32> = self.row(position).collect();
-        self.signs = self.signs.take().and_then(|signs| signs.with(position, &row).ok());
+        let of_center = self.center.iter().zip(&centered).map(|(center, own)| center * own).sum();
+        self.signs = self.signs.take().and_then(|signs| signs.with(position, &centered, of_center).ok());
     }
 
     /// Removes a passage.
     pub(super) fn remove(&mut self, key: u64) {
         let Some(position) = self.positions.remove(&key) else { return };
-        let (position, last) = (position as usize, self.keys.len() - 1);
+        let (dimension, position, last) = (self.center.len(), position as usize, self.keys.len() - 1);
         self.keys.swap_remove(position);
         self.steps.swap_remove(position);
-        let start = last * self.dimension;
-        self.integers.copy_within(start..start + self.dimension, position * self.dimension);
+        let start = last * dimension;
+        self.integers.copy_within(start..start + dimension, position * dimension);
         self.integers.truncate(start);
         if let Some(moved) = self.keys.get(position) {
             self.positions.insert(*moved, position as u32);
@@ -115,38 +120,13 @@ impl Scan {
         }
     }
 
-    /// Prepares searches among many passages, once the first ones are there: their mean is what signs are relative to.
-    pub(super) fn prepare(&mut self) {
-        if self.dimension < SIGNS_MIN || self.keys.is_empty() || self.metric != Metric::Cosine {
-            return;
-        }
-        let mut mean = vec![0.0_f32; self.dimension];
-        let part = 1.0 / self.keys.len() as f32;
-        for position in 0..self.keys.len() {
-            mean.iter_mut().zip(self.row(position)).for_each(|(mean, value)| *mean += part * value);
-        }
-        let mut row = Vec::with_capacity(self.dimension);
-        self.signs = (0..self.keys.len())
-            .try_fold(Signs::new(mean), |signs, position| {
-                row.clear();
-                row.extend(self.row(position));
-                signs.with(position, &row)
-            })
-            .ok();
-    }
-
-    /// The rounded values of a row; under cosine of a vector of unit length.
-    fn row(&self, position: usize) -> impl Iterator<Item = f32> + '_ {
-        let step = self.steps[position];
-        self.integers[position * self.dimension..][..self.dimension].iter().map(move |value| f32::from(*value) * step)
-    }
-
     /// Approximately the nearest `limit` of those passages, nearest first.
     pub(super) fn nearest(&self, query: &Embedding, limit: usize, among: Among<'_>) -> Vec<PassageId> {
-        let (asked, integers) = self.round(query.as_slice());
+        let (asked, integers) = round(query.as_slice());
+        let dimension = self.center.len();
         let mut nearest = Nearest::new(limit);
         let compare = |position: usize| {
-            let row = &self.integers[position * self.dimension..][..self.dimension];
+            let row = &self.integers[position * dimension..][..dimension];
             let product = i8::dot(row, &integers).unwrap_or_default() as f32 * asked * self.steps[position];
             nearest.offer(self.keys[position], product);
         };
@@ -174,33 +154,51 @@ impl Scan {
     ) -> Box<dyn Iterator<Item = usize> + 'a> {
         let wanted = limit.saturating_mul(CHOSEN_PER_WANTED).max(CHOSEN_MIN);
         let signs = self.signs.as_ref().filter(|_| wanted.saturating_mul(CHOICE_MIN) < self.keys.len());
-        let Some((signs, distances)) = signs.and_then(|signs| Some((signs, signs.distances(query.as_slice()).ok()?))) else {
-            return Box::new((0..self.keys.len()).filter(|row| accept(*row)));
-        };
-        let mut counts = vec![0_usize; signs.distance_max() + 1];
-        distances.iter().for_each(|distance| counts[*distance as usize] += 1);
+        let estimates = signs.and_then(|signs| signs.estimates(&self.centered(query.as_slice())).ok());
+        let Some(estimates) = estimates else { return Box::new((0..self.keys.len()).filter(|row| accept(*row))) };
+        let intervals = intervals(&estimates);
+        let mut counts = vec![0_usize; INTERVALS];
+        intervals.iter().for_each(|interval| counts[usize::from(*interval)] += 1);
         let (mut chosen, mut within, mut rows, mut asked) = (Vec::new(), 0, 0, wanted);
         // Rings around the query, each with several times as many rows as all before: `accept` may take longer than a comparison.
-        while chosen.len() < wanted && within < counts.len() {
+        while chosen.len() < wanted && within < INTERVALS {
             let begin = within;
-            while within < counts.len() && rows < asked {
+            while within < INTERVALS && rows < asked {
                 rows += counts[within];
                 within += 1;
             }
-            let ring = begin as u32..within as u32;
-            let near = distances.iter().enumerate().filter(|(_, distance)| ring.contains(distance));
+            let ring = begin as u16..within as u16;
+            let near = intervals.iter().enumerate().filter(|(_, interval)| ring.contains(interval));
             chosen.extend(near.map(|(row, _)| row).filter(|row| accept(*row)));
             asked = asked.saturating_mul(RING_GROWTH);
         }
         Box::new(chosen.into_iter())
     }
 
-    fn round(&self, values: &[f32]) -> (f32, Vec<i8>) {
-        let largest = values.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
-        let step = if largest > 0.0 { largest / LARGEST } else { 1.0 };
-        let integers = values.iter().map(|value| (value / step).round() as i8).collect();
-        let length = values.iter().map(|value| value * value).sum::<f32>().sqrt();
-        let unit = if self.metric == Metric::Cosine && length > 0.0 { length } else { 1.0 };
-        (step / unit, integers)
+    fn centered(&self, values: &[f32]) -> Vec<f32> {
+        let scale = scale(values, self.metric);
+        values.iter().zip(&self.center).map(|(value, center)| value * scale - center).collect()
     }
+}
+
+/// What to multiply a vector by: under cosine, what gives it unit length.
+fn scale(values: &[f32], metric: Metric) -> f32 {
+    let length = values.iter().map(|value| value * value).sum::<f32>().sqrt();
+    if metric == Metric::Cosine && length > 0.0 { 1.0 / length } else { 1.0 }
+}
+
+/// The step of a vector, and its integers.
+fn round(values: &[f32]) -> (f32, Vec<i8>) {
+    let largest = values.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
+    let step = if largest > 0.0 { largest / LARGEST } else { 1.0 };
+    (step, values.iter().map(|value| (value / step).round() as i8).collect())
+}
+
+/// The interval of each estimate: 0 for the greatest, the last one for all from the mean down.
+fn intervals(estimates: &[f32]) -> Vec<u16> {
+    let greatest = estimates.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let mean = estimates.iter().sum::<f32>() / estimates.len().max(1) as f32;
+    let last = (INTERVALS - 1) as f32;
+    let per_value = last / (greatest - mean).max(f32::MIN_POSITIVE);
+    estimates.iter().map(|estimate| ((greatest - estimate) * per_value).min(last) as u16).collect()
 }
