@@ -196,6 +196,8 @@ impl State {
     /// Closes a collection that another server deleted.
     fn leave(&self, collection: Arc<OpenCollection>) {
         tracing::info!(collection = %collection.row.name, id = %collection.row.id, "collection deleted through another server");
+        // Whoever finds the collection missing from now on must find it deleted.
+        collection.mark_deleted();
         // Closing waits for writes, but following must not, so this runs on a thread of its own.
         self.runtime.spawn_blocking(move || {
             if let Err(error) = collection.destroy() {

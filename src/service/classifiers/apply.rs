@@ -118,7 +118,7 @@ impl JobKind for ClassifyJob {
                 Err(JobError::Failed(Error::Store(StoreError::Replaced))) => {
                     collection = context.replacement_of(&collection).await?
                 }
-                Err(JobError::Failed(_)) if collection.is_deleted() => return Err(collection_gone(context).into()),
+                Err(JobError::Failed(error)) if collection.is_gone(&error) => return Err(collection_gone(context).into()),
                 other => return other,
             }
         }

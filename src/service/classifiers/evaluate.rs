@@ -209,7 +209,7 @@ impl JobKind for EvaluateJob {
     async fn run(context: &JobContext, plan: EvaluatePlan) -> Result<(), JobError> {
         let collection = plan.documents.collection(context)?;
         match evaluate_all(context, &collection, plan.documents).await {
-            Err(JobError::Failed(_)) if collection.is_deleted() => Err(collection_gone(context).into()),
+            Err(JobError::Failed(error)) if collection.is_gone(&error) => Err(collection_gone(context).into()),
             other => other,
         }
     }

@@ -25,8 +25,8 @@ impl Service {
         let source = label_source.source.as_ref().map(|(collection, _)| Arc::clone(collection));
         let budget = AnswerBudget::new(self.limits().answer_bytes_max);
         let answered = blocking(move || trained.predict(&label_source, &asked, &options, &budget)).await;
-        match source {
-            Some(collection) if answered.is_err() && collection.is_deleted() => {
+        match (source, &answered) {
+            (Some(collection), Err(error)) if collection.is_gone(error) => {
                 Err(Error::CollectionNotFound { name: collection.row.name.clone() })
             }
             _ => answered,

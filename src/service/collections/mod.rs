@@ -114,7 +114,7 @@ impl Service {
                     Found::Broken(view) => views.push(view),
                     Found::Open(collection) => match view(&collection) {
                         Ok(view) => views.push(view),
-                        Err(_) if collection.is_deleted() => (),
+                        Err(error) if collection.is_gone(&error) => (),
                         Err(error) => return Err(error),
                     },
                 }
@@ -323,6 +323,7 @@ impl State {
         };
         orphaned::removing_on_error(std::slice::from_ref(&collection.folder), || Ok(self.catalog.delete(name)?))?;
         self.open.write().remove(name);
+        collection.mark_deleted();
         self.forget_aliases_of(name);
         Ok(Some(collection))
     }

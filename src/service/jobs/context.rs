@@ -12,7 +12,7 @@ use super::stored;
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::open_collection::OpenCollection;
-use crate::service::state::State;
+use crate::service::state::{Service, State};
 use crate::store::StoreError;
 
 /// Minimum time between two records of a job's progress in the catalog.
@@ -57,6 +57,11 @@ impl JobContext {
         }
         let gone = self.state.upgrade().is_none_or(|state| state.stopping.load(Ordering::Acquire));
         if gone || self.job.interrupted.load(Ordering::Acquire) { Err(JobError::Interrupted) } else { Ok(()) }
+    }
+
+    /// Makes sure that this server knows what other servers changed before this call.
+    pub(crate) async fn follow(&self) -> Result<(), JobError> {
+        Ok(Service { state: self.state()? }.follow().await?)
     }
 
     /// The collection that took the place of one that the job works on.

@@ -220,6 +220,7 @@ impl JobKind for DuplicatesJob {
         let result = find(context, &plan).await;
         if let Err(JobError::Failed(_)) = &result {
             // If the collection was deleted, return that error instead.
+            context.follow().await?;
             Service { state: context.state()? }.planned_collection(&plan.side)?;
         }
         result

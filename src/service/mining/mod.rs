@@ -87,6 +87,9 @@ impl JobKind for MineJob {
         let result = mine(context, &plan).await;
         // If a collection was deleted, return that error instead.
         let service = Service { state: context.state()? };
+        if result.is_err() {
+            context.follow().await?;
+        }
         for side in [&plan.first, &plan.second] {
             if let (Err(JobError::Failed(_)), Some(_)) = (&result, &side.collection) {
                 service.planned_collection(side)?;

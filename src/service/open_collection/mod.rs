@@ -287,11 +287,7 @@ impl OpenCollection {
         let shared = Arc::clone(self);
         let result = blocking(move || work(&shared).map_err(|error| shared.report_damage(error))).await;
         match &result {
-            Err(_) if self.is_deleted() => Err(Error::CollectionNotFound { name: self.row.name.clone() }),
-            // Another server deleted it a moment ago.
-            Err(Error::Store(StoreError::Closed)) if self.embedded().is_err() && !self.should_stop() => {
-                Err(Error::CollectionNotFound { name: self.row.name.clone() })
-            }
+            Err(error) if self.is_gone(error) => Err(Error::CollectionNotFound { name: self.row.name.clone() }),
             _ => result,
         }
     }
@@ -444,9 +440,7 @@ impl OpenCollection {
     /// Marks the collection as deleted, closes its database and removes its folder. Requests that still hold it get
     /// `CollectionNotFound`.
     pub(crate) fn destroy(&self) -> Result<(), Error> {
-        self.deleted.store(true, Ordering::Release);
-        self.wake.notify_one();
-        self.changed.notify_one();
+        self.mark_deleted();
         self.store.end_by(Instant::now() + LAST_STATEMENTS);
         // The index must not be saved into the folder while it is removed.
         let _applied = self.applied.lock();
@@ -454,6 +448,13 @@ impl OpenCollection {
             tracing::warn!(collection = %self.row.name, error = &error as &dyn std::error::Error, "cannot close a deleted collection");
         }
         orphaned::remove(&self.folder).map_err(|source| Error::Folder { path: self.folder.clone(), source })
+    }
+
+    /// Marks the collection as deleted and asks the worker and a running recovery to stop. Does not block.
+    pub(crate) fn mark_deleted(&self) {
+        self.deleted.store(true, Ordering::Release);
+        self.wake.notify_one();
+        self.changed.notify_one();
     }
 
     /// Asks the worker and a running recovery to stop.
@@ -466,6 +467,13 @@ impl OpenCollection {
     /// Whether the collection was deleted.
     pub(crate) fn is_deleted(&self) -> bool {
         self.deleted.load(Ordering::Acquire)
+    }
+
+    /// Whether work failed because the collection was deleted. Its rows on a database server are gone a moment before this server
+    /// knows that it was deleted.
+    pub(crate) fn is_gone(&self, error: &Error) -> bool {
+        let rows_gone = matches!(error, Error::Store(StoreError::Closed)) && self.is_shared();
+        self.is_deleted() || (rows_gone && !self.should_stop())
     }
 
     /// Whether background work should end.

@@ -176,8 +176,7 @@ fn passes(error: &StoreError) -> bool {
 
 /// Builds the replacement, continuing from an earlier attempt, and swaps it in.
 async fn build(context: &JobContext, plan: &ReembedPlan) -> Result<(), JobError> {
-    let following = context.state()?;
-    blocking(move || following.catch_up()).await?;
+    context.follow().await?;
     let Some(old) = plan.collection(context)? else {
         // The process ended after the swap, before the job was recorded as done.
         return Ok(());
@@ -195,11 +194,12 @@ async fn build(context: &JobContext, plan: &ReembedPlan) -> Result<(), JobError>
         .await?;
     }
     if matches!(replaced, Err(JobError::Failed(_))) {
-        let following = context.state()?;
-        blocking(move || following.catch_up()).await?;
+        context.follow().await?;
     }
     match replaced {
-        Err(JobError::Failed(_)) if old.is_deleted() => Err(Error::CollectionNotFound { name: old.row.name.clone() }.into()),
+        Err(JobError::Failed(error)) if old.is_gone(&error) => {
+            Err(Error::CollectionNotFound { name: old.row.name.clone() }.into())
+        }
         replaced => replaced,
     }
 }

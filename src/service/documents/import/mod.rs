@@ -131,7 +131,7 @@ impl JobKind for ImportJob {
             }
         };
         match ended {
-            Err(JobError::Failed(_)) if collection.is_deleted() => Err(deleted(context)),
+            Err(JobError::Failed(error)) if collection.is_gone(&error) => Err(deleted(context)),
             Err(JobError::Failed(error)) => {
                 let reported = blocking(move || Ok(collection.report_damage(error))).await;
                 Err(JobError::Failed(reported.unwrap_or_else(|failed| failed)))
