@@ -370,6 +370,23 @@ impl State {
         self.opened(row, folder, store)
     }
 
+    /// Opens the collection that an earlier attempt made in this folder, or makes it. On a database server, its rows may exist although
+    /// this server has no folder for it.
+    pub(crate) fn open_or_make(&self, row: Collection, folder: &Path, has_folder: bool) -> Result<OpenCollection, Error> {
+        let is_there = has_folder && self.server.is_none();
+        if is_there { self.open_collection(row, folder) } else { self.make_collection(row, folder) }
+    }
+
+    /// Removes what is left of a collection that the catalog does not name: its folder, and its rows on a database server. Blocks.
+    pub(crate) fn remove_unnamed(&self, id: &CollectionId) -> Result<(), Error> {
+        let folder = self.collections_dir().join(&id.0);
+        let removed = orphaned::remove(&folder).map_err(|source| Error::Folder { path: folder, source });
+        if let Some(server) = &self.server {
+            Postgres::remove_unnamed(server, id)?;
+        }
+        removed
+    }
+
     fn store_options(&self) -> StoreOptions {
         let write_queue_max = self.limits.write_queue_max;
         let places = Some(Arc::clone(&self.open_databases));

@@ -9,6 +9,7 @@ mod found_damage;
 pub mod repair;
 pub(super) mod reservation;
 mod reserved;
+mod shared;
 pub(super) mod upkeep;
 pub(super) mod worker;
 
@@ -24,10 +25,10 @@ use tokio::task::JoinHandle;
 use super::blocking::blocking;
 use super::error::{Error, short};
 use super::search::CollectionTokens;
-use crate::domain::{Collection, Embedding, JobId, Limits, MetadataPath, ModelInfo, PassageId, Sequence};
+use crate::domain::{Collection, Embedding, Limits, ModelInfo, PassageId, Sequence};
 use crate::index::{self, Index, IndexParameters};
 use crate::service::folders::orphaned;
-use crate::storage::{Adoption, Embedded, HeldWrites, Postgres, Storage};
+use crate::storage::{Embedded, Postgres, Storage};
 use crate::store::{Change, DocumentStore, StoreError};
 use found_damage::FoundDamage;
 use reserved::ReservedPassages;
@@ -192,91 +193,15 @@ impl OpenCollection {
         self.replacement.get().map_or_else(|| Arc::clone(self), |next| next.latest())
     }
 
-    /// Whether it is on a database server, where other servers may write into it and replace it.
-    pub(crate) fn is_shared(&self) -> bool {
-        matches!(self.engine, Engine::Server(_))
-    }
-
     /// Runs a write of a job, unless the collection was replaced: then `StoreError::Replaced`. Blocks.
     pub(crate) fn write_for_job<T>(&self, write: impl FnOnce(&dyn Storage) -> Result<T, StoreError>) -> Result<T, Error> {
         let _writes = self.writes.blocking_read();
         if self.replacement.get().is_some() { Err(StoreError::Replaced.into()) } else { Ok(write(&*self.store)?) }
     }
 
-    /// Has a database server know what the collection is made for. Blocks.
-    pub(crate) fn mark_replacement(&self, job: &JobId) -> Result<(), Error> {
-        if let Engine::Server(server) = &self.engine {
-            server.mark_replacement(job)?;
-        }
-        Ok(())
-    }
-
-    /// Has the writes wait that come through other servers; those of this one hold `writes`. Blocks.
-    pub(crate) fn hold_writes(&self) -> Result<Option<HeldWrites>, Error> {
-        match &self.engine {
-            Engine::Embedded(_) => Ok(None),
-            Engine::Server(server) => Ok(Some(server.hold_writes()?)),
-        }
-    }
-
-    /// Has a database server keep the collection, which was replaced, until `remove_replaced`. Blocks.
-    pub(crate) fn keep_replaced(&self) {
-        if let Engine::Server(server) = &self.engine {
-            server.keep_replaced();
-        }
-    }
-
-    /// Removes what a database server has of the collection, which was replaced and has no use here any more. Says whether nothing is
-    /// left there. Blocks.
-    pub(crate) fn remove_replaced(&self) -> Result<bool, Error> {
-        match &self.engine {
-            Engine::Embedded(_) => Ok(true),
-            Engine::Server(server) => Ok(server.remove_replaced()?),
-        }
-    }
-
     /// Records a changed row of the catalog.
     pub(crate) fn set_current(&self, row: Collection) {
         *self.current.write() = row;
-    }
-
-    /// Records metadata indexes that another server has created or removed.
-    pub(crate) fn know_indexes(&self, paths: Vec<MetadataPath>) {
-        if let Engine::Server(server) = &self.engine {
-            server.know_indexes(paths);
-        }
-    }
-
-    /// Makes this server finish the work that a dead server left in this collection: expired documents, and passages without an
-    /// embedding.
-    pub(crate) fn inherit(&self) {
-        if let Engine::Server(server) = &self.engine {
-            server.expect_expired();
-            self.orphans_expected.store(true, Ordering::Release);
-            self.wake.notify_one();
-        }
-    }
-
-    /// Whether a dead server may have left passages without an embedding.
-    pub(crate) fn expects_orphans(&self) -> bool {
-        self.orphans_expected.load(Ordering::Acquire)
-    }
-
-    /// Adopts passages that a dead server left without an embedding. Returns whether another server may have adopted some of
-    /// them. Blocks.
-    pub(crate) fn adopt(&self) -> Result<bool, Error> {
-        let Engine::Server(server) = &self.engine else { return Ok(false) };
-        self.orphans_expected.store(false, Ordering::Release);
-        let adoption = server.adopt().inspect_err(|_| self.orphans_expected.store(true, Ordering::Release))?;
-        self.orphans_expected.store(adoption != Adoption::Needless, Ordering::Release);
-        Ok(adoption == Adoption::Elsewhere)
-    }
-
-    /// Releases adopted passages that are not embedded yet, so that other servers can adopt them. Blocks.
-    pub(crate) fn end_adoption(&self) {
-        if let Engine::Server(server) = &self.engine {
-            server.end_adoption();
-        }
     }
 
     /// Runs blocking work. If the collection was deleted meanwhile, any failure becomes `CollectionNotFound`.
@@ -467,13 +392,6 @@ impl OpenCollection {
     /// Whether the collection was deleted.
     pub(crate) fn is_deleted(&self) -> bool {
         self.deleted.load(Ordering::Acquire)
-    }
-
-    /// Whether work failed because the collection was deleted. Its rows on a database server are gone a moment before this server
-    /// knows that it was deleted.
-    pub(crate) fn is_gone(&self, error: &Error) -> bool {
-        let rows_gone = matches!(error, Error::Store(StoreError::Closed)) && self.is_shared();
-        self.is_deleted() || (rows_gone && !self.should_stop())
     }
 
     /// Whether background work should end.

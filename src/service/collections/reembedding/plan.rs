@@ -11,7 +11,6 @@ use crate::service::folders::{orphaned, sync_dir};
 use crate::service::jobs::{JobContext, JobError};
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::State;
-use crate::storage::Postgres;
 
 /// What the job needs to run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -83,10 +82,7 @@ impl ReembedPlan {
         if state.collection_by_id(&replacement.0).is_some() {
             return;
         }
-        let _ = orphaned::remove(&state.collections_dir().join(&replacement.0));
-        if let Some(server) = &state.server
-            && let Err(error) = Postgres::remove_unnamed(server, &replacement)
-        {
+        if let Err(error) = state.remove_unnamed(&replacement) {
             let error = &error as &dyn std::error::Error;
             tracing::warn!(id = %replacement, error, "cannot remove an unfinished collection; the next start tries again");
         }
@@ -103,9 +99,7 @@ impl ReembedPlan {
             }
             orphaned::mark(&folder);
             let row = self.row(old);
-            // On a database server, the rows may exist although this server has no folder for them.
-            let is_known = there && state.server.is_none();
-            let next = if is_known { state.open_collection(row, &folder)? } else { state.make_collection(row, &folder)? };
+            let next = state.open_or_make(row, &folder, there)?;
             next.mark_replacement(job)?;
             sync_dir(&folder).and_then(|()| sync_dir(&state.collections_dir())).map_err(access)?;
             next.store.set_metadata_indexes(old.store.metadata_indexes())?;
@@ -115,10 +109,7 @@ impl ReembedPlan {
             Err(Error::Store(error)) if error.is_damage() => {
                 let error = &error as &dyn std::error::Error;
                 tracing::warn!(collection = %old.row.name, error, "an unfinished collection is damaged; starting over");
-                orphaned::remove(&folder).map_err(|source| Error::Folder { path: folder.clone(), source })?;
-                if let Some(server) = &state.server {
-                    Postgres::remove_unnamed(server, &self.replacement)?;
-                }
+                state.remove_unnamed(&self.replacement)?;
                 open()
             }
             opened => opened,

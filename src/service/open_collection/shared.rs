@@ -1,0 +1,94 @@
+//! What differs for a collection on a database server: other servers write into it, replace it, delete it, or die in the middle of work.
+
+use std::sync::atomic::Ordering;
+
+use super::{Engine, OpenCollection};
+use crate::domain::{JobId, MetadataPath};
+use crate::service::error::Error;
+use crate::storage::{Adoption, HeldWrites};
+use crate::store::StoreError;
+
+impl OpenCollection {
+    /// Whether it is on a database server, where other servers may write into it and replace it.
+    pub(crate) fn is_shared(&self) -> bool {
+        matches!(self.engine, Engine::Server(_))
+    }
+
+    /// Whether work failed because the collection was deleted. Its rows on a database server are gone a moment before this server
+    /// knows that it was deleted.
+    pub(crate) fn is_gone(&self, error: &Error) -> bool {
+        let rows_gone = matches!(error, Error::Store(StoreError::Closed)) && self.is_shared();
+        self.is_deleted() || (rows_gone && !self.should_stop())
+    }
+
+    /// Has a database server know what the collection is made for. Blocks.
+    pub(crate) fn mark_replacement(&self, job: &JobId) -> Result<(), Error> {
+        if let Engine::Server(server) = &self.engine {
+            server.mark_replacement(job)?;
+        }
+        Ok(())
+    }
+
+    /// Has the writes wait that come through other servers; those of this one hold `writes`. Blocks.
+    pub(crate) fn hold_writes(&self) -> Result<Option<HeldWrites>, Error> {
+        match &self.engine {
+            Engine::Embedded(_) => Ok(None),
+            Engine::Server(server) => Ok(Some(server.hold_writes()?)),
+        }
+    }
+
+    /// Has a database server keep the collection, which was replaced, until `remove_replaced`. Blocks.
+    pub(crate) fn keep_replaced(&self) {
+        if let Engine::Server(server) = &self.engine {
+            server.keep_replaced();
+        }
+    }
+
+    /// Removes what a database server has of the collection, which was replaced and has no use here any more. Says whether nothing is
+    /// left there. Blocks.
+    pub(crate) fn remove_replaced(&self) -> Result<bool, Error> {
+        match &self.engine {
+            Engine::Embedded(_) => Ok(true),
+            Engine::Server(server) => Ok(server.remove_replaced()?),
+        }
+    }
+
+    /// Records metadata indexes that another server has created or removed.
+    pub(crate) fn know_indexes(&self, paths: Vec<MetadataPath>) {
+        if let Engine::Server(server) = &self.engine {
+            server.know_indexes(paths);
+        }
+    }
+
+    /// Makes this server finish the work that a dead server left in this collection: expired documents, and passages without an
+    /// embedding.
+    pub(crate) fn inherit(&self) {
+        if let Engine::Server(server) = &self.engine {
+            server.expect_expired();
+            self.orphans_expected.store(true, Ordering::Release);
+            self.wake.notify_one();
+        }
+    }
+
+    /// Whether a dead server may have left passages without an embedding.
+    pub(crate) fn expects_orphans(&self) -> bool {
+        self.orphans_expected.load(Ordering::Acquire)
+    }
+
+    /// Adopts passages that a dead server left without an embedding. Returns whether another server may have adopted some of
+    /// them. Blocks.
+    pub(crate) fn adopt(&self) -> Result<bool, Error> {
+        let Engine::Server(server) = &self.engine else { return Ok(false) };
+        self.orphans_expected.store(false, Ordering::Release);
+        let adoption = server.adopt().inspect_err(|_| self.orphans_expected.store(true, Ordering::Release))?;
+        self.orphans_expected.store(adoption != Adoption::Needless, Ordering::Release);
+        Ok(adoption == Adoption::Elsewhere)
+    }
+
+    /// Releases adopted passages that are not embedded yet, so that other servers can adopt them. Blocks.
+    pub(crate) fn end_adoption(&self) {
+        if let Engine::Server(server) = &self.engine {
+            server.end_adoption();
+        }
+    }
+}
