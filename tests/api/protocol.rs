@@ -187,6 +187,7 @@ async fn the_document_and_its_pages_are_served() {
     assert_eq!(server.get("/docs").await.header("location"), Some("/docs/"));
     let page = server.get("/docs/").await;
     assert!(page.status == 200 && page.text.contains("swagger-ui"), "{}", page.text);
+    assert_eq!(page.header("content-encoding"), None, "as this client asked for none");
     let settings = server.get("/docs/swagger-initializer.js").await;
     assert!(settings.text.contains("/openapi.json") && !settings.text.contains("petstore"), "{}", settings.text);
 }

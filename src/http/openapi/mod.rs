@@ -7,11 +7,13 @@ pub mod operations;
 mod patterns;
 mod shared_parts;
 
+use axum::Router;
 use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{Html, IntoResponse as _, Response};
 use serde_json::{Map, Value, json};
+use tower_http::decompression::DecompressionLayer;
 use utoipa::OpenApi;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
@@ -202,7 +204,9 @@ pub async fn serve_errors_page() -> Html<String> {
     Html(format!("{head}<h1>Errors</h1>\n{entries}</body>\n</html>\n"))
 }
 
-/// The browser of the document, with its assets inside the program. It loads nothing from elsewhere.
-pub fn swagger_ui() -> SwaggerUi {
-    SwaggerUi::new("/docs").config(Config::new(["/openapi.json"]).validator_url("none").show_extensions(true))
+/// The browser of the document, with its assets inside the program. It loads nothing from elsewhere. The program holds the assets
+/// compressed; they are sent in an encoding that the client accepts.
+pub fn swagger_ui<S: Clone + Send + Sync + 'static>() -> Router<S> {
+    let config = Config::new(["/openapi.json"]).validator_url("none").show_extensions(true);
+    Router::from(SwaggerUi::new("/docs").config(config)).layer(DecompressionLayer::new())
 }

@@ -21,7 +21,7 @@ impl OpenCollection {
         self.is_deleted() || (rows_gone && !self.should_stop())
     }
 
-    /// Has a database server know what the collection is made for. Blocks.
+    /// Tells the database server which job builds this collection as a replacement. Blocks.
     pub(crate) fn mark_replacement(&self, job: &JobId) -> Result<(), Error> {
         if let Engine::Server(server) = &self.engine {
             server.mark_replacement(job)?;
@@ -29,7 +29,7 @@ impl OpenCollection {
         Ok(())
     }
 
-    /// Has the writes wait that come through other servers; those of this one hold `writes`. Blocks.
+    /// Makes the writes of other servers wait until the result is dropped. The caller locks `writes` for this server. Blocks.
     pub(crate) fn hold_writes(&self) -> Result<Option<HeldWrites>, Error> {
         match &self.engine {
             Engine::Embedded(_) => Ok(None),
@@ -37,15 +37,15 @@ impl OpenCollection {
         }
     }
 
-    /// Has a database server keep the collection, which was replaced, until `remove_replaced`. Blocks.
+    /// Keeps the rows of this replaced collection on the database server until `remove_replaced`. Blocks.
     pub(crate) fn keep_replaced(&self) {
         if let Engine::Server(server) = &self.engine {
             server.keep_replaced();
         }
     }
 
-    /// Removes what a database server has of the collection, which was replaced and has no use here any more. Says whether nothing is
-    /// left there. Blocks.
+    /// Removes the rows of this replaced collection from the database server, unless another server still reads them. Returns whether
+    /// they are gone. Blocks.
     pub(crate) fn remove_replaced(&self) -> Result<bool, Error> {
         match &self.engine {
             Engine::Embedded(_) => Ok(true),
