@@ -46,7 +46,7 @@ train-smoke: training-runtime runtime ## Takes a few sentences from text to a bu
 # A program that is built already can be packed instead: make release PROGRAM=…
 PROGRAM ?= target/release/dragoman
 
-container-test: runtime $(PROGRAM) ## Builds the image on this machine's Docker engine and uses it; skipped with a reason where there is none
+container-test: runtime postgres-runtime $(PROGRAM) ## Builds the image on this machine's Docker engine and uses it; skipped with a reason where there is none
 	scripts/container_test.sh $(PROGRAM)
 
 s3-test: runtime $(PROGRAM) ## Stores scheduled snapshots on an S3 server from PyPI and restores them

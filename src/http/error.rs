@@ -340,6 +340,8 @@ fn shown(error: &service::Error, code: Code) -> String {
         (_, Error::NotIndexed(_)) => error.to_string(),
         // Nobody can repair what is not named.
         (_, Error::Damaged { .. }) => error.to_string(),
+        // Otherwise it would be taken for a full disk.
+        (_, error) if error.is_database_away() => "the database server does not answer".to_owned(),
         (Blame::Server, _) => fixed(),
         (Blame::Client, Error::Store(source)) => source.to_string(),
         (Blame::Client, Error::Index(source)) => source.to_string(),

@@ -13,6 +13,11 @@ impl Error {
         chain(self)
     }
 
+    /// Whether the database server does not answer.
+    pub fn is_database_away(&self) -> bool {
+        matches!(self, Self::Store(StoreError::ServerUnreachable { .. }))
+    }
+
     /// The error code sent to the client.
     pub fn code(&self) -> Code {
         match self {
