@@ -144,6 +144,11 @@ impl Client {
         Self { key: Some(format!("Bearer {secret}")), ..self.clone() }
     }
 
+    /// The same client, with none of the connections that this one keeps open.
+    pub fn afresh(&self) -> Self {
+        Self { key: self.key.clone(), ..Self::to(self.address()) }
+    }
+
     /// The address that it calls, without the scheme.
     pub fn address(&self) -> &str {
         self.base.trim_start_matches("http://")
