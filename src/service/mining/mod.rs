@@ -86,12 +86,10 @@ impl JobKind for MineJob {
     async fn run(context: &JobContext, plan: MinePlan) -> Result<(), JobError> {
         let result = mine(context, &plan).await;
         // If a collection was deleted, return that error instead.
-        let service = Service { state: context.state()? };
-        if result.is_err() {
+        if let Err(JobError::Failed(_)) = &result {
             context.follow().await?;
-        }
-        for side in [&plan.first, &plan.second] {
-            if let (Err(JobError::Failed(_)), Some(_)) = (&result, &side.collection) {
+            let service = Service { state: context.state()? };
+            for side in [&plan.first, &plan.second].into_iter().filter(|side| side.collection.is_some()) {
                 service.planned_collection(side)?;
             }
         }

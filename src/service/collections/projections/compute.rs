@@ -138,7 +138,9 @@ impl JobKind for ProjectJob {
             let projected = project(context, plan, &collection).await;
             // Canceling makes the work fail. Report such a job as canceled, not as failed.
             context.check()?;
-            context.follow().await?;
+            if projected.is_err() {
+                context.follow().await?;
+            }
             // This lookup fails if the collection was deleted meanwhile.
             if Arc::ptr_eq(&context.state()?.collection(name)?, &collection) {
                 return projected;
