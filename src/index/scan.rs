@@ -10,9 +10,10 @@
 //! selection: a caller that needs the order compares a few more than requested by their exact values. Distances cannot be
 //! compared like this, only cosines and products.
 
-use std::collections::HashMap;
+use std::ops::Range;
 
 use numkong::Dot as _;
+use rustc_hash::FxHashMap;
 
 use super::nearest::Nearest;
 use super::signs::Signs;
@@ -30,8 +31,12 @@ const CHOSEN_MIN: usize = 2_048;
 const CHOICE_MIN: usize = 4;
 /// How many times as many rows a ring around the query has as all rings in it.
 const RING_GROWTH: usize = 4;
-/// Intervals of equal length that estimates above their mean are sorted into.
-const INTERVALS: usize = 1 << 12;
+/// One out of this many estimates is in the sample that shows how many rows are above an estimate.
+const SAMPLED_PART: usize = 8;
+/// One more row per this many is asked for, because a sample is only about right.
+const SLACK_PART: usize = 8;
+/// Number of estimates that are tested in one step.
+const LANES: usize = 16;
 /// Minimum values of a row for its signs to choose: fewer say too little, and comparing fewer is fast.
 const SIGNS_MIN: usize = 128;
 
@@ -52,7 +57,7 @@ pub(super) struct Scan {
     /// What is subtracted from vectors, under cosine from those of unit length. [dimension]
     center: Vec<f32>,
     /// The row of a passage.
-    positions: HashMap<u64, u32>,
+    positions: FxHashMap<u64, u32>,
     keys: Vec<u64>,
     /// [passages, dimension]
     integers: Vec<i8>,
@@ -100,7 +105,9 @@ impl Scan {
             }
         };
         let of_center = self.center.iter().zip(&centered).map(|(center, own)| center * own).sum();
-        self.signs = self.signs.take().and_then(|signs| signs.with(position, &centered, of_center).ok());
+        if let Some(signs) = &mut self.signs {
+            signs.set(position, &centered, of_center);
+        }
     }
 
     /// Removes a passage.
@@ -154,23 +161,23 @@ impl Scan {
     ) -> Box<dyn Iterator<Item = usize> + 'a> {
         let wanted = limit.saturating_mul(CHOSEN_PER_WANTED).max(CHOSEN_MIN);
         let signs = self.signs.as_ref().filter(|_| wanted.saturating_mul(CHOICE_MIN) < self.keys.len());
-        let estimates = signs.and_then(|signs| signs.estimates(&self.centered(query.as_slice())).ok());
-        let Some(estimates) = estimates else { return Box::new((0..self.keys.len()).filter(|row| accept(*row))) };
-        let intervals = intervals(&estimates);
-        let mut counts = vec![0_usize; INTERVALS];
-        intervals.iter().for_each(|interval| counts[usize::from(*interval)] += 1);
-        let (mut chosen, mut within, mut rows, mut asked) = (Vec::new(), 0, 0, wanted);
+        let Some(signs) = signs else { return Box::new((0..self.keys.len()).filter(|row| accept(*row))) };
+        let estimates = signs.estimates(&self.centered(query.as_slice()));
+        let mut sample: Vec<f32> = estimates.iter().step_by(SAMPLED_PART).copied().collect();
+        let (mut chosen, mut inner, mut asked) = (Vec::new(), f32::INFINITY, wanted + wanted / SLACK_PART);
         // Rings around the query, each with several times as many rows as all before: `accept` may take longer than a comparison.
-        while chosen.len() < wanted && within < INTERVALS {
-            let begin = within;
-            while within < INTERVALS && rows < asked {
-                rows += counts[within];
-                within += 1;
-            }
-            let ring = begin as u16..within as u16;
-            let near = intervals.iter().enumerate().filter(|(_, interval)| ring.contains(interval));
-            chosen.extend(near.map(|(row, _)| row).filter(|row| accept(*row)));
-            asked = asked.saturating_mul(RING_GROWTH);
+        while chosen.len() < wanted && inner > f32::NEG_INFINITY {
+            let place = asked / SAMPLED_PART;
+            let outer = match place < sample.len() {
+                true => *sample.select_nth_unstable_by(place, |a, b| b.total_cmp(a)).1,
+                false => f32::NEG_INFINITY,
+            };
+            ring(&estimates, outer..inner, |row| {
+                if accept(row) {
+                    chosen.push(row);
+                }
+            });
+            (inner, asked) = (outer, asked.saturating_mul(RING_GROWTH));
         }
         Box::new(chosen.into_iter())
     }
@@ -194,11 +201,12 @@ fn round(values: &[f32]) -> (f32, Vec<i8>) {
     (step, values.iter().map(|value| (value / step).round() as i8).collect())
 }
 
-/// The interval of each estimate: 0 for the greatest, the last one for all from the mean down.
-fn intervals(estimates: &[f32]) -> Vec<u16> {
-    let greatest = estimates.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let mean = estimates.iter().sum::<f32>() / estimates.len().max(1) as f32;
-    let last = (INTERVALS - 1) as f32;
-    let per_value = last / (greatest - mean).max(f32::MIN_POSITIVE);
-    estimates.iter().map(|estimate| ((greatest - estimate) * per_value).min(last) as u16).collect()
+/// Passes the rows whose estimates are in a range to `take`, in order.
+fn ring(estimates: &[f32], range: Range<f32>, mut take: impl FnMut(usize)) {
+    for (first, estimates) in (0..).step_by(LANES).zip(estimates.chunks(LANES)) {
+        // Avoids a branch for each row, because most lanes have none in the range.
+        if estimates.iter().fold(false, |any, estimate| any | (*estimate >= range.start)) {
+            (first..).zip(estimates).filter(|(_, estimate)| range.contains(estimate)).for_each(|(row, _)| take(row));
+        }
+    }
 }

@@ -8,15 +8,15 @@
 //! The error of an estimate grows with the lengths of both. So vectors and queries come without the mean of all vectors, which
 //! most embeddings have much of in common, and what the mean of the query adds comes beside each vector.
 
-use numkong::{PackedMatrix, Tensor, TensorError, u1x8};
+use multiversion::multiversion;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 
-/// Rows whose bits are compared at once, so that they stay in the nearest caches.
-const ROWS_PER_BLOCK: usize = 512;
-/// Minimum bits of a row.
-const BITS_MIN: usize = 64;
-/// The weights of the query's signs: 1, 2 and 4.
+/// Number of rows whose bits lie side by side and are compared at once, each in a lane of a vector register.
+const LANES: usize = 16;
+/// Number of bits in a word.
+const WORD: usize = u64::BITS as usize;
+/// Number of signs of each value of the query. Their weights are 1, 2 and 4.
 const PLANES: usize = 3;
 /// The largest integer of the query: the sum of these weights.
 const LARGEST: f32 = 7.0;
@@ -26,118 +26,134 @@ const REACH: f32 = 2.5;
 /// The bits of vectors.
 #[derive(Debug)]
 pub(super) struct Signs {
-    /// A power of two.
+    /// Number of bits of a row, a power of two and at least `WORD`.
     bits: usize,
-    /// Each of `ROWS_PER_BLOCK` rows.
-    blocks: Vec<Tensor<u1x8>>,
-    rows: Vec<Row>,
+    /// Number of rows.
+    rows: usize,
+    /// For each group of `LANES` rows, `bits / WORD` entries. Each has one word of every row.
+    words: Vec<[u64; LANES]>,
+    groups: Vec<Group>,
 }
 
-/// What estimates need besides the bits.
-#[derive(Debug, Clone, Copy)]
-struct Row {
-    /// How many bits are set.
-    set: u16,
+/// What the estimates of `LANES` rows need besides the bits. Missing rows have zeros.
+#[derive(Debug, Clone, Default)]
+struct Group {
+    /// Number of bits that are set.
+    set: [u32; LANES],
     /// What the product of the query and the signs is multiplied by.
-    factor: f32,
+    factor: [f32; LANES],
     /// What is added.
-    offset: f32,
+    offset: [f32; LANES],
 }
 
-/// A query's integers.
+/// A query as integers.
 struct Planes {
-    /// The signs of each weight, [planes, bits].
-    signs: Tensor<u1x8>,
+    /// The signs of each weight, word by word.
+    words: Vec<[u64; PLANES]>,
     /// The value of 1.
     step: f32,
 }
 
 impl Signs {
-    /// No rows yet.
+    /// Creates signs without any rows.
     pub(super) fn new(dimension: usize) -> Self {
-        Self { bits: dimension.next_power_of_two().max(BITS_MIN), blocks: Vec::new(), rows: Vec::new() }
+        Self { bits: dimension.next_power_of_two().max(WORD), rows: 0, words: Vec::new(), groups: Vec::new() }
     }
 
-    /// These with a vector for a row, one that is there or the next one, and what to add to its products with any query.
-    pub(super) fn with(mut self, row: usize, values: &[f32], offset: f32) -> Result<Self, TensorError> {
+    /// Sets a row, which exists or is the next one, to a vector. `offset` is added to its products with any query.
+    pub(super) fn set(&mut self, row: usize, values: &[f32], offset: f32) {
         let rotated = rotated(values, self.bits);
-        if row / ROWS_PER_BLOCK == self.blocks.len() {
-            self.blocks.push(Tensor::try_full(&[ROWS_PER_BLOCK, self.bits], u1x8(0))?);
+        if row / LANES == self.groups.len() {
+            self.groups.push(Group::default());
+            self.words.resize(self.groups.len() * self.bits / WORD, [0; LANES]);
         }
+        self.rows = self.rows.max(row + 1);
+        let lane = row % LANES;
         let mut set = 0;
-        for (byte, values) in self.row_mut(row).iter_mut().zip(rotated.chunks_exact(8)) {
-            *byte = signs(values, |value| value > 0.0);
-            set += byte.0.count_ones() as u16;
+        for (word, values) in self.words_mut(row).iter_mut().zip(rotated.chunks_exact(WORD)) {
+            word[lane] = bits_of(values, |value| value > 0.0);
+            set += word[lane].count_ones();
         }
         let (squares, sum) =
             rotated.iter().fold((0.0, 0.0), |(squares, sum), value| (squares + value * value, sum + value.abs()));
         // Each of the two rotations makes vectors longer by the root of `bits`.
         let factor = if sum > 0.0 { squares / sum / (self.bits * self.bits) as f32 } else { 0.0 };
-        let new = Row { set, factor, offset };
-        match self.rows.get_mut(row) {
-            Some(own) => *own = new,
-            None => self.rows.push(new),
-        }
-        Ok(self)
+        let group = &mut self.groups[row / LANES];
+        (group.set[lane], group.factor[lane], group.offset[lane]) = (set, factor, offset);
     }
 
-    /// Removes a row; the last one takes its place.
+    /// Removes a row. The last one takes its place.
     pub(super) fn swap_remove(&mut self, row: usize) {
-        let last = self.rows.len() - 1;
-        let (block, place) = (&self.blocks[last / ROWS_PER_BLOCK], last % ROWS_PER_BLOCK);
-        let moved = block.as_slice()[place * self.bits / 8..][..self.bits / 8].to_vec();
-        self.row_mut(row).copy_from_slice(&moved);
-        self.rows.swap_remove(row);
-        self.blocks.truncate(last.div_ceil(ROWS_PER_BLOCK));
+        let last = self.rows - 1;
+        let (from, to) = (last % LANES, row % LANES);
+        let moved: Vec<u64> = self.words_mut(last).iter().map(|word| word[from]).collect();
+        self.words_mut(row).iter_mut().zip(moved).for_each(|(word, moved)| word[to] = moved);
+        let Group { set, factor, offset } = self.groups[last / LANES].clone();
+        let group = &mut self.groups[row / LANES];
+        (group.set[to], group.factor[to], group.offset[to]) = (set[from], factor[from], offset[from]);
+        self.rows = last;
+        self.groups.truncate(last.div_ceil(LANES));
+        self.words.truncate(self.groups.len() * self.bits / WORD);
     }
 
-    /// About the product of a query with each row, and what is added to it.
-    pub(super) fn estimates(&self, query: &[f32]) -> Result<Vec<f32>, TensorError> {
-        let Planes { signs, step } = self.planes(query)?;
-        let in_plane = |plane: &[u1x8]| plane.iter().map(|byte| byte.0.count_ones()).sum::<u32>();
-        let weighted = |counts: &[u32]| (counts[0] + 2 * counts[1] + 4 * counts[2]) as f32;
-        let in_planes: Vec<u32> = signs.as_slice().chunks_exact(self.bits / 8).map(in_plane).collect();
-        // Of integers that are sums of signs, from the bits set in either and in both.
-        let alone = LARGEST * self.bits as f32 - 2.0 * weighted(&in_planes);
-        let planes = PackedMatrix::try_pack(&signs)?;
-        let mut common = Tensor::<u32>::try_full(&[ROWS_PER_BLOCK, PLANES], 0)?;
-        let mut estimates = Vec::with_capacity(self.rows.len());
-        for (block, rows) in self.blocks.iter().zip(self.rows.chunks(ROWS_PER_BLOCK)) {
-            block.try_dots_packed_into(&planes, &mut common)?;
-            let each = common.as_slice().chunks_exact(PLANES).zip(rows);
-            estimates.extend(each.map(|(common, row)| {
-                let product = alone - 2.0 * LARGEST * f32::from(row.set) + 4.0 * weighted(common);
-                row.factor * step * product + row.offset
-            }));
-        }
-        Ok(estimates)
+    /// Estimates the product of a query with each row, plus the offset of the row.
+    pub(super) fn estimates(&self, query: &[f32]) -> Vec<f32> {
+        let planes = self.planes(query);
+        let mut estimates = vec![0.0; self.groups.len() * LANES];
+        estimate(&self.words, &self.groups, &planes, &mut estimates);
+        estimates.truncate(self.rows);
+        estimates
     }
 
-    fn planes(&self, query: &[f32]) -> Result<Planes, TensorError> {
+    fn planes(&self, query: &[f32]) -> Planes {
         let rotated = rotated(query, self.bits);
         let deviation = (rotated.iter().map(|value| value * value).sum::<f32>() / self.bits as f32).sqrt();
         let step = (REACH * deviation / LARGEST).max(f32::MIN_POSITIVE);
         // 0 to 7 for the odd integers from -7 to 7.
         let number = |value: &f32| ((value / step + LARGEST + 1.0) / 2.0).clamp(0.0, LARGEST) as u8;
         let numbers: Vec<u8> = rotated.iter().map(number).collect();
-        let mut planes = Tensor::<u1x8>::try_full(&[PLANES, self.bits], u1x8(0))?;
-        for (plane, row) in planes.as_mut_slice().chunks_exact_mut(self.bits / 8).enumerate() {
-            for (byte, numbers) in row.iter_mut().zip(numbers.chunks_exact(8)) {
-                *byte = signs(numbers, |number| number >> plane & 1 == 1);
-            }
-        }
-        Ok(Planes { signs: planes, step })
+        let planes = |numbers: &[u8]| std::array::from_fn(|plane| bits_of(numbers, |number| number >> plane & 1 == 1));
+        Planes { words: numbers.chunks_exact(WORD).map(planes).collect(), step }
     }
 
-    fn row_mut(&mut self, row: usize) -> &mut [u1x8] {
-        let (block, place) = (row / ROWS_PER_BLOCK, row % ROWS_PER_BLOCK);
-        &mut self.blocks[block].as_mut_slice()[place * self.bits / 8..][..self.bits / 8]
+    fn words_mut(&mut self, row: usize) -> &mut [[u64; LANES]] {
+        let words = self.bits / WORD;
+        &mut self.words[row / LANES * words..][..words]
     }
 }
 
-/// A byte of a bit for each of eight values.
-fn signs<T: Copy>(values: &[T], is_set: impl Fn(T) -> bool) -> u1x8 {
-    u1x8(values.iter().fold(0, |byte, &value| byte << 1 | u8::from(is_set(value))))
+/// Computes the estimates of all rows. Compiled several times, for processors that count the bits of several words at once and
+/// for those that do not.
+#[multiversion(targets(
+    "x86_64+avx512f+avx512bw+avx512vl+avx512dq+avx512vpopcntdq",
+    "x86_64+avx2+fma+popcnt",
+    "x86_64+popcnt",
+    "aarch64+neon",
+))]
+fn estimate(words: &[[u64; LANES]], groups: &[Group], planes: &Planes, estimates: &mut [f32]) {
+    let Planes { words: query, step } = planes;
+    let weighted = |[one, two, four]: [u32; PLANES]| one + 2 * two + 4 * four;
+    let in_query: u32 = query.iter().map(|planes| weighted(planes.map(u64::count_ones))).sum();
+    // The product of integers that are sums of signs, from the number of bits set in either and in both.
+    let alone = LARGEST * (query.len() * WORD) as f32 - 2.0 * in_query as f32;
+    for ((words, group), estimates) in words.chunks_exact(query.len()).zip(groups).zip(estimates.chunks_exact_mut(LANES)) {
+        let mut common = [0_u64; LANES];
+        for (rows, planes) in words.iter().zip(query) {
+            for lane in 0..LANES {
+                let in_both = planes.map(|plane| u64::from((rows[lane] & plane).count_ones()));
+                common[lane] += in_both[0] + 2 * in_both[1] + 4 * in_both[2];
+            }
+        }
+        for lane in 0..LANES {
+            let product = alone - 2.0 * LARGEST * group.set[lane] as f32 + 4.0 * common[lane] as u32 as f32;
+            estimates[lane] = group.factor[lane] * step * product + group.offset[lane];
+        }
+    }
+}
+
+/// Returns a word with one bit for each of `WORD` values.
+fn bits_of<T: Copy>(values: &[T], is_set: impl Fn(T) -> bool) -> u64 {
+    values.iter().fold(0, |word, &value| word << 1 | u64::from(is_set(value)))
 }
 
 /// Values rotated at random, the same way each time: signs flipped and Hadamard's transform, twice. Not scaled. [bits]
@@ -192,8 +208,9 @@ mod tests {
     }
 
     fn filled(rows: u64, dimension: usize) -> Signs {
-        let with = |signs: Signs, row: u64| signs.with(row as usize, &values(row, dimension), row as f32).unwrap();
-        (0..rows).fold(Signs::new(dimension), with)
+        let mut signs = Signs::new(dimension);
+        (0..rows).for_each(|row| signs.set(row as usize, &values(row, dimension), row as f32));
+        signs
     }
 
     #[test]
@@ -203,7 +220,7 @@ mod tests {
         let step = 2.5 / 7.0 * (product(&asked, &asked) / 128.0).sqrt();
         let rounded: Vec<f32> =
             asked.iter().map(|value| step * (2.0 * ((value / step + 8.0) / 2.0).floor() - 7.0).clamp(-7.0, 7.0)).collect();
-        let estimates = signs.estimates(&query).unwrap();
+        let estimates = signs.estimates(&query);
         assert_eq!(estimates.len(), 700);
         for (row, estimate) in estimates.iter().enumerate() {
             let own = rotated(&values(row as u64, 100), 128);
@@ -217,7 +234,7 @@ mod tests {
     #[test]
     fn estimates_are_near_the_products() {
         let (signs, query) = (filled(600, 256), values(7, 256));
-        let estimates = signs.estimates(&query).unwrap();
+        let estimates = signs.estimates(&query);
         let wrong = |row: u64| estimates[row as usize] - row as f32 - product(&values(row, 256), &query);
         let length = product(&query, &query);
         let mean = (0..600).map(wrong).sum::<f32>() / 600.0;
@@ -228,22 +245,23 @@ mod tests {
 
     #[test]
     fn a_vector_of_zeros_has_what_is_added_to_it() {
-        let signs = Signs::new(64).with(0, &[0.0; 64], 0.25).unwrap();
-        assert_eq!((signs.estimates(&values(1, 64)).unwrap(), signs.estimates(&[0.0; 64]).unwrap()), (vec![0.25], vec![0.25]));
+        let mut signs = Signs::new(64);
+        signs.set(0, &[0.0; 64], 0.25);
+        assert_eq!((signs.estimates(&values(1, 64)), signs.estimates(&[0.0; 64])), (vec![0.25], vec![0.25]));
     }
 
     #[test]
     fn the_last_row_takes_the_place_of_a_removed_one() {
         let (mut signs, query) = (filled(513, 64), values(3, 64));
-        let before = signs.estimates(&query).unwrap();
+        let before = signs.estimates(&query);
         signs.swap_remove(5);
-        let after = signs.estimates(&query).unwrap();
+        let after = signs.estimates(&query);
         assert_eq!((after.len(), after[5], &after[6..]), (512, before[512], &before[6..512]));
-        assert_eq!(signs.blocks.len(), 1);
+        assert_eq!(signs.groups.len(), 512 / LANES);
         signs.swap_remove(511);
-        assert_eq!(signs.estimates(&query).unwrap(), after[..511]);
-        let signs = signs.with(511, &values(511, 64), 511.0).unwrap();
-        assert_eq!(signs.estimates(&query).unwrap()[511], before[511]);
+        assert_eq!(signs.estimates(&query), after[..511]);
+        signs.set(511, &values(511, 64), 511.0);
+        assert_eq!(signs.estimates(&query)[511], before[511]);
     }
 
     #[test]

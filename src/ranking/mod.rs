@@ -1,5 +1,6 @@
 //! Computes how well a passage answers a question. This is pure arithmetic on tokens and scores, without index, store or model.
 
+mod lanes;
 pub mod late_interaction;
 pub mod question;
 pub mod relevance;
@@ -17,8 +18,8 @@ pub use rows::ScorerError;
 pub use scorer::TokenScorer;
 pub use token_index::TokenIndex;
 pub use token_table::{TokenTable, TokenTableError};
-pub use translations::{Sense, Translations, TranslationsError, same_meaning};
-pub use word_index::{WordIndex, WordScores};
+pub use translations::{Sense, Translations, TranslationsError};
+pub use word_index::{TellingWord, WordIndex, WordScores};
 
 use crate::domain::PassageId;
 

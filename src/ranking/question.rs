@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::rows::{Factor, LANES, NEAR, NearToken, ONE, QUESTION_TOKENS_MAX, Rows, ScorerError, dot};
+use multiversion::multiversion;
+
+use super::rows::{Factor, LANES, NEAR, NearToken, ONE, Rows, ScorerError, dot};
 use super::{TokenIndex, best};
 use crate::domain::PassageId;
 
@@ -10,10 +12,12 @@ use crate::domain::PassageId;
 /// leads to it. Beyond that, the tokens of the question that say least for their cost do not lead to passages.
 const VISITS_PER_PASSAGE: usize = 2;
 const VISITS_MIN: usize = 200_000;
-/// Number of values that a finder can have: each token of a question, or none.
-const FINDERS: u32 = (QUESTION_TOKENS_MAX as u32 + 1).next_power_of_two();
-/// The precision of estimates. It is chosen so that the sum of all weights fits beside the finder.
-const STEP: f32 = (2 * FINDERS) as f32 / (1_u64 << u32::BITS) as f32;
+/// If a token leads to more than one out of this many passages, all scores are updated for it, because that is faster than
+/// following its postings again.
+const SCORED_PART: usize = 8;
+/// Number of postings whose beginnings are read before the first of them is followed: the processor waits for all of them at once
+/// then, and not for one after the other.
+const TOUCHED_TOGETHER: usize = 64;
 /// Number of passage tokens that are compared together, so that their rows stay in the fastest caches.
 const READ_TOGETHER: usize = 256;
 /// From this cosine on, two tokens count as the same when deciding whether a match is significant.
@@ -208,22 +212,27 @@ impl Question {
     /// tokens that lead to too many passages for their weight (`VISITS_PER_PASSAGE`). So an estimate may be lower than `score`,
     /// but never higher.
     pub fn estimate(&self, index: &TokenIndex) -> LateEstimates {
-        // For each slot: the score of its passage in units of `STEP`, and in the lowest bits the token of the question that
-        // last found it. The first near token that finds a passage is the nearest one, so later ones of the same token are
-        // ignored.
-        let mut found = vec![0_u32; index.slots()];
-        for lane in self.affordable(index) {
-            let (own, weight) = (lane as u32 + 1, self.weights[lane / LANES][lane % LANES] / ONE / STEP);
-            for near in self.near[lane].iter() {
-                let gain = (weight * f32::from(near.cosine)) as u32 * FINDERS;
-                for &slot in index.posting(near.token) {
-                    let found = &mut found[slot as usize];
-                    // Compiles without a branch, because the processor cannot predict whether a passage was found before.
-                    *found = if *found % FINDERS == own { *found } else { *found / FINDERS * FINDERS + gain + own };
+        let mut scores = vec![0.0; index.slots()];
+        // The cosine of the token of the question that is looked for, by slot. From the farthest near token to the nearest, each
+        // overwrites what farther ones left, so no entry has to be read.
+        let mut cosines = vec![0_i16; index.slots()];
+        for (lane, visits) in self.affordable(index) {
+            let weight = self.weights[lane / LANES][lane % LANES] / ONE;
+            for part in self.near[lane].rchunks(TOUCHED_TOGETHER) {
+                let first = |near: &NearToken| index.posting(near.token).first().copied().unwrap_or_default();
+                std::hint::black_box(part.iter().fold(0, |all, near| all ^ first(near)));
+                for near in part.iter().rev() {
+                    index.posting(near.token).iter().for_each(|&slot| cosines[slot as usize] = near.cosine);
                 }
             }
+            if visits > index.slots() / SCORED_PART {
+                add(&mut scores, &mut cosines, weight);
+                continue;
+            }
+            for &slot in self.near[lane].iter().flat_map(|near| index.posting(near.token)) {
+                scores[slot as usize] += weight * f32::from(std::mem::take(&mut cosines[slot as usize]));
+            }
         }
-        let mut scores: Vec<f32> = found.into_iter().map(|found| (found / FINDERS) as f32 * STEP).collect();
         self.add_tail(index, &mut scores);
         LateEstimates { scores }
     }
@@ -246,8 +255,8 @@ impl Question {
     }
 
     /// Returns the tokens of the question to find passages with: those that say most for the number of passages they lead to,
-    /// within the limits, and at least one.
-    fn affordable(&self, index: &TokenIndex) -> Vec<usize> {
+    /// within the limits, and at least one. Each comes with that number.
+    fn affordable(&self, index: &TokenIndex) -> Vec<(usize, usize)> {
         let visits = |lane: usize| self.near[lane].iter().map(|near| index.posting(near.token).len()).sum::<usize>();
         let worth = |lane: usize, visits: usize| self.weights[lane / LANES][lane % LANES] / (1 + visits) as f32;
         let mut lanes: Vec<(usize, usize)> = (0..self.near.len()).map(|lane| (lane, visits(lane))).collect();
@@ -257,7 +266,15 @@ impl Question {
             left = left.saturating_sub(visits);
             number == 0 || left > 0
         };
-        lanes.into_iter().enumerate().take_while(within).map(|(_, (lane, _))| lane).collect()
+        lanes.into_iter().enumerate().take_while(within).map(|(_, lane)| lane).collect()
+    }
+}
+
+/// Adds the cosines times a weight to the scores, and sets them to zero. Compiled for wide vector registers too.
+#[multiversion(targets("x86_64+avx2+fma", "aarch64+neon"))]
+fn add(scores: &mut [f32], cosines: &mut [i16], weight: f32) {
+    for (score, cosine) in scores.iter_mut().zip(cosines) {
+        *score += weight * f32::from(std::mem::take(cosine));
     }
 }
 

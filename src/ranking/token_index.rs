@@ -1,6 +1,6 @@
 //! The tokens of many passages in memory, two bytes each, for late interaction.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use crate::domain::{PassageId, TokenSet};
 
@@ -15,7 +15,7 @@ const TAIL_MIN: usize = 1 << 10;
 #[derive(Debug, Clone)]
 pub struct TokenIndex {
     /// The slot of each passage.
-    places: HashMap<PassageId, u32>,
+    places: FxHashMap<PassageId, u32>,
     /// The entries by slot. Those of removed passages stay empty until their room is reclaimed.
     entries: Vec<Entry>,
     tokens: Vec<u16>,

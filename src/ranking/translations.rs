@@ -63,14 +63,6 @@ impl Sense {
     }
 }
 
-/// Returns the probability that two different words mean the same: the sum over the concepts that they share, as in module
-/// `word_index`.
-pub fn same_meaning(one: &[Sense], other: &[Sense]) -> f32 {
-    let shared = |sense: &Sense| other.iter().find(|other| other.concept == sense.concept);
-    let parts = one.iter().filter_map(|sense| Some(sense.probability() * shared(sense)?.probability()));
-    parts.sum::<f32>().min(1.0)
-}
-
 /// The concepts of words.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Translations {
@@ -234,15 +226,6 @@ mod tests {
         assert_eq!((concepts(3), concepts(900_000)), (vec![7, 65_535], vec![7]));
         assert_eq!((concepts(4), concepts(5), table.len()), (vec![], vec![], 2));
         assert!((table.senses(3)[0].probability() - 0.4).abs() < 0.004);
-    }
-
-    #[test]
-    fn words_mean_the_same_as_far_as_they_share_concepts() {
-        let table = table();
-        let probability = |one, other| same_meaning(table.senses(one), table.senses(other));
-        assert!((probability(3, 900_000) - 0.4).abs() < 0.004);
-        assert!((probability(900_000, 3) - 0.4).abs() < 0.004);
-        assert_eq!((probability(3, 5), probability(3, 4), probability(4, 3)), (0.0, 0.0, 0.0));
     }
 
     #[test]

@@ -4,10 +4,14 @@
 //! concept with it. Its count is the sum of their counts, each times the probability that both words mean the same
 //! (probabilistic structured queries, Darwish and Oard, 2003, with concepts between the two words).
 
-use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use multiversion::multiversion;
+use rustc_hash::FxHashMap;
+
 use super::best;
+use super::lanes::{Lane, Lanes};
 use super::translations::Translations;
 use crate::domain::{PassageId, WORD_COUNT_BITS, WORD_COUNT_MAX, WordCounts};
 
@@ -30,6 +34,9 @@ const SAME_MIN: f32 = 0.02;
 const PART_MIN: f32 = SAME_MIN / 8.0;
 /// Minimum rarity of a word of the question, as a share of the average, for a match with it to be significant.
 const TELLING: f32 = 0.5;
+/// Minimum probability that a word of the collection means what a significant word of the question does, to be one of its
+/// matches.
+const MEANT_MIN: f32 = 0.1;
 /// Maximum number of visits per passage of the collection, with the minimum below. A passage counts once for each word that
 /// leads to it. Beyond that, the most frequent words of the question are ignored.
 const VISITS_PER_PASSAGE: usize = 1;
@@ -45,7 +52,7 @@ const UNSORTED_MIN: usize = 16;
 #[derive(Debug, Default)]
 pub struct WordIndex {
     /// The slot of each passage.
-    places: HashMap<PassageId, u32>,
+    places: FxHashMap<PassageId, u32>,
     /// The passages by slot. `None` for a removed one, until its room is reclaimed.
     passages: Vec<Option<PassageId>>,
     /// Number of words of the passage in each slot.
@@ -53,16 +60,18 @@ pub struct WordIndex {
     /// Sum of the `lengths` of existing passages.
     length_sum: u64,
     /// The position of each word's posting.
-    words: HashMap<u32, u32>,
+    words: FxHashMap<u32, u32>,
     /// The postings by position.
     postings: Vec<Posting>,
     /// The entries of all postings: the slot, and the count in the lowest `WORD_COUNT_BITS`. The first `arranged` entries are
     /// grouped by the concepts of their words, because a question reads all entries with one of its concepts.
     entries: Vec<u32>,
     arranged: usize,
-    concepts: HashMap<u16, Concept>,
+    concepts: FxHashMap<u16, Concept>,
     /// Number of changes so far.
     version: u32,
+    /// What words of earlier questions found.
+    lanes: Lanes,
 }
 
 /// The words of the collection that have a concept.
@@ -101,6 +110,8 @@ impl Concept {
 /// The entries of a word, and the room after them.
 #[derive(Debug, Clone, Copy)]
 struct Posting {
+    /// The number of the word.
+    word: u32,
     start: usize,
     length: u32,
     room: u32,
@@ -114,13 +125,22 @@ pub struct WordScores {
     /// The highest possible score: that of a passage that has every word of the question once.
     possible: f32,
     /// The significant words of the question, rarest first.
-    telling: Vec<u32>,
+    telling: Vec<TellingWord>,
+}
+
+/// A significant word of a question: passages that have it or a translation of it are more likely to match.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TellingWord {
+    /// Its number.
+    pub word: u32,
+    /// The numbers of the words of the collection that are likely to mean the same, and its own if the collection has it.
+    pub meant: Vec<u32>,
 }
 
 impl WordScores {
-    /// The significant words of the question, rarest first.
-    pub fn telling(&self) -> &[u32] {
-        &self.telling
+    /// Returns the significant words of the question, rarest first.
+    pub fn into_telling(self) -> Vec<TellingWord> {
+        self.telling
     }
 }
 
@@ -139,7 +159,7 @@ impl WordIndex {
                 for sense in translations.senses(word) {
                     self.concepts.entry(sense.concept).or_default().add(place, sense.probability());
                 }
-                self.postings.push(Posting { start: 0, length: 0, room: 0 });
+                self.postings.push(Posting { word, start: 0, length: 0, room: 0 });
                 place
             });
             self.push(place, (slot << WORD_COUNT_BITS) | u32::from(count));
@@ -154,6 +174,7 @@ impl WordIndex {
     /// Removes a passage, if it exists.
     pub fn remove(&mut self, passage: PassageId) {
         let Some(slot) = self.places.remove(&passage) else { return };
+        self.version = self.version.wrapping_add(1);
         self.passages[slot as usize] = None;
         self.length_sum -= u64::from(self.lengths[slot as usize]);
         let dead = self.passages.len() - self.places.len();
@@ -206,11 +227,12 @@ impl WordIndex {
                 distinct.push(*word);
             }
         }
-        let mut lanes: Vec<Lane> = distinct.into_iter().map(|word| self.lane(word, translations)).collect();
+        let lane = |word| self.lanes.get(word, self.version, || self.lane(word, translations));
+        let mut lanes: Vec<Arc<Lane>> = distinct.into_iter().map(lane).collect();
         let possible: f32 = lanes.iter().map(|lane| lane.rarity).sum();
         lanes.sort_by(|a, b| b.rarity.total_cmp(&a.rarity));
         let least = TELLING * possible / lanes.len().max(1) as f32;
-        let telling = lanes.iter().filter(|lane| lane.rarity >= least).map(|lane| lane.asked).collect();
+        let telling = lanes.iter().filter(|lane| lane.rarity >= least).map(|lane| self.telling(lane)).collect();
         let mut left = VISITS_MIN.max(VISITS_PER_PASSAGE * self.len());
         let mut scores = vec![0.0; self.passages.len()];
         let (mut counts, mut met) = (vec![0.0; self.passages.len()], Vec::new());
@@ -235,6 +257,11 @@ impl WordIndex {
         let possible = scores.possible.max(1.0);
         let passage = |slot: usize| self.passages.get(slot).copied().flatten().filter(|&passage| accept(passage));
         best(&scores.scores, passage, limit).into_iter().map(|(passage, score)| (passage, score / possible)).collect()
+    }
+
+    fn telling(&self, lane: &Lane) -> TellingWord {
+        let meant = lane.words.iter().filter(|(_, same)| *same >= MEANT_MIN);
+        TellingWord { word: lane.asked, meant: meant.map(|(place, _)| self.postings[*place as usize].word).collect() }
     }
 
     /// Finds the words of the collection that mean the same as a word of the question.
@@ -287,20 +314,13 @@ impl WordIndex {
     /// Adds the score of a word of the question to each passage. `counts` must be zeros before, and is zeros after.
     fn add(&self, lane: &Lane, counts: &mut [f32], met: &mut Vec<u32>, scores: &mut [f32]) {
         let mean = self.length_sum as f32 / self.len().max(1) as f32;
-        let per_word = B / mean.max(1.0);
-        let score = |count: f32, length: u16| {
-            let length = 1.0 - B + per_word * f32::from(length);
-            lane.rarity * count * (K1 + 1.0) / (count + K1 * length)
-        };
+        let formula = Formula { rarity: lane.rarity, per_word: B / mean.max(1.0) };
         let entries = lane.words.iter().flat_map(|(place, same)| self.posting(*place).iter().map(move |entry| (entry, same)));
         let entries =
             entries.map(|(entry, same)| ((entry >> WORD_COUNT_BITS) as usize, same * (entry & u32::from(WORD_COUNT_MAX)) as f32));
         if lane.visits > scores.len() / SCORED_PART {
             entries.for_each(|(slot, count)| counts[slot] += count);
-            for ((counted, own), length) in counts.iter_mut().zip(scores).zip(&self.lengths) {
-                *own += score(std::mem::take(counted), *length);
-            }
-            return;
+            return add_all(&formula, counts, &self.lengths, scores);
         }
         met.clear();
         for (slot, count) in entries {
@@ -310,7 +330,7 @@ impl WordIndex {
             counts[slot] += count;
         }
         for slot in met.iter().map(|slot| *slot as usize) {
-            scores[slot] += score(std::mem::take(&mut counts[slot]), self.lengths[slot]);
+            scores[slot] += formula.score(std::mem::take(&mut counts[slot]), self.lengths[slot]);
         }
     }
 
@@ -340,7 +360,7 @@ impl WordIndex {
                 moved[old as usize] = Some(postings.len() as u32);
                 let room = length + length / ROOM_PART;
                 entries.resize(start + room as usize, 0);
-                postings.push(Posting { start, length, room });
+                postings.push(Posting { word: self.postings[old as usize].word, start, length, room });
             }
         }
         let place_of = |place: u32| moved[place as usize];
@@ -375,17 +395,29 @@ impl WordIndex {
     }
 }
 
-/// What a word of the question finds in a collection.
-#[derive(Debug)]
-struct Lane {
-    /// The number of the word.
-    asked: u32,
-    /// Words of the collection by their positions, with the probability that they mean the same.
-    words: Vec<(u32, f32)>,
-    /// Number of passages that they lead to, counted once for each word.
-    visits: usize,
-    /// Its weight: BM25's inverse document frequency.
+/// BM25 of one word.
+struct Formula {
+    /// Its inverse document frequency.
     rarity: f32,
+    /// `B` divided by the mean length of passages.
+    per_word: f32,
+}
+
+impl Formula {
+    /// Returns the score of a passage of this length that has the word so many times.
+    #[inline(always)]
+    fn score(&self, count: f32, length: u16) -> f32 {
+        let length = 1.0 - B + self.per_word * f32::from(length);
+        self.rarity * count * (K1 + 1.0) / (count + K1 * length)
+    }
+}
+
+/// Adds the scores of all passages by a formula, and sets the counts to zero. Compiled for wide vector registers too.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl+avx512dq", "x86_64+avx2+fma", "aarch64+neon"))]
+fn add_all(formula: &Formula, counts: &mut [f32], lengths: &[u16], scores: &mut [f32]) {
+    for ((count, score), length) in counts.iter_mut().zip(scores).zip(lengths) {
+        *score += formula.score(std::mem::take(count), *length);
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Tests of the word index: what a question finds, and in which order.
 
+use std::collections::BTreeSet;
+
 use super::*;
 use crate::ranking::translations::Sense;
 
@@ -50,6 +52,30 @@ fn a_word_without_translations_finds_itself() {
     let index = index(&[&[BOAT, 1], &[KUBERNETES, 2]]);
     assert_eq!(nearest(&index, &[KUBERNETES]), [1]);
     assert_eq!(nearest(&index, &[60]), [0_u64; 0]);
+}
+
+#[test]
+fn significant_words_come_with_what_they_mean_in_the_collection() {
+    let index = index(&[&[BOAT, 1], &[SHIP, 1], &[TREE, 1], &[1]]);
+    let telling = |question: &[u32]| {
+        let telling = index.scores(question, &translations()).into_telling();
+        telling.into_iter().map(|TellingWord { word, meant }| (word, BTreeSet::from_iter(meant))).collect::<Vec<_>>()
+    };
+    assert_eq!(telling(&[BATEAU, 1]), [(BATEAU, BTreeSet::from([BOAT, SHIP]))], "all passages have word 1");
+    assert_eq!(telling(&[TREE]), [(TREE, BTreeSet::from([TREE]))]);
+    assert_eq!(telling(&[60]), [(60, BTreeSet::new())]);
+}
+
+#[test]
+fn what_a_word_finds_is_looked_up_again_after_a_change() {
+    let mut index = index(&[&[BOAT, 1], &[2]]);
+    assert_eq!(nearest(&index, &[BATEAU]), [0]);
+    index.insert(PassageId(5), &WordCounts::of(vec![BATEAU, 3]), &translations());
+    assert_eq!(nearest(&index, &[BATEAU]), [5, 0]);
+    let before = index.scores(&[BOAT], &translations()).possible;
+    index.remove(PassageId(5));
+    assert_eq!(nearest(&index, &[BATEAU]), [0]);
+    assert!(index.scores(&[BOAT], &translations()).possible < before, "a larger part of the passages has it");
 }
 
 #[test]

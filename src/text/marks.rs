@@ -13,6 +13,7 @@ use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::plain_words::{self, word_key};
 use super::runs::{self, Class, class, cut, normalized};
+use super::stems::stemmer;
 use super::terms::has_term;
 use crate::domain::Language;
 use crate::domain::terms::QueryTerms;
@@ -137,11 +138,11 @@ impl PassageWords {
 
     /// Returns the positions of the query's terms: ranges of bytes in the passage, in no particular order.
     pub fn of_terms(&self, sought: &SoughtTerms) -> Vec<Range<usize>> {
-        let mut marks = Vec::new();
+        let (mut marks, stemmer) = (Vec::new(), self.language.and_then(stemmer));
         for run in &self.runs {
             let characters = &self.characters[run.characters.clone()];
             if run.class == Class::Word {
-                if has_term(self.text(characters), self.language, |term| sought.has(term)) {
+                if has_term(self.text(characters), stemmer.as_ref(), |term| sought.has(term)) {
                     marks.extend(source(characters));
                 }
                 continue;

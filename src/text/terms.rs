@@ -53,14 +53,13 @@ pub fn passage_terms(text: &str, language: Option<Language>) -> PassageTerms {
     PassageTerms { words, folded, plain: WordCounts::of(keys) }
 }
 
-/// Whether `sought` accepts a word of a passage, or one of the word's terms. The terms are the same as those of
-/// `passage_terms`.
-pub(super) fn has_term(text: &str, language: Option<Language>, sought: impl Fn(&str) -> bool) -> bool {
-    let stemmer = language.and_then(stemmer);
+/// Whether `sought` accepts a word of a passage, or one of the word's terms. `stemmer` is that of the passage's language. The
+/// terms are the same as those of `passage_terms`.
+pub(super) fn has_term(text: &str, stemmer: Option<&Stemmer>, sought: impl Fn(&str) -> bool) -> bool {
     runs(&normalized(text)).map(|run| cut(run.text)).any(|word| {
         sought(word)
             || fold(word).is_some_and(|plain| sought(&plain))
-            || stemmer.as_ref().and_then(|stemmer| plain_stem(stemmer, word)).is_some_and(|stem| sought(&stem))
+            || stemmer.and_then(|stemmer| plain_stem(stemmer, word)).is_some_and(|stem| sought(&stem))
     })
 }
 

@@ -6,8 +6,11 @@
 //! implementation, one by one, because no token crosses white space.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use daachorse::DoubleArrayAhoCorasick;
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use unicode_categories::UnicodeCategories as _;
@@ -20,6 +23,13 @@ const UNKNOWN_PENALTY: f64 = 10.0;
 /// Distance between a full-width character and its ASCII equivalent.
 const FULL_WIDTH: u32 = 0xff01 - 0x21;
 
+/// Maximum bytes of a word whose tokens are cached. Longer words hardly ever repeat.
+const REMEMBERED_WORD_MAX: usize = 32;
+/// Maximum bytes of the cache, about. That is enough for some thirty thousand words.
+const REMEMBERED_MAX: u64 = 4 << 20;
+/// About how many bytes the cache takes for a word besides the word and its tokens.
+const REMEMBERED_OVERHEAD: u64 = 64;
+
 /// A Unigram model with the pieces of its vocabulary.
 pub(super) struct Unigram {
     /// Finds all pieces in a text. The values are token ids.
@@ -30,6 +40,28 @@ pub(super) struct Unigram {
     unknown_score: f64,
     /// Texts that are tokens wherever they occur.
     added: Vec<String>,
+    /// The tokens of words, because most words of a text have occurred before.
+    known: Cache<Box<str>, Arc<[Piece]>, BySize>,
+}
+
+/// A token of a word.
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    id: u32,
+    /// Its first byte in the word with the word mark.
+    start: u32,
+    /// The byte after it.
+    end: u32,
+}
+
+/// Weighs a cached word by its bytes.
+#[derive(Debug, Clone)]
+struct BySize;
+
+impl Weighter<Box<str>, Arc<[Piece]>> for BySize {
+    fn weight(&self, word: &Box<str>, pieces: &Arc<[Piece]>) -> u64 {
+        (word.len() + size_of_val(&**pieces)) as u64 + REMEMBERED_OVERHEAD
+    }
 }
 
 /// The parts of a `tokenizer.json` that this reads.
@@ -73,6 +105,7 @@ struct Room {
     /// A word of it with the word mark.
     word: String,
     best: Vec<Best>,
+    pieces: Vec<Piece>,
     tokens: Vec<(u32, Range<usize>)>,
 }
 
@@ -100,6 +133,7 @@ impl Unigram {
             unknown: unk_id,
             unknown_score: least - UNKNOWN_PENALTY,
             added: added_tokens.into_iter().map(|token| token.content).collect(),
+            known: Cache::with_weighter((REMEMBERED_MAX / (2 * REMEMBERED_OVERHEAD)) as usize, REMEMBERED_MAX, BySize),
         })
     }
 
@@ -158,10 +192,31 @@ impl Unigram {
         Ok(())
     }
 
-    /// Adds the most likely tokens of a word (Viterbi). `source` is its position in the text. If its length differs from that
-    /// of `source`, the word is a single character.
+    /// Adds the tokens of a word. `source` is its position in the text. If its length differs from that of `source`, the word is
+    /// a single character.
     fn add_word(&self, word: &str, source: Range<usize>, room: &mut Room) {
-        let Room { word: text, best, tokens, .. } = room;
+        // The word mark counts as part of the first character.
+        let (shift, first) = (BEGINNING.len_utf8(), word.chars().next().map_or(0, char::len_utf8));
+        let place = |start: usize, end: usize| match word.len() == source.len() {
+            true => source.start + start.saturating_sub(shift)..source.start + end.saturating_sub(shift).max(first),
+            false => source.clone(),
+        };
+        let token = |piece: &Piece| (piece.id, place(piece.start as usize, piece.end as usize));
+        let is_remembered = word.len() <= REMEMBERED_WORD_MAX;
+        if let Some(known) = is_remembered.then(|| self.known.get(word)).flatten() {
+            room.tokens.extend(known.iter().map(token));
+            return;
+        }
+        self.segment(word, room);
+        room.tokens.extend(room.pieces.iter().map(token));
+        if is_remembered {
+            self.known.insert(word.into(), room.pieces.as_slice().into());
+        }
+    }
+
+    /// Sets the pieces of `room` to the most likely tokens of a word (Viterbi).
+    fn segment(&self, word: &str, room: &mut Room) {
+        let Room { word: text, best, pieces, .. } = room;
         text.clear();
         text.push(BEGINNING);
         text.push_str(word);
@@ -180,25 +235,18 @@ impl Unigram {
                 improve(best, start, end, (self.unknown, self.unknown_score));
             }
         }
-        // The word mark counts as part of the first character.
-        let (shift, first) = (BEGINNING.len_utf8(), word.chars().next().map_or(0, char::len_utf8));
-        let place = |start: usize, end: usize| match word.len() == source.len() {
-            true => source.start + start.saturating_sub(shift)..source.start + end.saturating_sub(shift).max(first),
-            false => source.clone(),
-        };
-        let added = tokens.len();
+        pieces.clear();
         let mut end = text.len();
         while end > 0 {
             let Best { start, id, .. } = best[end];
-            let range = place(start, end);
-            match tokens[added..].last_mut() {
+            match pieces.last_mut() {
                 // Neighboring unknown characters are one token.
-                Some((after, place)) if id == self.unknown && *after == id => place.start = range.start,
-                _ => tokens.push((id, range)),
+                Some(after) if id == self.unknown && after.id == id => after.start = start as u32,
+                _ => pieces.push(Piece { id, start: start as u32, end: end as u32 }),
             }
             end = start;
         }
-        tokens[added..].reverse();
+        pieces.reverse();
     }
 }
 
@@ -338,6 +386,14 @@ mod tests {
             assert_eq!(OWN.tokens(text, usize::MAX, refuse), Ok(general(text).unwrap()), "{text}");
         }
         assert_eq!(OWN.tokens("so ﬁne", usize::MAX, refuse), Err("ﬁne".to_owned()), "word by word");
+    }
+
+    #[test]
+    fn words_that_occurred_before_have_the_same_tokens() {
+        for text in ["Der Zug, der Zugführer, DER ZUG", "京都 京都 １２：１２ １２：１２", "\u{10fffd}x \u{10fffd}x"]
+        {
+            assert_eq!((own(text), own(text)), (general(text).unwrap(), general(text).unwrap()), "{text}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! estimate of late interaction. The best of them, half as many as the length limit of a list, are then ranked again by late
 //! interaction itself.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use super::super::Error;
 use super::hits::Candidate;
@@ -109,7 +109,8 @@ impl Plan<'_> {
             documents.take(&neighbors, |passages| self.collection.store.documents_of(passages))?;
             if documents.is_full() || exhausted || limit >= NAMED_MAX {
                 let exhausted = (exhausted && !documents.is_full()) || limit >= NAMED_MAX;
-                let mut places: HashMap<_, _> = ranked.into_iter().map(|(neighbor, places)| (neighbor.passage, places)).collect();
+                let mut places: FxHashMap<_, _> =
+                    ranked.into_iter().map(|(neighbor, places)| (neighbor.passage, places)).collect();
                 let mut candidates: Vec<_> = documents.into_vec().into_iter().map(Candidate::of).collect();
                 for candidate in &mut candidates {
                     candidate.places = places.remove(&candidate.passage).unwrap_or_default();
@@ -123,7 +124,7 @@ impl Plan<'_> {
     /// Collects and ranks the passages of all lists, with up to `limit` passages per list.
     fn relevant(&self, filter: &SearchFilter, limit: usize) -> Result<Passages, Error> {
         let (collection, resolved) = (self.collection, &*self.resolved);
-        let mut named: HashMap<PassageId, Named> = HashMap::new();
+        let mut named: FxHashMap<PassageId, Named> = FxHashMap::default();
         let (mut exhausted, mut method) = (true, None);
         if let Some(embedding) = &resolved.embedding {
             let search = self.nearest(embedding, limit, filter);
@@ -184,7 +185,7 @@ impl Plan<'_> {
             }
             model.compare(named.iter().map(|(passage, _)| *passage))?;
             let ranked = self.judge(named.into_iter(), &model);
-            let words = model.translated.map_or_else(Vec::new, |scores| scores.telling().to_vec());
+            let words = model.translated.map_or_else(Vec::new, WordScores::into_telling);
             Ok::<_, Error>((ranked, Asked { question: model.question, words }, whole))
         })??;
         Ok(Passages { ranked: ranked.into_iter().map(Judged::place).collect(), exhausted: exhausted && whole, method, asked })
@@ -209,7 +210,7 @@ impl Plan<'_> {
 
     /// Sets the similarity of every listed passage from the same values, because relevance must not depend on which list has
     /// the passage.
-    fn compare(&self, embedding: &Embedding, named: &mut HashMap<PassageId, Named>) -> Result<(), Error> {
+    fn compare(&self, embedding: &Embedding, named: &mut FxHashMap<PassageId, Named>) -> Result<(), Error> {
         let all: PassageSet = named.keys().copied().collect();
         for neighbor in self.collection.store.compare(embedding, &all)? {
             if let Some(named) = named.get_mut(&neighbor.passage) {

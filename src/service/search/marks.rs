@@ -1,31 +1,47 @@
 //! Marks the words of a hit's passage that match the query: the query's own words, their translations, and words in any
 //! language that late interaction finds near to it.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use super::super::Error;
 use crate::domain::{Language, QueryTerms, SearchTarget};
 use crate::embed::{Embedder, PassageWords, SoughtTerms, joined, meet, query_terms};
-use crate::ranking::{Question, Sense, TokenMatch, same_meaning};
-
-/// Minimum probability that a word of a passage means what a word of the query does, to be marked.
-const TRANSLATION_MIN: f32 = 0.1;
+use crate::ranking::{Question, TellingWord, TokenMatch};
 
 /// The query's tokens and words in the model, to mark what matches them.
 #[derive(Default)]
 pub(super) struct Asked {
     /// The query as late interaction compared it, if it did.
     pub(super) question: Option<Question>,
-    /// Numbers of the query's words that are significant: a passage that has them or a translation of them is more likely to
-    /// match.
-    pub(super) words: Vec<u32>,
+    /// The significant words of the query, with the words of the collection that mean the same.
+    pub(super) words: Vec<TellingWord>,
+}
+
+impl Asked {
+    /// Leaves out the words of the query whose tokens say little. Word frequencies alone do not show that in a small
+    /// collection, where hardly any word is frequent.
+    fn leave_out_light_words(&mut self, query: &str, embedder: &Embedder) -> Result<(), Error> {
+        let (Some(question), false) = (&self.question, self.words.is_empty()) else { return Ok(()) };
+        let mut pieces = embedder.pieces(query).map_err(Error::Embed)?;
+        pieces.retain(|(id, _)| u16::try_from(*id).is_ok_and(|id| question.is_telling(id)));
+        let words = PassageWords::new(query, None);
+        self.words.retain(|word| {
+            let places = words.of_words(|key| key == word.word);
+            places.iter().any(|place| pieces.iter().any(|(_, piece)| meet(piece, place)))
+        });
+        Ok(())
+    }
 }
 
 /// What to mark in passages.
 pub(super) struct Marking<'a> {
     /// `None` if the search has no text.
     sought: Option<SoughtTerms>,
-    asked: Asked,
+    /// The query as late interaction compared it, if it did.
+    question: Option<Question>,
+    /// The numbers of words that mean a significant word of the query.
+    meant: HashSet<u32>,
     embedder: &'a Embedder,
 }
 
@@ -34,28 +50,18 @@ impl<'a> Marking<'a> {
     pub(super) fn new(
         target: &SearchTarget,
         terms: Option<QueryTerms>,
-        asked: Asked,
+        mut asked: Asked,
         embedder: &'a Embedder,
     ) -> Result<Self, Error> {
-        let SearchTarget::Text(text) = target else { return Ok(Self { sought: None, asked, embedder }) };
-        let terms = terms.unwrap_or_else(|| query_terms(text, None));
-        let mut marking = Self { sought: Some(SoughtTerms::new(terms)), asked, embedder };
-        marking.leave_out_light_words(text)?;
-        Ok(marking)
-    }
-
-    /// Leaves out the words of the query whose tokens say little. Word frequencies alone do not show that in a small
-    /// collection, where hardly any word is frequent.
-    fn leave_out_light_words(&mut self, query: &str) -> Result<(), Error> {
-        let (Some(question), false) = (&self.asked.question, self.asked.words.is_empty()) else { return Ok(()) };
-        let mut pieces = self.embedder.pieces(query).map_err(Error::Embed)?;
-        pieces.retain(|(id, _)| u16::try_from(*id).is_ok_and(|id| question.is_telling(id)));
-        let words = PassageWords::new(query, None);
-        self.asked.words.retain(|word| {
-            let places = words.of_words(|key| key == *word);
-            places.iter().any(|place| pieces.iter().any(|(_, piece)| meet(piece, place)))
-        });
-        Ok(())
+        let sought = match target {
+            SearchTarget::Text(text) => {
+                asked.leave_out_light_words(text, embedder)?;
+                Some(SoughtTerms::new(terms.unwrap_or_else(|| query_terms(text, None))))
+            }
+            _ => None,
+        };
+        let meant = asked.words.into_iter().flat_map(|word| word.meant).collect();
+        Ok(Self { sought, question: asked.question, meant, embedder })
     }
 
     /// Returns the marks of a passage as ranges of characters (Unicode code points) from its start. `language` is the passage's
@@ -64,7 +70,7 @@ impl<'a> Marking<'a> {
         let Some(sought) = &self.sought else { return Ok(Vec::new()) };
         let words = PassageWords::new(passage, language);
         let mut marks = words.of_terms(sought);
-        if let Some(question) = &self.asked.question {
+        if let Some(question) = &self.question {
             let pieces = self.embedder.pieces(passage).map_err(Error::Embed)?;
             // A question never contains ids beyond 16 bits, so the highest id can stand for them as unknown.
             let tokens: Vec<u16> = pieces.iter().map(|(id, _)| u16::try_from(*id).unwrap_or(u16::MAX)).collect();
@@ -77,12 +83,8 @@ impl<'a> Marking<'a> {
             marks.retain(|mark| !is_covered(mark, &light, pieces.iter().map(|(_, range)| range)));
             marks.extend(words.of_pieces(&of(TokenMatch::Near)));
         }
-        if let Some(translations) = self.embedder.translations() {
-            let asked: Vec<&[Sense]> = self.asked.words.iter().map(|word| translations.senses(*word)).collect();
-            marks.extend(words.of_words(|word| {
-                let senses = translations.senses(word);
-                asked.iter().any(|asked| same_meaning(asked, senses) >= TRANSLATION_MIN)
-            }));
+        if !self.meant.is_empty() {
+            marks.extend(words.of_words(|word| self.meant.contains(&word)));
         }
         Ok(in_characters(passage, &joined(marks)))
     }
