@@ -1,7 +1,7 @@
 //! Dragoman: a vector-search database that embeds and searches text across 62 languages.
 //!
 //! Read the modules in this order; each imports only from those above it. The shared ones (`domain`, `bundle`, `text`,
-//! `classify`, `mining`, `ranking`, `evaluation`, `projection`) compile alone, without the `server` feature, and are what the training subproject uses.
+//! `vectors`, `classify`, `mining`, `ranking`, `evaluation`, `projection`) compile alone, without the `server` feature, and are what the training subproject uses.
 
 /// Plain values: names, ids, languages, embeddings, documents, limits, error codes.
 pub mod domain;
@@ -14,6 +14,9 @@ pub mod text;
 /// SQLite, the truth: collections, documents, passages and their embeddings.
 #[cfg(feature = "server")]
 pub mod store;
+
+/// Arithmetic on vectors that several modules need.
+pub mod vectors;
 
 /// usearch, the cache: nearest neighbors of an embedding.
 #[cfg(feature = "server")]

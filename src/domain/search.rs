@@ -142,19 +142,19 @@ impl PreferredLanguage {
     pub const QUERY: &'static str = "auto";
 }
 
-/// What hits include of their document.
+/// What hits include of their document: for each part, whether they do, or how many bytes it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HitParts {
+pub struct HitParts<T = bool> {
     /// Its title.
-    pub title: bool,
+    pub title: T,
     /// Its text.
-    pub text: bool,
+    pub text: T,
     /// Its metadata.
-    pub metadata: bool,
+    pub metadata: T,
     /// The best passage.
-    pub passage: bool,
+    pub passage: T,
     /// The embedding of that passage.
-    pub vector: bool,
+    pub vector: T,
 }
 
 impl Default for HitParts {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::ranking::{ScorerError, TokenTableError, TranslationsError};
+use crate::ranking::{TokenTableError, TranslationsError};
 use crate::text::TextError;
 
 /// An error of the embedder. It can be cloned, because a failed batch fails many callers.
@@ -24,8 +24,6 @@ pub enum EmbedError {
     TokenTable(Arc<TokenTableError>),
     #[error(transparent)]
     Translations(Arc<TranslationsError>),
-    #[error(transparent)]
-    Scorer(Arc<ScorerError>),
     #[error(
         "cannot load ONNX Runtime from {}: run `make run` once, which fetches it, or set ORT_DYLIB_PATH to the path of libonnxruntime.so",
         path.display()

@@ -302,8 +302,7 @@ impl Parts {
 fn scorer(bundle: &Bundle) -> Result<Option<TokenScorer>, EmbedError> {
     let Some(path) = bundle.late_interaction_table() else { return Ok(None) };
     let table = TokenTable::read(&path).map_err(|error| EmbedError::TokenTable(Arc::new(error)))?;
-    let scorer = TokenScorer::new(table).map_err(|error| EmbedError::Scorer(Arc::new(error)))?;
-    Ok(Some(scorer.weighing(bundle.manifest.relevance.unwrap_or_default())))
+    Ok(Some(TokenScorer::new(table).weighing(bundle.manifest.relevance.unwrap_or_default())))
 }
 
 /// Loads the bundle's translation table, if it has one.

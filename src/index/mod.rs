@@ -8,7 +8,6 @@ mod neighbor;
 mod parameters;
 mod permits;
 mod scan;
-mod signs;
 
 pub mod error;
 pub mod exact;

@@ -1,7 +1,7 @@
 //! All passages of an index as rows of 8-bit integers, to compare one after the other: for a hundred thousand, that takes no
 //! longer than a graph search of the same quality, whatever a filter leaves.
 //!
-//! Of many passages, the signs of their values (`signs`) first choose some thousands to compare: of a passage, that reads an
+//! Of many passages, the signs of their values (`vectors::signs`) first choose some thousands to compare: of a passage, that reads an
 //! eighth of its row.
 //!
 //! A row stores x as c + s q, where c is about the mean of all vectors, q are integers from -127 to 127 and s is the step of that
@@ -16,8 +16,8 @@ use numkong::Dot as _;
 use rustc_hash::FxHashMap;
 
 use super::nearest::Nearest;
-use super::signs::Signs;
 use crate::domain::{Embedding, Metric, PassageId};
+use crate::vectors::Signs;
 
 /// The largest integer.
 const LARGEST: f32 = 127.0;

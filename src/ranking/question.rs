@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn scores_follow_the_formula() {
-        let (scorer, index) = (TokenScorer::new(table()).unwrap(), passages());
+        let (scorer, index) = (TokenScorer::new(table()), passages());
         let long: Vec<u32> = (0..25).map(|n| n * 11).collect();
         for question in [&[5, 290, 5, 17][..], &[3], &long] {
             let asked = scorer.question(question, &index).unwrap();
@@ -342,7 +342,7 @@ mod tests {
 
     #[test]
     fn passages_that_were_read_before_score_the_same() {
-        let (scorer, index) = (TokenScorer::new(table()).unwrap(), passages());
+        let (scorer, index) = (TokenScorer::new(table()), passages());
         for question in [&[5, 290, 17][..], &(0..25).map(|n| n * 11).collect::<Vec<_>>()] {
             let fresh = scorer.question(question, &index).unwrap();
             let mut asked = scorer.question(question, &index).unwrap();
@@ -355,7 +355,7 @@ mod tests {
 
     #[test]
     fn near_tokens_are_cached() {
-        let (scorer, index) = (TokenScorer::new(table()).unwrap(), passages());
+        let (scorer, index) = (TokenScorer::new(table()), passages());
         let first = scorer.question(&[5, 120, 17], &index).unwrap();
         let again = scorer.question(&[17, 5], &index).unwrap();
         assert_eq!((again.ids.clone(), again.near.len()), (vec![5, 17], 2));
@@ -364,7 +364,7 @@ mod tests {
 
     #[test]
     fn the_best_passages_are_found_in_their_order() {
-        let (scorer, mut index) = (TokenScorer::new(table()).unwrap(), passages());
+        let (scorer, mut index) = (TokenScorer::new(table()), passages());
         let asked = scorer.question(&[5, 120, 17], &index).unwrap();
         let waiting = asked.estimate(&index).nearest(&index, 60, |_| true);
         index.prepare_now();
@@ -380,7 +380,7 @@ mod tests {
 
     #[test]
     fn an_estimate_is_at_most_the_score() {
-        let (scorer, mut index) = (TokenScorer::new(table()).unwrap(), passages());
+        let (scorer, mut index) = (TokenScorer::new(table()), passages());
         for prepared in [false, true] {
             if prepared {
                 index.prepare_now();
@@ -406,7 +406,7 @@ mod tests {
             index.insert(PassageId(passage), &TokenSet::of(tokens));
         }
         index.prepare();
-        let asked = TokenScorer::new(table).unwrap().question(&[0, 1], &index).unwrap();
+        let asked = TokenScorer::new(table).question(&[0, 1], &index).unwrap();
         let found = asked.estimate(&index).nearest(&index, 1_000, |_| true);
         assert_eq!(found.len(), 200, "those that have the rare token");
         assert!(found.iter().all(|(passage, score)| passage.0 % 1_000 == 0 && *score < asked.score(&[0, 1])));
@@ -414,7 +414,7 @@ mod tests {
 
     #[test]
     fn a_question_without_known_tokens_finds_nothing() {
-        let (scorer, index) = (TokenScorer::new(table()).unwrap(), passages());
+        let (scorer, index) = (TokenScorer::new(table()), passages());
         for question in [&[][..], &[400, 70_000]] {
             let asked = scorer.question(question, &index).unwrap();
             assert_eq!((asked.score(&[1, 2]), asked.estimate(&index).nearest(&index, 9, |_| true)), (0.0, Vec::new()));
@@ -425,7 +425,7 @@ mod tests {
 
     #[test]
     fn passage_tokens_that_are_not_in_the_table_count_for_nothing() {
-        let (scorer, mut index) = (TokenScorer::new(table()).unwrap(), passages());
+        let (scorer, mut index) = (TokenScorer::new(table()), passages());
         let before = scorer.question(&[5, 17], &index).unwrap().estimate(&index).nearest(&index, 60, |_| true);
         index.insert(PassageId(900), &TokenSet::of(&[300, 65_535]));
         let asked = scorer.question(&[5, 17], &index).unwrap();
@@ -445,7 +445,7 @@ mod tests {
         let mut index = TokenIndex::default();
         (0..200).for_each(|passage| index.insert(PassageId(passage), &TokenSet::of(&[1])));
         (200..205).for_each(|passage| index.insert(PassageId(passage), &TokenSet::of(&[0, 2, 3, 4])));
-        let asked = scorer.unwrap().question(&[0, 1], &index).unwrap();
+        let asked = scorer.question(&[0, 1], &index).unwrap();
         let (near, light, other) = (TokenMatch::Near, TokenMatch::Light, TokenMatch::Other);
         assert_eq!(asked.matches(&[0, 1, 2]), [near, light, other], "all passages have 1");
         assert_eq!(asked.matches(&[2, 4, 4, 1, 999]), [other, near, near, light, other], "only the nearest");
@@ -464,7 +464,7 @@ mod tests {
         let mut index = TokenIndex::default();
         (0..10).for_each(|passage| index.insert(PassageId(passage), &TokenSet::of(&[0])));
         index.insert(PassageId(10), &TokenSet::of(&[1]));
-        let asked = scorer.unwrap().question(&[0, 1], &index).unwrap();
+        let asked = scorer.question(&[0, 1], &index).unwrap();
         assert!(asked.score(&[1]) > 0.75 && asked.score(&[0]) < 0.25, "{} and {}", asked.score(&[1]), asked.score(&[0]));
     }
 }

@@ -25,8 +25,8 @@ pub struct TokenScorer {
 
 impl TokenScorer {
     /// Takes a model's token table. Ids from 65,536 on are never searched for.
-    pub fn new(table: TokenTable) -> Result<Self, ScorerError> {
-        Ok(Self { table: Arc::new(Rows::new(table)?), relevance: RelevanceWeights::default() })
+    pub fn new(table: TokenTable) -> Self {
+        Self { table: Arc::new(Rows::new(table)), relevance: RelevanceWeights::default() }
     }
 
     /// Sets the model's weights of all evidence.
@@ -43,7 +43,7 @@ impl TokenScorer {
     pub fn question(&self, tokens: &[u32], index: &TokenIndex) -> Result<Question, ScorerError> {
         let counted = if index.is_empty() { Vec::new() } else { self.table.counted(tokens) };
         let ids: Vec<u16> = counted.iter().map(|&(token, _)| token).collect();
-        let near = self.table.near(&ids)?;
+        let near = self.table.near(&ids);
         let passages = index.len() as f32;
         let share_min = SHARE_MIN.max(1.0 / (passages + 1.0));
         let weight = |(&(_, weight), near): (&(u16, f32), &Arc<[NearToken]>)| {

@@ -44,15 +44,8 @@ pub(super) struct Unigram {
     known: Cache<Box<str>, Arc<[Piece]>, BySize>,
 }
 
-/// A token of a word.
-#[derive(Debug, Clone, Copy)]
-struct Piece {
-    id: u32,
-    /// Its first byte in the word with the word mark.
-    start: u32,
-    /// The byte after it.
-    end: u32,
-}
+/// A token of a word, with its bytes in the word with the word mark.
+type Piece = (u32, Range<u32>);
 
 /// Weighs a cached word by its bytes.
 #[derive(Debug, Clone)]
@@ -201,7 +194,7 @@ impl Unigram {
             true => source.start + start.saturating_sub(shift)..source.start + end.saturating_sub(shift).max(first),
             false => source.clone(),
         };
-        let token = |piece: &Piece| (piece.id, place(piece.start as usize, piece.end as usize));
+        let token = |(id, bytes): &Piece| (*id, place(bytes.start as usize, bytes.end as usize));
         let is_remembered = word.len() <= REMEMBERED_WORD_MAX;
         if let Some(known) = is_remembered.then(|| self.known.get(word)).flatten() {
             room.tokens.extend(known.iter().map(token));
@@ -241,8 +234,8 @@ impl Unigram {
             let Best { start, id, .. } = best[end];
             match pieces.last_mut() {
                 // Neighboring unknown characters are one token.
-                Some(after) if id == self.unknown && after.id == id => after.start = start as u32,
-                _ => pieces.push(Piece { id, start: start as u32, end: end as u32 }),
+                Some((after, bytes)) if id == self.unknown && *after == id => bytes.start = start as u32,
+                _ => pieces.push((id, start as u32..end as u32)),
             }
             end = start;
         }

@@ -62,11 +62,13 @@ fn main() {
     {
         let server = Server::start(Path::new(MODEL), &data, Cores::One);
         wait(server.address());
+        server.rest();
         times(&server, &questions);
         recalls(server.address(), &passages, &questions);
     }
     let server = Server::start(Path::new(MODEL), &data, Cores::All);
     wait(server.address());
+    server.rest();
     beside_chroma(&server, &folder.path().join("chroma"), &passages, &questions);
 }
 

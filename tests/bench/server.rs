@@ -5,7 +5,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The quantization of the collections under test: `QUANTIZATION`, or what a collection has when nobody says.
 pub fn quantization() -> Option<String> {
@@ -72,6 +72,18 @@ impl Server {
         let statistics = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("schedstat")).ok());
         let nanoseconds = statistics.filter_map(|line| line.split(' ').next()?.parse::<u64>().ok());
         Duration::from_nanos(nanoseconds.sum())
+    }
+
+    /// Waits until it hardly computes, for a minute at most: after its start, a server still catches up and tidies up.
+    pub fn rest(&self) {
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(60) {
+            let before = self.computed();
+            std::thread::sleep(Duration::from_secs(1));
+            if self.computed().saturating_sub(before) < Duration::from_millis(20) {
+                return;
+            }
+        }
     }
 }
 

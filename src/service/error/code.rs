@@ -156,7 +156,6 @@ fn embed_code(error: &EmbedError) -> Code {
         EmbedError::Text(_)
         | EmbedError::TokenTable(_)
         | EmbedError::Translations(_)
-        | EmbedError::Scorer(_)
         | EmbedError::Library { .. }
         | EmbedError::Model { .. }
         | EmbedError::Contract { .. }

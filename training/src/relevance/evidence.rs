@@ -40,7 +40,7 @@ pub fn collect(bundle: &Path, data: &Path, questions_max: usize) -> Result<(Rele
     let Some(table) = opened.late_interaction_table() else {
         return Err(Error::Content { path: bundle.to_owned(), problem: "has no token table to score by".to_owned() });
     };
-    let scorer = TokenScorer::new(TokenTable::read(&table)?)?;
+    let scorer = TokenScorer::new(TokenTable::read(&table)?);
     let translations = opened.optional(TRANSLATIONS).map(|path| Translations::read(&path)).transpose()?.unwrap_or_default();
     let mut encoder = TextEncoder::open_bundle(bundle, 0)?;
     let mut asked = Vec::new();

@@ -1,12 +1,14 @@
 //! A bit for each value of many vectors, to choose with little reading which of them to compare whole.
 //!
-//! A bit is the sign of a value after a random rotation. The product of a query and a vector y is estimated by that of the query and
+//! A bit is the sign of a value, after a random rotation unless the values are spread evenly as they are. The product of a query and a vector y is estimated by that of the query and
 //! the signs of y, times |y|^2 / (sum of |y_i|): exact for the vector itself, and without bias for others (RaBitQ, Gao and Long,
 //! 2024, section 3.2). The query keeps more than its signs (section 3.3): each of its values becomes an odd integer from -7 to 7,
 //! which is a sum of signs times 1, 2 and 4. So three counts of common bits give its product with the signs of a row.
 //!
 //! The error of an estimate grows with the lengths of both. So vectors and queries come without the mean of all vectors, which
 //! most embeddings have much of in common, and what the mean of the query adds comes beside each vector.
+
+use std::borrow::Cow;
 
 use multiversion::multiversion;
 use rand_xoshiro::SplitMix64;
@@ -25,9 +27,11 @@ const REACH: f32 = 2.5;
 
 /// The bits of vectors.
 #[derive(Debug)]
-pub(super) struct Signs {
-    /// Number of bits of a row, a power of two and at least `WORD`.
+pub struct Signs {
+    /// Number of bits of a row, a multiple of `WORD`.
     bits: usize,
+    /// Whether vectors are rotated first.
+    rotates: bool,
     /// Number of rows.
     rows: usize,
     /// For each group of `LANES` rows, `bits / WORD` entries. Each has one word of every row.
@@ -55,14 +59,20 @@ struct Planes {
 }
 
 impl Signs {
-    /// Creates signs without any rows.
-    pub(super) fn new(dimension: usize) -> Self {
-        Self { bits: dimension.next_power_of_two().max(WORD), rows: 0, words: Vec::new(), groups: Vec::new() }
+    /// Creates signs of any vectors, without any rows yet.
+    pub fn new(dimension: usize) -> Self {
+        Self { bits: dimension.next_power_of_two().max(WORD), rotates: true, rows: 0, words: Vec::new(), groups: Vec::new() }
+    }
+
+    /// Creates signs of vectors that need no rotation, because no value is usually larger than others. The dimension must be a
+    /// multiple of 64.
+    pub fn unrotated(dimension: usize) -> Self {
+        Self { bits: dimension, rotates: false, ..Self::new(dimension) }
     }
 
     /// Sets a row, which exists or is the next one, to a vector. `offset` is added to its products with any query.
-    pub(super) fn set(&mut self, row: usize, values: &[f32], offset: f32) {
-        let rotated = rotated(values, self.bits);
+    pub fn set(&mut self, row: usize, values: &[f32], offset: f32) {
+        let rotated = self.rotated(values);
         if row / LANES == self.groups.len() {
             self.groups.push(Group::default());
             self.words.resize(self.groups.len() * self.bits / WORD, [0; LANES]);
@@ -77,13 +87,14 @@ impl Signs {
         let (squares, sum) =
             rotated.iter().fold((0.0, 0.0), |(squares, sum), value| (squares + value * value, sum + value.abs()));
         // Each of the two rotations makes vectors longer by the root of `bits`.
-        let factor = if sum > 0.0 { squares / sum / (self.bits * self.bits) as f32 } else { 0.0 };
+        let scale = if self.rotates { (self.bits * self.bits) as f32 } else { 1.0 };
+        let factor = if sum > 0.0 { squares / sum / scale } else { 0.0 };
         let group = &mut self.groups[row / LANES];
         (group.set[lane], group.factor[lane], group.offset[lane]) = (set, factor, offset);
     }
 
     /// Removes a row. The last one takes its place.
-    pub(super) fn swap_remove(&mut self, row: usize) {
+    pub fn swap_remove(&mut self, row: usize) {
         let last = self.rows - 1;
         let (from, to) = (last % LANES, row % LANES);
         let moved: Vec<u64> = self.words_mut(last).iter().map(|word| word[from]).collect();
@@ -97,7 +108,7 @@ impl Signs {
     }
 
     /// Estimates the product of a query with each row, plus the offset of the row.
-    pub(super) fn estimates(&self, query: &[f32]) -> Vec<f32> {
+    pub fn estimates(&self, query: &[f32]) -> Vec<f32> {
         let planes = self.planes(query);
         let mut estimates = vec![0.0; self.groups.len() * LANES];
         estimate(&self.words, &self.groups, &planes, &mut estimates);
@@ -106,7 +117,7 @@ impl Signs {
     }
 
     fn planes(&self, query: &[f32]) -> Planes {
-        let rotated = rotated(query, self.bits);
+        let rotated = self.rotated(query);
         let deviation = (rotated.iter().map(|value| value * value).sum::<f32>() / self.bits as f32).sqrt();
         let step = (REACH * deviation / LARGEST).max(f32::MIN_POSITIVE);
         // 0 to 7 for the odd integers from -7 to 7.
@@ -114,6 +125,10 @@ impl Signs {
         let numbers: Vec<u8> = rotated.iter().map(number).collect();
         let planes = |numbers: &[u8]| std::array::from_fn(|plane| bits_of(numbers, |number| number >> plane & 1 == 1));
         Planes { words: numbers.chunks_exact(WORD).map(planes).collect(), step }
+    }
+
+    fn rotated<'v>(&self, values: &'v [f32]) -> Cow<'v, [f32]> {
+        if self.rotates { Cow::Owned(rotated(values, self.bits)) } else { Cow::Borrowed(values) }
     }
 
     fn words_mut(&mut self, row: usize) -> &mut [[u64; LANES]] {
@@ -241,6 +256,17 @@ mod tests {
         let deviation = ((0..600).map(|row| wrong(row).powi(2)).sum::<f32>() / 600.0).sqrt();
         assert!(mean.abs() < 0.01 * length && deviation < 0.06 * length, "{mean} and {deviation} of {length}");
         assert!(wrong(7).abs() < 0.06 * length, "{}", wrong(7));
+    }
+
+    #[test]
+    fn evenly_spread_values_need_no_rotation() {
+        let (mut signs, query) = (Signs::unrotated(192), values(7, 192));
+        (0..100).for_each(|row| signs.set(row, &values(row as u64, 192), 0.0));
+        let length = product(&query, &query);
+        for (row, estimate) in (0..).zip(signs.estimates(&query)) {
+            let exact = product(&values(row, 192), &query);
+            assert!((estimate - exact).abs() < 0.3 * length, "{row}: {estimate} for {exact} of {length}");
+        }
     }
 
     #[test]
