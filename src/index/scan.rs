@@ -1,8 +1,8 @@
 //! All passages of an index as rows of 8-bit integers, to compare one after the other: for a hundred thousand, that takes no
 //! longer than a graph search of the same quality, whatever a filter leaves.
 //!
-//! Of many passages, the signs of their values (`vectors::signs`) first choose some thousands to compare: of a passage, that reads an
-//! eighth of its row.
+//! Of many passages, the signs of their values (`vectors::signs`) first choose some thousands to compare: of a passage, that
+//! reads an eighth of its row.
 //!
 //! A row stores x as c + s q, where c is about the mean of all vectors, q are integers from -127 to 127 and s is the step of that
 //! row. The product of c and the query is the same for all, so it is left out. Without c, rounding would hide what vectors do not

@@ -15,8 +15,8 @@ const VISITS_MIN: usize = 200_000;
 /// If a token leads to more than one out of this many passages, all scores are updated for it, because that is faster than
 /// following its postings again.
 const SCORED_PART: usize = 8;
-/// Number of postings whose beginnings are read before the first of them is followed: the processor waits for all of them at once
-/// then, and not for one after the other.
+/// Number of postings whose beginnings are read before the first of them is followed. So the processor waits for all of them at
+/// once, and not for one after the other.
 const TOUCHED_TOGETHER: usize = 64;
 /// Number of passage tokens that are compared together, so that their rows stay in the fastest caches.
 const READ_TOGETHER: usize = 256;

@@ -1,9 +1,10 @@
 //! A bit for each value of many vectors, to choose with little reading which of them to compare whole.
 //!
-//! A bit is the sign of a value, after a random rotation unless the values are spread evenly as they are. The product of a query and a vector y is estimated by that of the query and
-//! the signs of y, times |y|^2 / (sum of |y_i|): exact for the vector itself, and without bias for others (RaBitQ, Gao and Long,
-//! 2024, section 3.2). The query keeps more than its signs (section 3.3): each of its values becomes an odd integer from -7 to 7,
-//! which is a sum of signs times 1, 2 and 4. So three counts of common bits give its product with the signs of a row.
+//! A bit is the sign of a value, after a random rotation unless the values are spread evenly as they are. The product of a
+//! query and a vector y is estimated by that of the query and the signs of y, times |y|^2 / (sum of |y_i|): exact for the vector
+//! itself, and without bias for others (RaBitQ, Gao and Long, 2024, section 3.2). The query keeps more than its signs (section
+//! 3.3): each of its values becomes an odd integer from -7 to 7, which is a sum of signs times 1, 2 and 4. So three counts of
+//! common bits give its product with the signs of a row.
 //!
 //! The error of an estimate grows with the lengths of both. So vectors and queries come without the mean of all vectors, which
 //! most embeddings have much of in common, and what the mean of the query adds comes beside each vector.
@@ -161,7 +162,8 @@ fn estimate(words: &[[u64; LANES]], groups: &[Group], planes: &Planes, estimates
         }
         for lane in 0..LANES {
             let product = alone - 2.0 * LARGEST * group.set[lane] as f32 + 4.0 * common[lane] as u32 as f32;
-            estimates[lane] = group.factor[lane] * step * product + group.offset[lane];
+            // A product beyond all numbers counts as the greatest, so that it is compared.
+            estimates[lane] = (group.factor[lane] * step * product + group.offset[lane]).min(f32::MAX);
         }
     }
 }
@@ -274,6 +276,15 @@ mod tests {
         let mut signs = Signs::new(64);
         signs.set(0, &[0.0; 64], 0.25);
         assert_eq!((signs.estimates(&values(1, 64)), signs.estimates(&[0.0; 64])), (vec![0.25], vec![0.25]));
+    }
+
+    #[test]
+    fn a_product_beyond_all_numbers_is_the_greatest_estimate() {
+        let mut signs = Signs::new(64);
+        signs.set(0, &[1e30; 64], 0.0);
+        signs.set(1, &[1.0; 64], 0.0);
+        let estimates = signs.estimates(&[1.0; 64]);
+        assert!(estimates[0] == f32::MAX && estimates[1] < f32::MAX, "{estimates:?}");
     }
 
     #[test]
