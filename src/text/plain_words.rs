@@ -11,8 +11,6 @@ use std::sync::LazyLock;
 use icu_segmenter::options::WordBreakInvariantOptions;
 use icu_segmenter::{WordSegmenter, WordSegmenterBorrowed};
 
-use unicode_segmentation::UnicodeSegmentation as _;
-
 use super::runs::{Class, Run, cut, fold, joined, normalized, runs};
 use crate::domain::{WORD_KEY_BITS, WordCounts};
 
@@ -59,13 +57,16 @@ pub(super) fn each(run: &Run<'_>, mut take: impl FnMut(&str, Range<usize>)) {
             }
         }
         Class::Hangul => {
-            let units: Vec<(usize, &str)> = run.text.grapheme_indices(true).collect();
+            let units = run.characters();
             match units[..] {
-                [(_, only)] => take(cut(only), 0..only.len()),
-                _ => units.windows(2).for_each(|pair| {
-                    let [(from, one), (at, other)] = [pair[0], pair[1]];
-                    take(&joined(&[one, other]), from..at + other.len());
-                }),
+                [only] => take(cut(only), 0..only.len()),
+                _ => {
+                    let mut from = 0;
+                    for pair in units.windows(2) {
+                        take(&joined(pair), from..from + pair[0].len() + pair[1].len());
+                        from += pair[0].len();
+                    }
+                }
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use unicode_normalization::char::is_combining_mark;
 use unicode_normalization::{IsNormalized, UnicodeNormalization as _, is_nfc_quick, is_nfkc_quick};
+use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::diacritics;
 
@@ -28,6 +29,16 @@ pub(super) enum Class {
 pub(super) struct Run<'a> {
     pub(super) class: Class,
     pub(super) text: &'a str,
+}
+
+impl<'a> Run<'a> {
+    /// Returns its visible characters. A mark belongs to the letter before it even where Unicode does not join the two.
+    pub(super) fn characters(&self) -> Vec<&'a str> {
+        let begins = |(at, unit): &(usize, &str)| *at == 0 || unit.chars().next().and_then(class).is_some();
+        let starts: Vec<usize> = self.text.grapheme_indices(true).filter(begins).map(|(at, _)| at).collect();
+        let ends = starts.iter().skip(1).copied().chain([self.text.len()]);
+        starts.iter().zip(ends).map(|(start, end)| &self.text[*start..end]).collect()
+    }
 }
 
 /// Returns the runs of a normalized text.

@@ -10,7 +10,6 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use frostem::Stemmer;
-use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::plain_words::{self, word_key};
 use super::runs::{Class, Run, cut, fold, joined, normalized, runs};
@@ -41,7 +40,7 @@ pub fn passage_terms(text: &str, language: Option<Language>) -> PassageTerms {
                 }
             }
             Class::Unspaced | Class::Hangul => {
-                let units: Vec<&str> = run.text.graphemes(true).collect();
+                let units = run.characters();
                 if run.class == Class::Hangul && units.len() > 2 {
                     push(&mut words, cut(run.text));
                 }
@@ -104,7 +103,7 @@ pub fn query_terms(text: &str, language: Option<Language>) -> QueryTerms {
             forms(word, language).iter().for_each(|form| add(form, false));
             continue;
         }
-        let units: Vec<&str> = run.text.graphemes(true).collect();
+        let units = run.characters();
         if let [only] = units[..] {
             add(cut(only), true);
         }
@@ -124,7 +123,7 @@ pub(super) fn phrase(text: &str) -> Option<TermPhrase> {
     let last = runs.len().checked_sub(1)?;
     let mut phrase = TermPhrase::default();
     for (at, run) in runs.iter().enumerate() {
-        let units: Vec<&str> = run.text.graphemes(true).collect();
+        let units = run.characters();
         match run.class {
             Class::Word => phrase.terms.push(cut(run.text).to_owned()),
             // For a word that may continue in the passage, the first term is the whole word.
@@ -286,6 +285,13 @@ mod tests {
         let found = query_terms(&many, None);
         assert_eq!((found.terms.len(), found.truncated), (QUERY_TERMS_MAX, true));
         assert!(!query_terms("w1 w2", None).truncated);
+    }
+
+    #[test]
+    fn a_mark_alone_is_no_character() {
+        // Unicode does not join the sign of Ahom with the letter before it.
+        assert_eq!(passage_terms("ゝ\u{11720}日", None).words, "ゝ\u{11720}日 日");
+        assert_eq!(passage_terms("ゝ\u{11720}", None).words, "ゝ\u{11720}");
     }
 
     #[test]
