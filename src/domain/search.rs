@@ -142,19 +142,19 @@ impl PreferredLanguage {
     pub const QUERY: &'static str = "auto";
 }
 
-/// What hits include of their document: for each part, whether they do, or how many bytes it has.
+/// What hits include of their document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HitParts<T = bool> {
+pub struct HitParts {
     /// Its title.
-    pub title: T,
+    pub title: bool,
     /// Its text.
-    pub text: T,
+    pub text: bool,
     /// Its metadata.
-    pub metadata: T,
+    pub metadata: bool,
     /// The best passage.
-    pub passage: T,
+    pub passage: bool,
     /// The embedding of that passage.
-    pub vector: T,
+    pub vector: bool,
 }
 
 impl Default for HitParts {

@@ -3,11 +3,13 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-use rustc_hash::FxHashMap;
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
 
-/// Maximum number of words of the collection that the cached lanes have together, eight bytes each. Then the cache starts over.
-const REMEMBERED_MAX: usize = 1 << 20;
+/// Maximum number of words of the collection that the cached lanes have together, eight bytes each.
+const REMEMBERED_MAX: u64 = 1 << 20;
+/// About how many words of the collection a word of a question finds.
+const FOUND_USUALLY: u64 = 1 << 10;
 
 /// What a word of a question finds in a collection.
 #[derive(Debug)]
@@ -22,45 +24,34 @@ pub(super) struct Lane {
     pub(super) rarity: f32,
 }
 
-/// Lanes of words that were asked for since the last change of the collection.
-#[derive(Debug, Default)]
-pub(super) struct Lanes(Mutex<Remembered>);
+/// The lanes of words in versions of a collection. Those of older versions stay until others need their room.
+#[derive(Debug)]
+pub(super) struct Lanes(Cache<(u32, u32), Arc<Lane>, ByLength>);
 
-#[derive(Debug, Default)]
-struct Remembered {
-    /// The version of the collection that they belong to.
-    version: u32,
-    /// How many words of the collection they have.
-    words: usize,
-    lanes: FxHashMap<u32, Arc<Lane>>,
+/// Weighs a lane by its words.
+#[derive(Debug, Clone)]
+struct ByLength;
+
+impl Weighter<(u32, u32), Arc<Lane>> for ByLength {
+    fn weight(&self, _of: &(u32, u32), lane: &Arc<Lane>) -> u64 {
+        lane.words.len() as u64 + 1
+    }
+}
+
+impl Default for Lanes {
+    fn default() -> Self {
+        Self(Cache::with_weighter((REMEMBERED_MAX / FOUND_USUALLY) as usize, REMEMBERED_MAX, ByLength))
+    }
 }
 
 impl Lanes {
     /// Returns the lane of a word in this version of the collection, or creates it with `look_up`.
     pub(super) fn get(&self, word: u32, version: u32, look_up: impl FnOnce() -> Lane) -> Arc<Lane> {
-        if let Some(lane) = self.0.lock().of(version).lanes.get(&word) {
-            return Arc::clone(lane);
-        }
-        let lane = Arc::new(look_up());
-        let mut remembered = self.0.lock();
-        let remembered = remembered.of(version);
-        if remembered.words + lane.words.len() > REMEMBERED_MAX {
-            *remembered = Remembered { version, ..Remembered::default() };
-        }
-        if remembered.lanes.insert(word, Arc::clone(&lane)).is_none() {
-            remembered.words += lane.words.len() + 1;
-        }
-        lane
-    }
-}
-
-impl Remembered {
-    /// Returns the lanes of a version, without those of another one.
-    fn of(&mut self, version: u32) -> &mut Self {
-        if self.version != version {
-            *self = Self { version, ..Self::default() };
-        }
-        self
+        self.0.get(&(word, version)).unwrap_or_else(|| {
+            let lane = Arc::new(look_up());
+            self.0.insert((word, version), Arc::clone(&lane));
+            lane
+        })
     }
 }
 
@@ -88,11 +79,10 @@ mod tests {
     #[test]
     fn no_more_than_the_maximum_is_kept() {
         let lanes = Lanes::default();
-        for word in 0..10 {
-            lanes.get(word, 1, || lane(word, REMEMBERED_MAX / 4));
-            let remembered = lanes.0.lock();
-            let words: usize = remembered.lanes.values().map(|lane| lane.words.len() + 1).sum();
-            assert!(words == remembered.words && words <= REMEMBERED_MAX && remembered.lanes.contains_key(&word), "{words}");
+        for word in 0..1_000 {
+            lanes.get(word, 1, || lane(word, REMEMBERED_MAX as usize / 100));
+            assert!(lanes.0.weight() <= REMEMBERED_MAX, "{}", lanes.0.weight());
         }
+        assert!(lanes.0.len() > 10, "{}", lanes.0.len());
     }
 }

@@ -4,6 +4,7 @@
 //! concept with it. Its count is the sum of their counts, each times the probability that both words mean the same
 //! (probabilistic structured queries, Darwish and Oard, 2003, with concepts between the two words).
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -59,8 +60,8 @@ pub struct WordIndex {
     lengths: Vec<u16>,
     /// Sum of the `lengths` of existing passages.
     length_sum: u64,
-    /// The position of each word's posting.
-    words: FxHashMap<u32, u32>,
+    /// The position of each word's posting. Who writes documents chooses the words, so their hashes are random.
+    words: HashMap<u32, u32>,
     /// The postings by position.
     postings: Vec<Posting>,
     /// The entries of all postings: the slot, and the count in the lowest `WORD_COUNT_BITS`. The first `arranged` entries are

@@ -98,7 +98,7 @@ fn sizes_of(connection: &Connection, ids: &[PassageId]) -> Result<Vec<HitSizes>,
     let sql = of_live("coalesce(octet_length(d.title), 0), octet_length(d.text), octet_length(d.metadata), p.end - p.start");
     let bytes = |row: &Row<'_>, column| Ok::<_, Fault>(u64::try_from(row.get::<_, i64>(column)?).unwrap_or_default());
     each(connection, &sql, ids, |row| {
-        Ok(HitSizes { title: bytes(row, 0)?, text: bytes(row, 1)?, metadata: bytes(row, 2)?, passage: bytes(row, 3)?, vector: 0 })
+        Ok(HitSizes { title: bytes(row, 0)?, text: bytes(row, 1)?, metadata: bytes(row, 2)?, passage: bytes(row, 3)? })
     })
 }
 

@@ -70,7 +70,7 @@ pub(super) fn passages(
         let mut read = |row: &rusqlite::Row<'_>| -> Result<Option<PassageRow>, Fault> {
             let passage = rows::passage(row)?;
             let [title, metadata, text] = rows::sizes(row)?;
-            if !spend(HitSizes { title, text, metadata, passage: (passage.end - passage.start) as u64, vector: 0 }) {
+            if !spend(HitSizes { title, text, metadata, passage: (passage.end - passage.start) as u64 }) {
                 return Ok(None);
             }
             Ok(Some(PassageRow { passage, document: rows::document(row)? }))

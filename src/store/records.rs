@@ -1,8 +1,8 @@
 //! Input and output of a collection's database: prepared documents, outcomes, pending passages, changes, and the data of hits.
 
 use crate::domain::{
-    Document, DocumentId, Embedding, HitParts, Language, Metadata, Passage, PassageContext, PassageId, PassageSpan, Sequence,
-    TokenSet, WordCounts,
+    Document, DocumentId, Embedding, Language, Metadata, Passage, PassageContext, PassageId, PassageSpan, Sequence, TokenSet,
+    WordCounts,
 };
 
 /// A document ready to store: validated, its language known, split into passages.
@@ -114,8 +114,18 @@ pub struct PassageRow {
     pub document: Document,
 }
 
-/// The sizes of what a hit may include, in bytes. Embeddings are read on their own, so they count as 0.
-pub type HitSizes = HitParts<u64>;
+/// Sizes of what a hit may include, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HitSizes {
+    /// Of the document's title.
+    pub title: u64,
+    /// Of its text.
+    pub text: u64,
+    /// Of its metadata.
+    pub metadata: u64,
+    /// Of the passage.
+    pub passage: u64,
+}
 
 /// A document with everything that an engine stores about it.
 #[derive(Debug, Clone, PartialEq)]

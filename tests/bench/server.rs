@@ -74,7 +74,7 @@ impl Server {
         Duration::from_nanos(nanoseconds.sum())
     }
 
-    /// Waits until it hardly computes, for a minute at most: after its start, a server still catches up and tidies up.
+    /// Waits until it hardly computes, for a minute at most, so that nothing of its start is measured.
     pub fn rest(&self) {
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(60) {

@@ -232,7 +232,7 @@ over_both_engines! {
         let asked = keys(&engine.put(two_passages("a")).pending);
         let mut told = Vec::new();
         let read = engine.passages_while(&asked, &mut |sizes| { told.push(sizes); true }).unwrap().unwrap();
-        let sizes = |passage| HitSizes { title: 0, text: TEXT.len() as u64, metadata: 2, passage, vector: 0 };
+        let sizes = |passage| HitSizes { title: 0, text: TEXT.len() as u64, metadata: 2, passage };
         assert_eq!(told, [sizes(FIRST as u64), sizes((TEXT.len() - FIRST - 1) as u64)]);
         assert_eq!((read, told), (engine.passages(&asked).unwrap(), engine.sizes_of(&asked).unwrap()));
         let mut left = 1;

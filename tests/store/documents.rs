@@ -279,8 +279,7 @@ fn passages_are_read_until_one_is_refused_by_its_bytes() {
         told.push(sizes);
         true
     });
-    let sizes =
-        |passage| HitSizes { title: "Bahnhöfe".len() as u64, text: whole, metadata: "{}".len() as u64, passage, vector: 0 };
+    let sizes = |passage| HitSizes { title: "Bahnhöfe".len() as u64, text: whole, metadata: "{}".len() as u64, passage };
     assert_eq!(told, [sizes(FIRST as u64), sizes(whole - FIRST as u64 - 1)]);
     assert_eq!(read.unwrap().unwrap(), store.passages(&asked).unwrap());
     assert_eq!(store.sizes_of(&asked).unwrap(), told);

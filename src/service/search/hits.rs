@@ -112,7 +112,7 @@ pub(super) fn read(
 
 /// Returns the size of the parts that hits contain, in bytes.
 fn wanted(sizes: HitSizes, parts: HitParts) -> u64 {
-    let HitSizes { title, text, metadata, passage, vector: _ } = sizes;
+    let HitSizes { title, text, metadata, passage } = sizes;
     let wanted = [(title, parts.title), (text, parts.text), (metadata, parts.metadata), (passage, parts.passage)];
     wanted.into_iter().filter(|(_, wanted)| *wanted).map(|(bytes, _)| bytes).sum()
 }

@@ -81,7 +81,7 @@ impl Partition {
                        octet_length(d.metadata)::bigint, p.ends - p.begins";
         self.of_passages(session, columns, ids, |row| {
             let bytes = |column| -> Result<u64, Fault> { Ok(u64::try_from(row.try_get::<_, i64>(column)?).unwrap_or_default()) };
-            let sizes = HitSizes { title: bytes(1)?, text: bytes(2)?, metadata: bytes(3)?, passage: bytes(4)?, vector: 0 };
+            let sizes = HitSizes { title: bytes(1)?, text: bytes(2)?, metadata: bytes(3)?, passage: bytes(4)? };
             Ok((passage_id(row.try_get(0)?), sizes))
         })
     }
