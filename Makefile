@@ -13,9 +13,9 @@ run: runtime ## Builds the server and starts it on 127.0.0.1:7700 with the shipp
 
 # Tests of the API that need a snapshot, which a store on a database server does not offer, that read the size of SQLite's log, or the
 # method of a search: of a few passages a database server compares with all, by their values in full.
-NOT_ON_POSTGRES = archives snapshot imported_and_restored who_waits_for_events events_are_not_packed \
-	no_request_brings_the_server_out_of_order no_foreign_page_starts a_job_is_canceled_by_those_who_may \
-	the_encoder_are_counted compares_with_all_and_says_so says_how_wide_it_looks
+NOT_ON_POSTGRES = archives snapshot imported_and_restored event_streams_have_their_own_limit event_streams_are_not_compressed \
+	no_request_causes_a_server_error no_foreign_page_starts a_job_is_canceled_by_those_who_may \
+	the_encoder_are_counted scans_all_passages_and_reports_the_method can_set_ef_search_and_oversampling
 
 # The whole workspace at once, so that dependencies are built once. What the trainer sees of the server, it must see alone, too.
 test: runtime training-runtime postgres-runtime ## Passes all tests that need no GPU and no Docker engine

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Checks the client packages as their users meet them: builds clients/python and clients/typescript, installs what was built into a
-# fresh virtual environment and a fresh folder, and runs their tests, their READMEs, docs/clients.md and examples/ against live servers.
+# Tests the client packages as users install them: builds clients/python and clients/typescript, installs the packages into a
+# fresh virtual environment and a fresh folder, and runs their tests, their READMEs, docs/clients.md and examples/ against live
+# servers.
 #
 #     scripts/client_packages.sh [PROGRAM]
 #
-# PROGRAM is the `dragoman` to run; without it DRAGOMAN_PROGRAM, then what cargo built in target/. Needs Python 3.10 with pip and venv, and
-# Node 20 with npm, and cargo; everything else comes from PyPI, npm and the Rust registry, pinned, into .runtime/clients-python,
-# .runtime/clients-typescript and .runtime/examples-rust.
+# PROGRAM is the `dragoman` to run; it defaults to DRAGOMAN_PROGRAM, then to what cargo built in target/. Needs Python 3.10 with
+# pip and venv, Node 20 with npm, and cargo; everything else is pinned and comes from PyPI, npm and the Rust registry into
+# .runtime/clients-python, .runtime/clients-typescript and .runtime/examples-rust.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD python=$PWD/.runtime/clients-python node=$PWD/.runtime/clients-typescript

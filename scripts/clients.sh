@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Checks that generators can do with the API description what users do: validates openapi/openapi.json with five checkers, generates
-# clients for Python, TypeScript, Rust, Go and Java, compiles each, and runs four of them against a live server, as well as OpenAI's
-# package and LangChain's for it. Then it sends one document in six ways, which must be stored as the same.
+# Tests that client generators work with the API description: validates openapi/openapi.json with five checkers, generates clients
+# for Python, TypeScript, Rust, Go and Java, compiles each, and runs four of them against a live server, as well as OpenAI's
+# package and LangChain's integration for it. Then it sends one document in six ways and checks that all are stored the same.
 #
 #     scripts/clients.sh [PROGRAM]
 #
-# PROGRAM is the `dragoman` to run; without it, cargo builds one. Needs Python 3 with pip and venv, Node with npm, and cargo; Java's client
-# also needs a JDK, and Go's a module proxy or Debian's golang-gopkg-validator.v2-dev: without them they are skipped, with a word. All
-# else comes from PyPI, npm and the Rust registry, pinned, into .runtime/clients. Nothing of it belongs to `make test`.
+# PROGRAM is the `dragoman` to run; without it, cargo builds one. Needs Python 3 with pip and venv, Node with npm, and cargo.
+# Java's client also needs a JDK, and Go's a module proxy or Debian's golang-gopkg-validator.v2-dev; without them it is skipped
+# with a message. Everything else is pinned and comes from PyPI, npm and the Rust registry into .runtime/clients. None of this is
+# part of `make test`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD spec=$PWD/openapi/openapi.json work=$PWD/.runtime/clients configurations=$PWD/openapi/clients
@@ -52,7 +53,8 @@ spectral lint --ruleset "$configurations/spectral.yaml" --fail-severity hint "$s
 openapi-down-convert --input "$spec" --output "$work/openapi-3.0.json"
 openapi-spec-validator "$work/openapi-3.0.json"
 
-# What is no JSON has tags of its own, because not every generator can do it: a warning anywhere else is an error.
+# Operations with bodies other than JSON have separate tags, because not every generator supports them: a warning in any other tag
+# is an error.
 say "openapi-python-client: no warnings but for streams and files"
 rm -rf "$work/python-client" && mkdir "$work/python-client"
 openapi-python-client generate --path "$spec" --output-path "$work/python-client/dragoman_client" --meta none \
@@ -83,7 +85,7 @@ for generator in python typescript-fetch rust go java; do
 done
 python3 -m compileall -q "$work/python" "$work/python-client"
 (cd "$work/typescript-fetch" && tsc --strict --target es2022 --module esnext --moduleResolution bundler --skipLibCheck --noEmit index.ts)
-# A package of its own, not one of this workspace.
+# A separate package, not part of this workspace.
 printf '\n[workspace]\n' >>"$work/rust/Cargo.toml"
 CARGO_TARGET_DIR=$work/rust-target cargo check --quiet --manifest-path "$work/rust/Cargo.toml"
 # Its only dependency comes from the module proxy, or from Debian.
@@ -98,7 +100,7 @@ if (cd "$work/go" && GOFLAGS=-mod=mod go list -deps ./... >"$work/go.log" 2>&1);
 else
     echo "skipped Go: no module proxy, and no $validator"
 fi
-# The generator's own archive has Jackson.
+# The generator's own JAR contains Jackson.
 if command -v javac >/dev/null; then
     archives=$(find "$work/venv/lib" -name openapi-generator.jar)
     for annotations in /usr/share/java/geronimo-annotation-1.3-spec.jar /usr/share/java/javax.annotation-api.jar; do

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Clicks through the web console in headless Chromium (tests/console). Needs a built program, Node.js and Debian's package chromium,
-# which is installed when this runs as root. What npm fetches, by the versions of the lock file, and the pictures of all pages lie
-# in .runtime/console. Where something is missing, it says so and tests nothing.
+# Clicks through the web console in headless Chromium (tests/console). Needs a built program, Node.js and Debian's package
+# chromium, which is installed if this runs as root. npm packages, pinned by the lock file, and screenshots of all pages go to
+# .runtime/console. If anything is missing, it prints a message and tests nothing.
 set -eu
 cd "$(dirname "$0")/.."
 

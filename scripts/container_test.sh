@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Builds the image on a real engine and uses it as docker-compose.yml says: it starts within a read-only root as user 10001, keeps
-# documents over a restart and over `down`, and says what is wrong with a folder that it cannot write. Prints its size and the time that
-# it takes to start.
+# Builds the image with a real Docker engine and runs it as in docker-compose.yml: it must start with a read-only root as user
+# 10001, keep documents over a restart and over `down`, and report a data folder that it cannot write. Prints the image's size and
+# startup time.
 #
 #     scripts/container_test.sh PROGRAM
 #
-# PROGRAM is the built `dragoman` that is packaged, so that no toolchain has to be fetched. Needs a Docker engine with BuildKit and
-# compose, curl and what `make runtime` fetches; without an engine it says so and ends with 0. Where a base image cannot be pulled, a
-# stand-in with its name is made from Debian's packages (root and debootstrap), and for the database from what the tests use, and
-# removed at the end. An engine for a test, as root:
+# PROGRAM is the built `dragoman` to package, so that no toolchain has to be downloaded. Needs a Docker engine with BuildKit and
+# compose, curl, and the output of `make runtime`; without an engine, it prints a message and exits with 0. If a base image cannot
+# be pulled, a stand-in with its name is made, from Debian's packages (root and debootstrap) or, for the database, from the tests'
+# PostgreSQL, and removed at the end. To start an engine for a test, as root:
 #
 #     dockerd --data-root DIR/data --exec-root DIR/run --pidfile DIR/pid --host unix://DIR/socket --iptables=false
 #     DOCKER_HOST=unix://DIR/socket make container-test
@@ -29,7 +29,7 @@ fail() { printf 'FAILED: %s\n' "$*" >&2; exit 1; }
 
 command -v docker >/dev/null || skip "there is no docker command"
 docker info >/dev/null 2>&1 || skip "no Docker engine answers: $(docker info 2>&1 | grep -im1 'cannot connect\|error' || true)"
-# A new client has no BuildKit without its plugin buildx; an older one that the system brings may have it.
+# A newly installed client has no BuildKit without the buildx plugin; an older client from the system may have it.
 has_buildkit() { printf 'FROM scratch\nLABEL probe=yes\n' | "$1" build --quiet --tag "$project:probe" - >/dev/null 2>&1; }
 if ! has_buildkit docker; then
     has_buildkit /usr/bin/docker || skip "the docker command cannot build with BuildKit: its plugin buildx is missing"
@@ -63,7 +63,7 @@ await_ready() {
     compose logs dragoman | tail -20
     fail "the server is not ready after 30 s"
 }
-# The hit of a question whose answer is the document `de`.
+# Checks that a question finds the document `de`.
 check_found() {
     local answer
     answer=$(call POST /v1/collections/news/search '{"query": "no trains because of the strike", "limit": 1}' 2>&1) || true
@@ -119,7 +119,7 @@ call POST /v1/collections/news/documents '{"documents": [
     {"id": "de", "text": "Wegen eines Streiks fahren am Freitag keine Züge."},
     {"id": "fr", "text": "De fortes pluies sont attendues demain dans tout le nord du pays."}]}' >/dev/null
 check_found "the document is not found"
-# Read whole: `grep -q` ends at the first match, and docker would fail to write the rest.
+# Reads all output, because `grep -q` exits at the first match and docker would fail to write the rest.
 found=$(docker exec "$id" dragoman search news "there are no trains")
 [[ $found == *Streiks* ]] || fail "the command line in the container does not find it: $found"
 docker exec "$id" dragoman health || fail "the server does not call itself well"
@@ -203,7 +203,7 @@ if docker image inspect "$PGVECTOR" >/dev/null 2>&1; then
     DRAGOMAN_PUBLISHED=$SECOND_PUBLISHED
     check_found "the second server does not find what the first has stored"
     compose --profile postgres restart database
-    # A request may meet the database before it is up again, and is repeated.
+    # A request may arrive before the database is up again, so it is repeated.
     for _ in $(seq 60); do
         call POST /v1/collections/news/search '{"query": "trains"}' >/dev/null 2>&1 && break
         sleep 0.5

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Prints the licenses of all crates that are in the program, each text once.
+"""Prints the licenses of all crates in the program, each text once.
 
-`licenses.py TARGET` asks cargo which crates a build for TARGET (such as x86_64-unknown-linux-gnu) holds, and reads the texts from their
-sources. A crate without a text of its own is listed with the license that it declares.
+`licenses.py TARGET` asks cargo which crates a build for TARGET (such as x86_64-unknown-linux-gnu) contains, and reads the texts from
+their sources. A crate without a license text is listed with the license that it declares.
 """
 
 import json

@@ -1,5 +1,6 @@
-# Sourced by scripts that need a live server: `live_server PROGRAM FOLDER` starts one on a free port of this machine with its data in a
-# new FOLDER, waits until it listens, and sets `address` (HOST:PORT). It ends with the script, and FOLDER is removed.
+# Sourced by scripts that need a live server: `live_server PROGRAM FOLDER` starts one on a free local port with its data in
+# FOLDER, waits until it listens, and sets `address` (HOST:PORT). When the script exits, the server is stopped and FOLDER is
+# removed.
 live_server() {
     export ORT_DYLIB_PATH=${ORT_DYLIB_PATH:-$PWD/.runtime/onnxruntime/libonnxruntime.so}
     "$1" serve --listen 127.0.0.1:0 --data "$2/data" --log-format json 2>"$2/log" &

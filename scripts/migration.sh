@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Checks `dragoman import --from` on exports that other databases write themselves: fills a Chroma folder and a local Qdrant, exports
-# them with their own packages, and imports the exports into a live server.
+# Tests `dragoman import --from` on exports that other databases write: fills a Chroma folder and a local Qdrant, exports them
+# with their own packages, and imports the exports into a live server.
 #
 #     scripts/migration.sh [PROGRAM]
 #
-# PROGRAM is the `dragoman` to run; without it DRAGOMAN_PROGRAM, then what cargo built in target/. Needs Python 3.10 with pip and venv;
-# the databases' packages come from PyPI, pinned, into .runtime/migration.
+# PROGRAM is the `dragoman` to run; it defaults to DRAGOMAN_PROGRAM, then to what cargo built in target/. Needs Python 3.10 with
+# pip and venv; the databases' packages are pinned and come from PyPI into .runtime/migration.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD place=$PWD/.runtime/migration
@@ -34,7 +34,7 @@ options=(--language-field language --create --quiet)
 "$program" import qdrant-pages "$work/qdrant.json" --from qdrant "${options[@]}"
 "$program" collections create qdrant-vectors --settings '{"dimension": 3}' --quiet >"$work/created"
 "$program" import qdrant-vectors "$work/qdrant.jsonl" --from qdrant --language-field language --quiet
-# Databases give members in orders of their own.
+# Databases write the members of objects in different orders.
 sorted() { python3 -c 'import json, sys; [print(json.dumps(json.loads(line), sort_keys=True)) for line in sys.stdin]'; }
 sorted <"$work/expected.ndjson" >"$work/expected"
 for name in chroma-columns chroma-database qdrant-lines qdrant-pages; do

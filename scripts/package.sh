@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Gathers what runs the server in one folder: the program without symbols, ONNX Runtime, the shipped model, the licenses; and what the
-# program can say of itself for shells and readers, completions and a man page, where it has the commands for that.
+# Collects everything needed to run the server in one folder: the stripped program, ONNX Runtime, the shipped model, the licenses,
+# and, if the program has the commands for them, shell completions and a man page.
 #
 #     scripts/package.sh PROGRAM FOLDER
 #
-# The folder is made anew. The program finds library and model beside itself. Needs what `make runtime` fetches, and cargo for the list
-# of licenses.
+# An existing folder is replaced. The program finds the library and the model next to itself. Needs the output of `make runtime`,
+# and cargo for the list of licenses.
 set -euo pipefail
 program=$(realpath "$1") folder=$(realpath --canonicalize-missing "$2")
 cd "$(dirname "$0")/.."

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes a folder for `dragoman eval search` of FLORES files: every sentence is a document, some are asked for in each language by a few
-of their words in a row, and relevant are the sentence and its translations.
+"""Makes a folder for `dragoman eval search` from FLORES files. Every sentence is a document. For some sentences, each language has a
+query of a few of their consecutive words; the sentence and its translations are relevant.
 
     quoted_words.py DEV WORDS [--languages ar,de,…] [--sentences 100] [--words 4] [--seed 7]
 
-DEV has `flores.xx.txt`, aligned by line. Where no spaces stand between words, twice as many characters are taken."""
+DEV has `flores.xx.txt`, aligned by line. In languages without spaces between words, a query has twice as many characters instead."""
 
 import argparse
 import pathlib
@@ -14,7 +14,7 @@ WITHOUT_SPACES = {"zh", "ja", "th", "my"}
 
 
 def quote(language: str, sentence: str, count: int, draw: random.Random) -> str:
-    """Gives some neighboring words, or characters, of a sentence; all of it when it has no more."""
+    """Returns some consecutive words, or characters, of a sentence; all of it if it has no more."""
     spaced = language not in WITHOUT_SPACES
     parts, count = (sentence.split(), count) if spaced else (list(sentence), 2 * count)
     start = draw.randrange(max(1, len(parts) - count + 1))

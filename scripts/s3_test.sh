@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Checks scheduled snapshots against an S3 server that others wrote (moto, from PyPI, pinned, in .runtime/s3-test): a server stores its
-# snapshots in a bucket and prunes them, and an empty server restores the newest.
+# Tests scheduled snapshots against an independent S3 server (moto, pinned, from PyPI, in .runtime/s3-test): a server stores its
+# snapshots in a bucket and prunes them, and an empty server restores the newest one.
 #
 #     scripts/s3_test.sh [PROGRAM]
 #
-# PROGRAM is the `dragoman` to run; without it DRAGOMAN_PROGRAM, then what cargo built in target/. Needs Python 3.10 with pip and venv.
+# PROGRAM is the `dragoman` to run; it defaults to DRAGOMAN_PROGRAM, then to what cargo built in target/. Needs Python 3.10 with
+# pip and venv.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 program=${1:-${DRAGOMAN_PROGRAM:-}}

@@ -3,14 +3,15 @@
 
     structure.py [CHECKOUT] [LATER_CHECKOUT] [--circles] [--clusters]
 
-With two checkouts the table has a column for each, before and after. `--circles` also lists the files of each circle,
-`--clusters` the file and the name of each type of a cluster.
+With two checkouts, the table has a column for each, before and after. `--circles` also lists the files of each import cycle,
+`--clusters` the file and the name of each type in a cluster.
 
-A room is a directory of `src`, or a file of `src` with its directory. A file imports another when it names something of it by
-a path, in a `use` or inline: `crate::…`, `super::…`, `self::…`, or a path that begins with one of its own child modules. A name
-belongs to the file that defines it: where a module passes it on by `pub use`, the path is followed to its end. `mod child;` is
-no import, nor is a `pub use` of a name that the file does not use itself. Methods are not followed: an `impl` in another file
-is invisible here. A circle is a set of files that reach each other by imports. Only the first row counts test-only code."""
+A room is a top-level module: a directory of `src`, or a file of `src` with its directory. A file imports another if it refers to
+one of its items by a path, in a `use` or inline: `crate::…`, `super::…`, `self::…`, or a path that begins with one of its own
+child modules. A name belongs to the file that defines it: if a module reexports it with `pub use`, the path is followed to the
+definition. Neither `mod child;` nor a `pub use` of a name that the file does not use itself is an import. Methods are not
+followed: an `impl` in another file is not counted. A circle is a set of files that import each other in a cycle, directly or
+not. Only the first row counts test-only code."""
 
 import argparse
 import pathlib
@@ -31,7 +32,7 @@ Module = tuple[str, ...]
 
 
 def words_and_lines(text: str) -> tuple[list[str], list[int]]:
-    """Takes text apart, with the line of each part. Comments are left out; a string or a character is one word."""
+    """Splits text into tokens, with the line of each. Comments are left out; a string or character literal is one token."""
     words, lines, line, at = [], [], 1, 0
     for match in TOKEN.finditer(text):
         line += text.count("\n", at, match.start())
@@ -43,7 +44,7 @@ def words_and_lines(text: str) -> tuple[list[str], list[int]]:
 
 
 def closing(words: list[str], at: int) -> int:
-    """The place of the bracket that closes the one at `at`."""
+    """The index of the bracket that closes the one at `at`."""
     depth = 1
     while depth:
         at += 1
@@ -52,7 +53,7 @@ def closing(words: list[str], at: int) -> int:
 
 
 def item_end(words: list[str], at: int) -> int:
-    """The place behind the item, field or statement that begins at `at`."""
+    """The index after the item, field or statement that begins at `at`."""
     kind = next((word for word in words[at:] if word in ENDS_AT_SEMICOLON | ENDS_AT_BRACE | {":"}), "")
     while at < len(words) and words[at] not in CLOSING:
         word = words[at]
@@ -96,7 +97,7 @@ class File:
             at = end
 
     def structs(self) -> Iterator[tuple[str, set[str]]]:
-        """Each struct that has enough fields: its name and theirs."""
+        """Each struct with enough fields: its name and the names of its fields."""
         words = self.words
         for at in (place for place, word in enumerate(words) if word == "struct"):
             start = next(place for place in range(at, len(words)) if words[place] in "{;(")
@@ -110,7 +111,7 @@ class File:
 
 
 def use_tree(words: list[str], at: int) -> tuple[list[list[str]], int]:
-    """The paths of the tree at `at`, each with the name that it gives as a last member, and the place behind the tree."""
+    """The paths of the use tree at `at`, each followed by the name that it introduces, and the index after the tree."""
     path: list[str] = []
     while words[at] == "::" or words[at] == "*" or WORD.match(words[at]):
         if words[at] == "as":
@@ -128,7 +129,7 @@ def use_tree(words: list[str], at: int) -> tuple[list[list[str]], int]:
 
 
 def named_paths(file: File, children: set[str]) -> Iterator[tuple[Module, list[str], str]]:
-    """Every path that the file names: the module where it stands, its segments, and the name that a `pub use` gives it."""
+    """Every path in the file: the module that contains it, its segments, and the name that a `pub use` gives it."""
     words, at, depth = file.words, 0, 0
     inner: list[tuple[str, int]] = []
     while at < len(words):
@@ -153,7 +154,7 @@ def named_paths(file: File, children: set[str]) -> Iterator[tuple[Module, list[s
 
 
 class Checkout:
-    """The sources of a checkout and who imports whom."""
+    """The sources of a checkout and their imports."""
 
     def __init__(self, root: pathlib.Path) -> None:
         source = root / "src"
@@ -177,7 +178,7 @@ class Checkout:
                 self.imports[file.name].add(target.name)
 
     def absolute(self, here: Module, segments: list[str]) -> Module:
-        """The path from the root; empty when it leads out of the package."""
+        """The path from the crate root; empty if it leads out of the package."""
         if segments[0] == "crate":
             return tuple(segments[1:])
         if segments[0] in self.children.get(here, set()):
@@ -188,7 +189,7 @@ class Checkout:
         return here[: len(here) - segments.count("super")] + rest
 
     def definition(self, path: Module, steps: int = 9) -> "File | None":
-        """The file that defines what a path from the root names."""
+        """The file that defines the item at a path from the crate root."""
         known = max(length for length in range(len(path) + 1) if path[:length] in self.modules)
         passed_on = self.passed_on.get(path[:known], {}).get(path[known]) if known < len(path) else None
         if passed_on and steps:
@@ -196,7 +197,7 @@ class Checkout:
         return self.modules[path[:known]] if path else None
 
     def circles(self) -> dict[str, list[list[str]]]:
-        """The circles of each room, the largest first."""
+        """The import cycles of each room, largest first."""
         reach: dict[str, set[str]] = {}
         for name in self.imports:
             reach[name], waiting = set(), [name]
@@ -212,7 +213,7 @@ class Checkout:
         return {room: sorted(found[room], key=len, reverse=True) for room in sorted(found)}
 
     def clusters(self) -> list[list[str]]:
-        """The clusters of structs that have nearly the same fields: file and name of each struct."""
+        """The clusters of structs with nearly the same fields: file and name of each struct."""
         clusters: list[list[tuple[str, set[str]]]] = []
         for name, fields in ((f"{file.name}:{name}", fields) for file in self.files for name, fields in file.structs()):
             alike = lambda other: len(fields & other[1]) / len(fields | other[1]) >= OVERLAP_MIN

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# From a few sentences to a bundle in about a minute: every subcommand of the trainer once, on text written here.
+# Goes from a few sentences to a bundle in about a minute: runs the main subcommands of the trainer once each, on text written
+# here.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=runs/smoke

@@ -1,6 +1,6 @@
-//! Composition root: start-up order and shutdown; `settings` makes the parts that the configuration describes, `arenas` bounds what the
-//! allocator keeps, `private_files` keeps other users out, `writable` says what is in the way of writing,
-//! `silence` keeps ONNX Runtime from reporting, `moving` moves a server's data while none runs.
+//! Composition root: start-up order and shutdown. `settings` makes the parts that the configuration describes, `arenas` limits
+//! the memory that the allocator holds, `private_files` keeps other users out, `writable` explains why a folder cannot be
+//! written, `silence` turns off ONNX Runtime's telemetry, and `moving` moves a server's data while none runs.
 
 mod arenas;
 mod error;
@@ -28,21 +28,22 @@ pub use arenas::bound_arenas;
 pub use error::AppError;
 pub use moving::move_data;
 pub use settings::check;
-pub use silence::silence_runtime;
+pub use silence::disable_runtime_telemetry;
 
 /// Runs the server until SIGTERM or SIGINT.
 ///
-/// The address is bound first, so that a second server on it fails at once, and answers once the service is open; recovery
-/// of the indexes continues in the background while `/healthz` answers. At the end, requests in flight get their grace period and
-/// new ones are refused; then the indexes are saved and the databases closed.
+/// The address is bound first, so that a second server on it fails at once; requests are served once the service is open.
+/// Recovery of the indexes continues in the background while `/healthz` responds. At the end, running requests get their grace
+/// period and new ones are refused; then the indexes are saved and the databases closed.
 pub async fn run(config: Config) -> Result<(), AppError> {
     let mut stop = stop_signal().map_err(AppError::Serve)?;
     let hangup = signal(SignalKind::hangup()).map_err(AppError::Serve)?;
     let listen = |source| AppError::Listen { address: config.listen.clone(), source };
     let listener = TcpListener::bind(&config.listen).await.map_err(listen)?;
     let address = listener.local_addr().map_err(listen)?;
-    let (mut wire, tls, admin_key) = (settings::wire(&config)?, settings::tls(&config)?, settings::admin_key(&config)?);
-    wire.hosts = wire.hosts.listening_on(address.ip());
+    let (mut http_settings, tls, admin_key) =
+        (settings::http_settings(&config)?, settings::tls(&config)?, settings::admin_key(&config)?);
+    http_settings.hosts = http_settings.hosts.listening_on(address.ip());
     let mut limits = config.limits.clone();
     limits.databases_open_max = open_files::databases_open_max(limits.databases_open_max);
     let embedder = start_embedder(&config, &limits).await?;
@@ -59,28 +60,28 @@ pub async fn run(config: Config) -> Result<(), AppError> {
             return Err(error);
         }
     };
-    let stopped = match settings::check_exposure(address, service.is_guarded(), &config) {
+    let stopped = match settings::check_exposure(address, service.requires_key(), &config) {
         Ok(()) => {
-            tracing::info!(%address, tls = tls.is_some(), keys = service.is_guarded(), "listening");
+            tracing::info!(%address, tls = tls.is_some(), keys = service.requires_key(), "listening");
             schedule.into_iter().for_each(|schedule| service.schedule_snapshots(schedule));
             let (mut stopping, announcing) = (stop.clone(), service.clone());
             tokio::spawn(async move {
                 let _ = stopping.wait_for(|stop| *stop).await;
-                // Otherwise whoever watches a job would hold the server until the grace period is over.
+                // Otherwise, event streams of jobs would delay the shutdown until the grace period is over.
                 announcing.announce_stop();
             });
             let reloading = tls.clone().map(|tls| tokio::spawn(tls.keep_current(hangup)));
             let connections_max = open_files::connections_max(config.traffic.connections_max);
-            settings::leave_idle(&mut wire, connections_max);
+            settings::leave_idle(&mut http_settings, connections_max);
             let options = ServeOptions {
                 connections_max,
-                connections: wire.connections.clone(),
+                connections: http_settings.connections.clone(),
                 header_timeout: Duration::from_secs(config.traffic.header_timeout_s),
                 write_timeout: WRITE_TIMEOUT,
                 tls,
-                drain: wire.drain.clone(),
+                drain: http_settings.drain.clone(),
             };
-            let serving = serve(listener, http::router_with(service.clone(), wire), options, stop.clone());
+            let serving = serve(listener, http::router_with(service.clone(), http_settings), options, stop.clone());
             serve_until_stopped(serving, &mut stop, config.shutdown_grace_s).await;
             reloading.inspect(tokio::task::JoinHandle::abort);
             Ok(())
@@ -93,7 +94,7 @@ pub async fn run(config: Config) -> Result<(), AppError> {
     stopped
 }
 
-/// Waits for the end of `serving`, after the stop for at most the grace period.
+/// Waits for the end of `serving`; after the stop, for at most the grace period.
 async fn serve_until_stopped(serving: impl Future<Output = ()>, stop: &mut watch::Receiver<bool>, grace_s: u64) {
     let overdue = async {
         let _ = stop.wait_for(|stop| *stop).await;
@@ -139,7 +140,7 @@ async fn open_service(config: &Config, embedder: Embedder, limits: Limits) -> Re
     let opening = tokio::task::spawn_blocking(move || {
         private_files::keep_private(&parts.data_dir);
         match store {
-            Some(options) => Service::open_on(&options, replica.as_ref(), parts),
+            Some(options) => Service::open_on_postgres(&options, replica.as_ref(), parts),
             None => Service::open(parts),
         }
     });

@@ -1,7 +1,7 @@
 //! A bundle: the folder of a model, and the contract between the trainer that writes it and the server that reads it.
 //!
-//! `manifest.json` lists every file with its SHA-256. `Bundle::open` verifies all of them before anything is loaded, so that a
-//! torn download or a hand-edited tokenizer is refused by name instead of giving wrong embeddings.
+//! `manifest.json` lists every file with its SHA-256. `Bundle::open` verifies all of them before anything is loaded, so an
+//! incomplete download or a hand-edited tokenizer is refused by name instead of giving wrong embeddings.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -21,12 +21,12 @@ pub const TEXT_VERSION: u32 = 1;
 pub const MODEL_INT8: &str = "model.onnx";
 /// fp16 weights, for GPUs.
 pub const MODEL_FP16: &str = "model.fp16.onnx";
-/// The token table that both graphs read, and the tokens' weights in late interaction. Bundles older than 0.5.0, and those of
-/// other encoders, do without it: their graphs contain their tables.
+/// The token table that both graphs read, and the tokens' weights in late interaction. Bundles older than 0.5.0 and those of
+/// other encoders have none: their graphs contain their tables.
 pub const TOKEN_TABLE: &str = "tokens.safetensors";
 /// A separate token table for late interaction; without it, late interaction uses the model's. No embedding depends on it.
 pub const LATE_TABLE: &str = "late.safetensors";
-/// int8 weights of a question encoder beside that of passages. It reads the same token table. No stored
+/// int8 weights of a separate encoder for questions. It reads the same token table as the encoder of passages. No stored
 /// embedding depends on it.
 pub const QUESTIONS_INT8: &str = "questions.onnx";
 /// The same in fp16.
@@ -41,10 +41,10 @@ pub const LANGUAGE_HEAD: &str = "language.head";
 pub const GOLDEN: &str = "golden.json";
 /// Where the model comes from and what it is good for.
 pub const MODEL_CARD: &str = "MODEL_CARD.md";
-/// The list of everything else.
+/// The list of all other files.
 pub const MANIFEST: &str = "manifest.json";
 
-/// An error of a bundle.
+/// Why a bundle cannot be opened or written.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum BundleError {
@@ -131,7 +131,7 @@ pub struct GoldenText {
 pub struct Bundle {
     /// The folder.
     pub folder: PathBuf,
-    /// What is in it.
+    /// Its manifest.
     pub manifest: Manifest,
     /// The manifest's languages, parsed.
     pub languages: Vec<Language>,
@@ -200,14 +200,14 @@ impl Bundle {
     }
 
     /// One SHA-256 over everything that determines an embedding: the text version, the preprocessing, the tokenizer and the
-    /// weights. int8 and fp16 weights come from the same training and give embeddings of the same space, so the fingerprint does
-    /// not depend on the device.
+    /// weights. int8 and fp16 weights come from the same training and give embeddings of the same space, so the fingerprint
+    /// does not depend on the device.
     pub fn fingerprint(&self) -> String {
         let mut hash = Sha256::new();
         hash.update(self.manifest.text_version.to_le_bytes());
         hash.update(self.manifest.tokens_max.to_le_bytes());
         hash.update(self.manifest.preprocessing.map_or("", Preprocessing::name));
-        // A missing file adds nothing: the fingerprints of older bundles stay.
+        // A missing file adds nothing, so the fingerprints of older bundles stay the same.
         for file in [TOKENIZER, MODEL_INT8, TOKEN_TABLE] {
             hash.update(self.manifest.files.get(file).map(String::as_bytes).unwrap_or_default());
         }

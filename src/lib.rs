@@ -1,28 +1,30 @@
 //! Dragoman: a vector-search database that embeds and searches text across 62 languages.
 //!
 //! Read the modules in this order; each imports only from those above it. The shared ones (`domain`, `bundle`, `text`,
-//! `vectors`, `classify`, `mining`, `ranking`, `evaluation`, `projection`) compile alone, without the `server` feature, and are what the training subproject uses.
+//! `vectors`, `classify`, `mining`, `ranking`, `evaluation`, `projection`) compile alone, without the `server` feature, and are
+//! what the training subproject uses.
 
 /// Plain values: names, ids, languages, embeddings, documents, limits, error codes.
 pub mod domain;
 
 /// A model folder: its manifest, its files and their checksums.
 pub mod bundle;
-/// From raw text to token ids: the one path for the trainer and the server.
+/// From raw text to token ids, for both the trainer and the server.
 pub mod text;
 
-/// SQLite, the truth: collections, documents, passages and their embeddings.
+/// The SQLite databases, the source of truth: collections, documents, passages and their embeddings.
 #[cfg(feature = "server")]
 pub mod store;
 
 /// Arithmetic on vectors that several modules need.
 pub mod vectors;
 
-/// usearch, the cache: nearest neighbors of an embedding.
+/// The usearch index, derived from the databases: nearest neighbors of an embedding.
 #[cfg(feature = "server")]
 pub mod index;
 
-/// The seam to storage: what the service asks of an engine, and the embedded one over `store` and `index`.
+/// The interface that the service uses for storage, with its engines: the embedded one over `store` and `index`, and
+/// PostgreSQL.
 #[cfg(feature = "server")]
 pub mod storage;
 
@@ -49,7 +51,7 @@ pub mod embed;
 #[cfg(feature = "server")]
 pub mod targets;
 
-/// Use cases: the only place where rows, index and embedder meet.
+/// Use cases: the only place where rows, index and embedder come together.
 #[cfg(feature = "server")]
 pub mod service;
 
@@ -57,7 +59,7 @@ pub mod service;
 #[cfg(feature = "server")]
 pub mod http;
 
-/// The listener: connections, TLS, the drain at the end.
+/// The listener: connections, TLS, graceful shutdown.
 #[cfg(feature = "server")]
 pub mod server;
 
@@ -69,7 +71,7 @@ pub mod cli;
 #[cfg(feature = "server")]
 pub mod config;
 
-/// Logs.
+/// Logs and traces.
 #[cfg(feature = "server")]
 pub mod telemetry;
 

@@ -9,11 +9,11 @@ use dragoman::cli::health::{self, HealthCheck};
 use dragoman::config::{self, Command, Config, ConfigCommand, HealthSettings, ReadError, Setting};
 use dragoman::{app, cli, telemetry};
 
-/// Stack size of each thread that serves. JSON may be 128 levels deep, and reading it takes several frames for each.
+/// Stack size of each thread that serves. JSON may be 128 levels deep, and parsing takes several frames per level.
 const STACK_BYTES: usize = 8 << 20;
 
 fn main() -> ExitCode {
-    app::silence_runtime();
+    app::disable_runtime_telemetry();
     let done = match config::read(std::env::args_os()) {
         Ok(loaded) => match loaded.command_line.command {
             Command::Client(command) => return cli::run(*command),
@@ -23,7 +23,7 @@ fn main() -> ExitCode {
             Command::Generate(what) => config::generated::write(what),
             Command::Config(ConfigCommand::Check(config)) => check(&config, &loaded.settings),
         },
-        // Knows how to print help, colors and the right exit code.
+        // clap prints the help or the error, with colors, and exits with the right code.
         Err(ReadError::CommandLine(error)) => error.exit(),
         Err(error) => Err(error.into()),
     };
@@ -49,7 +49,7 @@ fn ask(settings: &HealthSettings) -> Result<(), Box<dyn Error>> {
 fn check(config: &Config, settings: &[Setting]) -> Result<(), Box<dyn Error>> {
     let mut out = std::io::stdout().lock();
     match settings.iter().try_for_each(|setting| writeln!(out, "{setting}")) {
-        // The exit code says what the check finds, whether or not anybody reads the rest.
+        // The exit code reports the result of the check, even if nobody reads the rest.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => (),
         written => written?,
     }

@@ -1,7 +1,8 @@
-//! Where scheduled snapshots go: a folder, or a prefix of a bucket in S3 or a store that is compatible with it.
+//! Targets of scheduled snapshots: a folder, or a prefix in a bucket of S3 or an S3-compatible store.
 //!
-//! A snapshot there is `<id>.tar.zst` with `<id>.json` beside it, which is written last and removed first: without it there is no
-//! snapshot. Each server has a folder or a prefix of its own. Several may read one.
+//! A snapshot at a target is the archive `<id>.tar.zst` and its description `<id>.json`. The description is written last and
+//! deleted first: an archive without it is not a snapshot. Each server must have its own folder or prefix to write to, but
+//! several may read from one.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write};
@@ -20,37 +21,38 @@ use crate::domain::SnapshotId;
 
 const ARCHIVE: &str = ".tar.zst";
 const DESCRIPTION: &str = ".json";
-/// The scheme of a bucket.
+/// URL scheme of a bucket.
 const S3: &str = "s3://";
-/// What is written and removed again, to see whether that works.
+/// Name of the object that is written and deleted to check write access.
 const PROBE: &str = "dragoman.probe";
-/// Version of the descriptions.
+/// Format version of descriptions.
 const FORMAT: u32 = 1;
-/// Bytes that are sent at once, at least.
+/// Minimum size of an upload part.
 const PART_BYTES: u64 = 8 << 20;
-/// The most parts that S3 takes of one object.
+/// S3's maximum number of parts per object.
 const PARTS_MAX: u64 = 10_000;
-/// Parts that are under way at once.
+/// Maximum number of parts to upload concurrently.
 const PARTS_UNDER_WAY: usize = 2;
-/// How long a request to a bucket may take, and how long its attempts together. A schedule tries again later.
+/// Timeouts of a request to a bucket and of connecting, and the time after which a failed request is not retried. A schedule
+/// tries again later.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const RETRY_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Why something at a target failed.
+/// An error of an operation on a target.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum TargetError {
-    /// What names the target is not valid.
+    /// The name of the target is not valid.
     #[error("{0}")]
     Invalid(String),
-    /// The store refused or failed.
+    /// The store returned an error.
     #[error("cannot {doing} {target}")]
     Store { doing: &'static str, target: String, source: object_store::Error },
     /// A local file cannot be read or written.
     #[error("cannot {doing}")]
     File { doing: String, source: io::Error },
-    /// What is there is not what was written there.
+    /// An object is damaged.
     #[error("{name} has {problem}")]
     Damaged { name: String, problem: String },
     /// There is no such snapshot.
@@ -58,28 +60,28 @@ pub enum TargetError {
     NotFound { id: String, target: String },
 }
 
-/// What is known of a snapshot at a target.
+/// The description of a snapshot at a target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredSnapshot {
     format: u32,
     /// Its id.
     pub snapshot: SnapshotId,
-    /// When it was made, in milliseconds since the Unix epoch.
+    /// Creation time, in milliseconds since the Unix epoch.
     pub created_at_ms: i64,
-    /// The version of the server that made it.
+    /// The version of the server that created it.
     pub server_version: String,
-    /// Its collections.
+    /// The names of its collections.
     pub collections: Vec<String>,
-    /// Bytes of its archive.
+    /// Size of its archive in bytes.
     pub archive_bytes: u64,
     /// SHA-256 of its archive, in hexadecimal.
     pub archive_sha256: String,
-    /// Equal for two states of a server that have the same content.
+    /// A fingerprint of the content: equal for two server states with equal content.
     pub fingerprint: String,
 }
 
 impl StoredSnapshot {
-    /// A snapshot to put there.
+    /// Describes a snapshot for upload.
     pub fn new(snapshot: &crate::domain::Snapshot, fingerprint: String) -> Self {
         Self {
             format: FORMAT,
@@ -100,16 +102,16 @@ pub struct Target {
     store: Arc<dyn ObjectStore>,
     prefix: Path,
     name: String,
-    /// Whether reading what was written costs little.
+    /// Whether it is a local folder, from which reading is cheap.
     is_local: bool,
 }
 
 impl Target {
-    /// Opens the folder or the bucket that `name` says; `endpoint` is where a store that is not Amazon's answers. Contacts nobody, but
-    /// makes a folder that is missing. Credentials and region are those of the variables that begin with `AWS_`.
+    /// Opens the folder or bucket `name`. `endpoint` is the URL of an S3-compatible store. Sends no requests, but creates a
+    /// missing folder. Takes credentials and region from the environment variables that begin with `AWS_`.
     pub fn open(name: &str, endpoint: Option<&str>) -> Result<Self, TargetError> {
         let Some((bucket, prefix)) = parse(name, endpoint)? else { return Self::folder(name) };
-        // One of the process may be there already.
+        // Fails if the process already has a provider, which is fine.
         let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
         let retry = RetryConfig { backoff: BackoffConfig::default(), max_retries: 3, retry_timeout: RETRY_TIMEOUT };
         let plain = endpoint.is_some_and(|endpoint| endpoint.starts_with("http://"));
@@ -118,7 +120,7 @@ impl Target {
         let mut builder = AmazonS3Builder::from_env()
             .with_bucket_name(bucket)
             .with_checksum_algorithm(Checksum::SHA256)
-            // Not every store that is compatible has it.
+            // Not all S3-compatible stores support it.
             .with_config(AmazonS3ConfigKey::DisableBulkDelete, "true")
             .with_client_options(options)
             .with_retry(retry);
@@ -142,40 +144,40 @@ impl Target {
         &self.name
     }
 
-    /// Writes something small there and removes it.
+    /// Checks write access by writing a small object and deleting it.
     pub async fn check_writable(&self) -> Result<(), TargetError> {
         let probe = self.path(PROBE);
         self.store.put(&probe, PutPayload::from_static(b"probe")).await.map_err(failed("write to", &self.name))?;
         self.store.delete(&probe).await.map_err(failed("remove what was written to", &self.name))
     }
 
-    /// Lists the snapshots that are whole, the oldest first. Other files are passed over.
+    /// Lists the complete snapshots, oldest first. Ignores other files.
     pub async fn list(&self) -> Result<Vec<StoredSnapshot>, TargetError> {
         let prefix = Some(&self.prefix).filter(|prefix| !prefix.as_ref().is_empty());
         let listed = self.store.list_with_delimiter(prefix).await.map_err(failed("list", &self.name))?;
         let id = |path: &Path| SnapshotId::parse(path.filename()?.strip_suffix(DESCRIPTION)?).ok();
         let mut found = Vec::new();
         for id in listed.objects.iter().filter_map(|object| id(&object.location)) {
-            found.extend(self.describe(&id).await?);
+            found.extend(self.read_description(&id).await?);
         }
         found.sort_by(|a, b| (a.created_at_ms, &a.snapshot).cmp(&(b.created_at_ms, &b.snapshot)));
         Ok(found)
     }
 
-    /// Reads what is known of a snapshot; of the newest if `id` is `latest`.
+    /// Reads the description of a snapshot, or of the newest one if `id` is `latest`.
     pub async fn find(&self, id: &str) -> Result<StoredSnapshot, TargetError> {
         let found = match id {
             "latest" => self.list().await?.pop(),
             id => match SnapshotId::parse(id) {
-                Ok(id) => self.describe(&id).await?,
+                Ok(id) => self.read_description(&id).await?,
                 Err(error) => return Err(TargetError::Invalid(error.to_string())),
             },
         };
         found.ok_or_else(|| TargetError::NotFound { id: id.to_owned(), target: self.name.clone() })
     }
 
-    /// Copies an archive there. It counts as a snapshot once all of it is there and was verified. What a crash leaves is replaced when
-    /// it is put there again.
+    /// Uploads an archive. It becomes a snapshot once it is complete and verified. The remains of a crash are replaced by the
+    /// next upload of this snapshot.
     pub async fn put(&self, about: &StoredSnapshot, archive: File) -> Result<(), TargetError> {
         let to = self.archive(&about.snapshot);
         self.remove_unfinished(&about.snapshot);
@@ -198,7 +200,7 @@ impl Target {
         described.map(drop).map_err(failed("write to", &self.name))
     }
 
-    /// Copies the archive of a snapshot from there to `to`, and verifies it. `copied` gets the bytes so far.
+    /// Downloads the archive of a snapshot to `to` and verifies it. Calls `copied` with the number of bytes so far.
     pub async fn fetch(
         &self,
         about: &StoredSnapshot,
@@ -215,11 +217,11 @@ impl Target {
             bytes += piece.len() as u64;
             copied(bytes);
         }
-        same(from.as_ref(), about, bytes, &hex(hash))
+        check_archive(from.as_ref(), about, bytes, &hex(hash))
     }
 
-    /// Keeps the newest `keep` snapshots, at least one, and removes the others. Removes nothing unless the newest one is there as it
-    /// should be.
+    /// Keeps the newest `keep` snapshots, at least one, and deletes the others. Deletes nothing if the newest archive is
+    /// missing or has the wrong size.
     pub async fn prune(&self, keep: usize) -> Result<(), TargetError> {
         let mut stored = self.list().await?;
         let Some(newest) = stored.last() else { return Ok(()) };
@@ -232,7 +234,7 @@ impl Target {
         Ok(())
     }
 
-    /// Removes what a killed server had written of an archive to a folder: a file of that name with `#` and a number.
+    /// Removes partial archives that a killed server left in a folder: files with the archive's name, `#` and a number.
     fn remove_unfinished(&self, id: &SnapshotId) {
         let files = if self.is_local { std::fs::read_dir(&self.name).ok() } else { None };
         let unfinished = format!("{id}{ARCHIVE}#");
@@ -243,8 +245,8 @@ impl Target {
         }
     }
 
-    /// Reads what is known of a snapshot; `None` if it is not there.
-    async fn describe(&self, id: &SnapshotId) -> Result<Option<StoredSnapshot>, TargetError> {
+    /// Reads the description of a snapshot; `None` if it does not exist.
+    async fn read_description(&self, id: &SnapshotId) -> Result<Option<StoredSnapshot>, TargetError> {
         let path = self.description(id);
         let json = match self.store.get(&path).await {
             Err(object_store::Error::NotFound { .. }) => return Ok(None),
@@ -271,7 +273,7 @@ impl Target {
             let (piece, rest) = piece.await.map_err(|error| read(io::Error::other(error)))?.map_err(read)?;
             archive = rest;
             if piece.is_empty() {
-                return same("the archive to copy", about, bytes, &hex(hash));
+                return check_archive("the archive to copy", about, bytes, &hex(hash));
             }
             hash.update(&piece);
             bytes += piece.len() as u64;
@@ -280,7 +282,8 @@ impl Target {
         }
     }
 
-    /// Checks what was written: all of it in a folder; a bucket has compared each part with its SHA-256 when it came.
+    /// Verifies an upload. In a folder, reads all of it back. A bucket has already verified the SHA-256 of each part, so only
+    /// the size is checked.
     async fn verify(&self, about: &StoredSnapshot) -> Result<(), TargetError> {
         self.verify_size(about).await?;
         if self.is_local { self.fetch(about, &mut io::sink(), |_| ()).await } else { Ok(()) }
@@ -289,7 +292,7 @@ impl Target {
     async fn verify_size(&self, about: &StoredSnapshot) -> Result<(), TargetError> {
         let path = self.archive(&about.snapshot);
         let bytes = self.store.head(&path).await.map_err(failed("look at", path.as_ref()))?.size;
-        same(path.as_ref(), about, bytes, &about.archive_sha256)
+        check_archive(path.as_ref(), about, bytes, &about.archive_sha256)
     }
 
     async fn delete(&self, path: &Path) -> Result<(), TargetError> {
@@ -312,7 +315,7 @@ impl Target {
     }
 }
 
-/// The bucket and the prefix that `name` says; `None` if it is a folder.
+/// Parses a bucket and prefix; `None` if `name` is a folder.
 pub fn parse<'n>(name: &'n str, endpoint: Option<&str>) -> Result<Option<(&'n str, Path)>, TargetError> {
     let invalid = |problem: String| Err(TargetError::Invalid(problem));
     let Some(place) = name.strip_prefix(S3) else {
@@ -337,8 +340,8 @@ fn failed(doing: &'static str, target: &str) -> impl FnOnce(object_store::Error)
     move |source| TargetError::Store { doing, target, source }
 }
 
-/// Checks what an archive is made of.
-fn same(name: &str, about: &StoredSnapshot, bytes: u64, sha256: &str) -> Result<(), TargetError> {
+/// Checks the size and checksum of an archive.
+fn check_archive(name: &str, about: &StoredSnapshot, bytes: u64, sha256: &str) -> Result<(), TargetError> {
     let (expected, hash) = (about.archive_bytes, about.archive_sha256.as_str());
     if (bytes, sha256) == (expected, hash) {
         return Ok(());

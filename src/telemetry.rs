@@ -17,7 +17,7 @@ pub use error::TelemetryError;
 use crate::config::{Config, LogFormat};
 use layer::BoxedLayer;
 
-/// Sends the rest when it is dropped.
+/// The log and the traces. Dropping it sends the remaining traces.
 #[must_use = "traces end when this is dropped"]
 pub struct Telemetry {
     #[cfg(feature = "otel")]
@@ -58,7 +58,7 @@ pub fn check(config: &Config) -> Result<(), TelemetryError> {
 }
 
 fn filter(config: &Config) -> Result<EnvFilter, TelemetryError> {
-    // It logs messages with the texts in them; a filter that names it still shows that.
+    // rmcp logs messages with the texts in them; a filter that names it explicitly still enables that.
     let parsed = EnvFilter::builder().parse(format!("rmcp=off,{}", config.log));
     parsed.map_err(|source| TelemetryError::Filter { filter: config.log.clone(), source })
 }

@@ -1,8 +1,8 @@
-//! Callers who take all they can get, all at once: the largest answers, read slowly or not at all, streams of events, connections that
-//! say nothing. The server's memory stays bounded, `/healthz` answers at once, and an honest caller is served as if it were alone.
+//! Greedy callers, all at once: the largest answers, read slowly or not at all, event streams, connections that send nothing.
+//! The server's memory stays bounded, `/healthz` answers at once, and well-behaved callers are served as if they were alone.
 //!
-//! `DRAGOMAN_TEST_CALLERS=60` is the full size: 60 callers with answers of 60 MiB, 1,024 streams, 4,096 idle connections against the
-//! bounds that a server has by default; with fewer callers all of it is smaller in proportion.
+//! `DRAGOMAN_TEST_CALLERS=60` is the full size: 60 callers with answers of 60 MiB, 1,024 streams, 4,096 idle connections
+//! against the server's default limits. With fewer callers, everything is scaled down proportionally.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -20,20 +20,20 @@ use program::{Client, Program, command};
 use serde_json::{Value, json};
 
 const OPERATOR: &str = "the key of the configuration";
-/// Callers at the full size.
+/// Callers at full size.
 const FULL: usize = 60;
-/// Callers when nothing is said.
+/// Callers by default.
 const SMALL: usize = 6;
 /// Bytes of a document.
 const DOCUMENT_BYTES: usize = 60 << 10;
-/// Documents stored at a time: their request must fit into a caller's share at the smallest size.
+/// Documents stored per request: it must fit into one caller's share even at the smallest size.
 const DOCUMENTS_PER_REQUEST: usize = 20;
-/// Lines of an import that takes longer than the test.
+/// Lines of an import that outlasts the test.
 const LINES: usize = 800_000;
-/// How long a caller may wait for an answer that does not come.
+/// How long a caller waits for a missing answer.
 const SILENCE: Duration = Duration::from_millis(250);
 
-/// How much of everything there is.
+/// The size of the whole test.
 #[derive(Clone, Copy)]
 struct Size {
     callers: usize,
@@ -45,17 +45,17 @@ impl Size {
         Self { callers: callers.unwrap_or(SMALL) }
     }
 
-    /// So much for all of them, in proportion.
+    /// Scales a full-size amount to this number of callers.
     fn of(self, full: usize) -> usize {
         (full * self.callers).div_ceil(FULL)
     }
 
-    /// Hits of one of the largest answers.
+    /// Hits in one of the largest answers.
     fn hits(self) -> usize {
         self.of(1_000)
     }
 
-    /// Not enough for all: some are refused at every size.
+    /// Too little for all callers: some are refused at every size.
     fn in_flight_bytes(self) -> usize {
         if self.is_full() { 512 << 20 } else { self.hits() * DOCUMENT_BYTES * 27 / 10 }
     }
@@ -69,7 +69,7 @@ impl Size {
     }
 }
 
-/// What the callers were answered.
+/// The answers that the callers got.
 #[derive(Default)]
 struct Told {
     stop: AtomicBool,
@@ -83,7 +83,7 @@ impl Told {
         !self.stop.load(Ordering::Relaxed)
     }
 
-    /// Notes the head of an answer; says whether it is a success.
+    /// Records the head of an answer; returns whether it is a success.
     fn note(&self, head: &str) -> bool {
         let is = |code: &str| head.starts_with(&format!("HTTP/1.1 {code}"));
         if is("200") {
@@ -106,7 +106,7 @@ fn request(method: &str, path: &str, key: &str, body: &str) -> String {
     )
 }
 
-/// Sends a request and reads the head of its answer; gives nothing when the server has closed the connection.
+/// Sends a request and reads the head of its answer; returns nothing if the server closed the connection.
 fn ask(address: &str, request: &str, told: &Told) -> Option<(TcpStream, String)> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(SILENCE)).ok()?;
@@ -124,7 +124,7 @@ fn ask(address: &str, request: &str, told: &Told) -> Option<(TcpStream, String)>
     Some((stream, String::from_utf8_lossy(&head).into_owned()))
 }
 
-/// A caller who asks for the largest answers until it is told to stop, and takes nothing of them, little, or all.
+/// A caller that requests the largest answers until it is told to stop, and reads none, some, or all of each.
 fn take_all(number: usize, address: String, key: String, told: Arc<Told>, hits: usize) {
     let body = json!({"vector": [1, 0], "limit": hits, "include": ["text"]}).to_string();
     let request = request("POST", "/v1/collections/large/search", &key, &body);
@@ -144,7 +144,7 @@ fn take_all(number: usize, address: String, key: String, told: Arc<Told>, hits: 
                     thread::sleep(Duration::from_millis(20));
                     let _ = stream.read(&mut buffer);
                 }
-                // Silence means that all of it was read: the connection stays open.
+                // Silence means that everything was read: the connection stays open.
                 _ if stream.read(&mut buffer).is_err() || since.elapsed() > Duration::from_secs(2) => break,
                 _ => (),
             }
@@ -152,7 +152,7 @@ fn take_all(number: usize, address: String, key: String, told: Arc<Told>, hits: 
     }
 }
 
-/// Asks whether the server lives, each time on a new connection, until it is told to stop; gives the times in seconds, sorted.
+/// Requests `/healthz` on a new connection each time, until it is told to stop; returns the sorted times in seconds.
 fn watch_health(address: String, told: Arc<Told>) -> Vec<f64> {
     let mut times = Vec::new();
     while told.goes_on() {
@@ -170,7 +170,7 @@ fn watch_health(address: String, told: Arc<Told>) -> Vec<f64> {
     times
 }
 
-/// Searches and writes a little, as often as it can, until it is told to stop; gives the times in seconds, sorted.
+/// Searches and writes a little, as often as it can, until it is told to stop; returns the sorted times in seconds.
 fn be_honest(client: Client, told: Arc<Told>) -> Vec<f64> {
     let mut times = Vec::new();
     while told.goes_on() {
@@ -180,7 +180,7 @@ fn be_honest(client: Client, told: Arc<Told>) -> Vec<f64> {
             ("/v1/collections/large/search", json!({"vector": [1, 0], "limit": 2, "include": ["text"]})),
             ("/v1/collections/small/documents?wait=stored", document),
         ] {
-            // A connection that was kept for the next request may have given way to another one meanwhile, as any idle one.
+            // The server may have closed the kept-alive connection in the meantime, like any idle one.
             let answer = client.try_post(path, &body).or_else(|_| client.try_post(path, &body));
             let (status, body) = answer.unwrap();
             assert_eq!(status, 200, "an honest caller is refused: {body}");
@@ -192,12 +192,12 @@ fn be_honest(client: Client, told: Arc<Told>) -> Vec<f64> {
     times
 }
 
-/// Of sorted times, the one that so many percent do not exceed.
+/// The percentile of sorted times.
 fn percentile(times: &[f64], percent: usize) -> f64 {
     times[(times.len() * percent / 100).min(times.len() - 1)]
 }
 
-/// Starts a server with the bounds of this size.
+/// Starts a server with the limits of this size.
 fn start(data: &std::path::Path, size: Size) -> Program {
     let mut command = command(data, "fake:8");
     command.env("DRAGOMAN_ADMIN_KEY", OPERATOR);
@@ -214,7 +214,7 @@ fn start(data: &std::path::Path, size: Size) -> Program {
     Program::run(command)
 }
 
-/// Stores as many large documents as one of the largest answers has.
+/// Stores as many large documents as one of the largest answers contains.
 fn fill(client: &Client, hits: usize) {
     assert_eq!(client.post("/v1/collections", &json!({"name": "large", "dimension": 2})).0, 201);
     assert_eq!(client.post("/v1/collections", &json!({"name": "small"})).0, 201);
@@ -233,7 +233,7 @@ fn make_key(client: &Client, scope: &str) -> String {
     body["secret"].as_str().unwrap().to_owned()
 }
 
-/// Begins an import that takes longer than the test; gives the job's path.
+/// Starts an import that outlasts the test; returns the job's path.
 fn begin_import(client: &Client) -> String {
     let lines = "{\"text\":\"Il pleut.\"}\n".repeat(LINES);
     let (status, job) = client.post_lines("/v1/collections/small/import", Cursor::new(lines.into_bytes()));
@@ -241,7 +241,7 @@ fn begin_import(client: &Client) -> String {
     format!("/v1/jobs/{}", job["id"].as_str().unwrap())
 }
 
-/// Opens connections that say nothing, or begin a head and never end it.
+/// Opens connections that send nothing, or start a request head and never finish it.
 fn open_idle(address: &str, count: usize) -> Vec<TcpStream> {
     let open = |number: usize| {
         let mut stream = TcpStream::connect(address).unwrap();
@@ -251,7 +251,7 @@ fn open_idle(address: &str, count: usize) -> Vec<TcpStream> {
     (0..count).map(open).collect()
 }
 
-/// Opens streams of events without reading them.
+/// Opens event streams without reading them.
 fn open_streams(address: &str, path: &str, keys: &[String], count: usize) -> Vec<TcpStream> {
     let open = |number: usize| {
         let mut stream = TcpStream::connect(address).unwrap();
@@ -262,7 +262,7 @@ fn open_streams(address: &str, path: &str, keys: &[String], count: usize) -> Vec
     (0..count).map(open).collect()
 }
 
-/// As many files as the process may have open, for the connections of the full size.
+/// Raises the open file limit to its maximum, for the connections at full size.
 fn raise_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let maximum = getrlimit(Resource::Nofile).maximum;
@@ -270,7 +270,7 @@ fn raise_limit() {
 }
 
 #[test]
-fn callers_who_take_all_they_get_leave_enough_to_others() {
+fn greedy_callers_do_not_starve_others() {
     raise_limit();
     let (size, folder) = (Size::chosen(), tempfile::tempdir().unwrap());
     let program = start(folder.path(), size);
@@ -329,7 +329,7 @@ fn callers_who_take_all_they_get_leave_enough_to_others() {
 
     assert_eq!(*told.wrong.lock().unwrap(), Vec::<String>::new(), "a refusal is a 429 or 503 that says when to come again");
     assert!(told.answers.load(Ordering::Relaxed) > 0 && told.refusals.load(Ordering::Relaxed) > 0);
-    // A test beside others on a busy machine says little about the slowest of a hundred.
+    // On a busy machine, the slowest of a hundred requests says little.
     let (memory_max, percent) = if size.is_full() { (1_500 << 20, 99) } else { (before + (300 << 20), 50) };
     assert!(most < memory_max, "{} MiB, at most {} expected", mib(most), mib(memory_max));
     assert!(percentile(&health, percent) < 0.1, "/healthz took {} s", percentile(&health, percent));

@@ -1,8 +1,8 @@
-//! kill -9 in a loop while many clients write, while the index is saved, while the collection is embedded anew, and while the server
-//! starts: after the restart every acknowledged change is there, every document is found by its own text, nothing deleted or
-//! replaced is, and no request is half there.
+//! kill -9 in a loop: while many clients write, while the index is saved, while the collection is re-embedded, and while the
+//! server starts. After each restart every acknowledged change is there, every document is found by its own text, nothing
+//! deleted or replaced is, and every request was applied completely or not at all.
 //!
-//! `DRAGOMAN_TEST_KILLS` sets how often, `DRAGOMAN_TEST_SEED` repeats the choices of a run.
+//! `DRAGOMAN_TEST_KILLS` sets the number of kills, `DRAGOMAN_TEST_SEED` repeats a run's random choices.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -22,20 +22,20 @@ use clients::{COLLECTION, Documents, Namer, Random, Writer};
 use program::{Client, Program, command};
 use serde_json::{Value, json};
 
-/// Kills of a server that serves; those of one that starts come on top.
+/// Kills of a running server; kills during start-up are additional.
 const KILLS: u64 = 10;
 const WRITERS: usize = 8;
-/// The models that the collection is embedded with in turn.
+/// The models that the collection is re-embedded with, in turn.
 const MODELS: [&str; 2] = ["fake:64", "fake:48"];
-/// Acknowledged changes before a kill: at least and at most.
+/// Acknowledged changes before a kill: minimum and maximum.
 const CHANGES: (u64, u64) = (10, 160);
-/// After so many changes the index is saved, so that many kills meet a save.
+/// The index is saved after this many changes, so that many kills hit a save.
 const INDEX_SAVE_CHANGES: &str = "15";
-/// Longest time that a kill waits for a save to begin.
+/// How long a kill waits for a save to start.
 const SAVE_PATIENCE: Duration = Duration::from_millis(500);
-/// Longest life of a server that is killed while it starts.
+/// Maximum lifetime of a server that is killed while it starts.
 const START_MS_MAX: u64 = 250;
-/// One of so many kills is followed by another while the collection is embedded anew.
+/// One in this many kills is followed by another during a re-embedding.
 const REEMBEDDED_OF: u64 = 4;
 
 fn number(variable: &str) -> Option<u64> {
@@ -60,7 +60,7 @@ fn kill_while_starting(data: &Path, model: &str, random: &mut Random) {
     child.wait().unwrap();
 }
 
-/// Lets everybody write until `changes` of them are acknowledged, then kills the server: at once, or while it saves an index.
+/// Lets all clients write until `changes` changes are acknowledged, then kills the server: at once, or while it saves an index.
 fn kill_while_writing(server: &mut Program, writers: &mut [Writer], namer: &mut Namer, changes: u64, saving_in: Option<&Path>) {
     let client = server.client();
     let (sender, acknowledged) = mpsc::channel();
@@ -80,7 +80,7 @@ fn kill_while_writing(server: &mut Program, writers: &mut [Writer], namer: &mut 
     });
 }
 
-/// Has the collection embedded anew by another model; kills the server before, during or shortly after the change.
+/// Re-embeds the collection with another model; kills the server before, during or shortly after the swap.
 fn kill_while_reembedding(data: &Path, model: &str, random: &mut Random) {
     let mut server = start(data, model);
     let client = server.client();
@@ -102,7 +102,7 @@ fn kill_while_reembedding(data: &Path, model: &str, random: &mut Random) {
     server.kill();
 }
 
-/// Everything that the server has in the collection, page by page.
+/// All documents of the collection on the server, page by page.
 fn stored(client: &Client) -> Documents {
     let mut documents = Documents::new();
     let mut cursor = String::new();
@@ -121,7 +121,7 @@ fn stored(client: &Client) -> Documents {
     }
 }
 
-/// Checks that the server has exactly what the writers know of, and finds it.
+/// Checks that the server has exactly what the writers expect, and finds it.
 fn check(client: &Client, writers: &mut [Writer]) {
     let stored = stored(client);
     let expected: usize = writers.iter_mut().map(|writer| writer.check_stored(&stored)).sum();
@@ -137,7 +137,7 @@ fn check(client: &Client, writers: &mut [Writer]) {
     assert!(collection["damage"].is_null(), "{collection}");
 }
 
-/// Whether an index is being saved, or was when the server was killed: its files are under their other names.
+/// Whether an index is being saved, or was when the server was killed: then its temporary files exist.
 fn is_saving(data: &Path) -> bool {
     let folders = std::fs::read_dir(data.join("collections")).unwrap();
     let mut files = folders.flatten().flat_map(|folder| std::fs::read_dir(folder.path()).into_iter().flatten()).flatten();

@@ -1,4 +1,5 @@
-//! The real program with its store on a database server: what it keeps there, who may use it, and what is left when either is killed.
+//! The real program with its store on a database server: what is stored there, who may use it, and what survives a kill of
+//! either.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -29,7 +30,7 @@ fn create_news(client: &Client) {
     assert_eq!(client.post("/v1/collections", &json!({"name": "news"})).0, 201);
 }
 
-/// The log of a server that does not start.
+/// The log of a server that fails to start.
 fn refused(command: Command) -> String {
     Program::try_spawn(command).err().unwrap()
 }
@@ -145,7 +146,7 @@ fn a_re_embedding_goes_on_after_the_database_was_killed() {
     assert_eq!(client.hits("news", &json!({"query": "number 17", "mode": "dense", "limit": 1}))[0]["id"], "d17");
 }
 
-/// The value of a sample of `/metrics`.
+/// The value of a `/metrics` sample.
 fn sample(client: &Client, name: &str) -> Option<f64> {
     client.get_text("/metrics").lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
 }
@@ -208,7 +209,7 @@ fn a_replica_gives_the_answers_of_the_primary_and_the_metrics_say_so() {
     assert!(log.contains("it is not in recovery"), "{log}");
 }
 
-/// Writes documents until told to stop; gives the numbers of those that were acknowledged.
+/// Writes documents until told to stop; returns the numbers of the acknowledged ones.
 fn write(client: &Client, writer: usize, stop: &AtomicBool) -> Vec<usize> {
     let mut acknowledged = Vec::new();
     for number in 0.. {
@@ -230,7 +231,7 @@ fn write(client: &Client, writer: usize, stop: &AtomicBool) -> Vec<usize> {
     acknowledged
 }
 
-/// Waits until the server has stored again what it is sent.
+/// Waits until the server accepts writes again.
 fn wait_for_writes(client: &Client, id: &str) {
     let begun = Instant::now();
     let document = json!({"documents": [{"id": id, "text": "wieder da"}]});

@@ -1,9 +1,9 @@
-//! The calls in README.md and in documents beside it, made as they stand there against the real program with the shipped model, and
-//! their answers. The documents go on from what the README's calls made.
+//! Runs the calls in README.md and the other documents against the real program with the shipped model, and compares the
+//! answers. The other documents build on the state that the README's calls left.
 //!
-//! A block of shell with calls of curl is followed by the answers, one JSON value for each call whose answer is shown, in order. `JOB`
-//! stands for the job of the answer before, which is waited for. Times, ids that the server gives, and the last digits of scores
-//! are not compared, nor what a shown object leaves out with a `"…"`.
+//! A shell block with curl calls is followed by the answers, one JSON value per call whose answer is shown, in order. `JOB`
+//! stands for the job of the previous answer, which is waited for. Times, server-generated ids and the last digits of scores
+//! are not compared, nor members that a shown object omits with `"…"`.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -18,15 +18,15 @@ use postgres_server::Database;
 use program::{Client, Program};
 use serde_json::Value;
 
-/// How far a score may be from the one shown: int8 products are rounded differently on other CPUs.
+/// Maximum difference from the score shown: other CPUs round int8 products differently.
 const SCORE_TOLERANCE: f64 = 0.02;
 
-/// Members that differ with every run.
+/// Members that differ in every run.
 const VOLATILE: [&str; 7] = ["took_ms", "created_at", "started_at", "finished_at", "trained_at", "job", "version"];
-/// What a database server does in its own way: it compares with all of a few passages.
+/// The member that depends on the store: a database server compares a query with all passages if there are few.
 const OF_THE_STORE: &str = "method";
 
-/// In this order, each on what those before it have stored.
+/// In this order, because each builds on what the previous ones stored.
 const DOCUMENTS: [&str; 6] =
     ["README.md", "docs/search.md", "docs/mining.md", "docs/map.md", "docs/classifiers.md", "docs/mcp.md"];
 
@@ -51,7 +51,7 @@ fn check_all(client: &Client, volatile: &[&str]) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
-/// Makes a document's calls, and gives the answers that differ from those it shows.
+/// Runs a document's calls, and returns the answers that differ from those it shows.
 fn check(document: &str, client: &Client, volatile: &[&str]) -> Vec<String> {
     let mut wrong = Vec::new();
     let text = std::fs::read_to_string(document).unwrap();
@@ -77,7 +77,7 @@ fn check(document: &str, client: &Client, volatile: &[&str]) -> Vec<String> {
     wrong
 }
 
-/// The fenced blocks with the languages that they name.
+/// The fenced blocks with their languages.
 fn blocks(markdown: &str) -> Vec<(String, String)> {
     let mut fences = markdown.split("\n```");
     let mut blocks = Vec::new();
@@ -89,7 +89,7 @@ fn blocks(markdown: &str) -> Vec<(String, String)> {
     blocks
 }
 
-/// Makes the calls of a block of shell, each of which must succeed, and gives every JSON value answered.
+/// Runs the calls of a shell block, which must all succeed, and returns every JSON value in the answers.
 fn run(client: &Client, block: &str, variables: &mut HashMap<String, String>, job: &mut String) -> Vec<Value> {
     let mut answers = Vec::new();
     for words in commands(block) {
@@ -114,7 +114,7 @@ fn run(client: &Client, block: &str, variables: &mut HashMap<String, String>, jo
     answers
 }
 
-/// Makes one call: a GET, or a POST when there is data or it says so.
+/// Runs one call: a GET, or a POST if it has data or says so.
 fn call(client: &Client, words: &[String], job: &str) -> Vec<Value> {
     let path = words.iter().find_map(|word| word.strip_prefix("http://127.0.0.1:7700")).unwrap();
     if path.contains("JOB") {
@@ -131,7 +131,7 @@ fn call(client: &Client, words: &[String], job: &str) -> Vec<Value> {
     }
 }
 
-/// The words of each command: quotes, backslashes before the end of a line, and comments as in a shell.
+/// The words of each command, with quotes, line continuations, and comments as in a shell.
 fn commands(block: &str) -> Vec<Vec<String>> {
     let (mut all, mut words, mut word, mut quote) = (Vec::new(), Vec::new(), None::<String>, None);
     let mut characters = block.chars().chain(['\n']).peekable();
@@ -157,12 +157,12 @@ fn commands(block: &str) -> Vec<Vec<String>> {
     all
 }
 
-/// Puts variables' values in their places.
+/// Substitutes variables.
 fn expand(word: &str, variables: &HashMap<String, String>) -> String {
     variables.iter().fold(word.to_owned(), |word, (name, value)| word.replace(&format!("${name}"), value))
 }
 
-/// Whether an answer is what is shown.
+/// Whether an answer matches what is shown.
 fn same(shown: &Value, answer: &Value, volatile: &[&str]) -> bool {
     match (shown, answer) {
         (Value::Number(shown), Value::Number(answer)) if shown.is_f64() => {

@@ -10,7 +10,7 @@ use dragoman::domain::{Device, Language, PassageBounds};
 use dragoman::embed::{DeviceChoice, EmbedError, EmbedOptions, Embedder, FakeControl, FakeOptions, Priority};
 use dragoman::text::language::head::{Features, LanguageHead};
 use dragoman::text::{LanguageDetector, Tokenizer};
-use tiny_bundle::Shape;
+use tiny_bundle::BundleOptions;
 
 fn texts(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
@@ -20,7 +20,7 @@ fn fake(queue_texts_max: usize, batch_tokens_max: usize) -> (Embedder, FakeContr
     Embedder::fake_with(&FakeOptions { queue_texts_max, batch_tokens_max, ..FakeOptions::of(32) })
 }
 
-/// Submits texts from a task of their own, after all that were submitted so far: waits until the queue holds them.
+/// Submits texts from a separate task, after everything submitted so far: waits until they are queued.
 async fn submit(embedder: &Embedder, words: &[&str], priority: Priority) -> tokio::task::JoinHandle<Result<usize, EmbedError>> {
     let depth = embedder.queue_depth() + words.len();
     let (embedder_of_task, texts) = (embedder.clone(), texts(words));
@@ -31,7 +31,7 @@ async fn submit(embedder: &Embedder, words: &[&str], priority: Priority) -> toki
     task
 }
 
-/// Holds the encoder with a first batch, so that everything after it waits.
+/// Blocks the encoder with a first batch, so that everything after it waits.
 async fn hold(embedder: &Embedder, control: &FakeControl) -> tokio::task::JoinHandle<()> {
     control.pause();
     let held = embedder.clone();
@@ -130,7 +130,7 @@ async fn bulk_work_gets_its_turn_under_a_stream_of_queries() {
     bulk.await.unwrap().unwrap();
     queries.await.unwrap().unwrap();
     first.await.unwrap();
-    // The held batch and three of queries, then the bulk text.
+    // The blocked batch and three batches of queries, then the bulk text.
     assert_eq!(control.batches()[4], [2]);
 }
 
@@ -220,14 +220,14 @@ fn cpu() -> EmbedOptions {
     EmbedOptions { device: DeviceChoice::Cpu, threads: 1, batch_tokens_max: 64, queue_texts_max: 100 }
 }
 
-fn tiny(shape: &Shape, options: &EmbedOptions) -> Result<Embedder, EmbedError> {
+fn tiny(shape: &BundleOptions, options: &EmbedOptions) -> Result<Embedder, EmbedError> {
     let folder = tempfile::tempdir().expect("a folder");
     Embedder::start(&tiny_bundle::write(folder.path(), shape), options)
 }
 
-/// Checks the embedding of a text by the tiny model, alone and beside a longer text.
+/// Checks the tiny model's embedding of a text, alone and batched with a longer text.
 async fn check(text: &str, expect: [f32; 4]) {
-    let embedder = tiny(&Shape::default(), &cpu()).expect("the tiny bundle starts");
+    let embedder = tiny(&BundleOptions::default(), &cpu()).expect("the tiny bundle starts");
     let alone = embedder.embed(texts(&[text]), Priority::Query).await.expect("the text is embedded");
     let padded = embedder.embed(texts(&[text, "up up up up up"]), Priority::Query).await.expect("the texts are embedded");
     for embedded in [&alone[0], &padded[0]] {
@@ -247,7 +247,7 @@ async fn the_session_s_output_comes_back_with_unit_length_and_without_padding() 
 
 #[tokio::test]
 async fn a_text_without_a_finite_direction_fails_alone() {
-    let embedder = tiny(&Shape::default(), &cpu()).unwrap();
+    let embedder = tiny(&BundleOptions::default(), &cpu()).unwrap();
     for bad in ["nowhere", "north south"] {
         let (failed, fine) =
             tokio::join!(embedder.embed(texts(&[bad]), Priority::Query), embedder.embed(texts(&["east up"]), Priority::Query));
@@ -258,7 +258,7 @@ async fn a_text_without_a_finite_direction_fails_alone() {
 
 #[tokio::test]
 async fn tokens_are_counted_and_cut_at_the_model_s_limit() {
-    let embedder = tiny(&Shape::default(), &cpu()).unwrap();
+    let embedder = tiny(&BundleOptions::default(), &cpu()).unwrap();
     let embedded = embedder.embed(texts(&["north east", &"up ".repeat(9)]), Priority::Ingest).await.unwrap();
     assert_eq!((embedded[0].tokens.len(), embedded[0].truncated), (2, false));
     assert_eq!((embedded[1].tokens.len(), embedded[1].truncated), (8, true));
@@ -266,7 +266,7 @@ async fn tokens_are_counted_and_cut_at_the_model_s_limit() {
 
 #[test]
 fn the_model_s_card_comes_from_the_manifest() {
-    let embedder = tiny(&Shape::default(), &cpu()).unwrap();
+    let embedder = tiny(&BundleOptions::default(), &cpu()).unwrap();
     let model = embedder.model();
     assert_eq!((model.name.as_str(), model.version.as_str(), model.dimension, model.tokens_max), ("tiny", "1.0.0", 4, 8));
     assert_eq!((model.device, model.device_note.clone()), (Device::Cpu, None));
@@ -277,7 +277,8 @@ fn the_model_s_card_comes_from_the_manifest() {
 #[tokio::test]
 async fn a_bundle_that_asks_for_preprocessing_gets_it() {
     let text = "NORTH,EAST";
-    let (plain, prepared) = (Shape::default(), Shape { preprocessing: Some(Preprocessing::MosesJieba), ..Shape::default() });
+    let (plain, prepared) =
+        (BundleOptions::default(), BundleOptions { preprocessing: Some(Preprocessing::MosesJieba), ..BundleOptions::default() });
     for (shape, expect) in [(plain, [0.0, 0.0, 0.0, 1.0]), (prepared, [1.0, 1.0, 0.0, 1.0].map(|value: f32| value / 3f32.sqrt()))]
     {
         let embedder = tiny(&shape, &cpu()).unwrap();
@@ -285,7 +286,8 @@ async fn a_bundle_that_asks_for_preprocessing_gets_it() {
         for (got, expect) in embedded.embedding.as_slice().iter().zip(expect) {
             assert!((got - expect).abs() < 1e-6, "{:?}", embedded.embedding);
         }
-        // Nine tokens, of which the model reads eight, cut in the text as it came; the last alone would be too short.
+        // Nine tokens, of which the model reads eight; split at the original text's positions. The last token alone would be
+        // too short.
         let long = "UP NORTH! Up East, South. NORTH";
         let passages = embedder.split(None, long, PassageBounds::adjacent(usize::MAX)).unwrap();
         let cut: Vec<&str> = passages.iter().map(|span| &long[span.range.clone()]).collect();
@@ -295,15 +297,19 @@ async fn a_bundle_that_asks_for_preprocessing_gets_it() {
 
 #[test]
 fn preprocessing_is_part_of_the_fingerprint() {
-    let prepared = Shape { preprocessing: Some(Preprocessing::MosesJieba), ..Shape::default() };
-    let fingerprints = [Shape::default(), prepared].map(|shape| tiny(&shape, &cpu()).unwrap().model().fingerprint.clone());
+    let prepared = BundleOptions { preprocessing: Some(Preprocessing::MosesJieba), ..BundleOptions::default() };
+    let fingerprints =
+        [BundleOptions::default(), prepared].map(|shape| tiny(&shape, &cpu()).unwrap().model().fingerprint.clone());
     assert_ne!(fingerprints[0], fingerprints[1]);
 }
 
 #[test]
 fn preprocessing_that_this_program_does_not_know_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    tiny_bundle::write(folder.path(), &Shape { preprocessing: Some(Preprocessing::MosesJieba), ..Shape::default() });
+    tiny_bundle::write(
+        folder.path(),
+        &BundleOptions { preprocessing: Some(Preprocessing::MosesJieba), ..BundleOptions::default() },
+    );
     let path = folder.path().join("manifest.json");
     let manifest = std::fs::read_to_string(&path).unwrap().replace("moses-jieba", "stemming");
     std::fs::write(&path, manifest).unwrap();
@@ -314,14 +320,14 @@ fn preprocessing_that_this_program_does_not_know_is_refused() {
 
 #[test]
 fn without_fp16_weights_auto_runs_on_the_cpu_and_says_why() {
-    let embedder = tiny(&Shape::default(), &EmbedOptions { device: DeviceChoice::Auto, ..cpu() }).unwrap();
+    let embedder = tiny(&BundleOptions::default(), &EmbedOptions { device: DeviceChoice::Auto, ..cpu() }).unwrap();
     assert_eq!(embedder.model().device, Device::Cpu);
     assert_eq!(embedder.model().device_note.as_deref(), Some("not on CUDA: the bundle has no model.fp16.onnx"));
 }
 
 #[test]
 fn without_fp16_weights_a_cuda_device_is_refused() {
-    let error = tiny(&Shape::default(), &EmbedOptions { device: DeviceChoice::Cuda(1), ..cpu() }).unwrap_err();
+    let error = tiny(&BundleOptions::default(), &EmbedOptions { device: DeviceChoice::Cuda(1), ..cpu() }).unwrap_err();
     assert_eq!(error.to_string(), "cannot run on cuda:1: the bundle has no model.fp16.onnx");
 }
 
@@ -329,15 +335,15 @@ fn without_fp16_weights_a_cuda_device_is_refused() {
 fn a_model_with_other_inputs_or_outputs_is_refused_by_name() {
     for (shape, expect) in [
         (
-            Shape { input: "ids", ..Shape::default() },
+            BundleOptions { input: "ids", ..BundleOptions::default() },
             "the model has the inputs [\"ids\", \"attention_mask\"], but a bundle's encoder needs an input input_ids",
         ),
         (
-            Shape { output: "pooled", ..Shape::default() },
+            BundleOptions { output: "pooled", ..BundleOptions::default() },
             "the model has the outputs [\"pooled\"], but a bundle's encoder needs an output sentence_embedding",
         ),
         (
-            Shape { manifest_dimension: 5, ..Shape::default() },
+            BundleOptions { manifest_dimension: 5, ..BundleOptions::default() },
             "a bundle's encoder needs an output sentence_embedding: f32 [batch, 5]",
         ),
     ] {
@@ -349,13 +355,13 @@ fn a_model_with_other_inputs_or_outputs_is_refused_by_name() {
 #[test]
 fn weights_that_are_no_model_are_refused_with_their_path() {
     let folder = tempfile::tempdir().unwrap();
-    let bundle = tiny_bundle::write(folder.path(), &Shape::default());
+    let bundle = tiny_bundle::write(folder.path(), &BundleOptions::default());
     std::fs::write(folder.path().join("model.onnx"), b"no model").unwrap();
     let error = Embedder::start(&bundle, &cpu()).unwrap_err();
     assert_eq!(error.to_string(), format!("cannot load the model {}", folder.path().join("model.onnx").display()));
 }
 
-/// A head for the tiny tokenizer, for which "up" is Swahili and nothing else says anything.
+/// A language head for the tiny tokenizer: "up" is Swahili, and no other token counts.
 fn language_head(tokenizer: &Tokenizer) -> LanguageHead {
     let features = Features::new(tokenizer, 1);
     let up = tiny_bundle::TABLE.iter().position(|(token, _)| *token == "up").unwrap();
@@ -369,9 +375,9 @@ fn language_head(tokenizer: &Tokenizer) -> LanguageHead {
 #[tokio::test]
 async fn queries_go_through_the_encoder_of_questions_where_the_bundle_has_one() {
     let folder = tempfile::tempdir().unwrap();
-    let bundle = tiny_bundle::write(folder.path(), &Shape::default());
+    let bundle = tiny_bundle::write(folder.path(), &BundleOptions::default());
     let alike = Embedder::start(&bundle, &cpu()).unwrap();
-    let bundle_with = tiny_bundle::add_questions(&bundle);
+    let bundle_with = tiny_bundle::add_query_encoder(&bundle);
     let apart = Embedder::start(&bundle_with, &cpu()).unwrap();
     assert_eq!(alike.model().fingerprint, apart.model().fingerprint, "collections stay");
     for (embedder, as_query) in [(alike, [1.0, 0.0, 0.0, 0.0]), (apart, [0.0, 1.0, 0.0, 0.0])] {
@@ -385,7 +391,7 @@ async fn queries_go_through_the_encoder_of_questions_where_the_bundle_has_one() 
 #[test]
 fn a_bundle_with_a_language_head_recognizes_languages_by_it() {
     let folder = tempfile::tempdir().unwrap();
-    let bundle = tiny_bundle::write(folder.path(), &Shape::default());
+    let bundle = tiny_bundle::write(folder.path(), &BundleOptions::default());
     let head = language_head(&Tokenizer::load(&bundle.path(TOKENIZER)).unwrap());
     let bundle = tiny_bundle::add_language_head(&bundle, &head.to_bytes());
     let embedder = Embedder::start(&bundle, &cpu()).unwrap();
@@ -398,7 +404,7 @@ fn a_bundle_with_a_language_head_recognizes_languages_by_it() {
 
 #[test]
 fn a_bundle_without_a_language_head_recognizes_languages_by_rules() {
-    let embedder = tiny(&Shape::default(), &cpu()).unwrap();
+    let embedder = tiny(&BundleOptions::default(), &cpu()).unwrap();
     let text = "Der Zug nach Hamburg kommt heute eine halbe Stunde später an.";
     assert_eq!(embedder.detect(text), LanguageDetector::by_rules().detect(text));
     assert_eq!(embedder.detect(text).map(|found| found.language.code()), Some("de"));
@@ -407,7 +413,7 @@ fn a_bundle_without_a_language_head_recognizes_languages_by_rules() {
 #[test]
 fn a_broken_language_head_is_refused_with_its_path_and_fault() {
     let folder = tempfile::tempdir().unwrap();
-    let bundle = tiny_bundle::write(folder.path(), &Shape::default());
+    let bundle = tiny_bundle::write(folder.path(), &BundleOptions::default());
     let whole = language_head(&Tokenizer::load(&bundle.path(TOKENIZER)).unwrap()).to_bytes();
     let mut other = language_head(&Tokenizer::load(&bundle.path(TOKENIZER)).unwrap());
     other.features.kinds.pop();

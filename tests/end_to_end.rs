@@ -1,4 +1,4 @@
-//! The real program with the shipped model: documents in many languages and scripts, questions in others.
+//! The real program with the shipped model: documents in many languages and scripts, queries in others.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -30,7 +30,7 @@ const DOCUMENTS: [(&str, &str); 16] = [
     ("ka", "დედაქალაქში ახალი ხიდი გაიხსნა."),
 ];
 
-/// A question in one language, and the document that answers it, in another.
+/// A query in one language, and the document in another language that answers it.
 const QUESTIONS: [(&str, &str); 16] = [
     ("The baker sells warm bread in his shop early in the morning.", "fr"),
     ("The fire brigade put out the fire in the old factory.", "de"),
@@ -50,15 +50,15 @@ const QUESTIONS: [(&str, &str); 16] = [
     ("A new bridge was opened in the capital.", "ka"),
 ];
 
-/// Questions that may find another document before theirs: the shipped model is small, its P@1 on short sentences is 84%.
+/// Queries that may rank another document first: the shipped model is small, and its P@1 on short sentences is 84%.
 const MISSES_MAX: usize = 2;
 
-/// How long tokens that are missing may take to be made again.
+/// How long rebuilding missing tokens may take.
 const FILL_MAX: std::time::Duration = std::time::Duration::from_secs(20);
 
-/// ONNX Runtime would keep an id and a database of what it reports in `.cache` of the home folder, or where `XDG_CACHE_HOME` says.
+/// ONNX Runtime would store an id and a telemetry database in `.cache` below the home folder or below `XDG_CACHE_HOME`.
 #[test]
-fn the_runtime_keeps_nothing_to_report() {
+fn the_onnx_runtime_stores_no_telemetry() {
     let (data, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let mut command = program::command(data.path(), MODEL);
     command.env_remove("ORT_DISABLE_TELEMETRY").env("HOME", home.path()).env("XDG_CACHE_HOME", home.path().join("cache"));
@@ -109,7 +109,7 @@ fn check_languages_detected(client: &Client) {
     }
 }
 
-/// Nearly every question finds its document first, and each has it among the first three of sixteen.
+/// Nearly every query ranks its document first, and each ranks it among the first three of sixteen.
 fn check_answers(client: &Client) {
     let mut misses = Vec::new();
     for (question, answer) in QUESTIONS {
@@ -123,7 +123,7 @@ fn check_answers(client: &Client) {
     assert!(misses.len() <= MISSES_MAX, "{misses:#?}");
 }
 
-/// Words of a passage that say what those of the question say are marked, in another language and script.
+/// Words of a passage that match words of the query are marked, even in another language and script.
 fn check_marks(client: &Client) {
     check_marked(client, "Scientists discovered a new planet orbiting a distant star.", "ru", &["планету", "звезды"]);
     check_marked(client, "Farmers grow wheat and rice in their fields.", "hi", &["किसान", "गेहूँ", "चावल"]);
@@ -141,8 +141,8 @@ fn check_marked(client: &Client, query: &str, language: &str, expect: &[&str]) {
     assert!(expect.iter().all(|word| words.iter().any(|marked| marked.contains(word))), "{query}: {words:?}");
 }
 
-/// The tokens and the words of a question find those of a passage in another language, and all evidence makes one relevance. Gives the
-/// hits.
+/// Tokens and words of a query match those of a passage in another language, and all evidence is combined into one relevance.
+/// Returns the hits.
 fn check_evidence(client: &Client) -> Vec<Value> {
     let search = json!({ "query": "wheat and rice in the fields", "limit": 3, "explain": true, "include": [] });
     let named = |hit: &Value, list: &str| hit["explanation"][list]["rank"].is_u64();
@@ -161,7 +161,7 @@ fn check_evidence(client: &Client) -> Vec<Value> {
     hits
 }
 
-/// Makes the collection's database one from before passages had tokens and words: one that was just brought up from there.
+/// Reverts the collection's database to a version without tokens and words, as right after a migration.
 fn forget_tokens(data: &std::path::Path) {
     let folders = std::fs::read_dir(data.join("collections")).unwrap();
     for folder in folders {

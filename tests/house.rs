@@ -1,6 +1,7 @@
-//! The house rules that a machine can check: layers, sizes, names, comments, and documents that name real files.
+//! The house rules that a machine can check: layers, sizes, names, comments, and documents that only name existing files.
 //!
-//! Each rule is a function from text to what breaks it. It is tested twice: on a small text that breaks it, and on the repository.
+//! Each rule is a function from text to its violations. It is tested twice: on a small text that violates it, and on the
+//! repository.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -23,7 +24,7 @@ const FUNCTION_LINES_MAX: usize = 70;
 const MAIN_LINES_MAX: usize = 60;
 const README_LINES_MAX: usize = 150;
 
-/// Names that say nothing about what a module is for.
+/// Module names that say nothing about a module's purpose.
 const EMPTY_NAMES: &[&str] = &["utils", "util", "helpers", "helper", "common", "types", "manager"];
 
 fn root() -> &'static Path {
@@ -46,7 +47,7 @@ fn holds(broken: Vec<String>) {
     assert!(broken.is_empty(), "{} times:\n{}", broken.len(), broken.join("\n"));
 }
 
-/// The document at `path`, or `None` with a word about it when the repository has none.
+/// The document at `path`. Prints a note and returns `None` if the repository has none.
 fn document(path: &str) -> Option<String> {
     let text = fs::read_to_string(root().join(path));
     if text.is_err() {
@@ -124,7 +125,7 @@ fn forbidden_imports(source: &Source) -> Vec<String> {
     found
 }
 
-/// Finds paths in backticks that `exists` does not know. Fenced blocks hold commands and pictures, and are left out.
+/// Finds paths in backticks for which `exists` is false. Fenced blocks hold commands and diagrams, and are skipped.
 fn dead_paths(markdown: &str, exists: impl Fn(&str) -> bool) -> Vec<String> {
     let mut found = Vec::new();
     let mut fenced = false;
@@ -139,7 +140,7 @@ fn dead_paths(markdown: &str, exists: impl Fn(&str) -> bool) -> Vec<String> {
     found
 }
 
-/// Whether a span names a file or folder of the repository: not a route, a media type or a place that a reader fills in.
+/// Whether a span names a file or folder of the repository: not a route, a media type or a placeholder.
 fn is_path(span: &str) -> bool {
     let plain = span.chars().all(|character| character.is_ascii_alphanumeric() || "._-/".contains(character));
     let media_type = ["application/", "text/plain", "text/html"].iter().any(|start| span.starts_with(start));
@@ -162,7 +163,7 @@ fn badly_named_migration(path: &str, text: &str) -> Vec<String> {
     found
 }
 
-/// Expects `rule` to find `broken` things in a file `path` that holds `text`.
+/// Expects `rule` to find `broken` violations in a file `path` that contains `text`.
 #[track_caller]
 fn check(rule: impl Fn(&Source) -> Vec<String>, path: &str, text: &str, broken: usize) {
     let found = rule(&Source::new(path, text));
@@ -211,7 +212,7 @@ fn a_circle_is_found() {
     check(&[(parent, "mod one; mod other;"), (one, "use super::other::B;"), (other, "fn f() { super::one::g() }")], 1);
     check(&[(parent, "mod one; pub struct A; use one::f;"), (one, "use super::A;")], 1);
     check(&[(parent, "mod one; pub struct A; fn f() { one::f() }"), (one, "use crate::room::{self, A};")], 1);
-    // What a parent passes on is its child's.
+    // A name that a parent re-exports belongs to its child.
     check(&[(parent, "mod one; mod other; pub use other::B;"), (one, "use super::B;"), (other, "pub struct B;")], 0);
     check(&[(parent, "mod one; mod other; pub use other::B;"), (one, "use super::B;"), (other, "use super::one::A;")], 1);
     check(&[(parent, "mod one; pub(crate) use one::A; fn f(_: A) {}"), (one, "use super::f;")], 1);
@@ -401,7 +402,8 @@ fn a_badly_named_migration_is_found() {
     assert_eq!(badly_named_migration("0001_a.sql", "create table a (b);").len(), 1);
 }
 
-/// What `docker-compose.yml` must not have: variables that are no settings, images of no certain version, a database that others reach.
+/// Rejects in `docker-compose.yml`: variables that are no settings, images without a fixed version, a database reachable from
+/// outside.
 fn badly_composed(text: &str, settings: &str) -> Vec<String> {
     let mut broken = Vec::new();
     let mut service = "";

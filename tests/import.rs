@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 const MODEL: &str = "fake:64";
 const IMPORT: &str = "/v1/collections/news/import";
 
-/// Lines made as they are read.
+/// Lines generated as they are read.
 struct Lines<F> {
     next: usize,
     end: usize,
@@ -85,11 +85,11 @@ fn kill_9_in_the_middle_of_an_import_loses_no_line_and_counts_none_twice() {
 #[test]
 fn the_memory_of_an_import_does_not_grow_with_its_file() {
     const LINES: usize = 200_000;
-    /// Far less than the file, and than any part of it that grows with it.
+    /// Far less than the file, and than anything that grows with it.
     const GROWTH_MAX: u64 = 40 << 20;
     let folder = tempfile::tempdir().unwrap();
     let server = Program::start(folder.path(), MODEL);
-    // A thousand documents, again and again: the index stays small, and what grows is the import's.
+    // A thousand documents, over and over: the index stays small, so any growth comes from the import.
     let padding = "x".repeat(400);
     let line = move |n: usize| {
         let (id, text) = (format!("d{}", n % 1_000), format!("text {}", n % 1_000));

@@ -1,5 +1,5 @@
-//! kill -9 in the middle of jobs and uploads, through the real program: each job goes on or begins anew after the restart and
-//! comes to its end, nothing that is half-made can be seen, and nothing of it stays on the disk.
+//! kill -9 in the middle of jobs and uploads, through the real program: each job resumes or restarts after the restart and
+//! completes, nothing half-finished is visible, and no temporary files remain.
 //!
 //! `DRAGOMAN_TEST_KILLS` sets how often each kind of work is killed, `DRAGOMAN_TEST_SEED` repeats the moments.
 
@@ -20,9 +20,9 @@ use serde_json::{Value, json};
 const MODEL: &str = "fake:64";
 const KILLS: u64 = 2;
 const DOCUMENTS: usize = 1_500;
-/// The file of a map in its collection's folder.
+/// The projection file in its collection's folder.
 const MAP: &str = "projection.none.json";
-/// A kill comes after a random part of this; the work takes about as long.
+/// A kill comes after a random part of this duration; the work takes about as long.
 const MOMENT_MS_MAX: u64 = 400;
 
 fn number(name: &str, usual: u64) -> u64 {
@@ -46,7 +46,7 @@ fn names(folder: &Path) -> BTreeSet<String> {
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// Two collections of translations: the same words, in another order.
+/// Two collections of translations: the same words in a different order.
 fn fill(client: &Client) {
     for (name, turned) in [("news", false), ("blog", true)] {
         assert_eq!(client.post("/v1/collections", &json!({ "name": name })).0, 201);
@@ -66,7 +66,7 @@ fn fill(client: &Client) {
     }
 }
 
-/// Starts a job; gives its path.
+/// Starts a job; returns its path.
 fn started(client: &Client, path: &str, body: &Value) -> String {
     let (status, answer) = client.post(path, body);
     assert!([201, 202].contains(&status), "{path}: {answer}");
@@ -74,7 +74,7 @@ fn started(client: &Client, path: &str, body: &Value) -> String {
     format!("/v1/jobs/{}", id.as_str().unwrap())
 }
 
-/// Waits until a job is over, which must not have failed, and gives it.
+/// Waits until a job has succeeded, and returns it.
 fn succeeded(client: &Client, job: &str) -> Value {
     client.wait_until("the job ends", |client| !["queued", "running"].contains(&client.get(job).1["status"].as_str().unwrap()));
     let job = client.get(job).1;
@@ -82,7 +82,8 @@ fn succeeded(client: &Client, job: &str) -> Value {
     job
 }
 
-/// Checks that the disk has what the API shows, and nothing else. The files of a job go right after it is seen to be over.
+/// Checks that the disk contains exactly what the API shows. A job's files may be removed shortly after it is seen to have
+/// ended.
 fn check_disk(client: &Client, data: &Path) {
     let ids = |path: &str, member: &str| -> BTreeSet<String> {
         let rows = client.get(path).1[member].as_array().unwrap().clone();
@@ -109,7 +110,7 @@ fn check_disk(client: &Client, data: &Path) {
     }
 }
 
-/// Runs a kind of work, killing the server in the middle of it, and looks at what came of it.
+/// Runs one kind of job, kills the server in the middle of it, and checks the outcome.
 fn killed(
     name: &str,
     moments: &mut Moments,
@@ -120,7 +121,7 @@ fn killed(
 ) {
     for turn in 0..number("DRAGOMAN_TEST_KILLS", KILLS) {
         let job = begin(&server.client(), turn);
-        // The second kill meets what the start after the first one took up.
+        // The second kill hits the job as it was resumed after the first one.
         for _ in 0..2 {
             let moment = moments.next();
             std::thread::sleep(moment);
@@ -181,12 +182,12 @@ fn a_killed_job_comes_to_its_end_and_leaves_nothing_behind() {
         assert!(first.len() > DOCUMENTS / 2, "{} pairs", first.len());
     });
     killed_over_one_collection(&mut moments, data, &mut server);
-    // Room is given back: what is left is what the collections and snapshots show.
+    // Disk space is freed: only the files of the listed collections and snapshots remain.
     assert_eq!(server.client().try_delete(&format!("/v1/snapshots/{id}")).unwrap().0, 204);
     check_disk(&server.client(), data);
 }
 
-/// Duplicates, maps, training and labels.
+/// Duplicates, projections, training and labels.
 fn killed_over_one_collection(moments: &mut Moments, data: &Path, server: &mut Program) {
     let duplicates = |client: &Client, _| started(client, "/v1/collections/news/duplicates", &json!({}));
     killed("duplicates", moments, data, server, &duplicates, &|client, job| {

@@ -1,4 +1,4 @@
-//! The log: one JSON line per request with what an operator looks for, and never a key or a text.
+//! The log: one JSON line per request with what an operator needs, and never a key or a text.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! More collections than the process may have files: their databases are opened when they are used.
+//! More collections than the process may have open files: databases are opened on use.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -12,7 +12,7 @@ use program::{Client, Program};
 use serde_json::json;
 
 const COLLECTIONS: usize = 120;
-/// Files that the process may have.
+/// Open files that the process may have.
 const FILES: usize = 256;
 /// Threads that it may have.
 const THREADS: usize = 64;
@@ -32,7 +32,7 @@ fn write(client: &Client, n: usize) {
     assert_eq!(status, 200, "{n}: {body}");
 }
 
-/// Checks that every collection finds its document, and that the process keeps within its files and some threads.
+/// Checks that every collection finds its document, and that the process stays within its limits on files and threads.
 fn check_all(server: &Program) {
     let client = server.client();
     for n in 0..COLLECTIONS {
@@ -45,7 +45,7 @@ fn check_all(server: &Program) {
 }
 
 #[test]
-fn collections_are_served_that_the_process_has_no_files_for() {
+fn more_collections_than_open_files_are_served() {
     let folder = tempfile::tempdir().unwrap();
     let server = start(folder.path());
     let client = server.client();
@@ -58,7 +58,7 @@ fn collections_are_served_that_the_process_has_no_files_for() {
 
     let mut server = start(folder.path());
     check_all(&server);
-    // Several at once, and a process that ends without closing anything.
+    // Several at once, then the process ends without closing anything.
     std::thread::scope(|scope| {
         for first in 0..8 {
             let client = server.client();

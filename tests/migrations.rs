@@ -1,6 +1,7 @@
-//! Migrations: released files never change, databases of every version open, newer and foreign ones are refused untouched.
+//! Migrations: released files never change, databases of every version open, newer and foreign ones are refused and left
+//! unchanged.
 //!
-//! `tests/fixtures/databases` keeps one small database of each version, made by the server of that time.
+//! `tests/fixtures/databases` contains one small database of each version, created by the server of that version.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -9,14 +10,14 @@ use std::path::{Path, PathBuf};
 
 use dragoman::domain::{CollectionName, Document, Metadata, Page, PassageContext, PassageId, Sequence, TokenSet};
 use dragoman::store::{
-    Adoption, Catalog, Change, DatabaseKind, DocumentStore, PendingPassage, PreparedDocument, SearchFilter, StoreError,
+    Catalog, Change, DatabaseKind, DocumentStore, ForeignImport, PendingPassage, PreparedDocument, SearchFilter, StoreError,
     StoreOptions, check_foreign, check_head,
 };
 use rusqlite::Connection;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
-/// Every migration with its SHA-256. A released one is never edited: add a file, and its line here.
+/// Every migration with its SHA-256. Never edit a released one: add a new file, and its line here.
 const MIGRATIONS: &[(&str, &str)] = &[
     ("catalog/0001_collections.sql", "29e000847f3aa32caab3ab5346d3a162262917071e4513475822c83be1c3cfc5"),
     ("catalog/0002_features.sql", "75417e737748467e690819b40c3383b38233b1aba4807c9d1e5ae2c243a5f640"),
@@ -32,13 +33,13 @@ const MIGRATIONS: &[(&str, &str)] = &[
 ];
 
 const OPTIONS: StoreOptions =
-    StoreOptions { power_safe: true, write_queue_max: 8, readers_max: 2, terms_of: dragoman::embed::passage_terms, places: None };
+    StoreOptions { power_safe: true, write_queue_max: 8, readers_max: 2, terms_of: dragoman::embed::passage_terms, slots: None };
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The files of a folder by name, in order.
+/// The files of a folder, sorted by name.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
@@ -60,7 +61,7 @@ fn set_pragma(database: &Path, name: &str, value: i64) {
     Connection::open(database).unwrap().pragma_update(None, name, value).unwrap();
 }
 
-/// How many migrations of this kind there are.
+/// The number of migrations of this kind.
 fn newest(kind: &str) -> i64 {
     MIGRATIONS.iter().filter(|(file, _)| file.starts_with(kind)).count() as i64
 }
@@ -154,7 +155,7 @@ fn collections_of_every_version_open_with_what_they_hold() {
     }
 }
 
-/// The title of the first document and the headings above the passage that waits, in a database of this version.
+/// The title of the first document, and the headings above the pending passage, in a database of this version.
 fn above(made: i64) -> (Option<String>, Option<String>) {
     let of_this_version = made >= 4;
     let some = |text: &str| of_this_version.then(|| text.to_owned());
@@ -172,7 +173,7 @@ fn collections_from_before_titles_go_on_with_the_passages_that_they_have() {
         assert_eq!((waiting[0].context.headings.clone(), waiting[0].text.as_str()), (headings, "電車が遅れている。"));
         assert_eq!(store.is_cut_by_older_rules().unwrap(), made < 4);
         assert!(store.check(10).unwrap().is_empty(), "checksums of version {made} hold");
-        // The same document again keeps its passage and its embedding.
+        // Storing the same document again keeps its passage and its embedding.
         let again = all(&store).remove(0);
         let kept = store.embeddings(PassageId(0), 10).unwrap();
         assert_eq!(store.upsert(vec![whole(&again)]).unwrap()[0].removed, []);
@@ -180,7 +181,7 @@ fn collections_from_before_titles_go_on_with_the_passages_that_they_have() {
     }
 }
 
-/// A document as it would be stored again.
+/// The write that stores this document again.
 fn whole(document: &Document) -> PreparedDocument {
     PreparedDocument {
         id: document.id.clone(),
@@ -317,7 +318,7 @@ fn a_catalog_is_no_collection() {
     assert!(matches!(error, StoreError::ForeignDatabase { .. }), "{error:?}");
 }
 
-/// The error of opening what must not open.
+/// The error of an open that must fail.
 fn open(kind: &str, folder: &Path) -> StoreError {
     match kind {
         "catalog" => Catalog::open(folder).err().unwrap(),
@@ -341,8 +342,8 @@ fn databases_of_every_version_are_taken_from_an_archive() {
 fn adopted(kind: DatabaseKind, fixture_name: &str, name: &str) -> TempDir {
     let (foreign, folder) = (fixture(fixture_name, "foreign"), tempfile::tempdir().unwrap());
     let (from, to) = (foreign.path().join("foreign"), folder.path().join(name));
-    let adoption = Adoption { kind, from: &from, to: &to, terms_of: dragoman::embed::passage_terms };
-    assert!(adoption.run(|| false).unwrap().is_empty());
+    let foreign_import = ForeignImport { kind, from: &from, to: &to, terms_of: dragoman::embed::passage_terms };
+    assert!(foreign_import.run(|| false).unwrap().is_empty());
     folder
 }
 

@@ -1,5 +1,5 @@
-//! The OpenAPI document: the committed file is the generated one, and it keeps the rules that generators need.
-//! After a change of the API, `DRAGOMAN_BLESS=1 cargo test --test openapi` writes the file.
+//! The OpenAPI document: the committed file is the generated one, and it keeps the rules that generators need. After a change
+//! to the API, `DRAGOMAN_BLESS=1 cargo test --test openapi` writes the file.
 
 #[path = "openapi/errors_page.rs"]
 mod errors_page;
@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use dragoman::domain::{Code, CollectionName, DocumentId, Scope};
 use dragoman::http;
 use dragoman::http::error::Shape;
-use dragoman::http::middleware::access::{Access, Reach};
+use dragoman::http::middleware::access::{Access, CollectionAccess};
 use serde_json::Value;
 use walk::each_schema;
 
@@ -23,18 +23,18 @@ const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi/openapi.json");
 /// The operations that answer with hits.
 const SEARCHES: [&str; 3] = ["search_documents", "search_batch", "recommend_documents"];
 const METHODS: [&str; 5] = ["get", "put", "post", "patch", "delete"];
-/// The members for which null means something: OpenAI's errors have it, and a patch removes by it.
+/// The members for which null means something: OpenAI's errors contain it, and a patch uses it to remove a value.
 const MAY_BE_NULL: [&str; 4] = [
     "OpenAiProblemDetail/param",
     "PatchDocumentRequest/title",
     "PatchDocumentRequest/expires_at",
     "UpdateDocumentsRequest/expires_at",
 ];
-/// The operations that ask a classifier.
+/// The operations that use a classifier.
 const ASKING: &[&str] = &["predict_labels", "evaluate_classifier", "start_evaluation", "apply_classifier"];
 /// The operations that train a classifier.
 const TRAINING: &[&str] = &["create_classifier", "train_classifier"];
-/// Of the committed file.
+/// Path of the committed file.
 const BYTES_MAX: usize = 300_000;
 
 /// An operation with its path.
@@ -45,7 +45,7 @@ struct Operation<'a> {
     body: &'a Value,
 }
 
-/// What an operation needs, as its route declares it.
+/// The access that an operation needs, as its route declares it.
 fn access(id: &str) -> Access {
     http::description().operations.get(id).expect("an operation").access
 }
@@ -66,7 +66,7 @@ impl<'a> Operation<'a> {
         !self.body["requestBody"].is_null()
     }
 
-    /// Whether the schema of its body has a member of this name.
+    /// Whether its body's schema has a member with this name.
     fn has_member(&self, name: &str) -> bool {
         let schema = &self.body["requestBody"]["content"]["application/json"]["schema"];
         !schema::resolved(self.document, schema)["properties"][name].is_null()
@@ -91,12 +91,12 @@ impl<'a> Operation<'a> {
         if Shape::of_route(self.path) == Shape::OpenAi { "application/json" } else { "application/problem+json" }
     }
 
-    /// The status of a code: where OpenAI's clients call, OpenAI's.
+    /// The status of a code; for OpenAI-compatible operations, OpenAI's.
     fn status(&self, code: Code) -> String {
         Shape::of_route(self.path).status(code).to_string()
     }
 
-    /// Whether it lists `code`, and the answer with the code's status has an example of it.
+    /// Whether it lists `code`, with an example in the answer of the code's status.
     fn documents(&self, code: Code) -> bool {
         let listed = self.codes().any(|name| name == code.name());
         let status = self.status(code);
@@ -105,7 +105,7 @@ impl<'a> Operation<'a> {
         listed && !schema::resolved(self.document, example)["value"].is_null()
     }
 
-    /// The names of the codes that it lists, or one of its answers.
+    /// The names of the codes that it lists, or that one of its answers lists.
     fn codes(&self) -> impl Iterator<Item = &'a str> {
         let parts = std::iter::once(self.body).chain(self.responses().map(|(_, answer)| answer));
         parts.filter_map(|part| part["x-error-codes"].as_array()).flatten().filter_map(Value::as_str)
@@ -130,7 +130,7 @@ fn the_committed_file_is_the_generated_one() {
 }
 
 #[test]
-fn the_frame_has_what_generators_ask_for() {
+fn the_document_header_has_what_generators_require() {
     let document = http::document();
     assert!(document["openapi"].as_str().is_some_and(|version| version.starts_with("3.1")));
     assert_eq!(document["info"]["version"], env!("CARGO_PKG_VERSION"));
@@ -242,7 +242,7 @@ fn every_code_is_documented_on_each_route_that_can_answer_with_it() {
     }
 }
 
-/// Whether an operation can answer with a code, as far as its form tells.
+/// Whether an operation can answer with a code, as far as its parameters and body tell.
 fn can_answer(operation: &Operation, code: Code) -> Option<bool> {
     let is = |ids: &[&str]| ids.contains(&operation.id);
     let under = |starts: &[&str]| starts.iter().any(|start| operation.path.starts_with(start));
@@ -263,7 +263,7 @@ fn can_answer(operation: &Operation, code: Code) -> Option<bool> {
         }
         Code::AliasNotFound => operation.id == "delete_alias",
         Code::AliasExists => is(&["create_collection", "put_collection", "delete_collection", "restore_snapshot"]),
-        // Putting a document that is not there creates it.
+        // Putting an absent document creates it.
         Code::DocumentNotFound => {
             is(&SEARCHES) || operation.id == "predict_labels" || (operation.has_parameter("id") && operation.id != "put_document")
         }
@@ -274,7 +274,7 @@ fn can_answer(operation: &Operation, code: Code) -> Option<bool> {
         Code::TooFewDocuments => operation.id == "create_projection",
         Code::ProjectionNotFound => operation.has_parameter("center"),
         Code::AnswerTooLarge => is(&SEARCHES) || is(&["count_facets", "predict_labels", "get_projection"]),
-        // Labeled documents are named with a filter of their own.
+        // Labeled documents are selected with their own filter.
         Code::InvalidFilter => {
             operation.has_member("filter")
                 || is(&["search_batch", "mine_pairs", "create_classifier", "evaluate_classifier", "start_evaluation"])
@@ -290,7 +290,7 @@ fn can_answer(operation: &Operation, code: Code) -> Option<bool> {
         Code::CollectionExists => is(&["create_collection", "put_collection", "put_alias", "restore_snapshot"]),
         Code::TooManyCollections => is(&["create_collection", "put_collection", "put_alias", "restore_snapshot"]),
         Code::Unauthorized | Code::RateLimited | Code::RequestTimeout => access(operation.id) != Access::Open,
-        Code::Forbidden => !matches!(access(operation.id), Access::Open | Access::Key(Scope::Read, Reach::Server)),
+        Code::Forbidden => !matches!(access(operation.id), Access::Open | Access::Key(Scope::Read, CollectionAccess::Server)),
         Code::KeyNotFound => operation.has_parameter("key"),
         Code::TooManyKeys => operation.id == "create_key",
         Code::LastAdminKey => operation.id == "revoke_key",
@@ -314,7 +314,7 @@ fn every_operation_is_documented_with_the_access_that_its_route_declares() {
     for operation in operations(&document) {
         let open = access(operation.id) == Access::Open;
         assert_eq!(operation.body["security"] == serde_json::json!([]), open, "{}", operation.id);
-        let by_path = matches!(access(operation.id), Access::Key(_, Reach::Path));
+        let by_path = matches!(access(operation.id), Access::Key(_, CollectionAccess::Path));
         assert!(!by_path || operation.has_parameter("collection"), "{}: no collection in the path", operation.id);
     }
 }
@@ -429,7 +429,7 @@ fn every_reference_leads_somewhere_and_every_component_is_used() {
     assert_eq!(referenced, components.iter().map(String::as_str).collect());
 }
 
-/// openapi-typescript takes a member with a default for one that is always there, so requests could not leave it out.
+/// openapi-typescript treats a member with a default as always present, so requests could not omit it.
 #[test]
 fn members_of_bodies_tell_their_defaults_in_words() {
     each_schema(&http::document(), &mut |place, schema| {

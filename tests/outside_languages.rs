@@ -1,11 +1,12 @@
-//! The shipped model's head says of languages that it does not know that they are none of its own, and of its own that they are.
+//! The shipped model's language head reports texts in unknown languages as undetermined, and still recognizes its own
+//! languages.
 
 use std::path::Path;
 
 use dragoman::bundle::{Bundle, GOLDEN, GoldenText, TOKENIZER};
 use dragoman::text::{LanguageDetector, Tokenizer};
 
-/// Sentences of other languages than the 62.
+/// Sentences in languages outside the 62.
 const OUTSIDE: &[(&str, &[&str])] = &[
     (
         "Belarusian",
@@ -177,7 +178,8 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("Kannada", &["ಬೆಕ್ಕು ಮೇಜಿನ ಮೇಲೆ ಮಲಗಿದೆ, ನಾವು ಚಹಾ ಕುಡಿಯುತ್ತಿದ್ದೇವೆ."]),
     ("Punjabi", &["ਬਿੱਲੀ ਮੇਜ਼ ਉੱਤੇ ਸੌਂ ਰਹੀ ਹੈ ਅਤੇ ਅਸੀਂ ਚਾਹ ਪੀ ਰਹੇ ਹਾਂ।"]),
 ];
-/// Those of them that are told, in percent. The rest are near relatives: Luxembourgish of German, Yiddish of Hebrew.
+/// The percentage of these sentences that must be reported as undetermined. The rest are close relatives: Luxembourgish of
+/// German, Yiddish of Hebrew.
 const TOLD_PERCENT_MIN: usize = 90;
 
 fn detector() -> (LanguageDetector, Vec<GoldenText>) {
@@ -188,7 +190,7 @@ fn detector() -> (LanguageDetector, Vec<GoldenText>) {
 }
 
 #[test]
-fn sentences_of_other_languages_are_in_none() {
+fn sentences_in_unknown_languages_are_undetermined() {
     let (detector, _) = detector();
     let all = OUTSIDE.iter().flat_map(|(name, sentences)| sentences.iter().map(move |sentence| (name, sentence)));
     let (told, taken): (Vec<_>, Vec<_>) =
@@ -206,7 +208,7 @@ fn a_page_in_another_language_is_in_none() {
 }
 
 #[test]
-fn every_language_of_the_model_is_still_told() {
+fn every_known_language_is_still_detected() {
     let (detector, golden) = detector();
     let refused: Vec<_> =
         golden.iter().filter(|golden| detector.detect(&golden.text).is_none()).map(|golden| &golden.text).collect();

@@ -1,5 +1,5 @@
-//! Recall@10 of the HNSW index against exact search, on seeded clustered data: fresh, after a third was replaced, after a
-//! round trip through disk, and when built by several threads. And that each passage is found by its own embedding, whatever was
+//! Recall@10 of the HNSW index against exact search, on seeded clustered data: fresh, after a third was replaced, after a round
+//! trip through disk, and when built by several threads. Also, each passage must be found by its own embedding, whatever was
 //! added, replaced and removed before.
 
 use std::collections::HashMap;
@@ -34,7 +34,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// About normal: the sum of twelve uniform numbers less six.
+    /// Approximately normal: the sum of twelve uniform numbers minus six.
     fn normal(&mut self) -> f32 {
         (0..12).map(|_| (self.next() >> 40) as f32 / (1u64 << 24) as f32).sum::<f32>() - 6.0
     }
@@ -44,7 +44,7 @@ impl Random {
     }
 }
 
-/// Embeddings around shared centers, as sentences gather around subjects.
+/// Embeddings around shared centers, like sentences that cluster around topics.
 struct Clusters {
     centers: Vec<Vec<f32>>,
     random: Random,
@@ -90,7 +90,7 @@ fn build(passages: &[(PassageId, Embedding)]) -> Index {
     index
 }
 
-/// Part of the exact ten nearest that the index finds, over all queries.
+/// The share of the exact ten nearest that the index finds, over all queries.
 fn recall(index: &Index, data: &Data) -> f64 {
     let mut found = 0;
     for query in &data.queries {
@@ -184,12 +184,12 @@ fn threads_that_build_it_together_cost_no_recall() {
     check(&index, &data);
 }
 
-/// Recall when the nearest by the index, so many times more than wanted, are compared again by their whole values, as the
-/// service does with coarse ones.
+/// Recall when the index returns an oversampled candidate list that is rescored with full-precision values, as the service does
+/// with coarse quantizations.
 fn recall_of(metric: Metric, quantization: Quantization) -> f64 {
     let mut data = data();
     if metric != Metric::Cosine {
-        // Of lengths between a half and two.
+        // Lengths between 0.5 and 2.
         let mut random = Random(3);
         let mut stretch = |embedding: &Embedding| {
             let factor = 0.5 + 1.5 * (random.next() >> 40) as f32 / (1u64 << 24) as f32;
@@ -227,14 +227,14 @@ fn every_quantization_and_metric_finds_what_exact_search_finds() {
     }
 }
 
-/// The passages that a search for their own embedding, as wide as it is by default, does not give.
+/// The passages that a search for their own embedding, at the default width, does not return.
 fn lost(index: &Index, passages: &[(PassageId, Embedding)]) -> Vec<PassageId> {
     let found =
         |key: PassageId, embedding: &Embedding| index.search(embedding, LIMIT).unwrap().iter().any(|hit| hit.passage == key);
     passages.iter().filter(|(key, embedding)| !found(*key, embedding)).map(|(key, _)| *key).collect()
 }
 
-/// Does what the server does in the background until nothing is left to do.
+/// Runs the server's background maintenance until nothing is left to do.
 fn keep_up(index: &Index, passages: &[(PassageId, Embedding)]) {
     let known: HashMap<PassageId, &Embedding> = passages.iter().map(|(key, embedding)| (*key, embedding)).collect();
     let original = |passage: PassageId| known.get(&passage).map(|embedding| (*embedding).clone());
@@ -256,7 +256,7 @@ fn twenty_rounds_of_replacing_thousands_hide_no_passage() {
     index.add_all(&passages).unwrap();
     let mut compacted = 0;
     for round in 1..=ROUNDS {
-        // A document that is replaced gets passages with new keys; those of before are removed afterwards.
+        // A replaced document gets passages with new keys; the previous ones are removed afterwards.
         let begin = round as usize * REPLACED % passages.len();
         let new: Vec<_> = (0..REPLACED as u64).map(|n| (PassageId(round * 10_000 + n), clusters.embedding())).collect();
         index.add_all(&new).unwrap();

@@ -1,8 +1,8 @@
-//! Recall@10 of searches that compare by signs and integers, on embeddings of real text: sentences of the judged pages in twelve
-//! languages, and the questions that are judged with them.
+//! Recall@10 of searches that compare signs and integers, on embeddings of real text: sentences from the judged pages in twelve
+//! languages, and the queries judged with them.
 //!
-//! A passage of several sentences is embedded nearly at the mean of their embeddings, so three random sentences of a language
-//! make a passage, and a few thousand sentences make as many passages as it takes.
+//! The embedding of a passage of several sentences is close to the mean of the sentence embeddings. So three random sentences
+//! of one language make a passage, and a few thousand sentences yield as many passages as needed.
 
 #[path = "bench/clusters.rs"]
 mod clusters;
@@ -19,7 +19,7 @@ use dragoman::embed::{DeviceChoice, EmbedOptions, Embedder, Priority};
 use dragoman::index::{Among, Index, IndexParameters, search_exact};
 use passages::SENTENCES;
 
-/// Enough that signs choose what is compared.
+/// Enough that candidates are chosen by their signs.
 const PASSAGES: usize = 12_000;
 const QUESTIONS: usize = 30;
 const LIMIT: usize = 10;
@@ -32,7 +32,7 @@ struct Passages {
     questions: Vec<Embedding>,
 }
 
-/// Embeds the sentences of each language, and questions.
+/// Embeds the sentences of each language, and the queries.
 fn embedded() -> (BTreeMap<String, Vec<Embedding>>, Vec<Embedding>) {
     let bundle = Bundle::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("models/ems-small")).unwrap();
     let options = EmbedOptions { device: DeviceChoice::Cpu, threads: 0, batch_tokens_max: 4_096, queue_texts_max: 10_000 };
@@ -69,7 +69,7 @@ fn passages() -> Passages {
 }
 
 impl Passages {
-    /// The share of the nearest among the accepted passages that a scan finds.
+    /// The share of the exact nearest accepted passages that a scan finds.
     fn recall(&self, accept: impl Fn(usize) -> bool) -> f64 {
         let (mut hits, mut all) = (0, 0);
         for question in &self.questions {
@@ -77,7 +77,7 @@ impl Passages {
             let exact = search_exact(Metric::Cosine, accepted, question, LIMIT);
             let accept = |passage: PassageId| accept(passage.0 as usize);
             let found = self.index.scan(question, 4 * LIMIT, Among::Where(&accept)).unwrap().unwrap();
-            // As the service does: coarse values name more, and whole values decide.
+            // As in the service: quantized values select candidates, full values rank them.
             let named = found.iter().map(|neighbor| (neighbor.passage, &self.passages[neighbor.passage.0 as usize].1));
             let found = search_exact(Metric::Cosine, named, question, LIMIT);
             hits += exact.iter().filter(|exact| found.iter().any(|found| found.passage == exact.passage)).count();
@@ -105,7 +105,7 @@ fn the_nearest_passages_are_found_whatever_a_filter_keeps() {
     passages.check("one language", |passage| passages.languages[passage] == language);
     passages.check("all but one language", |passage| passages.languages[passage] != language);
 
-    // Half of them change places, and a tenth goes.
+    // Half of the passages swap places, and a tenth is removed.
     for place in 0..PASSAGES / 4 {
         let other = PASSAGES - 1 - place;
         let (one, two) = (passages.passages[place].1.clone(), passages.passages[other].1.clone());

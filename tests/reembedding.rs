@@ -1,5 +1,4 @@
-//! Re-embedding through the real program: kill -9 while it embeds, and around the moment at which the new takes the place of the
-//! old.
+//! Re-embedding through the real program: kill -9 during the embedding, and around the swap of old and new.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -20,7 +19,7 @@ fn text(n: usize) -> String {
     format!("number {n} speaks of w{n}")
 }
 
-/// Fills a data directory by a server of the old model.
+/// Fills a data directory with a server that has the old model.
 fn fill(data: &Path, documents: usize) {
     let server = Program::start(data, OLD);
     let client = server.client();
@@ -32,7 +31,7 @@ fn fill(data: &Path, documents: usize) {
     assert!(server.terminate().success());
 }
 
-/// The job of an accepted request, by its path.
+/// The status of the job that a request created.
 fn reembed(client: &Client) -> String {
     let (status, job) = client.post(&format!("{NEWS}/reembed"), &json!({}));
     assert_eq!(status, 202, "{job}");
@@ -43,10 +42,11 @@ fn status(client: &Client, job: &str) -> String {
     client.get(job).1["status"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Checks that the collection is of one model alone in all that it says and does: of `loaded`, the server's, or of the old one.
+/// Checks that the collection uses a single model in everything that it reports and does: `loaded`, the server's, or the old
+/// one.
 fn check_whole(client: &Client, documents: usize, loaded: &str) {
     let search = format!("{NEWS}/search");
-    // A moment at which it does not change between the questions.
+    // Retries until nothing changed between the requests.
     let (collection, by_text) = loop {
         let before = client.get(NEWS).1;
         let by_text = client.post(&search, &json!({ "query": text(17), "limit": 1 }));

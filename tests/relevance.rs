@@ -1,5 +1,5 @@
-//! How good searches are on the judged set of this repository, `tests/relevance/`: the real program with the shipped model, measured by
-//! `dragoman eval search`, must find about as much as it did when the floors were set.
+//! Search quality on this repository's judged set, `tests/relevance/`: the real program with the shipped model, measured by
+//! `dragoman eval search`, must score about as high as when the floors were set.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::process::Command;
 
-use dragoman::evaluation::judged::{self, Reading};
+use dragoman::evaluation::judged::{self, ReadOptions};
 use dragoman::evaluation::relevance::Item;
 use program::Program;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 const MODEL: &str = "models/ems-small";
 const SET: &str = "tests/relevance";
 
-/// What a mode finds at least, in percent: among all documents, among those in the query's language, among the others.
+/// The minimum scores of a mode in percent: over all documents, over those in the query's language, over the others.
 struct Floor {
     mode: &'static str,
     scope: &'static str,
@@ -27,7 +27,7 @@ struct Floor {
     ndcg_at_10: f64,
 }
 
-/// Each is about three points below what was measured. A mode is added by its rows.
+/// Each is about three points below the measured value. To add a mode, add its rows.
 const FLOORS: [Floor; 12] = [
     floor("full", "all", [58.0, 66.0, 68.0]),
     floor("full", "same", [85.0, 88.0, 90.0]),
@@ -49,7 +49,7 @@ const fn floor(mode: &'static str, scope: &'static str, [success_at_1, mrr_at_10
 
 #[test]
 fn the_set_is_what_its_readme_says() {
-    let reading = Reading { documents: true, judged: true, split: "test".to_owned() };
+    let reading = ReadOptions { documents: true, judged: true, split: "test".to_owned() };
     let set = judged::read(Path::new(SET), &reading).unwrap();
     let languages: HashMap<&str, _> = set.documents.iter().map(|page| (page.id.as_str(), page.language.unwrap())).collect();
     let mut pages = HashMap::new();
@@ -68,7 +68,7 @@ fn the_set_is_what_its_readme_says() {
 }
 
 #[test]
-fn every_mode_finds_what_it_found() {
+fn every_mode_meets_its_quality_floors() {
     if !Path::new(MODEL).join("manifest.json").exists() {
         println!("skipped: there is no {MODEL}/manifest.json");
         return;
@@ -93,7 +93,8 @@ fn every_mode_finds_what_it_found() {
     assert!(missed.is_empty(), "{missed:#?}");
 }
 
-/// Few candidates find what many find, and a hit's relevance is the same by either: the estimates that choose candidates are not seen.
+/// A small candidate list finds what a large one finds, with the same relevance per hit: the estimates that select candidates
+/// are not visible.
 #[test]
 fn few_candidates_find_what_many_find() {
     if !Path::new(MODEL).join("manifest.json").exists() {
@@ -103,7 +104,7 @@ fn few_candidates_find_what_many_find() {
     let folder = tempfile::tempdir().unwrap();
     let server = Program::start(folder.path(), MODEL);
     let client = server.client();
-    let set = judged::read(Path::new(SET), &Reading { documents: true, judged: true, split: "test".to_owned() }).unwrap();
+    let set = judged::read(Path::new(SET), &ReadOptions { documents: true, judged: true, split: "test".to_owned() }).unwrap();
     let page =
         |page: &Item| json!({ "id": page.id, "title": page.title, "text": page.text, "language": page.language.unwrap().code() });
     let pages: Vec<Value> = set.documents.iter().map(page).collect();
@@ -130,7 +131,7 @@ fn few_candidates_find_what_many_find() {
     assert!(f64::from(found) >= 0.95 * wanted as f64, "{found} of {wanted}");
 }
 
-/// What is below a floor.
+/// The metrics that are below a floor.
 fn missed(floor: &Floor, report: &Value) -> Vec<String> {
     let rows = report["results"].as_array().unwrap();
     let row = rows.iter().find(|row| row["configuration"] == floor.mode && row["scope"] == floor.scope);

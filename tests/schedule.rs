@@ -1,4 +1,4 @@
-//! Scheduled snapshots of the real program, to a folder and to a store that answers as S3 does: made, kept, pruned, tried again after
+//! Scheduled snapshots of the real program, to a folder and to an S3-compatible store: created, kept, pruned, retried after
 //! failures and kills, and restored by another server.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -16,14 +16,14 @@ use program::{Client, Program};
 use s3::S3;
 use serde_json::{Value, json};
 
-/// What starts a server that makes snapshots as often as it can.
+/// A server that makes snapshots as often as possible.
 fn scheduled(data: &Path, target: &str) -> Command {
     let mut command = program::command(data, "fake:8");
     command.args(["--snapshot-target", target, "--snapshot-interval-s", "1", "--snapshot-keep", "2"]);
     command
 }
 
-/// The same with a bucket.
+/// The same, with a bucket.
 fn scheduled_to_bucket(data: &Path, url: &str) -> Command {
     let mut command = scheduled(data, "s3://backups/servers/one");
     command.args(["--snapshot-endpoint", url]);
@@ -56,7 +56,7 @@ fn wait_for_another(client: &Client, result: &str) {
     client.wait_until(&format!("a snapshot is {result}"), |client| results(client, result) > before);
 }
 
-/// Runs a command of the program.
+/// Runs a client command.
 fn run(client: &Client, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dragoman"));
     command.args(arguments).env("DRAGOMAN_SERVER", client.url());
@@ -70,18 +70,18 @@ fn succeed(client: &Client, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What the target has, the newest first, as the command line lists it.
+/// The target's snapshots, newest first, as the command line lists them.
 fn listed(client: &Client, target: &[&str]) -> Vec<Value> {
     let text = succeed(client, &[&["snapshot", "list", "--json"], target].concat());
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Makes, prunes and restores snapshots, whatever the target is.
+/// Creates, prunes and restores snapshots on any target.
 fn check(server: &Program, target: &[&str], data: &Path) {
     let client = server.client();
     for id in ["a", "b", "c"] {
         store(&client, id);
-        // Then the target has it: whatever was stored meanwhile would have been a change.
+        // An "unchanged" result means that the target has everything stored so far.
         wait_for_another(&client, "unchanged");
     }
     let stored = listed(&client, target);
@@ -152,7 +152,7 @@ fn a_server_that_was_killed_goes_on_with_its_snapshots() {
     for round in 0..4 {
         let mut server = Program::run(scheduled(&data, target));
         store(&server.client(), &format!("d{round}"));
-        // Somewhere in the middle of the next one.
+        // Somewhere in the middle of the next snapshot.
         std::thread::sleep(std::time::Duration::from_millis(350 * round));
         server.kill();
     }

@@ -1,4 +1,4 @@
-//! The listener on real sockets: TLS and its certificates, slow clients, the bound on connections, the drain at the end.
+//! The listener on real sockets: TLS and its certificates, slow clients, the connection limit, the drain at shutdown.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -26,10 +26,11 @@ use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-/// How long a test waits for what must come.
+/// How long a test waits for something that must happen.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A listener with three routes: `/` answers at once, `/held` when `release` says so, `/large` more than sockets hold.
+/// A listener with three routes: `/` answers at once, `/held` answers when `release` fires, `/large` sends more than socket
+/// buffers hold.
 struct Listening {
     address: SocketAddr,
     stop: watch::Sender<bool>,
@@ -64,7 +65,7 @@ async fn listen(connections_max: usize, header_timeout: Duration, tls: Option<Ar
     Listening { address, stop, drain, held, serving }
 }
 
-/// Sends a request and reads what comes until the connection is closed.
+/// Sends a request and reads until the connection is closed.
 async fn exchange(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), path: &str) -> std::io::Result<String> {
     let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
@@ -92,12 +93,12 @@ fn certificate(folder: &Path, name: &str) -> Certificate {
     Certificate { der: made.cert.der().clone(), path, key }
 }
 
-/// Calls `/` over TLS, trusting this certificate alone.
+/// Calls `/` over TLS, trusting only this certificate.
 async fn call_tls(address: SocketAddr, trusted: &Certificate) -> std::io::Result<String> {
     exchange(&mut connect_tls(address, trusted, &[]).await?, "/").await
 }
 
-/// Connects with TLS, trusting this certificate alone and offering these protocols.
+/// Connects over TLS, trusting only this certificate and offering these protocols.
 async fn connect_tls(address: SocketAddr, trusted: &Certificate, protocols: &[&str]) -> std::io::Result<TlsStream<TcpStream>> {
     let mut roots = RootCertStore::empty();
     roots.add(trusted.der.clone()).unwrap();
@@ -202,7 +203,7 @@ async fn an_answer_of_one_piece_keeps_its_place_until_the_client_has_taken_it() 
     let (header_timeout, write_timeout, drain) = (PATIENCE, PATIENCE, Drain::default());
     let connections = ConnectionMeter::default();
     let options = ServeOptions { connections_max: 1, connections, header_timeout, write_timeout, tls: None, drain };
-    // The handler has one more, which it keeps.
+    // The handler holds one more reference, and keeps it.
     let idle = Arc::strong_count(&place);
     tokio::spawn(serve(listener, Router::new().route("/", get(large)), options, stopped));
     let mut client = TcpStream::connect(address).await.unwrap();
@@ -227,7 +228,7 @@ async fn idle_connections_give_way_to_those_who_ask() {
     let mut idle = Vec::new();
     for number in 0..12 {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
-        // Some say nothing, others begin a head and never end it.
+        // Some clients send nothing, others start a request head and never finish it.
         let head: &[u8] = if number % 2 == 0 { b"" } else { b"GET / HTTP/1.1\r\nhost: " };
         stream.write_all(head).await.unwrap();
         idle.push(stream);
@@ -238,7 +239,7 @@ async fn idle_connections_give_way_to_those_who_ask() {
         assert!(answer.ends_with("hello"), "{answer}");
     }
     let mut rest = Vec::new();
-    // It may be told by a reset, too.
+    // The close may also arrive as a reset.
     let _ = within("the oldest idle connection is closed", idle[0].read_to_end(&mut rest)).await;
     assert!(rest.is_empty());
 }
@@ -270,7 +271,7 @@ async fn what_runs_is_answered_and_what_comes_later_is_closed() {
     let address = server.address;
     let running = tokio::spawn(async move {
         let mut stream = TcpStream::connect(address).await.unwrap();
-        // Without asking for the end: that it comes all the same is the server's doing.
+        // The client does not ask to close the connection: the server closes it anyway.
         stream.write_all(b"GET /held HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.unwrap();

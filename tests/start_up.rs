@@ -1,4 +1,4 @@
-//! The program's start and end: clear one-line errors, and a clean stop.
+//! The program's start and end: clear one-line errors, and a clean shutdown.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use program::Program;
 use serde_json::json;
 
-/// Runs the program, which must fail, and gives the last line that it says.
+/// Runs the program, which must fail, and returns its last line of output.
 fn failure(mut command: Command) -> String {
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
@@ -56,10 +56,10 @@ fn a_data_directory_that_cannot_be_made_is_named() {
     assert!(error.starts_with("error: cannot open the data directory /dev/null/data: "), "{error}");
 }
 
-/// A user without any rights of its own.
+/// A user without any privileges.
 const NOBODY: u32 = 65_534;
 
-/// Closes `folder` to who runs the server on `data`: that is nobody where root runs the tests, else it is the folder's owner.
+/// A server on `data` that cannot write to `folder`: root runs it as nobody, any other user loses the write permission.
 fn as_another(folder: &Path, data: &Path) -> Command {
     let mut command = program::command(data, "fake:8");
     let is_root = folder.metadata().unwrap().uid() == 0;
@@ -120,7 +120,7 @@ fn told_to_stop_it_ends_in_order_and_goes_on_after_a_restart() {
     assert_eq!(hits[0]["id"], "a");
 }
 
-/// Runs `dragoman config check` and gives whether it succeeds, what it prints and the last line that it says.
+/// Runs `dragoman config check`; returns whether it succeeds, its output, and its last line of output.
 fn check(arguments: &[&str], environment: &[(&str, &str)]) -> (bool, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dragoman"));
     command.args(["config", "check", "--model", "fake:8"]).args(arguments).envs(environment.iter().copied());
@@ -174,7 +174,7 @@ fn a_wrong_configuration_is_named() {
         ("model = 'no/such/model'", ""),
     ] {
         let (good, _, said) = at(text);
-        // The flag that every check here has wins over the file.
+        // The flag that every check here passes overrides the file.
         assert_eq!(good, words.is_empty(), "{text:?} says {said:?}");
         assert!(said.contains(words), "{text:?} says {said:?}");
     }
@@ -245,8 +245,8 @@ fn a_configured_admin_key_makes_keys_that_survive_a_restart() {
 fn with_few_open_files_connections_wait_and_writes_go_on() {
     let folder = tempfile::tempdir().unwrap();
     let mut server = after_shell("ulimit -n 64; export DRAGOMAN_HEADER_TIMEOUT_S=1", folder.path());
-    // Its connection from before is the longest idle and closed first, perhaps just when a request is sent over it.
-    let client = server.client().afresh();
+    // The idle connection is closed first, perhaps just when a request is sent over it, so this client opens a new one.
+    let client = server.client().with_new_connections();
     let connect = |_| std::net::TcpStream::connect(client.address()).unwrap();
     let mut many: Vec<_> = (0..100).map(connect).collect();
     many.iter_mut().for_each(|stream| stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap());
@@ -259,7 +259,7 @@ fn with_few_open_files_connections_wait_and_writes_go_on() {
     assert!(!log.iter().any(|line| line.contains("\"ERROR\"")), "{log:#?}");
 }
 
-/// Runs the server by a shell that has done `before`.
+/// Runs the server from a shell that first ran `before`.
 fn after_shell(before: &str, folder: &Path) -> Program {
     let arguments: Vec<_> = program::command(folder, "fake:8").get_args().map(ToOwned::to_owned).collect();
     let mut shell = Command::new("sh");
@@ -268,14 +268,14 @@ fn after_shell(before: &str, folder: &Path) -> Program {
     Program::run(shell)
 }
 
-/// Everything in a folder, itself included.
+/// Everything in a folder, including the folder itself.
 fn all_in(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let inner = entries.flat_map(|path| if path.is_dir() { all_in(&path) } else { vec![path] });
     inner.chain([folder.to_owned()]).collect()
 }
 
-/// Checks that nobody but the owner may do anything with what is in the data directory.
+/// Checks that only the owner has access to the content of the data directory.
 fn check_private(folder: &Path) {
     for path in all_in(folder) {
         let expected = if path.is_dir() { 0o700 } else { 0o600 };
@@ -331,7 +331,7 @@ fn a_data_directory_that_others_could_read_is_narrowed_and_that_is_said_once() {
     check_private(folder.path());
 }
 
-/// However many threads allocate at once, there are no more arenas than cores, and what is kept does not grow with time.
+/// However many threads allocate at once, there are no more arenas than cores, so retained memory does not grow over time.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[test]
 fn the_allocator_has_no_more_arenas_than_cores() {
@@ -350,11 +350,11 @@ fn the_allocator_has_no_more_arenas_than_cores() {
     let maps = std::fs::read_to_string(format!("/proc/{}/maps", server.id())).unwrap();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let arenas = arenas(&maps);
-    // The first arena is the heap, which is none of these.
+    // One more arena is the heap, which is not counted here.
     assert!(arenas < cores.max(2), "{arenas} arenas beside the heap on {cores} cores:\n{maps}");
 }
 
-/// Arenas beside the heap: each has 64 MiB of addresses that begin at a multiple of that, of which it uses the first ones.
+/// Arenas besides the heap: each reserves 64 MiB of addresses, aligned to that size, and uses the first part.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn arenas(maps: &str) -> usize {
     const RESERVED: u64 = 64 << 20;

@@ -11,16 +11,17 @@ mod program;
 
 use program::{Program, command};
 
-/// Until a stopped server must be gone: its grace for requests, that for statements, and what a slow machine takes besides.
+/// How long a stopped server may take to exit: the grace periods for requests and for statements, plus a margin for slow
+/// machines.
 const PROMPTLY: Duration = Duration::from_secs(30);
 
-/// The database of a data directory with one collection.
+/// Opens the database of a data directory that holds one collection.
 fn database(data: &Path) -> Connection {
     let folder = std::fs::read_dir(data.join("collections")).unwrap().next().unwrap().unwrap().path();
     Connection::open(folder.join("documents.sqlite")).unwrap()
 }
 
-/// Starts a server whose writer never comes to the end of a document with the id `endless`.
+/// Starts a server whose write of a document with the id `endless` never finishes.
 fn with_endless_writes(data: &Path) -> Program {
     let server = Program::start(data, "fake:16");
     assert_eq!(server.client().post("/v1/collections", &json!({"name": "news"})).0, 201);
@@ -42,7 +43,7 @@ fn a_statement_that_never_ends_does_not_keep_the_server_from_stopping() {
     assert_eq!(client.post("/v1/collections/news/documents", &stored).0, 200);
     let endless = json!({"documents": [{"id": "endless", "text": "Le train"}]});
     let caller = std::thread::spawn(move || client.try_post("/v1/collections/news/documents", &endless));
-    // The writer holds its lock: it has begun.
+    // The writer holds its lock, so the write has started.
     let held = database(data.path());
     held.busy_timeout(Duration::ZERO).unwrap();
     let deadline = Instant::now() + program::PATIENCE;

@@ -1,5 +1,5 @@
-//! The shipped bundle gives, for its golden texts, the token ids byte for byte and the embeddings within a tolerance: the text
-//! pipeline and the weights are those that were measured.
+//! For its golden texts, the shipped bundle produces exactly the expected token ids, and embeddings within a tolerance. So the
+//! text pipeline and the weights are the ones that were measured.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use dragoman::domain::Language;
 use dragoman::embed::{DeviceChoice, EmbedOptions, Embedder, Priority};
 use dragoman::text::Tokenizer;
 
-/// Largest difference of one value on a CPU: kernels of another processor may round elsewhere, and a rounded activation moves
-/// by a whole step of int8.
+/// Largest allowed difference of one value on a CPU. Kernels on another processor may round differently, and then an activation
+/// moves by a whole int8 step.
 const CPU_ABSOLUTE_ERROR_MAX: f32 = 0.01;
 
 fn golden() -> (Bundle, Vec<GoldenText>) {

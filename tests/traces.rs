@@ -1,4 +1,4 @@
-//! Traces: what a collector receives of a search, with the caller's trace as its parent. Needs the feature `otel`.
+//! Traces: the spans that a collector receives for a search, with the caller's trace as parent. Needs the feature `otel`.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -17,12 +17,12 @@ const TRACE: [u8; 16] = [0x4b, 0xf9, 0x2f, 0x35, 0x77, 0xb3, 0x4d, 0xa6, 0xa3, 0
 /// A request's first line and its body.
 type Received = (String, Vec<u8>);
 
-/// Takes requests and keeps them.
+/// A collector that records requests.
 #[derive(Clone, Default)]
 struct Collector(Arc<Mutex<Vec<Received>>>);
 
 impl Collector {
-    /// Starts it and gives its address.
+    /// Starts it and returns its address.
     fn start(&self) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();

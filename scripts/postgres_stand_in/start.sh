@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes the database at the first start, then runs the server: on every address, for every user with a password.
+# Creates the database at the first start, then runs the server on all addresses, for every user with a password.
 set -eu
 data=/var/lib/postgresql/data
 if [ ! -s "$data/PG_VERSION" ]; then

@@ -1,16 +1,16 @@
-//! The number of arenas of the C library's allocator, if it is GNU's.
+//! Limits the number of arenas of the GNU C library's allocator.
 //!
-//! It gives threads arenas of their own, up to eight per core, and memory freed in one is not available to threads of another.
-//! The threads of requests and jobs come and go; each grows some arena to the size of its largest task, and an arena hardly ever
-//! returns memory. So a server with constant work kept growing for an hour, until every arena had had its turn. With one arena
-//! per core it stays the same and is no slower: `cargo bench --bench growth` shows it.
+//! The allocator gives threads their own arenas, up to eight per core, and memory freed in one arena is not available to
+//! threads of another. The threads of requests and jobs come and go; each grows some arena to the size of its largest task, and
+//! an arena rarely returns memory. So under constant load a server kept growing for an hour, until every arena had been used.
+//! With one arena per core its size stays constant and it is no slower, as `cargo bench --bench growth` shows.
 
-/// Minimum arenas: one thread that frees much must not hold up all others.
+/// Minimum arenas: one thread that frees much memory must not block all others.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const ARENAS_MIN: usize = 2;
 
-/// Limits the arenas to the number of cores, unless the environment does. Call it before any thread is started: existing arenas
-/// stay.
+/// Limits the arenas to the number of cores, unless the environment sets a limit. Call it before any thread is started:
+/// existing arenas stay.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub fn bound_arenas() {
     let tunables = std::env::var("GLIBC_TUNABLES").unwrap_or_default();

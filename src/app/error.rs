@@ -42,7 +42,7 @@ pub enum AppError {
     Exposed { address: SocketAddr },
     #[error("cannot receive signals")]
     Serve(#[source] std::io::Error),
-    /// Something could not be saved or closed at the end. What was acknowledged is in the databases all the same.
+    /// Something could not be saved or closed at shutdown. Acknowledged writes are in the databases nevertheless.
     #[error("cannot shut down cleanly")]
     Shutdown(#[source] Box<service::Error>),
     #[error("a start-up task failed")]

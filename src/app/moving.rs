@@ -1,4 +1,4 @@
-//! `dragoman move`: moves a server's data between a data directory and a database server, and tells about it as other commands do.
+//! `dragoman move`: moves a server's data between a data directory and a database server, and reports like other commands.
 
 use std::process::ExitCode;
 
@@ -10,15 +10,15 @@ use crate::cli::output::{Column, Output, Unit, count};
 use crate::config::{MoveSettings, Secret};
 use crate::domain::{CollectionName, chain};
 use crate::service::PostgresOptions;
-use crate::service::moving::{self, MoveError, Moved, Phase, Place, Step};
+use crate::service::moving::{self, DataLocation, MoveError, Moved, Phase, Step};
 
-/// Connections to the database server at once, besides the one with the lock.
+/// Maximum connections to the database server, in addition to the one that holds the lock.
 const CONNECTIONS_MAX: u32 = 2;
 
 /// Runs the command, and reports errors on standard error.
 pub fn move_data(settings: &MoveSettings) -> ExitCode {
     match run(settings) {
-        Ok(()) | Err(CliError::ReaderGone) => ExitCode::SUCCESS,
+        Ok(()) | Err(CliError::OutputClosed) => ExitCode::SUCCESS,
         Err(error) => {
             error.report(settings.json);
             ExitCode::from(error.exit_code())
@@ -29,7 +29,7 @@ pub fn move_data(settings: &MoveSettings) -> ExitCode {
 fn run(settings: &MoveSettings) -> Result<(), CliError> {
     let output = Output::of(settings.json, settings.quiet);
     let [from, to] = [&settings.from, &settings.to].map(|place| self::place(place, settings));
-    if matches!(from, Place::Folder(_)) == matches!(to, Place::Folder(_)) {
+    if matches!(from, DataLocation::Folder(_)) == matches!(to, DataLocation::Folder(_)) {
         let expected = "expected a data directory and an address that begins with postgres://, one for --from and one for --to";
         return Err(CliError::Usage(expected.to_owned()));
     }
@@ -43,7 +43,7 @@ fn run(settings: &MoveSettings) -> Result<(), CliError> {
         output.note("both places have the same");
         return Ok(());
     }
-    if let Place::Folder(data_dir) = &to {
+    if let DataLocation::Folder(data_dir) = &to {
         keep_private(data_dir);
     }
     let moved = moving::move_all(&from, &to, settings.leave_jobs, &mut progress).map_err(failed)?;
@@ -53,19 +53,19 @@ fn run(settings: &MoveSettings) -> Result<(), CliError> {
     Ok(())
 }
 
-/// What a setting means. Its value may hold a password.
-fn place(setting: &Secret, settings: &MoveSettings) -> Place {
+/// Parses a source or target. The setting may contain a password.
+fn place(setting: &Secret, settings: &MoveSettings) -> DataLocation {
     let text = setting.expose();
     if !["postgres://", "postgresql://"].iter().any(|scheme| text.starts_with(scheme)) {
-        return Place::Folder(text.into());
+        return DataLocation::Folder(text.into());
     }
     let (url, authorities) = (text.to_owned(), settings.store_authorities.clone());
-    Place::Server(PostgresOptions { url, authorities, connections_max: CONNECTIONS_MAX })
+    DataLocation::Server(PostgresOptions { url, authorities, connections_max: CONNECTIONS_MAX })
 }
 
 fn show(output: &Output, moved: &Moved) -> Result<(), CliError> {
     if output.json {
-        return output.deed(&json!(moved));
+        return output.json_status(&json!(moved));
     }
     let columns = [Column::Text("COLLECTION"), Column::Number("DOCUMENTS"), Column::Number("PASSAGES"), Column::Text("CHECKSUM")];
     let rows = moved.collections.iter().map(|collection| {
@@ -77,7 +77,7 @@ fn show(output: &Output, moved: &Moved) -> Result<(), CliError> {
         ]
     });
     match output.table(&columns, rows) {
-        Err(CliError::ReaderGone) => (),
+        Err(CliError::OutputClosed) => (),
         shown => shown?,
     }
     output.note(&format!("aliases {}, classifiers {}, keys {}", moved.aliases, moved.classifiers, moved.keys));
@@ -87,7 +87,7 @@ fn show(output: &Output, moved: &Moved) -> Result<(), CliError> {
     Ok(())
 }
 
-/// A progress bar for what is done with each collection.
+/// The progress bar of the current step.
 struct Bars<'o> {
     output: &'o Output,
     current: Option<(CollectionName, Phase, indicatif::ProgressBar)>,

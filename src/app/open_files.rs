@@ -1,15 +1,16 @@
 //! How many files the process may have open, and how many of them may be connections and databases.
 //!
-//! If connections took all of them, no database could be opened and no file written: requests would fail that could
-//! simply have waited.
+//! If connections used all of them, no database could be opened and no file written, and requests would fail that could simply
+//! have waited.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Maximum files of an open database: its own and its log by the writer and by four readers, what they share, and one to spare.
+/// Maximum files of an open database: the database and its log, each opened by the writer and by four readers, the memory that
+/// they share, and one to spare.
 const FILES_PER_DATABASE: usize = 12;
-/// This share of the files is for databases.
+/// One in this many files is for databases.
 const DATABASES_PART: usize = 4;
-/// A database that another one has to wait for is closed before that is opened; with two, one of them may stay.
+/// If a database must be opened while the maximum is open, another one is closed first; with two, one of them stays open.
 const DATABASES_MIN: usize = 2;
 
 /// How many databases may be open at once: `wanted`, unless the limit on open files is too low for them.
@@ -55,7 +56,7 @@ fn left(limit: Option<u64>, used: usize) -> usize {
     limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX).saturating_sub(used))
 }
 
-/// Half of the files that are left are for connections, at least one.
+/// Half of the remaining files, at least one, are for connections.
 fn allowed(limit: Option<u64>, used: usize) -> usize {
     if limit.is_none() { usize::MAX } else { (left(limit, used) / 2).max(1) }
 }

@@ -1,5 +1,5 @@
-//! Makes everything the server stores readable only by its own user: databases, indexes, snapshots and uploads contain
-//! everybody's texts, and the catalog has the keys' hashes.
+//! Makes everything that the server stores readable only by its own user: databases, indexes, snapshots and uploads contain all
+//! users' texts, and the catalog contains the hashes of keys.
 //!
 //! New files get modes 600 and 700 regardless of the umask; wider modes left by an older version or a copy are narrowed at
 //! start-up.
@@ -12,14 +12,14 @@ use std::path::Path;
 use rustix::fs::Mode;
 use rustix::process::umask;
 
-/// The permissions of others than the owner.
+/// The permission bits of all users but the owner.
 const OTHERS: u32 = 0o077;
-/// For a file, also everybody's permission to execute.
+/// For a file, also the owner's permission to execute it.
 const OTHERS_AND_RUNNING: u32 = 0o177;
 /// The sticky bit of a folder that all users of a machine share, such as `/tmp`.
 const STICKY: u32 = 0o1000;
 
-/// What the server keeps in the data directory: files and folders whose names begin with these.
+/// The server's files and folders in the data directory: those whose names begin with one of these.
 const OURS: [&str; 5] = ["catalog.sqlite", "collections", "jobs", "lock", "snapshots"];
 
 /// Narrows the modes of new files, and of those in the data directory. The log names those that it cannot change:
@@ -54,7 +54,7 @@ impl Narrowed {
         for entry in fs::read_dir(path).into_iter().flatten().flatten() {
             let ours = entry.file_name().to_str().is_some_and(|name| OURS.iter().any(|ours| name.starts_with(ours)));
             if ours {
-                // One of these may be a link to another disk.
+                // This entry may be a link to another disk.
                 self.all_in(&entry.path());
             }
         }
@@ -72,7 +72,7 @@ impl Narrowed {
     }
 
     fn entry(&mut self, path: &Path) {
-        // A missing one belongs to nobody.
+        // There is nothing to protect in a missing file.
         let Ok(found) = path.metadata() else { return };
         let (mode, wide) = (found.permissions().mode(), if found.is_dir() { OTHERS } else { OTHERS_AND_RUNNING });
         if mode & wide == 0 {

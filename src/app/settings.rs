@@ -1,4 +1,4 @@
-//! From settings to parts: HTTP, keys and TLS; and everything that can be wrong before anything has started.
+//! Turns settings into options of the parts (HTTP, keys, TLS, storage, snapshots), and validates them before anything starts.
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::Path;
@@ -21,7 +21,7 @@ const ADMIN_KEY_CHARS_MIN: usize = 16;
 
 /// Checks everything that can be wrong with the settings themselves, without starting or changing anything.
 pub fn check(config: &Config) -> Result<(), AppError> {
-    wire(config)?;
+    http_settings(config)?;
     tls(config)?;
     store(config)?;
     replica(config)?;
@@ -31,7 +31,7 @@ pub fn check(config: &Config) -> Result<(), AppError> {
     }
     let addresses = config.listen.to_socket_addrs();
     let addresses = addresses.map_err(|source| AppError::Listen { address: config.listen.clone(), source })?;
-    // Only the server can see the keys in the catalog, because it may be running right now.
+    // Only the server reads the keys in the catalog, because one may be running right now.
     if !config.data.join("catalog.sqlite").exists() && config.store.store.is_none() {
         for address in addresses {
             check_exposure(address, key.is_some(), config)?;
@@ -51,11 +51,11 @@ pub(super) fn open_bundle(folder: &Path) -> Result<Bundle, AppError> {
     Bundle::open(folder).map_err(|source| AppError::Bundle { path: folder.to_owned(), source })
 }
 
-/// The database server that keeps everything, if that is set.
+/// The database server that stores everything, if one is set.
 pub(super) fn store(config: &Config) -> Result<Option<PostgresOptions>, AppError> {
     let settings = &config.store;
     let Some(url) = settings.store.as_ref().map(Secret::expose) else { return Ok(None) };
-    // The value itself may hold a password.
+    // The value may contain a password.
     let refuse = |setting, problem: &str| Err(AppError::Setting { setting, problem: problem.to_owned() });
     if !is_postgres(url) {
         return refuse("store", "must begin with postgres://");
@@ -67,7 +67,7 @@ pub(super) fn store(config: &Config) -> Result<Option<PostgresOptions>, AppError
     Ok(Some(PostgresOptions { url, authorities, connections_max: settings.store_connections_max }))
 }
 
-/// The replica of the database server that answers reads, if that is set.
+/// The replica of the database server that answers reads, if one is set.
 pub(super) fn replica(config: &Config) -> Result<Option<ReplicaOptions>, AppError> {
     let settings = &config.store;
     let Some(url) = settings.store_replica.as_ref().map(Secret::expose) else { return Ok(None) };
@@ -87,7 +87,7 @@ fn is_postgres(url: &str) -> bool {
 }
 
 /// The settings for HTTP.
-pub(super) fn wire(config: &Config) -> Result<Settings, AppError> {
+pub(super) fn http_settings(config: &Config) -> Result<Settings, AppError> {
     let traffic = &config.traffic;
     let origins = config.access.cors_origins.iter().map(|text| Origin::parse(text)).collect::<Result<Vec<_>, _>>();
     let cors_origins = origins.map_err(|problem| AppError::Setting { setting: "cors_origins", problem })?;
@@ -106,11 +106,11 @@ pub(super) fn wire(config: &Config) -> Result<Settings, AppError> {
     })
 }
 
-/// Limits requests and event streams so that some connections always idle: one can give way to the next caller,
-/// who may only ask whether the server is alive.
-pub(super) fn leave_idle(wire: &mut Settings, connections_max: usize) {
-    wire.requests_max = wire.requests_max.min((connections_max / 2).max(1));
-    wire.event_streams_max = wire.event_streams_max.min((connections_max / 4).max(1));
+/// Limits requests and event streams so that some connections are always idle: one of them can be closed for the next caller,
+/// which may be a mere health check.
+pub(super) fn leave_idle(http_settings: &mut Settings, connections_max: usize) {
+    http_settings.requests_max = http_settings.requests_max.min((connections_max / 2).max(1));
+    http_settings.event_streams_max = http_settings.event_streams_max.min((connections_max / 4).max(1));
 }
 
 /// The admin key, given directly or in a file.
@@ -144,7 +144,7 @@ pub(super) fn admin_key(config: &Config) -> Result<Option<Secret>, AppError> {
     Ok(Some(secret))
 }
 
-/// When to make snapshots, if that is set, and a target that can be written.
+/// The schedule of snapshots, if one is set, with a target that was found to be writable.
 pub(super) async fn schedule(config: &Config) -> Result<Option<SnapshotSchedule>, AppError> {
     let settings = &config.snapshots;
     let Some(name) = &settings.snapshot_target else { return Ok(None) };
@@ -181,7 +181,7 @@ pub(super) fn tls(config: &Config) -> Result<Option<Arc<Tls>>, AppError> {
     }
 }
 
-/// Refuses to serve other machines without any key, unless --insecure is set; warns about keys that travel unencrypted.
+/// Refuses to serve other machines without any key, unless --insecure is set; warns if keys are sent unencrypted.
 pub(super) fn check_exposure(address: SocketAddr, guarded: bool, config: &Config) -> Result<(), AppError> {
     if address.ip().is_loopback() {
         return Ok(());

@@ -1,13 +1,13 @@
-//! ONNX Runtime's own telemetry, which is kept off.
+//! Turns off ONNX Runtime's own telemetry.
 //!
-//! Its builds for Linux report to their maker, as 1.31 does: when it is loaded, before a program can tell it not to, it keeps an id
-//! in `.cache` of the home folder and looks up a host. Only this variable is read early enough.
+//! Its builds for Linux, such as 1.31, report to their vendor: on loading, before a program can turn it off, the library stores
+//! an id in `.cache` in the home folder and looks up a host. Only this variable is read early enough.
 
-/// What ONNX Runtime looks for.
+/// The environment variable that ONNX Runtime reads.
 const SWITCH: &str = "ORT_DISABLE_TELEMETRY";
 
-/// Keeps ONNX Runtime from reporting anything. To be called before any thread is started.
-pub fn silence_runtime() {
+/// Keeps ONNX Runtime from reporting anything. Call it before any thread is started.
+pub fn disable_runtime_telemetry() {
     #[expect(unsafe_code, reason = "the environment must not change beside other threads, and there are none yet")]
     unsafe {
         std::env::set_var(SWITCH, "1");

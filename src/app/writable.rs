@@ -1,5 +1,5 @@
-//! Why the server cannot write its data directory, in words that help: a folder that a container mounts often belongs to another
-//! user than the server's, and the system only says that something was denied.
+//! Explains why the server cannot write its data directory: a folder that a container mounts often belongs to a user other than
+//! the server's, and the system only says that permission was denied.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -8,10 +8,11 @@ use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use rustix::process::{getgid, getuid};
 
-/// What the server opens first in the data directory.
+/// The files and folders that the server opens first in the data directory.
 const OPENED_FIRST: [&str; 3] = ["lock", "catalog.sqlite", "collections"];
 
-/// What is in the way of writing the data directory and what helps, or `None` if nothing is, and it failed for another reason.
+/// What prevents the server from writing the data directory, and the remedy; `None` if nothing does, so that there is another
+/// cause.
 pub fn obstacle(data_dir: &Path) -> Option<String> {
     let inside = OPENED_FIRST.map(|name| data_dir.join(name));
     obstacle_at(existing(data_dir)?).or_else(|| inside.iter().find_map(|path| obstacle_at(path)))
@@ -22,7 +23,7 @@ pub fn user() -> (u32, u32) {
     (getuid().as_raw(), getgid().as_raw())
 }
 
-/// The folder itself, or the nearest one above, where it would be made.
+/// The folder itself, or its nearest existing ancestor, in which it would be created.
 fn existing(data_dir: &Path) -> Option<&Path> {
     let here = |path: &&Path| path.as_os_str().is_empty() || path.symlink_metadata().is_ok();
     data_dir.ancestors().find(here).map(|path| if path.as_os_str().is_empty() { Path::new(".") } else { path })

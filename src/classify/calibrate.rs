@@ -1,18 +1,18 @@
 //! Calibrated probabilities: temperature scaling (Guo et al., 2017, "On calibration of modern neural networks",
 //! section 4.2), and the calibration error.
 
-use super::{Answer, ClassifyError, Targets};
+use super::{ClassifyError, TargetKind, Targets};
 
 /// Range of temperatures to search. Cosines need one near 0.05, logits of a network one near 1.
 const TEMPERATURE_MIN: f64 = 1e-3;
 const TEMPERATURE_MAX: f64 = 1e2;
-/// Steps of golden section search: from the whole range to a relative 10⁻⁷.
+/// Steps of golden-section search: they narrow the whole range to a relative 10⁻⁷.
 const STEPS: usize = 40;
 
-/// A temperature and its effect.
+/// A fitted temperature and its effect on the loss.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TemperatureFit {
-    /// What to divide scores by.
+    /// The divisor of scores.
     pub temperature: f32,
     /// The mean negative log likelihood with it.
     pub loss: f64,
@@ -21,11 +21,12 @@ pub struct TemperatureFit {
 }
 
 /// Finds the temperature with the lowest mean negative log likelihood of `targets`, given the scores of validation examples
-/// before any temperature (logits or cosines, [examples, labels]). For label sets each label of each example counts as one.
+/// before any temperature (logits or cosines, [examples, labels]). For label sets, each label of each example counts as one
+/// prediction.
 ///
-/// Returns `None` if no temperature is best: there are no examples, or the likelihood only grows toward one end of 0.001 to 100.
-/// If all predictions are correct it grows with every lower temperature: a validation part without errors does not tell how
-/// confident to be, and the caller keeps its temperature.
+/// Returns `None` if there is no optimum: there are no examples, or the likelihood grows monotonically toward one end of the
+/// range 0.001 to 100. If all predictions are correct, every lower temperature is better: a validation set without errors gives
+/// no information about confidence, so the caller keeps its temperature.
 pub fn fit_temperature(scores: &[f32], targets: Targets<'_>, labels: usize) -> Result<Option<TemperatureFit>, ClassifyError> {
     targets.check(labels)?;
     let expected = targets.len() * labels;
@@ -42,7 +43,7 @@ pub fn fit_temperature(scores: &[f32], targets: Targets<'_>, labels: usize) -> R
     let (min, max) = (TEMPERATURE_MIN.ln(), TEMPERATURE_MAX.ln());
     let best = golden_section(loss, min, max);
     let (found, margin) = (loss(best), 1e-9);
-    // The loss is convex in 1 / temperature: a minimum lies inside if both ends are worse.
+    // The loss is convex in 1 / temperature, so a minimum lies inside if both ends are worse.
     let inside = found + margin < loss(min) && found + margin < loss(max);
     Ok(inside.then(|| TemperatureFit { temperature: best.exp() as f32, loss: found, loss_before: loss(0.0) }))
 }
@@ -50,23 +51,23 @@ pub fn fit_temperature(scores: &[f32], targets: Targets<'_>, labels: usize) -> R
 /// A bin of examples with similar confidence.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ReliabilityBin {
-    /// How many there are.
+    /// The number of examples.
     pub count: usize,
     /// Their mean confidence, 0 to 1; 0 without examples.
     pub confidence: f64,
-    /// The share of them that was correct; 0 without examples.
+    /// The share of correct predictions; 0 without examples.
     pub accuracy: f64,
 }
 
-/// The relation of confidence and accuracy.
+/// Confidence compared with accuracy, as in a reliability diagram.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reliability {
-    /// Equally wide bins of confidence from 0 to 1. A confidence on a border belongs to the lower bin.
+    /// Bins of equal width over confidences from 0 to 1. A confidence on a boundary belongs to the lower bin.
     pub bins: Vec<ReliabilityBin>,
-    /// The expected calibration error (Guo et al., 2017, equation 3): the mean distance of confidence and accuracy over bins,
-    /// each counting by its examples. 0 without examples.
+    /// The expected calibration error (Guo et al., 2017, equation 3): the mean difference between confidence and accuracy over
+    /// bins, weighted by their examples. 0 without examples.
     pub expected_error: f64,
-    /// The largest distance of any bin (equation 5).
+    /// The largest difference of any bin (equation 5).
     pub largest_error: f64,
 }
 
@@ -115,21 +116,21 @@ fn mean_loss(scores: &[f32], targets: Targets<'_>, labels: usize, temperature: f
         let target = targets.of(example).iter().map(|label| f64::from(row[*label as usize]) / temperature).sum::<f64>();
         let scaled = row.iter().map(|score| f64::from(*score) / temperature);
         loss += match targets.answer() {
-            Answer::Class => {
+            TargetKind::Class => {
                 let highest = scaled.clone().fold(f64::NEG_INFINITY, f64::max);
                 highest + scaled.map(|score| (score - highest).exp()).sum::<f64>().ln() - target
             }
-            Answer::LabelSet => scaled.map(|score| score.max(0.0) + (-score.abs()).exp().ln_1p()).sum::<f64>() - target,
+            TargetKind::LabelSet => scaled.map(|score| score.max(0.0) + (-score.abs()).exp().ln_1p()).sum::<f64>() - target,
         };
     }
     let counted = match targets.answer() {
-        Answer::Class => targets.len(),
-        Answer::LabelSet => scores.len(),
+        TargetKind::Class => targets.len(),
+        TargetKind::LabelSet => scores.len(),
     };
     loss / counted as f64
 }
 
-/// The position of the minimum of a function that falls and then rises.
+/// Returns the position of the minimum of a unimodal function.
 fn golden_section(value: impl Fn(f64) -> f64, mut low: f64, mut high: f64) -> f64 {
     let shrink = (5.0_f64.sqrt() - 1.0) / 2.0;
     let mut inner = [high - shrink * (high - low), low + shrink * (high - low)];
@@ -154,8 +155,8 @@ mod tests {
 
     #[test]
     fn the_temperature_makes_confidence_accuracy() {
-        // Four answers, each with logits 2 and 0, of which three are right: best is e^(2 / T) = 3, so T = 2 / ln 3; the loss is
-        // -(3 ln 3/4 + ln 1/4) / 4 = 0.562335. At T = 1: ln(1 + e^-2) + 2 / 4 = 0.626928.
+        // Four predictions, each with logits 2 and 0, of which three are correct: the optimum is e^(2 / T) = 3, so T = 2 / ln
+        // 3; the loss is -(3 ln 3/4 + ln 1/4) / 4 = 0.562335. At T = 1: ln(1 + e^-2) + 2 / 4 = 0.626928.
         let fit = fit_temperature(&[2.0, 0.0].repeat(4), Targets::Classes(&[0, 0, 1, 0]), 2).unwrap().unwrap();
         assert!((fit.temperature - 2.0 / 3.0_f32.ln()).abs() < 1e-4, "{fit:?}");
         assert!((fit.loss - 0.562_335).abs() < 1e-5 && (fit.loss_before - 0.626_928).abs() < 1e-5, "{fit:?}");
@@ -163,14 +164,14 @@ mod tests {
 
     #[test]
     fn cosines_are_sharpened() {
-        // The lead is 0.1 and three of four are right: T = 0.1 / ln 3.
+        // The margin is 0.1 and three of four are correct: T = 0.1 / ln 3.
         let fit = fit_temperature(&[0.5, 0.4].repeat(4), Targets::Classes(&[0, 0, 1, 0]), 2).unwrap().unwrap();
         assert!((fit.temperature - 0.1 / 3.0_f32.ln()).abs() < 1e-5, "{fit:?}");
     }
 
     #[test]
     fn label_sets_count_each_label() {
-        // Four labels, each with logit 2, of which three are there: sigmoid(2 / T) = 3/4.
+        // Four labels, each with logit 2, of which three are true: sigmoid(2 / T) = 3/4.
         let sets = [vec![0, 1], vec![1]];
         let fit = fit_temperature(&[2.0; 4], Targets::LabelSets(&sets), 2).unwrap().unwrap();
         assert!((fit.temperature - 2.0 / 3.0_f32.ln()).abs() < 1e-4, "{fit:?}");
@@ -180,7 +181,7 @@ mod tests {
     fn where_no_temperature_is_best_there_is_none() {
         let fit = |scores: &[f32], classes: &[u32]| fit_temperature(scores, Targets::Classes(classes), 2).unwrap();
         assert_eq!(fit(&[], &[]), None);
-        // All right, all wrong, and nothing to tell apart.
+        // All correct, all wrong, and no difference between the scores.
         assert_eq!(fit(&[2.0, 0.0, 0.0, 1.0], &[0, 1]), None);
         assert_eq!(fit(&[2.0, 0.0, 0.0, 1.0], &[1, 0]), None);
         assert_eq!(fit(&[1.0, 1.0], &[0]), None);
@@ -196,8 +197,8 @@ mod tests {
 
     #[test]
     fn the_expected_calibration_error_is_the_one_worked_by_hand() {
-        // Bins of a half. Lower: 0.3 wrong and 0.5 right, 0.4 against 0.5: off by 0.1. Upper: 0.9, 0.9 and 0.6, one right, 0.8
-        // against 1/3: off by 0.466667. Expected (2 · 0.1 + 3 · 0.466667) / 5 = 0.32.
+        // Two bins. Lower: 0.3 wrong and 0.5 correct, confidence 0.4, accuracy 0.5: off by 0.1. Upper: 0.9, 0.9 and 0.6, one
+        // correct, confidence 0.8, accuracy 1/3: off by 0.466667. Expected (2 · 0.1 + 3 · 0.466667) / 5 = 0.32.
         let answers = [(0.3, false), (0.5, true), (0.9, true), (0.9, false), (0.6, false)];
         let found = reliability(answers, 2).unwrap();
         assert_eq!(found.bins.iter().map(|bin| bin.count).collect::<Vec<_>>(), [2, 3]);

@@ -6,7 +6,7 @@
 pub enum ClassifyError {
     #[error("{name}: expected {expected}, got {got}")]
     Parameter { name: &'static str, expected: String, got: String },
-    /// Lists that belong together differ in length, or an embedding has another dimension.
+    /// Parallel lists differ in length, or an embedding has another dimension.
     #[error("{what}: expected {expected} values, got {got}")]
     Length { what: &'static str, expected: usize, got: usize },
     #[error("example {example} has label number {got}, but there are only {labels} labels")]
@@ -25,7 +25,7 @@ pub enum ClassifyError {
     Saved(#[from] SavedError),
 }
 
-/// Why bytes are not a saved classifier.
+/// The reason why bytes are not a saved classifier.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum SavedError {

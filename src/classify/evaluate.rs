@@ -13,28 +13,28 @@ pub struct Confusion(BTreeMap<(u32, Option<u32>), usize>);
 /// Counts of one class, and the measures that follow from them.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ClassCounts {
-    /// How many examples are of this class.
+    /// Number of examples of this class.
     pub support: usize,
-    /// How many predictions of this class there are.
+    /// Number of predictions of this class.
     pub answered: usize,
-    /// How many of those are correct.
+    /// Number of correct predictions of this class.
     pub correct: usize,
 }
 
 /// The measures of all classes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClassReport {
-    /// Examples, including abstentions.
+    /// Number of examples, including abstentions.
     pub examples: usize,
-    /// Examples without a prediction.
+    /// Number of examples without a prediction.
     pub abstained: usize,
-    /// Correct predictions over examples: an abstention is not correct.
+    /// Correct predictions divided by examples: an abstention is not correct.
     pub accuracy: f64,
-    /// Correct predictions over predictions; 0 without any.
+    /// Correct predictions divided by predictions; 0 without any.
     pub accuracy_answered: f64,
-    /// The unweighted mean F1 of the classes that occur at least once, expected or predicted.
+    /// Unweighted mean F1 of the classes that are expected or predicted at least once.
     pub macro_f1: f64,
-    /// By the number of the class.
+    /// By class number.
     pub classes: Vec<ClassCounts>,
     /// The confusion matrix.
     pub confusion: Confusion,
@@ -47,17 +47,18 @@ pub struct LanguageReport {
     pub all: ClassReport,
     /// By language; `None` stands for examples of unknown language.
     pub languages: BTreeMap<Option<Language>, ClassReport>,
-    /// The loss in accuracy from the training language to others, if it has examples here and so does another one.
+    /// The loss in accuracy from the training language to the others, if it and at least one other language have examples.
     pub transfer: Option<TransferGap>,
 }
 
 impl Confusion {
-    /// How often `answered` was predicted where `expected` is correct. A prediction of `None` is an abstention.
+    /// Returns how often `answered` was predicted when `expected` was correct. `None` is an abstention.
     pub fn count(&self, expected: u32, answered: Option<u32>) -> usize {
         self.0.get(&(expected, answered)).copied().unwrap_or(0)
     }
 
-    /// All cells: (expected, predicted, count), by expected class, then abstentions, then by predicted class.
+    /// Iterates over the cells (expected, predicted, count), ordered by expected class, then by predicted class with
+    /// abstentions first.
     pub fn iter(&self) -> impl Iterator<Item = (u32, Option<u32>, usize)> {
         self.0.iter().map(|(&(expected, answered), &count)| (expected, answered, count))
     }
@@ -75,7 +76,7 @@ pub fn evaluate_classes(expected: &[u32], answered: &[Option<u32>], classes: usi
     Ok(ClassReport::of(confusion, classes))
 }
 
-/// As `evaluate_classes`, also for each language. `trained_in` is the training language, if there was a single one.
+/// Like `evaluate_classes`, but also for each language. `trained_in` is the training language, if there was only one.
 pub fn evaluate_languages(
     expected: &[u32],
     answered: &[Option<u32>],
@@ -97,7 +98,7 @@ pub fn evaluate_languages(
     Ok(LanguageReport { all, languages, transfer })
 }
 
-/// The most frequent class, or the lowest of several. Always predicting it is the baseline.
+/// Returns the most frequent class, or the lowest in a tie. Always predicting it is the baseline.
 pub fn majority(classes: &[u32]) -> Option<u32> {
     let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
     classes.iter().for_each(|class| *counts.entry(*class).or_default() += 1);
@@ -133,29 +134,30 @@ impl ClassReport {
 }
 
 impl ClassCounts {
-    /// Precision: of the predictions of this class, the share that is correct; 0 without any.
+    /// Precision: the share of correct predictions among the predictions of this class; 0 without any.
     pub fn precision(&self) -> f64 {
         share(self.correct, self.answered)
     }
 
-    /// Recall: of the examples of this class, the share predicted so; 0 without any. An abstention counts as not found.
+    /// Recall: the share of examples of this class that were predicted correctly; 0 without any. An abstention counts as a
+    /// miss.
     pub fn recall(&self) -> f64 {
         share(self.correct, self.support)
     }
 
-    /// Their harmonic mean; 0 when both are 0.
+    /// The harmonic mean of precision and recall; 0 if both are 0.
     pub fn f1(&self) -> f64 {
         share(2 * self.correct, self.answered + self.support)
     }
 
-    /// Whether it occurs at least once, expected or predicted.
+    /// Whether the class is expected or predicted at least once.
     pub fn occurs(&self) -> bool {
         self.support + self.answered > 0
     }
 }
 
-/// How a classifier trained in one language performs in the others. `own` and `mean` are what the evaluation in `training`
-/// reports by the same names (EMS, 2024, tables XI to XIII), as shares.
+/// Computes how a classifier trained in one language performs in the others. `own` and `mean` are the values with the same
+/// names in the evaluation in `training` (EMS, 2024, tables XI to XIII), as shares.
 fn transfer_gap(from: Language, languages: &BTreeMap<Option<Language>, ClassReport>) -> Option<TransferGap> {
     let own = languages.get(&Some(from))?.accuracy;
     let others = languages.iter().filter_map(|(language, report)| language.map(|language| (language, report.accuracy)));
@@ -165,7 +167,7 @@ fn transfer_gap(from: Language, languages: &BTreeMap<Option<Language>, ClassRepo
     (!others.is_empty()).then_some(TransferGap { from, own, mean, gap: own - mean, gaps })
 }
 
-/// The mean F1 of the classes that occur; 0 if there is none.
+/// Returns the mean F1 of the classes that occur; 0 if there are none.
 pub(super) fn macro_f1(classes: &[ClassCounts]) -> f64 {
     let seen = classes.iter().filter(|class| class.occurs());
     let (sum, count) = seen.fold((0.0, 0), |(sum, count), class| (sum + class.f1(), count + 1));
@@ -198,7 +200,7 @@ mod tests {
         assert!((got - expect).abs() < 1e-9, "{got} is not {expect}");
     }
 
-    /// Expected 0 0 0 0 1 1 2 2; answered 0 0 1 – 1 0 2 –; class 3 is nowhere.
+    /// Expected 0 0 0 0 1 1 2 2; predicted 0 0 1 – 1 0 2 –; class 3 does not occur.
     const EXPECTED: [u32; 8] = [0, 0, 0, 0, 1, 1, 2, 2];
     const ANSWERED: [Option<u32>; 8] = [Some(0), Some(0), Some(1), None, Some(1), Some(0), Some(2), None];
 
@@ -208,7 +210,7 @@ mod tests {
         assert_eq!((report.examples, report.abstained), (8, 2));
         near(report.accuracy, 4.0 / 8.0);
         near(report.accuracy_answered, 4.0 / 6.0);
-        // Class 0: 2 of 3 answered, 2 of 4 expected, 4/7. Class 1: 1 of 2, 1 of 2, 1/2. Class 2: 1 of 1, 1 of 2, 2/3.
+        // Class 0: 2 of 3 predicted, 2 of 4 expected, F1 4/7. Class 1: 1 of 2, 1 of 2, 1/2. Class 2: 1 of 1, 1 of 2, 2/3.
         let expect =
             [(2.0 / 3.0, 0.5, 4.0 / 7.0, 4, 3), (0.5, 0.5, 0.5, 2, 2), (1.0, 0.5, 2.0 / 3.0, 2, 1), (0.0, 0.0, 0.0, 0, 0)];
         for (score, (precision, recall, f1, support, answered)) in report.classes.iter().zip(expect) {

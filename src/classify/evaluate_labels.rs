@@ -6,26 +6,26 @@ use super::{ClassifyError, Targets};
 /// The measures of labels.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LabelReport {
-    /// Examples, including abstentions.
+    /// Number of examples, including abstentions.
     pub examples: usize,
-    /// Examples without a prediction. A prediction of no labels is a prediction. For the numbers below, an abstention predicts no
-    /// label: recall falls, precision does not.
+    /// Number of examples without a prediction. An empty set of labels is a prediction. In the measures below, an abstention
+    /// counts as an empty set: it lowers recall, but not precision.
     pub abstained: usize,
-    /// Micro precision: of all predicted labels, the share that is correct; 0 without any.
+    /// Micro-averaged precision: the share of correct labels among all predicted ones; 0 without any.
     pub micro_precision: f64,
-    /// Micro recall: of all expected labels, the share that was predicted; 0 without any.
+    /// Micro-averaged recall: the share of predicted labels among all expected ones; 0 without any.
     pub micro_recall: f64,
     /// Their harmonic mean.
     pub micro_f1: f64,
-    /// The unweighted mean F1 of the labels that occur at least once, expected or predicted.
+    /// Unweighted mean F1 of the labels that are expected or predicted at least once.
     pub macro_f1: f64,
-    /// The share of examples with exactly the expected labels predicted; an abstention is not exact.
+    /// The share of examples whose predicted labels are exactly the expected ones; an abstention never is.
     pub exact: f64,
-    /// By the number of the label.
+    /// By label number.
     pub labels: Vec<ClassCounts>,
 }
 
-/// Evaluates the predicted labels of each example, each once; `None` is an abstention. All labels are below `labels`.
+/// Evaluates the predicted labels of each example, without repetitions; `None` is an abstention. All labels are below `labels`.
 pub fn evaluate_labels(
     expected: &[Vec<u32>],
     answered: &[Option<Vec<u32>>],
@@ -77,14 +77,14 @@ mod tests {
         let expected = [vec![0, 1], vec![1], vec![], vec![0], vec![2, 0]];
         let answered = [Some(vec![1, 0]), Some(vec![1, 2]), Some(vec![]), None, Some(vec![0])];
         let report = evaluate_labels(&expected, &answered, 4).unwrap();
-        // Predicted 5, of which 4 are right, of 6 expected. Label 0: 2 right, 2 predicted, 3 expected: 4/5. Label 1: 2, 2, 2: 1. Label 2:
-        // 0, 1, 1: 0. Label 3 is nowhere.
+        // 5 predicted, 4 of them correct, and 6 expected. Label 0: 2 correct, 2 predicted, 3 expected: 4/5. Label 1: 2, 2, 2:
+        // 1. Label 2: 0, 1, 1: 0. Label 3 does not occur.
         assert_eq!((report.examples, report.abstained), (5, 1));
         near(report.micro_precision, 4.0 / 5.0);
         near(report.micro_recall, 4.0 / 6.0);
         near(report.micro_f1, 8.0 / 11.0);
         near(report.macro_f1, (0.8 + 1.0 + 0.0) / 3.0);
-        // The first and the third.
+        // The first and the third example.
         near(report.exact, 2.0 / 5.0);
         near(report.labels[0].recall(), 2.0 / 3.0);
         assert_eq!((report.labels[2].support, report.labels[2].answered), (1, 1));

@@ -1,4 +1,5 @@
-//! Classification by the votes of labeled neighbors. The caller finds the neighbors; this knows no index.
+//! k-nearest-neighbor classification by a vote of labeled neighbors. The caller finds the neighbors; this module does not use
+//! an index.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -10,39 +11,39 @@ use super::ClassifyError;
 pub struct LabeledNeighbor<'a> {
     /// Its cosine with the query.
     pub score: f32,
-    /// The numbers of its labels, each once; without labels it votes for none.
+    /// The numbers of its labels, without repetitions. A neighbor without labels votes for none.
     pub labels: &'a [u32],
 }
 
-/// How much a neighbor's vote counts.
+/// The weight of a neighbor's vote.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum VoteWeight {
-    /// All count the same.
+    /// All votes have the same weight.
     Equal,
-    /// Its score; nothing below 0.
+    /// The weight is the score; 0 for negative scores.
     Score,
-    /// e to the power of its score over the temperature: the lower the temperature, the more the nearest decide.
+    /// e to the power of its score divided by the temperature. The lower the temperature, the more weight the nearest have.
     Softmax {
-        /// Above 0. Scores are cosines, so that 0.05 to 0.1 is a usual one.
+        /// Above 0. Because scores are cosines, 0.05 to 0.1 is usual.
         temperature: f32,
     },
 }
 
-/// How votes are counted.
+/// The rule for counting votes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct VoteRule {
-    /// What a vote counts.
+    /// The weight of votes.
     pub weight: VoteWeight,
-    /// Neighbors below this score do not vote; -1 lets all vote.
+    /// Neighbors below this score do not vote; with -1, all vote.
     pub score_min: f32,
 }
 
 /// The result of a vote.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Votes {
-    /// Labels by falling share; for equal shares the one with the nearest neighbor first, then the lower label.
+    /// Labels in descending order of share. Ties are broken by the nearest neighbor, then by the lower label.
     pub ranked: Vec<LabelShare>,
-    /// How many neighbors voted.
+    /// Number of neighbors that voted.
     pub neighbors: usize,
 }
 
@@ -51,7 +52,7 @@ pub struct Votes {
 pub struct LabelShare {
     /// The number of the label.
     pub label: u32,
-    /// Its votes over all votes, 0 to 1. Where each neighbor has one label, shares sum to 1.
+    /// Its votes divided by all votes, 0 to 1. If each neighbor has one label, shares sum to 1.
     pub share: f32,
     /// The score of its nearest neighbor.
     pub nearest: f32,
@@ -74,7 +75,7 @@ pub fn vote<'a>(neighbors: impl IntoIterator<Item = LabeledNeighbor<'a>>, rule: 
             voting.push(neighbor);
         }
     }
-    // A sum of floats depends on their order, and the order of neighbors with equal scores must not matter.
+    // A sum of floats depends on their order, but the order of neighbors with equal scores must not matter.
     voting.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.labels.cmp(b.labels)));
     let nearest = voting.first().map_or(0.0, |neighbor| neighbor.score);
     let mut all = 0.0;
@@ -98,14 +99,14 @@ pub fn vote<'a>(neighbors: impl IntoIterator<Item = LabeledNeighbor<'a>>, rule: 
 }
 
 impl Votes {
-    /// The label with the most votes. `None` abstains: nobody voted, no label has a share of at least `share_min`, or there are
-    /// no votes.
+    /// Returns the label with the most votes. Abstains with `None` if no neighbor voted, if no label has a share of at least
+    /// `share_min`, or if all votes have weight 0.
     pub fn winner(&self, share_min: f32) -> Option<u32> {
         self.ranked.first().filter(|best| best.share > 0.0 && best.share >= share_min).map(|best| best.label)
     }
 
-    /// All labels with a share of at least `share_min`, ascending; for neighbors with any number of labels. `None` abstains:
-    /// nobody voted.
+    /// Returns all labels with a share of at least `share_min`, ascending; for neighbors with any number of labels. Abstains
+    /// with `None` if no neighbor voted.
     pub fn winners(&self, share_min: f32) -> Option<Vec<u32>> {
         let chosen = self.ranked.iter().filter(|label| label.share > 0.0 && label.share >= share_min);
         let mut labels: Vec<u32> = chosen.map(|label| label.label).collect();
@@ -114,7 +115,7 @@ impl Votes {
     }
 }
 
-/// The label with the highest of `scores`, by label, or the lowest of several. `None` if there are none.
+/// Returns the label with the highest score, or the lowest label in a tie. `scores` is indexed by label. `None` if it is empty.
 pub fn highest(scores: &[f32]) -> Option<u32> {
     (0..scores.len() as u32).reduce(|best, label| if scores[label as usize] > scores[best as usize] { label } else { best })
 }
@@ -145,7 +146,7 @@ mod tests {
     fn votes_count_by_their_weight() {
         let neighbors: &[(f32, &[u32])] = &[(0.9, &[1]), (0.5, &[2]), (0.4, &[2]), (-0.2, &[3])];
         check(neighbors, &ALL, &[(2, 0.5), (1, 0.25), (3, 0.25)]);
-        // 0.9 of 1.8 each: label 1 has the nearer neighbor. What points away has no vote.
+        // 0.9 of 1.8 each: label 1 has the nearer neighbor. A neighbor with a negative cosine has no weight.
         check(neighbors, &VoteRule { weight: VoteWeight::Score, ..ALL }, &[(1, 0.5), (2, 0.5), (3, 0.0)]);
         // Weights e⁰ = 1, e^-ln 2 = 1/2 and 1/4 of 7/4.
         let halves: &[(f32, &[u32])] =

@@ -1,22 +1,22 @@
-//! Labels by name and by number, and the targets of training.
+//! Labels by name and by number, and the targets for training.
 
 use super::ClassifyError;
 
-/// Whether an example has one label or any number of them.
+/// Whether an example has exactly one label or any number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Answer {
+pub enum TargetKind {
     /// Exactly one: scores are a distribution (softmax).
     Class,
-    /// Any number, none included: each label has a probability of its own (sigmoid).
+    /// Any number, including none: each label has an independent probability (sigmoid).
     LabelSet,
 }
 
 /// The true labels of examples, by number.
 #[derive(Debug, Clone, Copy)]
 pub enum Targets<'a> {
-    /// One class each.
+    /// One class per example.
     Classes(&'a [u32]),
-    /// Any number of labels each, each once.
+    /// Any number of labels per example, without repetitions.
     LabelSets(&'a [Vec<u32>]),
 }
 
@@ -34,11 +34,11 @@ impl Targets<'_> {
         self.len() == 0
     }
 
-    /// One class or any number of labels.
-    pub fn answer(&self) -> Answer {
+    /// Whether examples have one class or any number of labels.
+    pub fn answer(&self) -> TargetKind {
         match self {
-            Self::Classes(_) => Answer::Class,
-            Self::LabelSets(_) => Answer::LabelSet,
+            Self::Classes(_) => TargetKind::Class,
+            Self::LabelSets(_) => TargetKind::LabelSet,
         }
     }
 
@@ -50,7 +50,7 @@ impl Targets<'_> {
         }
     }
 
-    /// Refuses labels that are not below `labels`, and those that an example has twice.
+    /// Rejects labels that are not below `labels`, and repeated labels of an example.
     pub fn check(&self, labels: usize) -> Result<(), ClassifyError> {
         for example in 0..self.len() {
             let of_example = self.of(example);
@@ -67,12 +67,12 @@ impl Targets<'_> {
     }
 }
 
-/// The labels of a classifier, numbered by the order of their names, as in the evaluation in `training`.
+/// The labels of a classifier, numbered in the order of their names, as in the evaluation in `training`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabelNames(Vec<String>);
 
 impl LabelNames {
-    /// The labels among `names`, each once.
+    /// Collects the distinct labels in `names`.
     pub fn of(names: impl IntoIterator<Item = String>) -> Self {
         let mut names: Vec<String> = names.into_iter().collect();
         names.sort_unstable();
@@ -100,7 +100,7 @@ impl LabelNames {
         self.0.get(number as usize).map(String::as_str)
     }
 
-    /// All names by their numbers.
+    /// All names, in the order of their numbers.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
         self.0.iter().map(String::as_str)
     }

@@ -1,5 +1,5 @@
-//! Classification on frozen embeddings: learns from labels in some languages, predicts in all of them. Pure computation: takes
-//! embeddings, scores and numbers of labels; knows no collection, no index and no job.
+//! Classification on frozen embeddings: trains on labels in some languages and predicts in all of them. Pure computation on
+//! embeddings, scores and label numbers, independent of collections, indexes and jobs.
 
 pub mod calibrate;
 pub mod error;
@@ -17,7 +17,7 @@ pub use error::ClassifyError;
 pub use evaluate::{ClassCounts, ClassReport, Confusion, LanguageReport, evaluate_classes, evaluate_languages, majority};
 pub use evaluate_labels::{LabelReport, evaluate_labels};
 pub use knn::{LabeledNeighbor, VoteRule, VoteWeight, Votes, vote};
-pub use labels::{Answer, LabelNames, Targets};
+pub use labels::{LabelNames, TargetKind, Targets};
 pub use mlp::{Mlp, Training};
 pub use prototype::Prototypes;
 pub use split::{Split, strata_of_label_sets, stratified_split};

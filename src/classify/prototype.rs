@@ -1,5 +1,5 @@
-//! Zero-shot classification: a class is the mean of the embeddings of its name and descriptions, and a text belongs to the
-//! nearest.
+//! Zero-shot classification: a class is the mean of the embeddings of its name and descriptions, and a text gets the nearest
+//! class.
 
 use super::ClassifyError;
 use super::calibrate::softmax;
@@ -13,11 +13,11 @@ pub struct Prototypes {
 }
 
 impl Prototypes {
-    /// The temperature before any calibration: a lead of 0.07 in cosine makes a class e times as likely as the next.
+    /// The temperature before calibration: a cosine that is 0.07 higher makes a class e times as likely.
     pub const TEMPERATURE: f32 = 0.07;
 
-    /// Takes the embeddings of the names and descriptions of each class, in any languages; at least one per class, all of one
-    /// dimension. The mean is taken of unit-length embeddings, each counting the same, and scaled to unit length.
+    /// Creates prototypes from the embeddings of each class's name and descriptions, in any languages: at least one per class,
+    /// all of one dimension. A prototype is the mean of the unit-length embeddings, scaled to unit length.
     pub fn of(classes: &[Vec<Embedding>]) -> Result<Self, ClassifyError> {
         let Some(first) = classes.iter().flatten().next() else {
             let expected = "at least one with a description".to_owned();
@@ -30,7 +30,7 @@ impl Prototypes {
                 check_dimension(first.dimension(), embedding)?;
                 sum.iter_mut().zip(embedding.as_slice()).for_each(|(sum, value)| *sum += value);
             }
-            // Rounding errors of embeddings that cancel each other out are not a direction.
+            // If the embeddings cancel out, only rounding errors remain, which are not a direction.
             let length = sum.iter().map(|value| value * value).sum::<f32>().sqrt();
             let no_direction = ClassifyError::NoDirection { class, count: embeddings.len() };
             let clear = length > 1e-4 * embeddings.len() as f32;
@@ -39,7 +39,7 @@ impl Prototypes {
         Ok(Self { classes: means, temperature: Self::TEMPERATURE })
     }
 
-    /// The same classes with another temperature, above 0, as `calibrate::fit_temperature` found it for `cosines` of labeled
+    /// Returns the classes with another temperature, above 0, from `calibrate::fit_temperature` on the `cosines` of labeled
     /// texts.
     pub fn calibrated(self, temperature: f32) -> Result<Self, ClassifyError> {
         if !(temperature.is_finite() && temperature > 0.0) {
@@ -49,12 +49,12 @@ impl Prototypes {
         Ok(Self { temperature, ..self })
     }
 
-    /// What cosines are divided by before the softmax.
+    /// The divisor of cosines before the softmax.
     pub fn temperature(&self) -> f32 {
         self.temperature
     }
 
-    /// The direction of each class, to be saved: `of` with one embedding per class restores the same.
+    /// The direction of each class, for saving: `of` with one embedding per class restores it.
     pub fn classes(&self) -> &[Embedding] {
         &self.classes
     }
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_class_is_the_mean_of_its_descriptions() {
-        // The mean of (1, 0) and (0, 1) is half way between; the length of what is given does not count.
+        // The mean of (1, 0) and (0, 1) is halfway between them; the lengths of the inputs do not matter.
         let classes = [vec![embed([5.0, 0.0]), embed([0.0, 1.0])], vec![embed([0.0, -1.0])]];
         let prototypes = Prototypes::of(&classes).unwrap();
         let cosines = prototypes.cosines(&embed([1.0, 0.0])).unwrap();
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn probabilities_are_a_softmax_over_the_temperature() {
-        // Cosines 1 and 0.6 over a temperature of 0.4: e to the power of 1 to 1.
+        // Cosines 1 and 0.6 at a temperature of 0.4: the odds are e to 1.
         let prototypes = Prototypes::of(&[vec![embed([1.0, 0.0])], vec![embed([0.6, 0.8])]]).unwrap().calibrated(0.4).unwrap();
         let probabilities = prototypes.probabilities(&embed([1.0, 0.0])).unwrap();
         let e = std::f32::consts::E;

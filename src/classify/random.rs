@@ -1,6 +1,6 @@
 //! Seeded random numbers, the same on every machine and in every version: xoshiro256++ (Blackman and Vigna, 2018), seeded by
-//! SplitMix64. Not for secrets. What is drawn from them stands here and not in the crate rand, whose methods may draw otherwise in
-//! its next version.
+//! SplitMix64. Not for secrets. The sampling methods are implemented here because those of the crate rand may change the
+//! numbers they draw in its next version.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
@@ -16,7 +16,7 @@ impl Random {
         self.0.next_u64()
     }
 
-    /// A number below `limit`, which must not be 0; each equally likely (Lemire, 2019).
+    /// Returns a uniform number below `limit`, which must not be 0 (Lemire, 2019).
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
         let uneven = limit.wrapping_neg() % limit;
         loop {
@@ -27,21 +27,21 @@ impl Random {
         }
     }
 
-    /// A number between -`bound` and `bound`.
+    /// Returns a uniform number between -`bound` and `bound`.
     pub(crate) fn within(&mut self, bound: f32) -> f32 {
         let unit = (self.next() >> 40) as f32 / (1_u64 << 24) as f32;
         (2.0 * unit - 1.0) * bound
     }
 
-    /// Shuffles `items` uniformly (Fisher and Yates).
+    /// Shuffles `items` uniformly (Fisher–Yates).
     pub(super) fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last as u64 + 1) as usize);
         }
     }
 
-    /// Fills `mask` with what dropout multiplies by: 0 with the probability `dropout`, in steps of 2⁻¹⁶, otherwise what keeps the
-    /// mean.
+    /// Fills `mask` with the factors of dropout: 0 with the probability `dropout`, in steps of 2⁻¹⁶, otherwise the factor that
+    /// preserves the mean.
     pub(super) fn fill_mask(&mut self, mask: &mut [f32], dropout: f32) {
         let limit = (f64::from(dropout) * 65_536.0).round() as u64;
         let kept = (65_536.0 / (65_536 - limit.min(65_535)) as f64) as f32;
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn a_seed_gives_the_same_numbers_in_every_version() {
-        // The published algorithms, worked out apart from the crate.
+        // Computed from the published algorithms, independently of the crate.
         let mut random = Random::new(0);
         let drawn = [(); 4].map(|()| random.next());
         assert_eq!(
@@ -77,7 +77,7 @@ mod tests {
         for _ in 0..30_000 {
             counts[random.below(3) as usize] += 1;
         }
-        // A standard deviation is 82.
+        // The expected count is 10,000, with a standard deviation of 82.
         assert!(counts.iter().all(|count| (9_600..10_400).contains(count)), "{counts:?}");
     }
 

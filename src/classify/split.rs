@@ -1,4 +1,4 @@
-//! Holds out examples for validation, so that each class has its share on both sides.
+//! Stratified split: holds out examples of each class for validation, in proportion.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,20 @@ use super::random::Random;
 /// The stratum of examples without a label.
 const UNLABELED: u32 = u32::MAX;
 
-/// Numbers of examples, ascending; each example is on one side.
+/// Example numbers, ascending; each example is in exactly one part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Split {
     /// To train on.
     pub train: Vec<u32>,
-    /// To validate on. May be empty.
+    /// To validate on; may be empty.
     pub validation: Vec<u32>,
 }
 
-/// Holds out `validation_share` of the examples, from 0 to below 1, given the class of each.
+/// Holds out `validation_share` (0 to below 1) of the examples, given the class of each.
 ///
-/// The number of held-out examples is the share rounded to the nearest; classes get theirs by the largest remainder, and by lower
-/// class for equal ones. A class always keeps one example to learn from, so a class with one example is never held out; if that
-/// leaves too few, fewer are held out. The seed alone determines which examples of a class it is.
+/// The number of held-out examples is rounded to the nearest integer and apportioned to classes by the largest remainder, with
+/// ties to the lower class. Each class keeps at least one training example, so a class with one example is never held out, and
+/// fewer examples are held out if there are not enough. The seed determines which examples of a class are held out.
 pub fn stratified_split(strata: &[u32], validation_share: f64, seed: u64) -> Result<Split, ClassifyError> {
     if !(0.0..1.0).contains(&validation_share) {
         let expected = "a share from 0 to below 1".to_owned();
@@ -44,8 +44,8 @@ pub fn stratified_split(strata: &[u32], validation_share: f64, seed: u64) -> Res
     Ok(split)
 }
 
-/// The stratum of each multi-label example: its rarest label, or the lowest of several; those without a
-/// label are a stratum of their own. A random split would lose rare labels.
+/// Returns the stratum of each multi-label example: its rarest label, or the lowest in a tie. Examples without labels are a
+/// separate stratum. A random split would lose rare labels.
 pub fn strata_of_label_sets(sets: &[Vec<u32>]) -> Vec<u32> {
     let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
     for label in sets.iter().flatten() {
@@ -55,11 +55,11 @@ pub fn strata_of_label_sets(sets: &[Vec<u32>]) -> Vec<u32> {
     sets.iter().map(rarest).collect()
 }
 
-/// How many of each class to hold out.
+/// Returns how many examples of each class to hold out.
 fn apportion(sizes: &[usize], share: f64) -> Vec<usize> {
     let total = (sizes.iter().sum::<usize>() as f64 * share).round() as usize;
     let quotas: Vec<f64> = sizes.iter().map(|size| *size as f64 * share).collect();
-    // A share below 1 of a class, rounded down, is never the whole class, not even for the greatest float below 1.
+    // A share below 1 of a class, rounded down, is never the whole class, even for the largest float below 1.
     let mut apart: Vec<usize> = quotas.iter().map(|quota| *quota as usize).collect();
     let mut order: Vec<usize> = (0..sizes.len()).filter(|class| apart[*class] + 1 < sizes[*class]).collect();
     order.sort_by(|a, b| (quotas[*b].fract()).total_cmp(&quotas[*a].fract()).then(a.cmp(b)));
@@ -83,9 +83,9 @@ mod tests {
     #[test]
     fn classes_get_their_shares_by_the_largest_remainder() {
         check(&[100, 50], 0.1, &[10, 5]);
-        // 1.5, 0.8 and 0.7 of 3: 1 is given, then 0.8 and 0.7 are the largest remainders.
+        // Quotas 1.5, 0.8 and 0.7 of 3: the first gets 1, then 0.8 and 0.7 are the largest remainders.
         check(&[15, 8, 7], 0.1, &[1, 1, 1]);
-        // 0.5 each of 2: the lower classes.
+        // Quotas of 0.5 each, 2 in all: the lower classes get them.
         check(&[5, 5, 5, 5], 0.1, &[1, 1, 0, 0]);
         check(&[7], 0.0, &[0]);
     }
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn the_rarest_label_is_the_stratum() {
-        // Label 0 thrice, 1 twice, 2 once, 3 once.
+        // Label 0 occurs three times, 1 twice, 2 and 3 once.
         let sets = [vec![0, 1], vec![0, 2, 3], vec![0], vec![], vec![1]];
         assert_eq!(strata_of_label_sets(&sets), [1, 2, 0, UNLABELED, 1]);
     }

@@ -16,9 +16,9 @@ use crate::domain::CollectionName;
 pub enum Action {
     /// Lists all aliases with their collections.
     List,
-    /// Points an alias to a collection; one that exists switches at once.
+    /// Points an alias to a collection; an existing alias switches immediately.
     Set(SetArgs),
-    /// Deletes an alias; its collection stays.
+    /// Deletes an alias, but not its collection.
     Delete(DeleteArgs),
 }
 
@@ -39,7 +39,7 @@ pub struct DeleteArgs {
     /// The alias.
     #[arg(value_parser = CollectionName::parse)]
     pub alias: CollectionName,
-    /// Whether to ask.
+    /// Whether to ask for confirmation.
     #[command(flatten)]
     pub confirm: ConfirmArgs,
 }

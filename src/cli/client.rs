@@ -1,7 +1,7 @@
-//! Calls a server: sends requests, reads JSON answers and streams, and turns problem responses into errors.
+//! The HTTP client: sends requests, reads JSON responses and streams, and converts problem responses to errors.
 //!
-//! A call that may be repeated is sent again when the server is busy (429, 503), after the time that `Retry-After` gives. A
-//! broken connection is never retried: the command fails and says so.
+//! Retries a repeatable call if the server is busy (429, 503), after the delay in `Retry-After`. Never retries after a broken
+//! connection: the command fails with an error.
 
 use std::io::{BufReader, Read};
 use std::time::Duration;
@@ -11,24 +11,24 @@ use ureq::http::{Method, Request, Response};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::{Agent, Body, SendBody};
 
-use super::error::{CliError, Refusal};
+use super::error::{CliError, ErrorResponse};
 use super::output::Output;
 use super::server::{Key, ServerArgs};
 
-/// How often a call is sent at most.
+/// Maximum attempts per call.
 const TRIES_MAX: u32 = 6;
-/// Longest wait between two tries; if the server asks for more, the call fails.
+/// Maximum wait between two attempts. If the server asks for a longer one, the call fails.
 const WAIT_S_MAX: u64 = 60;
-/// Waits that are long enough for a note.
+/// Minimum wait that is reported to the user.
 const WAIT_S_NOTED: u64 = 2;
-/// Longest wait for a connection.
+/// Connection timeout.
 const CONNECT_S_MAX: u64 = 10;
-/// Largest answer that is read as one JSON value.
+/// Maximum size of a JSON response.
 const ANSWER_BYTES_MAX: u64 = 1 << 30;
-/// How much of an error response is read.
+/// Maximum bytes to read of an error response.
 const REFUSAL_BYTES_MAX: u64 = 1 << 20;
 
-/// A client of one server. Threads can share it.
+/// A client for one server. Threads can share it.
 #[derive(Debug)]
 pub struct Client {
     agent: Agent,
@@ -48,59 +48,59 @@ pub struct Call {
     repeatable: bool,
 }
 
-/// A successful answer.
+/// A successful response.
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// The HTTP status.
     pub status: u16,
-    /// The body; null when there is none.
+    /// The body; null if it is empty.
     pub body: Value,
 }
 
-/// A body that is sent as it is read.
+/// A request body to stream.
 pub struct Upload<'a> {
-    /// Its media type.
+    /// The media type.
     pub content_type: &'static str,
-    /// How it is compressed, if it is.
+    /// The compression (`content-encoding`), if any.
     pub content_encoding: Option<&'static str>,
-    /// Its size, if that is known.
+    /// The size, if known.
     pub bytes: Option<u64>,
     /// The content.
     pub content: &'a mut dyn Read,
 }
 
-/// A body that is read as it comes.
+/// A response body to stream.
 pub struct Download {
-    /// Its size, if the server knows it.
+    /// The size, if the server sends it.
     pub bytes: Option<u64>,
-    /// How it is compressed, if it is.
+    /// The compression (`content-encoding`), if any.
     pub encoding: Option<String>,
-    /// The content, as it came.
+    /// The content, without decompression.
     pub content: Box<dyn Read>,
 }
 
 impl Call {
-    /// A GET request. The parts of the path are percent-encoded.
+    /// Creates a GET request. The parts of the path are percent-encoded.
     pub fn get(parts: &[&str]) -> Self {
         Self::new(Method::GET, parts, true)
     }
 
-    /// A DELETE request. It is not repeated, because the second one would find nothing.
+    /// Creates a DELETE request. It is not repeatable, because a second one would find nothing.
     pub fn delete(parts: &[&str]) -> Self {
         Self::new(Method::DELETE, parts, false)
     }
 
-    /// A POST request.
+    /// Creates a POST request.
     pub fn post(parts: &[&str]) -> Self {
         Self::new(Method::POST, parts, false)
     }
 
-    /// A PATCH request; repeating it does no harm.
+    /// Creates a PATCH request. It is repeatable, because it is idempotent.
     pub fn patch(parts: &[&str]) -> Self {
         Self::new(Method::PATCH, parts, true)
     }
 
-    /// A PUT request.
+    /// Creates a PUT request.
     pub fn put(parts: &[&str]) -> Self {
         Self::new(Method::PUT, parts, false)
     }
@@ -118,26 +118,26 @@ impl Call {
     }
 
     /// Adds a query parameter if there is a value.
-    pub fn with_any(self, name: &str, value: Option<&str>) -> Self {
+    pub fn with_optional(self, name: &str, value: Option<&str>) -> Self {
         match value {
             Some(value) => self.with(name, value),
             None => self,
         }
     }
 
-    /// Adds a body.
+    /// Sets a JSON body.
     pub fn json(mut self, body: &Value) -> Self {
         self.body = Some(body.to_string().into_bytes());
         self
     }
 
-    /// Asks for a compressed answer.
+    /// Accepts a response with this compression.
     pub fn compressed(mut self, encoding: Option<&'static str>) -> Self {
         self.accept_encoding = encoding;
         self
     }
 
-    /// Says that the call may be sent again after a refusal: twice does the same as once, or a refused call does nothing.
+    /// Allows a retry after an error response, because the call is idempotent or has no effect if it is refused.
     pub fn repeatable(mut self) -> Self {
         self.repeatable = true;
         self
@@ -145,14 +145,14 @@ impl Call {
 }
 
 impl Client {
-    /// The output that the options ask for, and a client of their server, as `new`.
+    /// Creates the output and the client from the options.
     pub fn connect(args: &ServerArgs) -> Result<(Output, Self), CliError> {
         let output = Output::new(args);
         let client = Self::new(args, &output)?;
         Ok((output, client))
     }
 
-    /// A client of the server in the options. It connects with the first call.
+    /// Creates a client for the server in the options. It connects on the first call.
     pub fn new(args: &ServerArgs, output: &Output) -> Result<Self, CliError> {
         args.key.as_ref().map_or(Ok(()), Key::check)?;
         let patience = Some(Duration::from_secs(args.timeout_s));
@@ -182,23 +182,23 @@ impl Client {
         &self.base
     }
 
-    /// Sends a call and reads its answer.
+    /// Sends a call and reads the response.
     pub fn send(&self, call: &Call) -> Result<Answer, CliError> {
-        let mut response = self.patiently(call)?;
+        let mut response = self.send_with_retries(call)?;
         let status = response.status().as_u16();
         let limited = response.body_mut().with_config().limit(ANSWER_BYTES_MAX);
         let text = limited.read_to_string().map_err(|source| self.unreachable(source))?;
         let body = if text.trim().is_empty() {
             Value::Null
         } else {
-            serde_json::from_str(&text).map_err(|error| self.misunderstood(format!("it is not valid JSON: {error}")))?
+            serde_json::from_str(&text).map_err(|error| self.unexpected_response(format!("it is not valid JSON: {error}")))?
         };
         Ok(Answer { status, body })
     }
 
-    /// Sends a call whose answer is streamed.
+    /// Sends a call and streams the response.
     pub fn open(&self, call: &Call) -> Result<Download, CliError> {
-        let response = self.patiently(call)?;
+        let response = self.send_with_retries(call)?;
         let encoding = response.headers().get("content-encoding").and_then(|value| value.to_str().ok()).map(str::to_owned);
         let body = response.into_body();
         let bytes = body.content_length();
@@ -206,7 +206,7 @@ impl Client {
         Ok(Download { bytes, encoding, content: Box::new(BufReader::new(content)) })
     }
 
-    /// Streams a body to the server. The server is asked first, so that a refusal costs no upload.
+    /// Streams a body to the server. Sends `Expect: 100-continue`, so that the server can refuse before the upload.
     pub fn upload(&self, call: &Call, upload: Upload<'_>) -> Result<Answer, CliError> {
         let mut request = self.request(call).header("content-type", upload.content_type).header("expect", "100-continue");
         if let Some(encoding) = upload.content_encoding {
@@ -217,14 +217,15 @@ impl Client {
         }
         let request = request.body(SendBody::from_reader(upload.content)).map_err(|error| self.unreachable(error.into()))?;
         let response = self.agent.run(request).map_err(|source| self.unreachable(source))?;
-        let mut response = self.accepted(response)?;
+        let mut response = self.check_status(response)?;
         let status = response.status().as_u16();
         let text = response.body_mut().read_to_string().map_err(|source| self.unreachable(source))?;
-        let body = serde_json::from_str(&text).map_err(|error| self.misunderstood(format!("it is not valid JSON: {error}")))?;
+        let body =
+            serde_json::from_str(&text).map_err(|error| self.unexpected_response(format!("it is not valid JSON: {error}")))?;
         Ok(Answer { status, body })
     }
 
-    /// Calls `each` with every row of a list, page by page. `member` names the rows in the answer.
+    /// Calls `each` for every row of a list, page by page. `member` is the response's member with the rows.
     pub fn each_row(
         &self,
         call: &Call,
@@ -235,7 +236,7 @@ impl Client {
         loop {
             let mut body = self.send(&page)?.body;
             let Value::Array(rows) = body[member].take() else {
-                return Err(self.misunderstood(format!("it has no array {member:?}")));
+                return Err(self.unexpected_response(format!("it has no array {member:?}")));
             };
             rows.into_iter().try_for_each(&mut each)?;
             match body["next_cursor"].as_str() {
@@ -245,27 +246,29 @@ impl Client {
         }
     }
 
-    /// An error for an answer that this version's server does not send.
-    pub fn misunderstood(&self, detail: String) -> CliError {
+    /// Returns an error for a response that a server of this version does not send.
+    pub fn unexpected_response(&self, detail: String) -> CliError {
         CliError::Answer { server: self.base.clone(), detail }
     }
 
-    /// Sends a call until it is accepted, is refused for good, or has waited long enough.
-    fn patiently(&self, call: &Call) -> Result<Response<Body>, CliError> {
+    /// Sends a call and retries it until it succeeds, fails with an error that is not temporary, or has no attempts left.
+    fn send_with_retries(&self, call: &Call) -> Result<Response<Body>, CliError> {
         let mut attempt = 1;
         loop {
-            match self.once(call) {
-                Err(CliError::Refused(refusal)) if call.repeatable && attempt < TRIES_MAX => match wait_s(&refusal, attempt) {
-                    Some(seconds) => self.wait(seconds),
-                    None => return Err(CliError::Refused(refusal)),
-                },
+            match self.send_once(call) {
+                Err(CliError::Refused(refusal)) if call.repeatable && attempt < TRIES_MAX => {
+                    match retry_delay_s(&refusal, attempt) {
+                        Some(seconds) => self.wait(seconds),
+                        None => return Err(CliError::Refused(refusal)),
+                    }
+                }
                 result => return result,
             }
             attempt += 1;
         }
     }
 
-    fn once(&self, call: &Call) -> Result<Response<Body>, CliError> {
+    fn send_once(&self, call: &Call) -> Result<Response<Body>, CliError> {
         let unreachable = |source| self.unreachable(source);
         let request = self.request(call);
         let response = match &call.body {
@@ -275,7 +278,7 @@ impl Client {
             }
             None => self.agent.run(request.body(()).map_err(|error| unreachable(error.into()))?),
         };
-        self.accepted(response.map_err(unreachable)?)
+        self.check_status(response.map_err(unreachable)?)
     }
 
     fn wait(&self, seconds: u64) {
@@ -297,7 +300,7 @@ impl Client {
         }
     }
 
-    fn accepted(&self, mut response: Response<Body>) -> Result<Response<Body>, CliError> {
+    fn check_status(&self, mut response: Response<Body>) -> Result<Response<Body>, CliError> {
         if response.status().is_success() {
             return Ok(response);
         }
@@ -306,7 +309,7 @@ impl Client {
         let status = response.status().as_u16();
         let limited = response.body_mut().with_config().limit(REFUSAL_BYTES_MAX).lossy_utf8(true);
         let body = limited.read_to_string().unwrap_or_default();
-        Err(CliError::Refused(Box::new(Refusal::read(status, &body, id, retry))))
+        Err(CliError::Refused(Box::new(ErrorResponse::read(status, &body, id, retry))))
     }
 
     fn unreachable(&self, source: ureq::Error) -> CliError {
@@ -314,14 +317,14 @@ impl Client {
     }
 }
 
-/// Seconds until the next try; none if there should not be one.
-fn wait_s(refusal: &Refusal, attempt: u32) -> Option<u64> {
+/// Returns the seconds to wait before the next attempt, or `None` if the call must not be retried.
+fn retry_delay_s(refusal: &ErrorResponse, attempt: u32) -> Option<u64> {
     let bounded = matches!(refusal.status, 429 | 503);
     let seconds = refusal.retry_after_s.unwrap_or(1 << attempt.min(5)).max(1);
     (bounded && seconds <= WAIT_S_MAX).then_some(seconds)
 }
 
-/// The text as one part of a path, or one value of a query.
+/// Percent-encodes one segment of a path or one value of a query.
 fn percent_encoded(text: &str) -> String {
     let dots = text.bytes().all(|byte| byte == b'.');
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_~".contains(&byte) || (byte == b'.' && !dots);
@@ -342,25 +345,25 @@ fn certificates(pem: &[u8]) -> Result<Vec<Certificate<'static>>, String> {
 mod tests {
     use super::*;
 
-    fn refusal(status: u16, retry_after_s: Option<u64>) -> Refusal {
-        Refusal { retry_after_s, ..Refusal::read(status, "", None, None) }
+    fn refusal(status: u16, retry_after_s: Option<u64>) -> ErrorResponse {
+        ErrorResponse { retry_after_s, ..ErrorResponse::read(status, "", None, None) }
     }
 
     #[test]
     fn paths_and_queries_are_encoded() {
-        let call = Call::get(&["v1", "a/b c", "日", "..", "a.b"]).with("cursor", "x=&y").with_any("limit", None);
+        let call = Call::get(&["v1", "a/b c", "日", "..", "a.b"]).with("cursor", "x=&y").with_optional("limit", None);
         assert_eq!((call.path.as_str(), call.query.as_str()), ("/v1/a%2Fb%20c/%E6%97%A5/%2E%2E/a.b", "?cursor=x%3D%26y"));
     }
 
     #[test]
     fn only_bounds_are_waited_for_and_not_forever() {
-        assert_eq!(wait_s(&refusal(503, Some(7)), 1), Some(7));
-        assert_eq!(wait_s(&refusal(429, Some(0)), 1), Some(1));
-        assert_eq!(wait_s(&refusal(503, None), 1), Some(2));
-        assert_eq!(wait_s(&refusal(503, None), 5), Some(32));
-        assert_eq!(wait_s(&refusal(503, Some(3_600)), 1), None);
-        assert_eq!(wait_s(&refusal(500, Some(1)), 1), None);
-        assert_eq!(wait_s(&refusal(404, None), 1), None);
+        assert_eq!(retry_delay_s(&refusal(503, Some(7)), 1), Some(7));
+        assert_eq!(retry_delay_s(&refusal(429, Some(0)), 1), Some(1));
+        assert_eq!(retry_delay_s(&refusal(503, None), 1), Some(2));
+        assert_eq!(retry_delay_s(&refusal(503, None), 5), Some(32));
+        assert_eq!(retry_delay_s(&refusal(503, Some(3_600)), 1), None);
+        assert_eq!(retry_delay_s(&refusal(500, Some(1)), 1), None);
+        assert_eq!(retry_delay_s(&refusal(404, None), 1), None);
     }
 
     #[test]

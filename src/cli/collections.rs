@@ -12,7 +12,7 @@ use super::server::Group;
 use super::{jobs, listing};
 use crate::domain::CollectionName;
 
-/// Languages shown per row of the list.
+/// Maximum languages to show per row of the list.
 const LANGUAGES_SHOWN: usize = 3;
 
 /// What to do with collections.
@@ -26,7 +26,7 @@ pub enum Action {
     Create(CreateArgs),
     /// Changes settings of a collection.
     Patch(PatchArgs),
-    /// Re-embeds a collection with the server's model, while it goes on answering.
+    /// Re-embeds a collection with the server's model; searches keep working meanwhile.
     Reembed(ReembedArgs),
     /// Deletes a collection with all its documents.
     Delete(DeleteArgs),
@@ -46,13 +46,13 @@ pub struct CreateArgs {
     /// Name of the collection.
     #[arg(value_parser = CollectionName::parse)]
     pub collection: CollectionName,
-    /// What the collection is for, in your words.
+    /// Description of the collection.
     #[arg(long, value_name = "TEXT")]
     pub description: Option<String>,
-    /// The model that embeds its texts; defaults to the server's.
+    /// Embedding model; defaults to the server's.
     #[arg(long, value_name = "NAME")]
     pub model: Option<String>,
-    /// More members of the request, as in the API documentation.
+    /// Additional members of the request body, as in the API documentation.
     #[arg(long, value_name = "JSON", value_parser = json_object)]
     pub settings: Option<JsonObject>,
 }
@@ -74,13 +74,13 @@ pub struct ReembedArgs {
     /// Name of the collection.
     #[arg(value_parser = CollectionName::parse)]
     pub collection: CollectionName,
-    /// Maximum tokens per passage; defaults to the current value, as far as the model allows.
+    /// Maximum tokens per passage; defaults to the current value, or to the model's maximum if that is smaller.
     #[arg(long, value_name = "TOKENS")]
     pub tokens_max: Option<u64>,
-    /// Maximum tokens that a passage repeats from the one before it.
+    /// Maximum tokens that a passage repeats from the previous one.
     #[arg(long, value_name = "TOKENS", requires = "tokens_max")]
     pub overlap_tokens: Option<u64>,
-    /// Prints the job without waiting for it.
+    /// Prints the job without waiting for it to finish.
     #[arg(long)]
     pub detach: bool,
 }
@@ -91,7 +91,7 @@ pub struct DeleteArgs {
     /// Name of the collection.
     #[arg(value_parser = CollectionName::parse)]
     pub collection: CollectionName,
-    /// Whether to ask.
+    /// Whether to ask for confirmation.
     #[command(flatten)]
     pub confirm: ConfirmArgs,
 }
@@ -100,7 +100,7 @@ pub struct DeleteArgs {
 #[derive(Debug, Clone, Serialize)]
 pub struct JsonObject(pub Map<String, Value>);
 
-/// Reads a JSON object.
+/// Parses a JSON object.
 pub fn json_object(text: &str) -> Result<JsonObject, String> {
     match serde_json::from_str(text) {
         Ok(Value::Object(object)) => Ok(JsonObject(object)),
@@ -120,7 +120,7 @@ pub struct OnlyArgs {
     pub filter: Option<JsonObject>,
 }
 
-/// The members of a request that were given as arguments: not those that are null, false or an empty list.
+/// Returns the request members that were set on the command line: all except null, false and empty lists.
 pub fn given(args: &impl Serialize) -> Map<String, Value> {
     let is_given = |value: &Value| !matches!(value, Value::Null | Value::Bool(false)) && value.as_array() != Some(&Vec::new());
     match serde_json::to_value(args) {
@@ -171,7 +171,7 @@ fn row(collection: &Value) -> Vec<String> {
     ]
 }
 
-/// The languages with their numbers of documents, most first, and how many more there are.
+/// Formats the languages with their document counts, in descending order, and the number of languages left out.
 fn languages(value: &Value, shown_max: usize) -> String {
     let all: Vec<&Value> = value.as_array().into_iter().flatten().collect();
     let one = |language: &&Value| {

@@ -9,13 +9,13 @@ use super::error::CliError;
 /// The option that skips the question.
 #[derive(Debug, Clone, Args)]
 pub struct ConfirmArgs {
-    /// Does not ask; needed where there is no terminal to ask on.
+    /// Skips the confirmation prompt; required if there is no terminal.
     #[arg(long, short)]
     pub yes: bool,
 }
 
 impl ConfirmArgs {
-    /// Continues if the user confirms `what`.
+    /// Asks the user to confirm `what`, and fails otherwise.
     pub fn ask(&self, what: &str) -> Result<(), CliError> {
         if self.yes {
             return Ok(());

@@ -21,18 +21,18 @@ const BATCH_TEXTS_MAX: usize = 256;
 #[derive(Debug, Args)]
 #[command(after_long_help = EXIT_CODES)]
 pub struct DetectArgs {
-    /// The texts; without any, each line of the file.
+    /// The texts; if omitted, reads them from the file.
     #[arg(conflicts_with = "file")]
     pub texts: Vec<String>,
-    /// A file with one text per line; standard input for -, or if there are no texts.
+    /// A file with one text per line; - or no texts and no file for standard input.
     #[arg(long, short, value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// The options that every command has.
+    /// Options of every command.
     #[command(flatten)]
     pub server: ServerArgs,
 }
 
-/// Runs the command: writes a line for each text, with language, confidence and text, separated by tabs.
+/// Runs the command. Writes one line per text: language, confidence and text, separated by tabs.
 pub fn run(args: DetectArgs) -> Result<Outcome, CliError> {
     let (output, client) = Client::connect(&args.server)?;
     if !args.texts.is_empty() {
@@ -53,7 +53,7 @@ pub fn run(args: DetectArgs) -> Result<Outcome, CliError> {
 }
 
 fn detect(client: &Client, output: &Output, texts: &[String]) -> Result<(), CliError> {
-    // A blank text has no language, so the server need not be asked.
+    // A blank text has no language, so it is not sent.
     let asked: Vec<&String> = texts.iter().filter(|text| !text.trim().is_empty()).collect();
     let answer = match asked.is_empty() {
         true => Vec::new(),
@@ -62,7 +62,7 @@ fn detect(client: &Client, output: &Output, texts: &[String]) -> Result<(), CliE
             let mut body = client.send(&call)?.body;
             match body["detections"].take() {
                 Value::Array(detections) if detections.len() == asked.len() => detections,
-                _ => return Err(client.misunderstood(format!("it does not have {} detections", asked.len()))),
+                _ => return Err(client.unexpected_response(format!("it does not have {} detections", asked.len()))),
             }
         }
     };

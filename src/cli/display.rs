@@ -1,7 +1,7 @@
-//! Makes untrusted text fit for a terminal: one line, no control characters, cut and wrapped by columns, not by characters.
+//! Formats untrusted text for a terminal: on one line, without control characters, truncated and wrapped by display width.
 //!
-//! Texts stay in logical order, because the terminal turns right-to-left text around. Each such text is isolated (U+2068 and
-//! U+2069), so that it does not reorder the columns beside it.
+//! Text stays in logical order, because terminals reorder right-to-left text themselves. Such text is wrapped in U+2068 and
+//! U+2069 (isolates), so that it does not reorder neighboring columns.
 
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthStr as _;
@@ -10,8 +10,7 @@ const ELLIPSIS: &str = "…";
 const FIRST_STRONG_ISOLATE: char = '\u{2068}';
 const POP_DIRECTIONAL_ISOLATE: char = '\u{2069}';
 
-/// The text on one line: white space becomes single spaces; control characters, and those that change the direction of what
-/// follows them, are left out.
+/// Puts a text on one line: collapses white space to single spaces, and removes control characters and bidirectional controls.
 pub fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for character in text.chars() {
@@ -27,12 +26,12 @@ pub fn one_line(text: &str) -> String {
     line
 }
 
-/// Columns that the text takes on a terminal.
+/// Returns the display width of a text in terminal columns.
 pub fn width(text: &str) -> usize {
     text.graphemes(true).map(|grapheme| grapheme.width()).sum()
 }
 
-/// The text in at most `columns`; if it is longer, its end becomes an ellipsis.
+/// Truncates a text to `columns`, with an ellipsis at the end.
 pub fn cut(text: &str, columns: usize) -> String {
     if width(text) <= columns {
         return text.to_owned();
@@ -51,10 +50,10 @@ pub fn cut(text: &str, columns: usize) -> String {
     shown
 }
 
-/// The text of one line in at most `lines_max` lines of at most `columns`; an ellipsis replaces what does not fit.
+/// Wraps a line of text to at most `lines_max` lines of at most `columns`, with an ellipsis if the text is longer.
 ///
-/// Lines break at spaces. Text without spaces, as in Chinese, Japanese and Thai, and words longer than a line break anywhere
-/// except within what is seen as one character.
+/// Lines break at spaces. Text without spaces, as in Chinese, Japanese and Thai, and words longer than a line break between any
+/// two grapheme clusters.
 pub fn wrap(text: &str, columns: usize, lines_max: usize) -> Vec<String> {
     let columns = columns.max(2);
     let mut lines = vec![String::new()];
@@ -72,7 +71,7 @@ pub fn wrap(text: &str, columns: usize, lines_max: usize) -> Vec<String> {
             lines.push(word.to_owned());
             taken = needed;
         } else {
-            // Do not use a line for nothing but a trailing space.
+            // Avoid a line with only a trailing space.
             let mut space = if taken + 2 < columns { space } else { 0 };
             for grapheme in word.graphemes(true) {
                 let needed = grapheme.width();
@@ -102,7 +101,7 @@ fn append(lines: &mut [String], text: &str, spaces: usize) {
     }
 }
 
-/// The text for a terminal: isolated if any of it is written from right to left.
+/// Wraps a text in isolates if it contains right-to-left characters.
 pub fn isolate(text: &str) -> String {
     if text.chars().any(is_right_to_left) {
         format!("{FIRST_STRONG_ISOLATE}{text}{POP_DIRECTIONAL_ISOLATE}")
@@ -111,19 +110,19 @@ pub fn isolate(text: &str) -> String {
     }
 }
 
-/// Embeddings, overrides and isolates, which can reorder the text around them.
+/// Whether a character is a bidirectional embedding, override or isolate, which can reorder the text around it.
 fn turns_direction(character: char) -> bool {
     matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Thai, Lao, Tibetan, Burmese, Khmer, and everything from the Chinese radicals to the end of the two-column characters, except
-/// Korean.
+/// Whether a character is Thai, Lao, Tibetan, Burmese or Khmer, or between the CJK radicals and the end of the wide characters,
+/// except Korean.
 fn is_written_without_spaces(character: char) -> bool {
     matches!(character, '\u{e00}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' | '\u{2e80}'..='\u{a4cf}' | '\u{f900}'..='\u{faff}'
         | '\u{ff00}'..='\u{ffef}' | '\u{20000}'..='\u{3ffff}')
 }
 
-/// The blocks of Hebrew, Arabic, Syriac, Thaana, N'Ko and the other right-to-left scripts.
+/// Whether a character is in a block of Hebrew, Arabic, Syriac, Thaana, N'Ko or another right-to-left script.
 fn is_right_to_left(character: char) -> bool {
     matches!(character, '\u{590}'..='\u{8ff}' | '\u{fb1d}'..='\u{fdff}' | '\u{fe70}'..='\u{feff}'
         | '\u{10800}'..='\u{10fff}' | '\u{1e800}'..='\u{1efff}')
@@ -157,7 +156,7 @@ mod tests {
             ("東京都庁", 7, "東京都…"),
             ("東京都庁", 6, "東京…"),
             ("two words", 5, "two…"),
-            // A letter and its accent, apart in the text, are one column and stay together.
+            // A letter and its combining accent take one column and stay together.
             ("e\u{301}e\u{301}e\u{301}", 2, "e\u{301}…"),
         ] {
             assert_eq!(cut(text, columns), expect, "{text:?} in {columns}");

@@ -1,6 +1,6 @@
 //! `dragoman documents`: stores, lists, shows, updates and deletes documents, one request at a time.
 //!
-//! `upsert` suits data that fits into a few requests; for whole corpora there is `import`, which works on the server.
+//! `upsert` is for data that fits into a few requests. For large files, `import` runs as a job on the server.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,27 +19,27 @@ use super::output::{Column, Output, Unit, described, shown, time, titled};
 use super::server::Group;
 use crate::domain::{CollectionName, Limits, UpsertCounts, Wait};
 
-/// Columns of a text in a list.
+/// Maximum columns of a text in a list.
 const TEXT_COLUMNS_MAX: usize = 60;
 /// Maximum documents per request.
 const BATCH_DOCUMENTS_MAX: usize = 200;
-/// Maximum bytes of lines per request, unless a single line has more.
+/// Maximum bytes per request, unless a single line is longer.
 const BATCH_BYTES_MAX: usize = 4 << 20;
-/// Failed documents that are reported one by one.
-const FAILURES_TOLD_MAX: u64 = 20;
+/// Maximum number of failed documents to report individually.
+const FAILURES_PRINTED_MAX: u64 = 20;
 
 /// What to do with documents.
 #[derive(Debug, Subcommand)]
 pub enum Action {
-    /// Stores the documents of a file: one JSON object per line, as in the API.
+    /// Stores documents from a file with one JSON object per line, in the format of the API.
     Upsert(UpsertArgs),
-    /// Lists documents, by id unless you ask for another order.
+    /// Lists documents, by default ordered by id.
     List(ListArgs),
     /// Shows documents.
     Get(IdsArgs),
     /// Deletes documents.
     Delete(IdsArgs),
-    /// Changes the metadata and the expiry of documents, chosen by a filter or by their ids.
+    /// Updates the metadata and the expiry of documents, selected by ids or by a filter.
     Update(UpdateArgs),
 }
 
@@ -55,13 +55,13 @@ pub struct UpdateArgs {
     /// Ids of the documents.
     #[arg(value_name = "ID")]
     pub ids: Vec<String>,
-    /// The documents that match this filter, such as {"field": "topic", "eq": "food"}; {"and": []} for all.
+    /// Updates the documents that match this filter, such as {"field": "topic", "eq": "food"}; {"and": []} matches all.
     #[arg(long, short, value_name = "JSON", value_parser = json_object)]
     pub filter: Option<JsonObject>,
-    /// Changes to the metadata, such as {"topic": "food", "draft": null}: a null removes a member.
+    /// Metadata changes, such as {"topic": "food", "draft": null}; null removes a member.
     #[arg(long, short, value_name = "JSON", value_parser = json_object)]
     pub metadata: Option<JsonObject>,
-    /// When they expire.
+    /// The new expiry.
     #[command(flatten)]
     #[serde(flatten)]
     pub expiry: ExpiryArgs,
@@ -71,13 +71,13 @@ pub struct UpdateArgs {
 #[derive(Debug, Args, Serialize)]
 #[group(id = "expiry", multiple = false)]
 pub struct ExpiryArgs {
-    /// When they expire, such as 2027-01-31T00:00:00Z.
+    /// Expiry time, such as 2027-01-31T00:00:00Z.
     #[arg(long, value_name = "TIME")]
     pub expires_at: Option<String>,
-    /// The seconds after which they expire.
+    /// Seconds until the documents expire.
     #[arg(long, value_name = "SECONDS")]
     pub ttl_seconds: Option<u64>,
-    /// Lets them stay.
+    /// Removes the expiry.
     #[arg(long)]
     #[serde(skip)]
     pub no_expiry: bool,
@@ -89,9 +89,9 @@ pub struct UpsertArgs {
     /// Name of the collection.
     #[arg(value_parser = CollectionName::parse)]
     pub collection: CollectionName,
-    /// The file, NDJSON; standard input for - or without a file.
+    /// NDJSON file; - or no file for standard input.
     pub file: Option<PathBuf>,
-    /// When the server answers a request.
+    /// When the server responds to a request.
     #[arg(long, value_enum, default_value_t = Wait::Indexed)]
     pub wait: Wait,
 }
@@ -145,14 +145,14 @@ fn update(client: &Client, output: &Output, args: &UpdateArgs) -> Result<Outcome
     let call = Call::post(&["v1", "collections", args.collection.as_str(), "documents", "update"]);
     let answer = client.send(&call.json(&Value::Object(body)))?.body;
     if output.json {
-        output.deed(&answer)?;
+        output.json_status(&answer)?;
     } else {
         output.note(&format!("updated {} of {} documents", shown(&answer["updated"]), shown(&answer["matched"])));
     }
     Ok(Outcome::Done)
 }
 
-/// Calls `act` for each document. Missing ones are reported and do not stop the others.
+/// Calls `act` for each document. Reports missing documents and continues.
 fn each_id(
     output: &Output,
     args: &IdsArgs,
@@ -189,7 +189,7 @@ fn list(client: &Client, output: &Output, args: &ListArgs) -> Result<Outcome, Cl
         if let Some(cursor) = &cursor {
             body["cursor"] = json!(cursor);
         }
-        // As many as the server's default: it may refuse to return more.
+        // Uses the server's default page size, because the server may refuse a larger one.
         let page = client.send(&call.json(&body))?.body;
         let documents = page["documents"].as_array().map(Vec::as_slice).unwrap_or_default();
         let shown = &documents[..documents.len().min(left)];
@@ -223,7 +223,7 @@ fn row(document: &Value, output: &Output) -> Vec<String> {
     vec![shown(&document["id"]), shown(&document["language"]), time(&document["updated_at"]), text]
 }
 
-/// Lines of one request.
+/// The documents of one request.
 #[derive(Default)]
 struct Batch {
     documents: Vec<Value>,
@@ -261,7 +261,7 @@ fn upsert(client: &Client, output: &Output, args: &UpsertArgs) -> Result<Outcome
     bar.finish_and_clear();
     let UpsertCounts { created, updated, failed } = counts;
     if output.json {
-        output.deed(&json!(counts))?;
+        output.json_status(&json!(counts))?;
     } else {
         output.note(&format!("created {created}, updated {updated}, failed {failed}"));
     }
@@ -272,10 +272,10 @@ fn upsert(client: &Client, output: &Output, args: &UpsertArgs) -> Result<Outcome
     }
 }
 
-/// Sends one request. If none of its documents was stored, the server answers with an error that lists their places.
+/// Sends one request. If no document was stored, the server responds with an error that lists their locations.
 fn send(client: &Client, output: &Output, args: &UpsertArgs, batch: Batch, counts: &mut UpsertCounts) -> Result<(), CliError> {
     let call = Call::post(&["v1", "collections", args.collection.as_str(), "documents"]).with("wait", args.wait.name());
-    // Without an id the server creates one, so sending it again would store a second document.
+    // The server creates missing ids, so a retry would store a second document.
     let named = batch.documents.iter().all(|document| document["id"].is_string());
     let call = call.json(&json!({ "documents": batch.documents }));
     match client.send(&if named { call.repeatable() } else { call }) {
@@ -286,7 +286,7 @@ fn send(client: &Client, output: &Output, args: &UpsertArgs, batch: Batch, count
             if places.is_empty() || places.iter().any(Option::is_none) {
                 return Err(CliError::Refused(refusal));
             }
-            // A document may have several places.
+            // A document may have several errors.
             let mut reasons: BTreeMap<usize, String> = BTreeMap::new();
             for (index, detail) in places.into_iter().flatten() {
                 let reason = reasons.entry(index).or_default();
@@ -312,7 +312,7 @@ fn take_results(
 ) -> Result<(), CliError> {
     let results = answer.body["results"].as_array().filter(|results| results.len() == batch.documents.len());
     let Some(results) = results else {
-        return Err(client.misunderstood("it does not have a result for each document".to_owned()));
+        return Err(client.unexpected_response("it does not have a result for each document".to_owned()));
     };
     for (result, line) in results.iter().zip(&batch.lines) {
         match result["status"].as_str() {
@@ -328,12 +328,12 @@ fn take_results(
     Ok(())
 }
 
-/// The number of the document that a pointer into the request names.
+/// Returns the index of the document in a JSON pointer into the request.
 fn index(place: &str) -> Option<usize> {
     place.strip_prefix("/documents/")?.split('/').next()?.parse().ok()
 }
 
-/// The problem, with its place within the document.
+/// Prefixes the problem with its location within the document.
 fn located(place: &str, detail: &str) -> String {
     match place.splitn(4, '/').nth(3) {
         Some(member) => format!("/{member}: {detail}"),
@@ -349,18 +349,18 @@ impl Batch {
     }
 }
 
-/// Counts and reports a document that was not stored: all of them as JSON, the first ones for people.
+/// Counts and reports a document that was not stored. JSON output reports all of them, text output only the first ones.
 fn fail(counts: &mut UpsertCounts, output: &Output, line: u64, id: Option<&str>, problem: &str) -> Result<(), CliError> {
     counts.failed += 1;
     if output.json {
-        return output.deed(&json!({ "line": line, "status": "failed", "detail": problem }));
+        return output.json_status(&json!({ "line": line, "status": "failed", "detail": problem }));
     }
     match counts.failed {
-        ..=FAILURES_TOLD_MAX => {
+        ..=FAILURES_PRINTED_MAX => {
             let id = id.map(|id| format!(" ({})", shown(&json!(id)))).unwrap_or_default();
             output.problem(&format!("line {line}{id}: {}", shown(&json!(problem))));
         }
-        n if n == FAILURES_TOLD_MAX + 1 => output.problem("more lines failed; --json lists all"),
+        n if n == FAILURES_PRINTED_MAX + 1 => output.problem("more lines failed; --json lists all"),
         _ => {}
     }
     Ok(())

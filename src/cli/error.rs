@@ -1,4 +1,4 @@
-//! Errors of commands, how they are shown, and exit codes.
+//! Errors of commands, their display, and exit codes.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -11,38 +11,38 @@ use crate::domain::chain;
 
 /// Exit code of a command that failed.
 pub const FAILED: u8 = 1;
-/// Exit code of wrong usage, also used by the argument parser.
+/// Exit code for wrong usage, also used by the argument parser.
 pub const USAGE: u8 = 2;
 /// Exit code of a command that succeeded although some of its items failed.
 pub const SOME_FAILED: u8 = 3;
 
-/// What the exit codes mean; part of each command's long help.
+/// Explains the exit codes in each command's long help.
 pub const EXIT_CODES: &str = "Exit codes: 0 success; 1 failure; 2 wrong usage; 3 success, but some items failed.";
 
-/// Maximum places in a request that are listed for one error.
+/// Maximum locations in a request to list for one error.
 const PLACES_MAX: usize = 10;
 
-/// How a command ended that did not fail.
+/// The outcome of a command that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// Everything was done.
+    /// The command succeeded completely.
     Done,
     /// The command succeeded, but some of its items (lines, documents) failed and were reported.
     SomeFailed,
 }
 
-/// Why a command failed.
+/// The reason why a command failed.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum CliError {
-    /// The arguments do not fit together, or an argument is not valid.
+    /// An argument is not valid, or the arguments contradict each other.
     #[error("{0}")]
     Usage(String),
     #[error("cannot reach the server at {server}")]
     Unreachable { server: String, source: Box<ureq::Error> },
     #[error("{}", .0.summary())]
-    Refused(Box<Refusal>),
-    /// The server's answer is not one that a Dragoman server of this version sends.
+    Refused(Box<ErrorResponse>),
+    /// The response is not one that a Dragoman server of this version sends.
     #[error("cannot understand the answer of {server}: {detail}")]
     Answer { server: String, detail: String },
     #[error("cannot {what}")]
@@ -55,30 +55,30 @@ pub enum CliError {
     Job(String),
     #[error("{what}")]
     Model { what: String, source: Box<dyn Error + Send + Sync> },
-    /// The reader of standard output, such as `head`, has gone; nothing is wrong.
+    /// The reader of standard output, such as `head`, closed the pipe. This is not an error.
     #[error("standard output was closed")]
-    ReaderGone,
+    OutputClosed,
 }
 
-/// An error answer of the server.
+/// An error response of the server.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Refusal {
+pub struct ErrorResponse {
     /// The HTTP status.
     pub status: u16,
-    /// The server's code; none if something in front of it answered, such as a proxy.
+    /// The server's error code; `None` if something in front of it responded, such as a proxy.
     pub code: Option<String>,
-    /// What is wrong.
+    /// What is wrong, for people.
     pub detail: String,
-    /// The wrong places in the request, each with the problem there.
+    /// Invalid locations in the request, each with its problem.
     pub places: Vec<(String, String)>,
-    /// Leads to the request in the server's log.
+    /// The id of the request in the server's log.
     pub request_id: Option<String>,
     /// Seconds to wait before retrying.
     pub retry_after_s: Option<u64>,
 }
 
-impl Refusal {
-    /// Reads the body of an error response: problem+json, OpenAI's shape, or anything.
+impl ErrorResponse {
+    /// Parses the body of an error response: problem+json, OpenAI's error object, or any text.
     pub fn read(status: u16, body: &str, request_id: Option<String>, retry_after_s: Option<u64>) -> Self {
         let json: Value = serde_json::from_str(body).unwrap_or(Value::Null);
         let text = |value: &Value| value.as_str().map(str::to_owned);
@@ -124,13 +124,13 @@ impl Refusal {
 }
 
 impl CliError {
-    /// A failed read or write.
+    /// Wraps a failed read or write.
     pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         |source| Self::Io { what, source }
     }
 
-    /// The code of a refusal by the server.
+    /// Returns the error code of the server's response, if this is one.
     pub fn code(&self) -> Option<&str> {
         match self {
             Self::Refused(refusal) => refusal.code.as_deref(),
@@ -138,15 +138,15 @@ impl CliError {
         }
     }
 
-    /// The exit code of the command.
+    /// Returns the command's exit code.
     pub fn exit_code(&self) -> u8 {
         if matches!(self, Self::Usage(_)) { USAGE } else { FAILED }
     }
 
-    /// Reports the error on standard error, for people or as one line of JSON.
+    /// Reports the error on standard error, as text or as one line of JSON.
     pub fn report(&self, as_json: bool) {
         let text = if as_json { json!({ "error": self.json() }).to_string() } else { self.text() };
-        // If standard error is gone too, nobody can read it.
+        // If standard error is closed too, there is nowhere to report to.
         let _ = io::Write::write_all(&mut io::stderr(), format!("{text}\n").as_bytes());
     }
 
@@ -160,7 +160,7 @@ impl CliError {
     fn text(&self) -> String {
         let mut text = format!("error: {}", one_line(&chain(self)));
         if let Self::Refused(refusal) = self {
-            // The detail includes the first place, so there is nothing to add if there is only one.
+            // The detail already includes the first location.
             if refusal.places.len() > 1 {
                 for (place, detail) in refusal.places.iter().take(PLACES_MAX) {
                     let _ = write!(text, "\n  {}: {}", one_line(place), one_line(detail));
@@ -181,8 +181,8 @@ impl CliError {
 mod tests {
     use super::*;
 
-    fn refusal(body: &str) -> Refusal {
-        Refusal::read(422, body, Some("header".to_owned()), None)
+    fn refusal(body: &str) -> ErrorResponse {
+        ErrorResponse::read(422, body, Some("header".to_owned()), None)
     }
 
     #[test]
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn places_of_one_error_are_bounded() {
         let place = |n: usize| (format!("/documents/{n}"), "bad".to_owned());
-        let many = Refusal { places: (0..25).map(place).collect(), ..refusal(r#"{"detail": "bad", "code": "c"}"#) };
+        let many = ErrorResponse { places: (0..25).map(place).collect(), ..refusal(r#"{"detail": "bad", "code": "c"}"#) };
         let text = CliError::Refused(Box::new(many)).text();
         assert_eq!((text.lines().count(), text.contains("and 15 more")), (1 + PLACES_MAX + 1 + 1, true), "{text}");
     }

@@ -1,4 +1,4 @@
-//! `dragoman export`: writes all documents of a collection as NDJSON, as they arrive.
+//! `dragoman export`: streams all documents of a collection to NDJSON.
 
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
@@ -10,12 +10,12 @@ use super::EXIT_CODES;
 use super::client::{Call, Client};
 use super::error::{CliError, Outcome};
 use super::files::Target;
-use super::import::{Compression, by_name};
+use super::import::{Compression, format_from_name};
 use super::output::{Unit, stdout_error};
 use super::server::ServerArgs;
 use crate::domain::CollectionName;
 
-/// Bytes that are copied at once.
+/// Size of the copy buffer.
 const PIECE_BYTES: usize = 1 << 16;
 
 /// The command's arguments.
@@ -25,17 +25,16 @@ pub struct ExportArgs {
     /// Name of the collection.
     #[arg(value_parser = CollectionName::parse)]
     pub collection: CollectionName,
-    /// The file to write, which appears once it is complete; standard output if left out. A name that ends in .gz or .zst gives
-    /// a compressed file.
+    /// Output file, renamed into place when complete; defaults to standard output. Compressed if the name ends in .gz or .zst.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Compression; defaults to what the name of the file says.
+    /// Compression; by default derived from the file name.
     #[arg(long, value_enum)]
     pub compression: Option<Compression>,
-    /// Adds the embedding to each document that is a single passage.
+    /// Includes the embedding of each document that has a single passage.
     #[arg(long)]
     pub vectors: bool,
-    /// The options that every command has.
+    /// Options of every command.
     #[command(flatten)]
     pub server: ServerArgs,
 }
@@ -45,12 +44,12 @@ pub fn run(args: ExportArgs) -> Result<Outcome, CliError> {
     let (output, client) = Client::connect(&args.server)?;
     let name = args.collection.as_str();
     let documents = client.send(&Call::get(&["v1", "collections", name]))?.body["documents"].as_u64();
-    let compression = args.compression.unwrap_or(by_name(args.output.as_deref()).1);
-    let call = Call::get(&["v1", "collections", name, "export"]).with_any("include", args.vectors.then_some("vector"));
+    let compression = args.compression.unwrap_or(format_from_name(args.output.as_deref()).1);
+    let call = Call::get(&["v1", "collections", name, "export"]).with_optional("include", args.vectors.then_some("vector"));
     let mut download = client.open(&call.compressed(compression.encoding()))?;
     if download.encoding.as_deref() != compression.encoding() {
         let got = download.encoding.unwrap_or_else(|| "none".to_owned());
-        return Err(client.misunderstood(format!("its compression is {got}, not the requested one")));
+        return Err(client.unexpected_response(format!("its compression is {got}, not the requested one")));
     }
     let plain = compression == Compression::None;
     let bar = if plain { output.progress(documents, Unit::Items("documents")) } else { output.progress(None, Unit::Bytes) };
@@ -70,7 +69,7 @@ pub fn run(args: ExportArgs) -> Result<Outcome, CliError> {
     Ok(Outcome::Done)
 }
 
-/// Copies the stream; returns the number of lines, or of bytes if it is compressed.
+/// Copies the stream. Returns the number of lines, or of bytes if it is compressed.
 fn copy(
     from: &mut dyn Read,
     to: &mut dyn Write,

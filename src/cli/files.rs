@@ -1,4 +1,4 @@
-//! Files that commands read and write: an input file or standard input, and an output file that appears only when complete.
+//! Input and output of commands: a file or standard input, and an output file that is renamed into place when complete.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, IsTerminal as _, Read, Seek, SeekFrom, Write};
@@ -12,24 +12,24 @@ const BUFFER_BYTES: usize = 1 << 18;
 
 /// A file, or standard input.
 pub struct Input {
-    /// Its content.
+    /// The content.
     pub content: Box<dyn Read>,
-    /// Its size, if it is a file.
+    /// The size in bytes, if it is a regular file.
     pub bytes: Option<u64>,
-    /// How errors name it.
+    /// Its name in error messages.
     pub name: String,
 }
 
-/// A file that gets its name only when it is complete, so that a broken run leaves no half of it.
+/// An output file that is renamed into place when complete, so that a failed run leaves no partial file under its name.
 pub struct Target {
     writer: BufWriter<File>,
     path: PathBuf,
-    /// The path it is written to until then; none if the path is not a regular file, such as a device.
+    /// The temporary path until then; `None` if `path` is not a regular file, such as a device.
     partial: Option<PathBuf>,
 }
 
 impl Input {
-    /// Opens the file, or standard input for `-` and without a path.
+    /// Opens the file, or standard input if the path is `-` or missing.
     pub fn open(path: Option<&Path>, output: &Output) -> Result<Self, CliError> {
         let Some(path) = path.filter(|path| *path != Path::new("-")) else {
             if io::stdin().is_terminal() {
@@ -47,14 +47,14 @@ impl Input {
         Ok(Self { content: Box::new(file), bytes, name: path.display().to_string() })
     }
 
-    /// Its content behind a buffer.
+    /// Returns the content as a buffered reader.
     pub fn buffered(self) -> BufReader<Box<dyn Read>> {
         BufReader::with_capacity(BUFFER_BYTES, self.content)
     }
 }
 
 impl Target {
-    /// Starts the file.
+    /// Creates the temporary file.
     pub fn create(path: &Path) -> Result<Self, CliError> {
         let ordinary = fs::metadata(path).map_or(true, |about| about.is_file());
         let partial = ordinary.then(|| {
@@ -67,7 +67,7 @@ impl Target {
         Ok(Self { writer: BufWriter::with_capacity(BUFFER_BYTES, file), path: path.to_owned(), partial })
     }
 
-    /// Writes the rest to the disk and gives the file its name.
+    /// Flushes the file to disk and renames it.
     pub fn finish(mut self) -> Result<(), CliError> {
         let name = self.path.display().to_string();
         let failed = || CliError::io(format!("write {name}"));
@@ -80,7 +80,7 @@ impl Target {
         Ok(())
     }
 
-    /// A failed write to this file.
+    /// Wraps a failed write to this file.
     pub fn failed(&self) -> impl FnOnce(io::Error) -> CliError + use<> {
         CliError::io(format!("write {}", self.path.display()))
     }
@@ -105,7 +105,7 @@ impl Seek for Target {
 impl Drop for Target {
     fn drop(&mut self) {
         if let Some(partial) = &self.partial {
-            // The name shows that a leftover is incomplete, and the next run overwrites it.
+            // If this fails, the name of the remaining file shows that it is incomplete, and the next run overwrites it.
             let _ = fs::remove_file(partial);
         }
     }

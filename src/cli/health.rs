@@ -1,7 +1,7 @@
-//! `dragoman health`: checks whether the server with these settings is alive, for process supervisors.
+//! `dragoman health`: checks whether the server with these settings is alive. Meant for process supervisors.
 //!
-//! It reads the settings of `serve` and calls the address in `listen`, over plain HTTP or TLS. The certificate may have any
-//! name and age, because the call goes to this machine itself, but the server must have its key.
+//! It reads the settings of `serve` and calls the address in `listen`, over HTTP or HTTPS. It accepts a certificate with any
+//! name and age, because the call stays on this machine, but the server must prove that it has the private key.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
@@ -16,64 +16,64 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio_rustls::rustls::{self, ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned};
 
-/// How much of the response's head is read.
+/// Maximum bytes to read of the response head.
 const HEAD_BYTES_MAX: u64 = 16 << 10;
 
-/// What to check.
+/// The settings of the check.
 #[derive(Debug, Clone, Copy)]
 pub struct HealthCheck<'a> {
     /// The address that the server listens on.
     pub listen: &'a str,
-    /// Its certificate file, when it speaks TLS.
+    /// Its certificate file, if it uses TLS.
     pub certificate: Option<&'a Path>,
-    /// Whether every collection must answer in full; otherwise the server only has to be alive.
+    /// Whether to check readiness: all collections work fully. Otherwise the server only has to be alive.
     pub ready: bool,
-    /// How long the check may take.
+    /// Deadline of the check.
     pub timeout: Duration,
 }
 
-/// Why the server is not healthy.
+/// The reason why the server is not healthy.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum HealthError {
     /// The address to call is unknown.
     #[error("cannot call {listen}: {problem}")]
     Address { listen: String, problem: String },
-    /// It does not answer.
+    /// It does not respond.
     #[error("the server at {address} does not answer")]
-    Silent { address: SocketAddr, source: io::Error },
+    NoResponse { address: SocketAddr, source: io::Error },
     /// TLS cannot be set up.
     #[error("the TLS connection failed")]
     Tls(#[source] rustls::Error),
-    /// The server answers that it is not healthy.
+    /// It responds that it is not healthy.
     #[error("the server at {address} answers {answer:?} to {path}")]
-    Unwell { address: SocketAddr, answer: String, path: &'static str },
+    Unhealthy { address: SocketAddr, answer: String, path: &'static str },
 }
 
 /// Calls the server; succeeds if it is alive (or ready).
 pub fn check(check: HealthCheck<'_>) -> Result<(), HealthError> {
     let address = address(check.listen)?;
     let deadline = Instant::now() + check.timeout;
-    let silent = |source| HealthError::Silent { address, source };
+    let silent = |source| HealthError::NoResponse { address, source };
     let tcp = TcpStream::connect_timeout(&address, check.timeout).map_err(silent)?;
     let path = if check.ready { "/readyz" } else { "/healthz" };
     let answer = match check.certificate {
-        None => status_line(Timed { tcp, deadline }, path).map_err(silent)?,
+        None => status_line(DeadlineStream { tcp, deadline }, path).map_err(silent)?,
         Some(file) => {
-            let shown = Arc::new(Shown::default());
+            let shown = Arc::new(CertificateRecorder::default());
             let tls = connect(&shown).map_err(HealthError::Tls)?;
-            let answer = status_line(StreamOwned::new(tls, Timed { tcp, deadline }), path).map_err(silent)?;
+            let answer = status_line(StreamOwned::new(tls, DeadlineStream { tcp, deadline }), path).map_err(silent)?;
             warn_of_other_certificate(&shown, file);
             answer
         }
     };
     match answer.split(' ').nth(1) {
         Some("200") => Ok(()),
-        _ => Err(HealthError::Unwell { address, answer, path }),
+        _ => Err(HealthError::Unhealthy { address, answer, path }),
     }
 }
 
-/// The address at which this machine can call a server that listens on `listen`.
+/// Returns the address at which this machine can reach a server that listens on `listen`.
 fn address(listen: &str) -> Result<SocketAddr, HealthError> {
     let wrong = |problem: String| HealthError::Address { listen: listen.to_owned(), problem };
     let mut found = listen.to_socket_addrs().map_err(|error| wrong(error.to_string()))?;
@@ -89,7 +89,7 @@ fn address(listen: &str) -> Result<SocketAddr, HealthError> {
     Ok(address)
 }
 
-/// Sends a request and reads the first line of its answer.
+/// Sends a request and reads the status line of the response.
 fn status_line(mut stream: impl Read + Write, path: &str) -> io::Result<String> {
     write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\nuser-agent: dragoman-health\r\nconnection: close\r\n\r\n")?;
     stream.flush()?;
@@ -106,13 +106,13 @@ fn status_line(mut stream: impl Read + Write, path: &str) -> io::Result<String> 
     Ok(String::from_utf8_lossy(line).trim_end().to_owned())
 }
 
-/// A connection with a deadline, however slowly the other side sends.
-struct Timed {
+/// A connection with a deadline for the whole exchange, however slowly the server sends.
+struct DeadlineStream {
     tcp: TcpStream,
     deadline: Instant,
 }
 
-impl Timed {
+impl DeadlineStream {
     fn left(&self) -> io::Result<Option<Duration>> {
         match self.deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
             Some(left) => Ok(Some(left)),
@@ -121,14 +121,14 @@ impl Timed {
     }
 }
 
-impl Read for Timed {
+impl Read for DeadlineStream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.tcp.set_read_timeout(self.left()?)?;
         self.tcp.read(buffer)
     }
 }
 
-impl Write for Timed {
+impl Write for DeadlineStream {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         self.tcp.set_write_timeout(self.left()?)?;
         self.tcp.write(buffer)
@@ -139,37 +139,38 @@ impl Write for Timed {
     }
 }
 
-fn connect(shown: &Arc<Shown>) -> Result<ClientConnection, rustls::Error> {
+fn connect(shown: &Arc<CertificateRecorder>) -> Result<ClientConnection, rustls::Error> {
     let verifier: Arc<dyn ServerCertVerifier> = Arc::clone(shown) as _;
     let config = ClientConfig::builder_with_provider(Arc::clone(&shown.provider)).with_safe_default_protocol_versions()?;
     let config = config.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
     ClientConnection::new(Arc::new(config), ServerName::from(IpAddr::from(Ipv4Addr::LOCALHOST)))
 }
 
-/// Reports a new certificate that the server has not loaded, or cannot load. The server is healthy all the same.
-fn warn_of_other_certificate(shown: &Shown, file: &Path) {
+/// Warns if the server presents another certificate than the one in the file, because it has not loaded it or cannot load it.
+/// The server still counts as healthy.
+fn warn_of_other_certificate(shown: &CertificateRecorder, file: &Path) {
     let own = CertificateDer::pem_file_iter(file).ok().and_then(|mut found| found.next()?.ok());
     let shown = shown.certificate.lock();
     if own != *shown {
-        // The check does not depend on whether anybody reads this.
+        // The check must not fail if standard error is closed.
         let _ = writeln!(io::stderr(), "note: the server shows a certificate other than the one in {}", file.display());
     }
 }
 
-/// Takes any certificate whose key the server has, and remembers it.
+/// A certificate verifier that accepts any certificate if the server has its key, and stores the certificate.
 #[derive(Debug)]
-struct Shown {
+struct CertificateRecorder {
     provider: Arc<CryptoProvider>,
     certificate: Mutex<Option<CertificateDer<'static>>>,
 }
 
-impl Default for Shown {
+impl Default for CertificateRecorder {
     fn default() -> Self {
         Self { provider: Arc::new(ring::default_provider()), certificate: Mutex::default() }
     }
 }
 
-impl ServerCertVerifier for Shown {
+impl ServerCertVerifier for CertificateRecorder {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,

@@ -1,4 +1,4 @@
-//! `dragoman jobs`: lists, shows, watches and cancels jobs, and reads the results of an import.
+//! `dragoman jobs`: lists, shows, watches and cancels jobs, and prints the results of an import.
 
 use std::io::{BufRead, BufReader, Read};
 use std::time::Duration;
@@ -14,15 +14,15 @@ use super::output::{Column, Output, Unit, described, shown, time};
 use super::server::Group;
 use crate::domain::CollectionName;
 
-/// Wait before the events of a job are requested again.
+/// Delay before reconnecting to a job's event stream.
 const AGAIN: Duration = Duration::from_secs(1);
-/// How often in a row the events may break off without an event.
+/// Maximum consecutive event streams that break off without an event.
 const SILENT_STREAMS_MAX: u32 = 30;
 
 /// What to do with jobs.
 #[derive(Debug, Subcommand)]
 pub enum Action {
-    /// Lists jobs, the latest first.
+    /// Lists jobs, newest first.
     List(ListArgs),
     /// Shows a job in full.
     Show(IdArgs),
@@ -34,7 +34,7 @@ pub enum Action {
     Results(ResultsArgs),
 }
 
-/// Which jobs.
+/// Filters for jobs.
 #[derive(Debug, Args)]
 pub struct ListArgs {
     /// Only jobs in this state: queued, running, succeeded, failed or canceled.
@@ -88,9 +88,9 @@ pub fn run(args: Group<Action>) -> Result<Outcome, CliError> {
 
 fn list(client: &Client, output: &Output, args: &ListArgs) -> Result<(), CliError> {
     let call = listing::first_page(&["v1", "jobs"])
-        .with_any("status", args.status.as_deref())
-        .with_any("type", args.kind.as_deref())
-        .with_any("collection", args.collection.as_ref().map(CollectionName::as_str));
+        .with_optional("status", args.status.as_deref())
+        .with_optional("type", args.kind.as_deref())
+        .with_optional("collection", args.collection.as_ref().map(CollectionName::as_str));
     let columns = ["ID", "TYPE", "COLLECTION", "STATUS"].map(Column::Text);
     let columns = [&columns[..], &[Column::Number("DONE"), Column::Text("CREATED")]].concat();
     listing::list(client, output, &call, ("jobs", &columns), |job| {
@@ -112,7 +112,7 @@ fn percent(progress: &Value) -> String {
     }
 }
 
-/// Shows a job; its details and progress get rows of their own.
+/// Shows a job, with a row for each member of its details and progress.
 pub fn show(output: &Output, job: &Value) -> Result<(), CliError> {
     if output.json {
         return output.object(job);
@@ -130,19 +130,19 @@ pub fn show(output: &Output, job: &Value) -> Result<(), CliError> {
     output.members(members)
 }
 
-/// The job as it is now.
+/// Fetches the current state of a job.
 pub fn get(client: &Client, id: &str) -> Result<Value, CliError> {
     Ok(client.send(&Call::get(&["v1", "jobs", id]))?.body)
 }
 
-/// Follows a job, showing its progress on the terminal, until it has ended; returns its final state.
+/// Shows a job's progress on the terminal until it ends. Returns its final state.
 ///
-/// The server sends events. If the stream breaks off, the job is requested, and then the events again.
+/// Reads the server's event stream. If it breaks off, fetches the job and reconnects.
 pub fn watch(client: &Client, output: &Output, job: Value) -> Result<Value, CliError> {
     let Some(id) = job["id"].as_str().map(str::to_owned) else {
-        return Err(client.misunderstood("it has no job with an id".to_owned()));
+        return Err(client.unexpected_response("it has no job with an id".to_owned()));
     };
-    let mut shown = Shown::new(output);
+    let mut shown = JobProgressBar::new(output);
     let mut latest = job;
     let mut silent = 0;
     shown.update(&latest);
@@ -174,7 +174,7 @@ pub fn watch(client: &Client, output: &Output, job: Value) -> Result<Value, CliE
     Ok(latest)
 }
 
-/// Follows a job to its end and reports the outcome; with `detach` only shows it.
+/// Watches a job until it ends and reports the outcome. With `detach`, only shows the job.
 pub fn follow(client: &Client, output: &Output, job: Value, detach: bool) -> Result<Outcome, CliError> {
     if detach {
         return show(output, &job).map(|()| Outcome::Done);
@@ -182,10 +182,10 @@ pub fn follow(client: &Client, output: &Output, job: Value, detach: bool) -> Res
     finish(client, output, &watch(client, output, job)?)
 }
 
-/// Reports how a job ended.
+/// Reports the outcome of a job.
 pub fn finish(client: &Client, output: &Output, job: &Value) -> Result<Outcome, CliError> {
     if output.json {
-        output.deed(job)?;
+        output.json_status(job)?;
     } else {
         output.note(&summary(job));
     }
@@ -197,11 +197,11 @@ pub fn finish(client: &Client, output: &Output, job: &Value) -> Result<Outcome, 
             Err(CliError::Job(format!("the job failed: {}: {}", shown(&error["code"]), shown(&error["detail"]))))
         }
         Some("canceled") => Err(CliError::Job("the job was canceled".to_owned())),
-        other => Err(client.misunderstood(format!("the job ended with status {other:?}"))),
+        other => Err(client.unexpected_response(format!("the job ended with status {other:?}"))),
     }
 }
 
-/// The job's type and end, and the numbers among its details.
+/// Formats the job's type, its status and the numbers in its details.
 fn summary(job: &Value) -> String {
     let details = job["details"].as_object().into_iter().flatten().filter(|(_, value)| value.is_number());
     let numbers: Vec<String> = details.map(|(name, value)| format!("{name} {}", super::output::count(value))).collect();
@@ -213,30 +213,30 @@ fn has_ended(job: &Value) -> bool {
     matches!(job["status"].as_str(), Some("succeeded" | "failed" | "canceled"))
 }
 
-/// Which lines of an import.
+/// Which results of an import to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Only {
-    /// All of them.
+    /// All lines.
     All,
-    /// Those that failed.
+    /// Failed lines.
     Failed,
 }
 
-/// Calls `each` with the result of every line of an import, one JSON object each.
+/// Calls `each` with the result of each line of an import, as a line of JSON.
 pub fn results(
     client: &Client,
     id: &str,
     only: Only,
     mut each: impl FnMut(&str) -> Result<(), CliError>,
 ) -> Result<(), CliError> {
-    let call = Call::get(&["v1", "jobs", id, "results"]).with_any("status", (only == Only::Failed).then_some("failed"));
+    let call = Call::get(&["v1", "jobs", id, "results"]).with_optional("status", (only == Only::Failed).then_some("failed"));
     for line in BufReader::new(client.open(&call)?.content).lines() {
         each(&line.map_err(CliError::io("read the results to their end"))?)?;
     }
     Ok(())
 }
 
-/// The data of server-sent events with JSON, until the stream ends or breaks.
+/// Parses the JSON data of server-sent events until the stream ends or breaks off.
 fn events(stream: BufReader<impl Read>) -> impl Iterator<Item = Value> {
     let mut data = String::new();
     stream.lines().map_while(Result::ok).filter_map(move |line| {
@@ -253,13 +253,13 @@ fn events(stream: BufReader<impl Read>) -> impl Iterator<Item = Value> {
     })
 }
 
-/// A job's progress on the terminal. The bar is created with the first numbers, which determine its form.
-struct Shown<'a> {
+/// A job's progress bar. It is created on the first update, which determines its unit.
+struct JobProgressBar<'a> {
     output: &'a Output,
     bar: Option<ProgressBar>,
 }
 
-impl<'a> Shown<'a> {
+impl<'a> JobProgressBar<'a> {
     fn new(output: &'a Output) -> Self {
         Self { output, bar: None }
     }

@@ -16,9 +16,9 @@ use crate::domain::CreateKeyRequest;
 pub enum Action {
     /// Lists all keys, without their secrets.
     List,
-    /// Creates a key and prints its secret, which is shown only this once.
+    /// Creates a key and prints its secret, which is never shown again.
     Create(CreateKeyRequest),
-    /// Revokes a key: requests with it are refused from then on.
+    /// Revokes a key, so that requests with it are refused.
     Revoke(RevokeArgs),
 }
 
@@ -27,7 +27,7 @@ pub enum Action {
 pub struct RevokeArgs {
     /// Id of the key.
     pub id: String,
-    /// Whether to ask.
+    /// Whether to ask for confirmation.
     #[command(flatten)]
     pub confirm: ConfirmArgs,
 }

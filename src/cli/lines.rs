@@ -4,7 +4,7 @@ use std::io::{self, BufRead};
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// The lines of a stream, numbered from 1, without their ends.
+/// An iterator over the lines of a stream, without their line ends.
 pub struct Lines<R> {
     stream: R,
     bytes_max: usize,
@@ -14,16 +14,16 @@ pub struct Lines<R> {
 /// One line.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Line {
-    /// From 1.
+    /// The line number, from 1.
     pub number: u64,
-    /// Its text, or what is wrong with it.
+    /// Its text, or why it is invalid.
     pub text: Result<String, String>,
-    /// Bytes that it took in the stream, including its end.
+    /// Its size in the stream in bytes, including the line end.
     pub bytes: u64,
 }
 
 impl<R: BufRead> Lines<R> {
-    /// The lines of `stream`, each of at most `bytes_max` bytes.
+    /// Reads lines of at most `bytes_max` bytes from `stream`.
     pub fn new(stream: R, bytes_max: usize) -> Self {
         Self { stream, bytes_max, number: 0 }
     }
@@ -41,7 +41,7 @@ impl<R: BufRead> Lines<R> {
             }
             let end = buffer.iter().position(|byte| *byte == b'\n');
             let piece = &buffer[..end.unwrap_or(buffer.len())];
-            // Two more than may be kept: a line of the right length may end with a carriage return.
+            // Keeps up to two more bytes: one for a carriage return, and one to detect a line that is too long.
             let room = (self.bytes_max + 2).saturating_sub(line.len());
             line.extend_from_slice(&piece[..piece.len().min(room)]);
             let taken = piece.len() + usize::from(end.is_some());
@@ -84,7 +84,7 @@ impl<R: BufRead> Iterator for Lines<R> {
 mod tests {
     use super::*;
 
-    /// Reads through a buffer of three bytes, so that lines and buffers end at different places.
+    /// Reads through a buffer of three bytes, so that lines cross buffer boundaries.
     fn check(input: &[u8], expect: &[Result<&str, &str>]) {
         let lines = Lines::new(io::BufReader::with_capacity(3, input), 6).map(Result::unwrap);
         let lines: Vec<Line> = lines.collect();

@@ -1,4 +1,4 @@
-//! A list of the server, page by page, as a table or as a line of JSON per row.
+//! Prints a paginated list of the server as a table, or as one line of JSON per row.
 
 use serde_json::Value;
 
@@ -6,13 +6,14 @@ use super::client::{Call, Client};
 use super::error::CliError;
 use super::output::{Column, Output};
 
-/// A call for the first page of a list, with the server's default number of rows: it may refuse to return more.
+/// Creates a call for the first page of a list, with the server's default page size, because the server may refuse a larger
+/// one.
 pub fn first_page(parts: &[&str]) -> Call {
     Call::get(parts)
 }
 
-/// Shows every row of the list whose first page `call` requests. `member` names the rows in the answer, and to people if there
-/// are none; `cells` makes a row of the table.
+/// Prints all rows of the list that starts with `call`. `member` is the response's member with the rows, and their name in the
+/// message for an empty list. `cells` formats a row of the table.
 pub fn list(
     client: &Client,
     output: &Output,

@@ -1,4 +1,4 @@
-//! `dragoman mine` and `dragoman duplicates`: start a job, follow it, and write what it found.
+//! `dragoman mine` and `dragoman duplicates`: start a job, follow it, and write its results.
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -19,16 +19,16 @@ use super::output::{Output, shown, stdout_error};
 use super::server::ServerArgs;
 use crate::domain::{CollectionName, Limits};
 
-/// Bytes that are copied at once.
+/// Size of the copy buffer.
 const PIECE_BYTES: usize = 1 << 16;
 
 /// The arguments of `mine`.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXIT_CODES)]
 pub struct MineArgs {
-    /// The sentences of one side: the name of a collection, or @FILE for a file with one sentence per line.
+    /// First corpus: the name of a collection, or @FILE for a file with one sentence per line.
     pub first: String,
-    /// The sentences of the other side, in the same form.
+    /// Second corpus, in the same form.
     pub second: String,
     /// Only documents of the first collection in these languages.
     #[arg(long, value_name = "CODE,…", value_delimiter = ',')]
@@ -36,44 +36,44 @@ pub struct MineArgs {
     /// Only documents of the second collection in these languages.
     #[arg(long, value_name = "CODE,…", value_delimiter = ',')]
     pub second_languages: Vec<String>,
-    /// Only documents of the first collection that match.
+    /// Only documents of the first collection that match this filter.
     #[arg(long, value_name = "JSON", value_parser = json_object)]
     pub first_filter: Option<JsonObject>,
-    /// Only documents of the second collection that match.
+    /// Only documents of the second collection that match this filter.
     #[arg(long, value_name = "JSON", value_parser = json_object)]
     pub second_filter: Option<JsonObject>,
-    /// Only pairs with at least this score.
+    /// Minimum score of a pair.
     #[arg(long, value_name = "SCORE", conflicts_with = "known", allow_negative_numbers = true)]
     pub threshold: Option<f64>,
-    /// Estimates the threshold from a file of known translations: two ids (for a file of sentences: line numbers from 0) per
-    /// line, separated by a tab.
+    /// Estimates the threshold from a file of known translations: two tab-separated ids per line. For a file of sentences, ids
+    /// are line numbers from 0.
     #[arg(long, value_name = "FILE")]
     pub known: Option<PathBuf>,
-    /// Neighbors per sentence in the margin score.
+    /// Number of neighbors per sentence for the margin score.
     #[arg(long, short = 'k', value_name = "COUNT")]
     pub neighbors: Option<u64>,
     /// Margin: ratio, distance or absolute.
     #[arg(long, value_name = "NAME")]
     pub margin: Option<String>,
-    /// Strategy that proposes pairs: max_score, intersection, forward or backward.
+    /// Strategy to propose pairs: max_score, intersection, forward or backward.
     #[arg(long, value_name = "NAME")]
     pub strategy: Option<String>,
-    /// Uses each sentence in one pair only.
+    /// Uses each sentence in at most one pair.
     #[arg(long)]
     pub one_to_one: bool,
-    /// Treats equal texts as different sentences.
+    /// Keeps sentences with identical text apart.
     #[arg(long)]
     pub keep_copies: bool,
-    /// What counts as a sentence of a collection: passage, document or sentence.
+    /// Unit of text to compare in collections: passage, document or sentence.
     #[arg(long, value_name = "NAME")]
     pub unit: Option<String>,
-    /// Compares every sentence with every one of the other side, however long that takes.
+    /// Compares all pairs of sentences exactly, however long that takes.
     #[arg(long)]
     pub exact: bool,
-    /// The output.
+    /// Output options.
     #[command(flatten)]
     pub results: ResultsArgs,
-    /// The options that every command has.
+    /// Options of every command.
     #[command(flatten)]
     pub server: ServerArgs,
 }
@@ -90,41 +90,41 @@ pub struct DuplicatesArgs {
     #[command(flatten)]
     #[serde(flatten)]
     pub only: OnlyArgs,
-    /// What to compare: passage, document or sentence.
+    /// Unit of text to compare: passage, document or sentence.
     #[arg(long, value_name = "NAME")]
     pub unit: Option<String>,
-    /// Minimum similarity of two passages in a cluster.
+    /// Minimum similarity of a pair that joins a cluster.
     #[arg(long, value_name = "SCORE", allow_negative_numbers = true)]
     pub score_min: Option<f64>,
-    /// Neighbors of each passage to consider.
+    /// Number of neighbors to consider per passage.
     #[arg(long, short = 'k', value_name = "COUNT")]
     pub neighbors: Option<u64>,
     /// Maximum passages per cluster.
     #[arg(long, value_name = "COUNT")]
     pub size_max: Option<u64>,
-    /// Languages of duplicates: any, same or different.
+    /// Pairs to consider by language: any, same or different.
     #[arg(long, value_name = "NAME")]
     pub pairs: Option<String>,
-    /// The output.
+    /// Output options.
     #[command(flatten)]
     #[serde(skip)]
     pub results: ResultsArgs,
-    /// The options that every command has.
+    /// Options of every command.
     #[command(flatten)]
     #[serde(skip)]
     pub server: ServerArgs,
 }
 
-/// The output.
+/// Output options.
 #[derive(Debug, Args)]
 pub struct ResultsArgs {
-    /// The file to write, which appears once it is complete; standard output if left out.
+    /// Output file, renamed into place when complete; defaults to standard output.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Output format; defaults to what the name of the file says, otherwise a table, or NDJSON with --json.
+    /// Output format; by default derived from the file name, otherwise a table, or NDJSON with --json.
     #[arg(long, value_enum)]
     pub format: Option<ResultsFormat>,
-    /// Prints the job once it is accepted, without waiting for it.
+    /// Prints the job once it is accepted, without waiting for it to finish.
     #[arg(long, conflicts_with = "output")]
     pub detach: bool,
 }
@@ -152,7 +152,7 @@ pub fn mine(args: MineArgs) -> Result<Outcome, CliError> {
         "unit": args.unit,
         "exact": args.exact,
     }));
-    // Also none of them, which the server refuses.
+    // Sends an empty list, too, which the server refuses.
     let known = args.known.as_deref().map(|path| known(path, &output)).transpose()?;
     body.extend(known.map(|known| ("known_pairs".to_owned(), known)));
     body.extend(args.keep_copies.then(|| ("deduplicate".to_owned(), json!(false))));
@@ -166,7 +166,7 @@ pub fn duplicates(args: DuplicatesArgs) -> Result<Outcome, CliError> {
     follow(&client, &output, &call, &args.results, "clusters")
 }
 
-/// The sentences of one language: those of a collection, or the lines of a file.
+/// Returns one corpus of the request: a collection, or the lines of a file.
 fn sentences(name: &str, languages: Vec<String>, filter: Option<JsonObject>, output: &Output) -> Result<Value, CliError> {
     let mut side = given(&json!({"languages": languages, "filter": filter}));
     let source = match name.strip_prefix('@') {
@@ -199,7 +199,7 @@ fn known(path: &Path, output: &Output) -> Result<Value, CliError> {
     Ok(Value::Array(lines(path, output)?.iter().enumerate().map(pair).collect::<Result<_, _>>()?))
 }
 
-/// Starts a job, waits for its end, and writes its results.
+/// Starts a job, waits until it ends, and writes its results.
 fn follow(client: &Client, output: &Output, call: &Call, args: &ResultsArgs, what: &str) -> Result<Outcome, CliError> {
     let job = client.send(call)?.body;
     if args.detach {

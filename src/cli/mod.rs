@@ -1,8 +1,8 @@
-//! The command line for a running server: each command calls it over HTTP; `embed` can also load a model by itself.
+//! The command line for a running server. Each command calls it over HTTP; `embed` can also load a local model.
 //!
-//! Results go to standard output, everything else to standard error, so that output can be piped. One file per command; they
-//! share `client` (HTTP), `listing` (lists), `output` (tables, progress bars), `display` (untrusted text on a terminal) and
-//! `error`.
+//! Results go to standard output, everything else to standard error, so that output can be piped. Each command has a file.
+//! Commands share `client` (HTTP), `listing` (lists), `output` (tables, progress bars), `display` (untrusted text on a
+//! terminal) and `error`.
 
 pub mod aliases;
 pub mod classifiers;
@@ -52,15 +52,15 @@ pub enum Command {
     Aliases(Group<aliases::Action>),
     /// Trains, lists, evaluates, applies and deletes classifiers, and predicts labels.
     Classifiers(Group<classifiers::Action>),
-    /// Stores, lists, shows and deletes documents.
+    /// Stores, lists, shows, updates and deletes documents.
     Documents(Group<documents::Action>),
     /// Searches a collection.
     Search(search::SearchArgs),
     /// Embeds texts, on a server or with a local model.
     Embed(embed::EmbedArgs),
-    /// Evaluates a server's model on files: retrieval, mining, classification, similarity, search.
+    /// Evaluates a server's model on data files: retrieval, mining, classification, similarity, search.
     Eval(Box<eval::EvalArgs>),
-    /// Measures how similar texts are in meaning.
+    /// Measures the semantic similarity of texts.
     Similarity(similarity::SimilarityArgs),
     /// Detects the language of texts.
     Detect(detect::DetectArgs),
@@ -68,7 +68,7 @@ pub enum Command {
     Mine(Box<mine::MineArgs>),
     /// Finds clusters of near-duplicates and translations in a collection, as a job on the server.
     Duplicates(mine::DuplicatesArgs),
-    /// Computes the map of a collection's documents, as a job of the server.
+    /// Computes a two-dimensional map of a collection's documents, as a job on the server.
     Project(project::ProjectArgs),
     /// Imports documents from a file, as a job on the server.
     Import(import::ImportArgs),
@@ -85,7 +85,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// The options that every command has.
+    /// Options of every command.
     fn server(&self) -> &ServerArgs {
         match self {
             Self::Collections(args) => &args.server,
@@ -134,7 +134,7 @@ pub fn run(command: Command) -> ExitCode {
         Command::Models(args) => models::run(args),
     };
     match result {
-        Ok(Outcome::Done) | Err(CliError::ReaderGone) => ExitCode::SUCCESS,
+        Ok(Outcome::Done) | Err(CliError::OutputClosed) => ExitCode::SUCCESS,
         Ok(Outcome::SomeFailed) => ExitCode::from(error::SOME_FAILED),
         Err(error) => {
             error.report(json);

@@ -14,7 +14,7 @@ use super::server::ServerArgs;
 #[derive(Debug, Args)]
 #[command(after_long_help = EXIT_CODES)]
 pub struct ModelsArgs {
-    /// The options that every command has.
+    /// Options of every command.
     #[command(flatten)]
     pub server: ServerArgs,
 }

@@ -14,22 +14,22 @@ use super::display::{isolate, one_line};
 use super::error::CliError;
 use super::server::ServerArgs;
 
-/// The output and its form.
+/// The output settings of a command.
 #[derive(Debug, Clone)]
 pub struct Output {
-    /// Whether results are JSON.
+    /// Whether to write results as JSON.
     pub json: bool,
     quiet: bool,
-    /// Columns of the terminal; none if standard output is a file or a pipe.
+    /// Width of the terminal in columns; `None` if standard output is a file or a pipe.
     pub columns: Option<usize>,
 }
 
-/// What a progress bar counts.
+/// The unit of a progress bar.
 #[derive(Debug, Clone, Copy)]
 pub enum Unit {
     /// Bytes.
     Bytes,
-    /// Anything that is counted, by its name in the plural.
+    /// Items, with their name in the plural.
     Items(&'static str),
 }
 
@@ -43,15 +43,15 @@ pub enum Column {
 }
 
 impl Output {
-    /// The form that the options and the terminal ask for.
+    /// Creates the output from the options.
     pub fn new(args: &ServerArgs) -> Self {
         Self::of(args.json, args.quiet)
     }
 
-    /// The same for a command that needs no server.
+    /// Creates the output of a command that needs no server.
     pub fn of(json: bool, quiet: bool) -> Self {
         let terminal = Term::stdout();
-        // A terminal that does not report its width gets the default of `size`.
+        // `size` has a default for terminals that do not report their width.
         let columns = terminal.is_term().then(|| usize::from(terminal.size().1));
         Self { json, quiet, columns }
     }
@@ -67,16 +67,16 @@ impl Output {
         self.line(&serde_json::json!(value).to_string())
     }
 
-    /// Writes what a command did, or is doing, as one line of JSON. If the reader has gone, the command continues, and its exit
-    /// code follows from what it did.
-    pub fn deed(&self, value: &impl Serialize) -> Result<(), CliError> {
+    /// Writes what a command did, or is doing, as one line of JSON. If the reader closed the pipe, the command continues, and
+    /// its exit code does not depend on it.
+    pub fn json_status(&self, value: &impl Serialize) -> Result<(), CliError> {
         match self.object(value) {
-            Err(CliError::ReaderGone) => Ok(()),
+            Err(CliError::OutputClosed) => Ok(()),
             told => told,
         }
     }
 
-    /// Writes rows as a table without borders, so that other programs can search and cut it.
+    /// Writes rows as a table without borders, so that tools such as grep and cut can process it.
     pub fn table(&self, columns: &[Column], rows: impl IntoIterator<Item = Vec<String>>) -> Result<(), CliError> {
         let mut table = Table::new();
         table.load_style(TableStyle::new());
@@ -97,7 +97,7 @@ impl Output {
         self.line(&table.trim_fmt())
     }
 
-    /// Writes names and values below each other.
+    /// Writes a table of names and values.
     pub fn members(&self, members: impl IntoIterator<Item = (String, String)>) -> Result<(), CliError> {
         let mut table = Table::new();
         table.load_style(TableStyle::new());
@@ -110,7 +110,7 @@ impl Output {
         self.line(&table.trim_fmt())
     }
 
-    /// Lines of a cell, each isolated if a terminal shows them.
+    /// Isolates right-to-left text in each line of a cell, for output to a terminal.
     fn cell<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match self.columns {
             None => Cow::Borrowed(text),
@@ -121,17 +121,17 @@ impl Output {
     /// Writes a note on standard error.
     pub fn note(&self, text: &str) {
         if !self.quiet {
-            // The command does not depend on whether anybody reads notes.
+            // The command must not fail if standard error is closed.
             let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
         }
     }
 
-    /// Reports a problem with one item on standard error, also if notes are off.
+    /// Reports a problem with one item on standard error, even with `--quiet`.
     pub fn problem(&self, text: &str) {
         let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
     }
 
-    /// A progress bar up to `total`, or a count if that is unknown. It appears only on a terminal.
+    /// Creates a progress bar up to `total`, or a counter if that is unknown. It is only visible on a terminal.
     pub fn progress(&self, total: Option<u64>, unit: Unit) -> ProgressBar {
         if self.quiet || !io::stderr().is_terminal() {
             return ProgressBar::hidden();
@@ -156,15 +156,16 @@ impl Output {
     }
 }
 
-/// A failed write to standard output: it ends the command, but is no error if its reader has gone.
+/// Returns the error for a failed write to standard output. It ends the command, but is not reported if the reader closed the
+/// pipe.
 pub fn stdout_error(source: io::Error) -> CliError {
     match source.kind() {
-        io::ErrorKind::BrokenPipe => CliError::ReaderGone,
+        io::ErrorKind::BrokenPipe => CliError::OutputClosed,
         _ => CliError::Io { what: "write to standard output".to_owned(), source },
     }
 }
 
-/// A member of an answer as a cell: text on one line; empty for a missing member.
+/// Formats a JSON value as a cell: on one line; empty for null.
 pub fn shown(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -173,7 +174,7 @@ pub fn shown(value: &Value) -> String {
     }
 }
 
-/// A text on one line, after its title if there is one.
+/// Prefixes a text with its title, if there is one.
 pub fn titled(title: &Value, text: String) -> String {
     match shown(title) {
         title if title.is_empty() => text,
@@ -182,24 +183,24 @@ pub fn titled(title: &Value, text: String) -> String {
     }
 }
 
-/// A number with thousands separators.
+/// Formats a number with thousands separators.
 pub fn count(value: &Value) -> String {
     value.as_u64().map_or_else(|| shown(value), |number| indicatif::HumanCount(number).to_string())
 }
 
-/// Bytes in a readable unit.
+/// Formats a number of bytes with a binary unit.
 pub fn bytes(value: &Value) -> String {
     value.as_u64().map_or_else(|| shown(value), |number| indicatif::BinaryBytes(number).to_string())
 }
 
-/// A point in time to the second.
+/// Formats a timestamp, to the second.
 pub fn time(value: &Value) -> String {
     let text = shown(value);
     let whole = text.split_once('.').map(|(seconds, _)| seconds).filter(|_| text.ends_with('Z'));
     whole.map_or(text.clone(), |seconds| format!("{}Z", seconds.replace('T', " ")))
 }
 
-/// The members of an answer, under the server's names, for a table of names and values.
+/// Formats the members of a response, with the server's names, for a table of names and values.
 pub fn described(value: &Value) -> Vec<(String, String)> {
     let cell = |name: &str, value: &Value| match (name, value) {
         (name, value) if name.ends_with("_at") => time(value),

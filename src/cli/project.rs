@@ -1,4 +1,4 @@
-//! `dragoman project`: compute the map of a collection's documents, and write its points.
+//! `dragoman project`: computes a map of a collection's documents, and writes its points.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -23,25 +23,25 @@ pub struct ProjectArgs {
     /// Name of the collection.
     #[arg(value_parser = CollectionName::parse)]
     pub collection: CollectionName,
-    /// What is subtracted from embeddings first: none, or language for the mean of the document's language.
+    /// Mean to subtract from embeddings first: none, or language for the mean of the document's language.
     #[arg(long, value_name = "NAME", default_value = "none")]
     pub center: String,
-    /// Points at most; of more documents some are drawn.
+    /// Maximum points; a larger collection is sampled.
     #[arg(long, value_name = "COUNT")]
     pub max_documents: Option<u64>,
-    /// Neighbors of each document that are to stay near it.
+    /// Number of neighbors per document to preserve in the map.
     #[arg(long, short = 'k', value_name = "COUNT")]
     pub neighbors: Option<u64>,
-    /// Writes a table of the points to this file, which is there when it is complete; - for standard output.
+    /// Writes a table of the points to this file, renamed into place when complete; - for standard output.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Adds the values of this metadata field to the table.
     #[arg(long, value_name = "NAME", requires = "output")]
     pub field: Option<String>,
-    /// Prints the job once it is accepted, without waiting for it.
+    /// Prints the job once it is accepted, without waiting for it to finish.
     #[arg(long, conflicts_with = "output")]
     pub detach: bool,
-    /// The options that every command has.
+    /// Options of every command.
     #[command(flatten)]
     pub server: ServerArgs,
 }
@@ -61,7 +61,7 @@ pub fn run(args: ProjectArgs) -> Result<Outcome, CliError> {
         return jobs::finish(&client, &output, &job);
     };
     let path = ["v1", "collections", args.collection.as_str(), "projections", &args.center];
-    let points = client.send(&Call::get(&path).with_any("field", args.field.as_deref()))?.body;
+    let points = client.send(&Call::get(&path).with_optional("field", args.field.as_deref()))?.body;
     if target.as_os_str() == "-" {
         table(&points, &mut io::stdout().lock()).map_err(stdout_error)?;
     } else {
@@ -74,7 +74,7 @@ pub fn run(args: ProjectArgs) -> Result<Outcome, CliError> {
     Ok(Outcome::Done)
 }
 
-/// Writes a line for each point, its parts parted by tabs.
+/// Writes one tab-separated line per point.
 fn table(points: &Value, to: &mut impl Write) -> io::Result<()> {
     let valued = points["values"].is_array();
     writeln!(to, "id\tx\ty\tlanguage{}", if valued { "\tvalue" } else { "" })?;
@@ -93,7 +93,7 @@ fn table(points: &Value, to: &mut impl Write) -> io::Result<()> {
     to.flush()
 }
 
-/// Text without what ends a cell or a line.
+/// Returns a text without tabs and line breaks.
 fn cell(text: String) -> String {
     text.replace(['\t', '\n', '\r'], " ")
 }

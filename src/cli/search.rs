@@ -13,11 +13,11 @@ use super::output::{Column, Output, shown, titled};
 use super::server::ServerArgs;
 use crate::domain::CollectionName;
 
-/// Lines of a passage shown on a terminal.
+/// Maximum lines of a passage on a terminal.
 const PASSAGE_LINES_MAX: usize = 3;
 /// Minimum columns for a passage, however narrow the terminal is.
 const PASSAGE_COLUMNS_MIN: usize = 20;
-/// Columns of an id on a terminal.
+/// Maximum columns of an id on a terminal.
 const ID_COLUMNS_MAX: usize = 32;
 /// Columns between two cells.
 const GAP: usize = 2;
@@ -30,11 +30,11 @@ pub struct SearchArgs {
     #[arg(value_parser = CollectionName::parse)]
     #[serde(skip)]
     pub collection: CollectionName,
-    /// The query, in any language. "quotes" require a phrase, and a -minus excludes a word. Put -- before a query that begins
-    /// with a minus.
+    /// The query, in any language. "Quotes" require a phrase, and -word excludes a word. Put -- before a query that begins with
+    /// a minus sign.
     #[arg(required_unless_present_any = ["like", "settings"])]
     pub query: Option<String>,
-    /// Searches for documents like the one with this id, instead of a query.
+    /// Searches for documents similar to the one with this id, instead of a query.
     #[arg(long, value_name = "ID", conflicts_with = "query")]
     pub like: Option<String>,
     /// Maximum number of hits.
@@ -43,39 +43,40 @@ pub struct SearchArgs {
     /// Number of hits to skip.
     #[arg(long, value_name = "COUNT")]
     pub offset: Option<u64>,
-    /// Only hits with at least this score.
+    /// Minimum score of a hit.
     #[arg(long, value_name = "SCORE", allow_negative_numbers = true)]
     pub score_min: Option<f64>,
-    /// Which documents may be hits.
+    /// Filters for documents.
     #[command(flatten)]
     #[serde(flatten)]
     pub only: OnlyArgs,
-    /// Languages to prefer among hits that are about as good, most preferred first, as BCP 47 tags; auto means the query's own.
+    /// Languages to prefer among hits of similar relevance, most preferred first, as BCP 47 tags; auto means the query's
+    /// language.
     #[arg(long, value_name = "TAG,…", value_delimiter = ',')]
     pub prefer_language: Vec<String>,
-    /// Moves scores, such as {"filter": {"field": "topic", "eq": "food"}, "weight": 2} or {"field": "published", "decay":
-    /// {"half_life": 30}}; may be given several times.
+    /// Boosts scores, such as {"filter": {"field": "topic", "eq": "food"}, "weight": 2} or {"field": "published", "decay":
+    /// {"half_life": 30}}. Can be repeated.
     #[arg(long, value_name = "JSON", value_parser = json_object)]
     #[serde(rename = "boosts")]
     pub boost: Vec<JsonObject>,
-    /// How much hits should differ from each other, from 0 to 1.
+    /// Diversity of the hits, from 0 to 1.
     #[arg(long, value_name = "SHARE")]
     pub diversity: Option<f64>,
-    /// Search mode; defaults to the server's choice.
+    /// Search mode; defaults to the server's default.
     #[arg(long, short, value_enum)]
     pub mode: Option<Mode>,
-    /// Whether a passage must share any word with the query or all of them. Not with mode dense.
+    /// Whether a passage must contain any or all of the query's words. Not available with mode dense.
     #[arg(long, value_enum)]
     pub words: Option<Words>,
-    /// Searches for the query as it is: quotes and minus signs are plain text.
+    /// Searches for the query literally: quotes and minus signs are not operators.
     #[arg(long)]
     #[serde(skip)]
     pub literal: bool,
-    /// More members of the request, as in the API documentation.
+    /// Additional members of the request body, as in the API documentation.
     #[arg(long, value_name = "JSON", value_parser = json_object)]
     #[serde(skip)]
     pub settings: Option<JsonObject>,
-    /// The options that every command has.
+    /// Options of every command.
     #[command(flatten)]
     #[serde(skip)]
     pub server: ServerArgs,
@@ -87,7 +88,7 @@ pub struct SearchArgs {
 pub enum Mode {
     /// Combines all evidence into one relevance between 0 and 1 (the default).
     Full,
-    /// Compares embeddings: meaning across languages.
+    /// Compares embeddings, to find the same meaning across languages.
     Dense,
     /// Ranks by shared words (BM25).
     Lexical,
@@ -95,7 +96,7 @@ pub enum Mode {
     Hybrid,
 }
 
-/// How many words of the query a passage must share.
+/// Which words of the query a passage must contain.
 #[derive(Debug, Clone, Copy, ValueEnum, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Words {
@@ -115,7 +116,7 @@ pub fn run(args: SearchArgs) -> Result<Outcome, CliError> {
         return Ok(Outcome::Done);
     }
     let Some(hits) = answer["hits"].as_array() else {
-        return Err(client.misunderstood("it has no array \"hits\"".to_owned()));
+        return Err(client.unexpected_response("it has no array \"hits\"".to_owned()));
     };
     if !hits.is_empty() {
         table(&output, hits)?;
@@ -145,7 +146,7 @@ fn summary(hits: usize, answer: &Value) -> String {
     }
 }
 
-/// One row per hit. A passage is one line in a file or a pipe; on a terminal it is wrapped to the remaining width.
+/// Prints one row per hit. A passage takes one line in a file or a pipe. On a terminal it is wrapped to the remaining width.
 fn table(output: &Output, hits: &[Value]) -> Result<(), CliError> {
     let id = |hit: &Value| {
         let id = shown(&hit["id"]);
@@ -170,7 +171,7 @@ fn table(output: &Output, hits: &[Value]) -> Result<(), CliError> {
     output.table(&columns, rows)
 }
 
-/// The best passage, below its document's title; the whole text if the server names no passage.
+/// Returns the best passage, after its document's title, or the whole text if the response has no passage.
 fn passage(hit: &Value) -> String {
     let passage = match &hit["passage"]["text"] {
         Value::Null => shown(&hit["text"]),

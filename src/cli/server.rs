@@ -1,4 +1,4 @@
-//! The options that every command has: which server, and how to talk to it.
+//! Options of every command: the server, the key and the output.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -9,58 +9,58 @@ use clap::{Args, Subcommand};
 
 use super::error::{CliError, EXIT_CODES};
 
-/// A command that has commands of its own.
+/// A command with subcommands.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXIT_CODES)]
 pub struct Group<A: Subcommand> {
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub action: A,
-    /// The options that every command has.
+    /// Options of every command.
     #[command(flatten)]
     pub server: ServerArgs,
 }
 
-/// The options that every command has.
+/// Options of every command.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Server and output")]
 pub struct ServerArgs {
-    /// Address of the server, http or https.
+    /// URL of the server, http or https.
     #[arg(long, env = "DRAGOMAN_SERVER", value_name = "URL", default_value = "http://127.0.0.1:7700", global = true)]
     pub server: ServerUrl,
 
-    /// The key to send. Prefer DRAGOMAN_KEY, because other users of the machine can see arguments.
+    /// API key. Prefer DRAGOMAN_KEY, because other users of the machine can see arguments.
     #[arg(long, env = "DRAGOMAN_KEY", value_name = "KEY", hide_env_values = true, global = true)]
     pub key: Option<Key>,
 
-    /// File of certificates (PEM) to verify the server's with, instead of the public ones.
+    /// PEM file with CA certificates to verify the server's certificate, instead of the public authorities.
     #[arg(long, env = "DRAGOMAN_CA", value_name = "FILE", global = true)]
     pub ca: Option<PathBuf>,
 
-    /// Seconds to wait for an answer, and for each further part of it.
+    /// Seconds to wait for a response, and for each further part of it.
     #[arg(long, env = "DRAGOMAN_TIMEOUT_S", value_name = "SECONDS", default_value_t = 300, global = true,
           value_parser = clap::value_parser!(u64).range(1..))]
     pub timeout_s: u64,
 
-    /// Prints JSON, one object per line, instead of tables; errors too.
+    /// Prints results and errors as JSON, one object per line, instead of tables.
     #[arg(long, global = true)]
     pub json: bool,
 
-    /// Hides progress and notes: shows only results and errors.
+    /// Hides progress and notes; shows only results and errors.
     #[arg(long, short, global = true)]
     pub quiet: bool,
 }
 
-/// An address without a slash at its end.
+/// A URL without a trailing slash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerUrl(String);
 
-/// A bearer key. It is never shown.
+/// A bearer token. It is never displayed.
 #[derive(Clone)]
 pub struct Key(String);
 
 impl ServerUrl {
-    /// The address.
+    /// Returns the URL.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -85,7 +85,7 @@ impl FromStr for ServerUrl {
 }
 
 impl Key {
-    /// Checks that a header can hold the key.
+    /// Checks that the key is valid in a header.
     pub fn check(&self) -> Result<(), CliError> {
         let printable = self.0.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
         if printable && !self.0.is_empty() && self.0.trim() == self.0 {
@@ -94,13 +94,13 @@ impl Key {
         Err(CliError::Usage("--key: expected printable ASCII characters without a space at either end".to_owned()))
     }
 
-    /// The value of the header `authorization`.
+    /// Returns the value of the `authorization` header.
     pub fn authorization(&self) -> String {
         format!("Bearer {}", self.0)
     }
 }
 
-/// Accepts any text: an argument parser that refuses one would show it.
+/// Accepts any text, because the argument parser would print a text that it refuses.
 impl FromStr for Key {
     type Err = Infallible;
 

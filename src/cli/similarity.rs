@@ -1,4 +1,4 @@
-//! `dragoman similarity`: measures how similar texts are in meaning, two on the command line or pairs from a file.
+//! `dragoman similarity`: measures the semantic similarity of two texts on the command line, or of pairs from a file.
 
 use std::path::PathBuf;
 
@@ -21,20 +21,20 @@ const BATCH_PAIRS_MAX: usize = 128;
 #[derive(Debug, Args)]
 #[command(after_long_help = EXIT_CODES)]
 pub struct SimilarityArgs {
-    /// The first text; without it, each line of the file is a pair.
+    /// First text; if omitted, reads pairs from the file.
     #[arg(requires = "second", conflicts_with = "file")]
     pub first: Option<String>,
-    /// The second text.
+    /// Second text.
     pub second: Option<String>,
-    /// A file with two texts per line, separated by a tab; standard input for -, or if there are no texts.
+    /// File with two tab-separated texts per line; - or no texts and no file for standard input.
     #[arg(long, short, value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// The options that every command has.
+    /// Options of every command.
     #[command(flatten)]
     pub server: ServerArgs,
 }
 
-/// Runs the command: writes a line for each pair, with score and texts, separated by tabs.
+/// Runs the command. Writes one line per pair: score and texts, separated by tabs.
 pub fn run(args: SimilarityArgs) -> Result<Outcome, CliError> {
     let (output, client) = Client::connect(&args.server)?;
     if let (Some(first), Some(second)) = (args.first, args.second) {
@@ -65,7 +65,7 @@ fn compare(client: &Client, output: &Output, pairs: &[(String, String)]) -> Resu
     let call = Call::post(&["v1", "similarity"]).repeatable().json(&json!({ "pairs": body }));
     let answer = client.send(&call)?.body;
     let results = answer["results"].as_array().filter(|results| results.len() == pairs.len());
-    let results = results.ok_or_else(|| client.misunderstood(format!("it does not have {} results", pairs.len())))?;
+    let results = results.ok_or_else(|| client.unexpected_response(format!("it does not have {} results", pairs.len())))?;
     for (result, (first, second)) in results.iter().zip(pairs) {
         if output.json {
             let mut line = result.clone();

@@ -22,15 +22,15 @@ use crate::domain::CollectionName;
 
 /// The file extension of archives.
 const ARCHIVE_END: &str = ".tar.zst";
-/// Bytes that are copied at once.
+/// Size of the copy buffer.
 const PIECE_BYTES: usize = 1 << 16;
 
 /// What to do with snapshots.
 #[derive(Debug, Subcommand)]
 pub enum Action {
-    /// Copies collections, by default all of them, into a new snapshot on the server.
+    /// Creates a snapshot of collections, by default all of them, on the server.
     Create(CreateArgs),
-    /// Lists all snapshots of the server, or those at a target.
+    /// Lists the snapshots on the server, or at a target.
     List(TargetArgs),
     /// Shows a snapshot in full.
     Show(IdArgs),
@@ -47,10 +47,10 @@ pub enum Action {
 /// A new snapshot.
 #[derive(Debug, Args)]
 pub struct CreateArgs {
-    /// Names of the collections.
+    /// Names of the collections; all if omitted.
     #[arg(value_name = "COLLECTION", value_parser = CollectionName::parse)]
     pub collections: Vec<CollectionName>,
-    /// Prints the job without waiting for it.
+    /// Prints the job without waiting for it to finish.
     #[arg(long)]
     pub detach: bool,
 }
@@ -65,12 +65,12 @@ pub struct IdArgs {
 /// A download.
 #[derive(Debug, Args)]
 pub struct DownloadArgs {
-    /// Id of the snapshot; with --target also latest.
+    /// Id of the snapshot, or with --target also latest.
     pub id: String,
-    /// Where to get it.
+    /// The target to download from.
     #[command(flatten)]
     pub target: TargetArgs,
-    /// The file to write, which appears once it is complete; defaults to ID.tar.zst.
+    /// Output file, renamed into place when complete; defaults to ID.tar.zst.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
@@ -78,34 +78,34 @@ pub struct DownloadArgs {
 /// An upload.
 #[derive(Debug, Args)]
 pub struct UploadArgs {
-    /// The file.
+    /// Snapshot archive.
     pub file: PathBuf,
-    /// The id of the new snapshot, a UUID; defaults to the one in the name of the file, or else a new one.
+    /// Id (UUID) of the snapshot; defaults to the one in the file name, otherwise a new one.
     #[arg(long)]
     pub id: Option<Uuid>,
 }
 
-/// A restoration.
+/// A restore.
 #[derive(Debug, Args)]
 pub struct RestoreArgs {
-    /// Id of the snapshot; with --target also latest.
+    /// Id of the snapshot, or with --target also latest.
     pub id: String,
-    /// Where to get it: the server receives it first.
+    /// The target to upload the snapshot from.
     #[command(flatten)]
     pub target: TargetArgs,
     /// Restores only this collection.
     #[arg(long, value_name = "NAME", value_parser = CollectionName::parse)]
     pub collection: Option<CollectionName>,
-    /// Gives that collection another name.
+    /// Restores that collection under another name.
     #[arg(long, value_name = "NAME", requires = "collection", value_parser = CollectionName::parse)]
     pub rename_to: Option<CollectionName>,
     /// Replaces existing collections.
     #[arg(long)]
     pub replace: bool,
-    /// Prints the job without waiting for it.
+    /// Prints the job without waiting for it to finish.
     #[arg(long)]
     pub detach: bool,
-    /// Whether to ask before something is replaced.
+    /// Whether to ask for confirmation before replacing collections.
     #[command(flatten)]
     pub confirm: ConfirmArgs,
 }
@@ -115,7 +115,7 @@ pub struct RestoreArgs {
 pub struct DeleteArgs {
     /// Id of the snapshot.
     pub id: String,
-    /// Whether to ask.
+    /// Whether to ask for confirmation.
     #[command(flatten)]
     pub confirm: ConfirmArgs,
 }
@@ -214,7 +214,7 @@ fn show(output: &Output, snapshot: &Value) -> Result<(), CliError> {
     output.table(&columns, snapshot["collections"].as_array().into_iter().flatten().map(row))
 }
 
-/// Writes the archive to a file, and verifies the server's checksum.
+/// Downloads the archive to a file and verifies its checksum.
 fn download(client: &Client, output: &Output, args: &DownloadArgs) -> Result<(), CliError> {
     if let Some(target) = args.target.open()? {
         let found = target.find(&args.id)?;
@@ -244,7 +244,7 @@ fn download(client: &Client, output: &Output, args: &DownloadArgs) -> Result<(),
     let got: String = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
     if about["archive_sha256"].as_str() != Some(got.as_str()) {
         let expected = shown(&about["archive_sha256"]);
-        return Err(client.misunderstood(format!("the archive has SHA-256 {got}, expected {expected}")));
+        return Err(client.unexpected_response(format!("the archive has SHA-256 {got}, expected {expected}")));
     }
     target.finish()?;
     bar.finish_and_clear();
@@ -263,7 +263,7 @@ fn upload(client: &Client, output: &Output, args: &UploadArgs) -> Result<(), Cli
     show(output, &snapshot)
 }
 
-/// The id in a name that `download` chose.
+/// Returns the id in a file name that `download` chose.
 fn id_in_name(path: &Path) -> Option<Uuid> {
     path.file_name()?.to_str()?.strip_suffix(ARCHIVE_END)?.parse().ok()
 }

@@ -1,5 +1,5 @@
-//! Snapshots at a target of scheduled ones: lists them, downloads them, and gives them to a server. A server that lost everything
-//! comes back this way.
+//! Snapshots at a target of scheduled snapshots: lists and downloads them, and uploads them to a server, for example to recover
+//! a server that lost its data.
 
 use std::future::Future;
 use std::io::{self, Write as _};
@@ -17,13 +17,13 @@ use crate::domain::chain;
 use crate::domain::timestamps::rfc3339;
 use crate::targets::{StoredSnapshot, Target, TargetError};
 
-/// A target instead of the server's own snapshots.
+/// The target to use instead of the server's own snapshots.
 #[derive(Debug, Args)]
 pub struct TargetArgs {
-    /// Where scheduled snapshots are, instead of those of the server: a folder, or s3://BUCKET/PREFIX.
+    /// Uses the scheduled snapshots at this target instead of the server's: a folder, or s3://BUCKET/PREFIX.
     #[arg(long, value_name = "FOLDER|URL")]
     target: Option<String>,
-    /// Where a store that is compatible with S3 answers.
+    /// Endpoint of an S3-compatible store.
     #[arg(long, value_name = "URL", requires = "target")]
     endpoint: Option<String>,
 }
@@ -46,7 +46,7 @@ impl TargetArgs {
 }
 
 impl OpenTarget {
-    /// Lists the snapshots there, the newest first.
+    /// Lists the snapshots at the target, newest first.
     pub fn list(&self, output: &Output) -> Result<(), CliError> {
         let mut stored = self.wait(self.target.list())?;
         stored.reverse();
@@ -77,7 +77,7 @@ impl OpenTarget {
         self.wait(self.target.find(id))
     }
 
-    /// Writes a snapshot's archive to a file, which appears once it was verified.
+    /// Downloads a snapshot's archive to a file, which is renamed into place once it is verified.
     pub fn download(&self, output: &Output, about: &StoredSnapshot, path: &Path) -> Result<(), CliError> {
         let mut file = files::Target::create(path)?;
         let bar = output.progress(Some(about.archive_bytes), Unit::Bytes);
@@ -89,7 +89,7 @@ impl OpenTarget {
         Ok(())
     }
 
-    /// Gives a snapshot to the server, which verifies all of it, unless it has it already.
+    /// Uploads a snapshot to the server, which verifies it. Does nothing if the server already has it.
     pub fn upload(&self, client: &Client, output: &Output, about: &StoredSnapshot) -> Result<(), CliError> {
         let id = about.snapshot.as_str();
         match client.send(&Call::get(&["v1", "snapshots", id])) {
@@ -105,12 +105,12 @@ impl OpenTarget {
         let bytes = Some(about.archive_bytes);
         let upload = Upload { content_type: "application/zstd", content_encoding: None, bytes, content: &mut content };
         let uploaded = client.upload(&Call::put(&["v1", "snapshots", id, "archive"]), upload);
-        // Then nobody waits for somebody to read.
+        // Closes the pipe, so that the task that writes to it cannot block.
         drop(content);
         bar.finish_and_clear();
         match (uploaded, self.runtime.block_on(fetching)) {
             (Ok(_), _) => Ok(()),
-            // What was read there broke off.
+            // The download from the target failed, which is the cause of the failed upload.
             (Err(_), Ok(Err(error))) if !matches!(error, TargetError::File { .. }) => Err(failed(&error)),
             (Err(error), _) => Err(error),
         }

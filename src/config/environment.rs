@@ -1,15 +1,15 @@
-//! Environment variables that are named as settings are and belong to none: a misspelled one would leave its setting as it was, and
-//! nobody would notice.
+//! Finds environment variables that are named like settings but belong to none: a misspelled variable would leave its setting
+//! unchanged without anyone noticing.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 
 use clap::Command as Clap;
 
-/// What the name of every variable begins with.
+/// The prefix of every variable.
 const PREFIX: &str = "DRAGOMAN_";
-/// Read by scripts, tests and clients of this project, from which a server may inherit them.
-const OF_THE_PROJECT: [&str; 8] = [
+/// Variables that scripts, tests and clients of this project read. A server may inherit them.
+const PROJECT_VARIABLES: [&str; 8] = [
     "DRAGOMAN_BLESS",
     "DRAGOMAN_CONSOLE_MODULES",
     "DRAGOMAN_IMAGE",
@@ -19,19 +19,19 @@ const OF_THE_PROJECT: [&str; 8] = [
     "DRAGOMAN_TRAIN",
     "DRAGOMAN_URL",
 ];
-/// The same, by what they begin with: tests, benchmarks, the hunt for defects.
-const FAMILIES_OF_THE_PROJECT: [&str; 3] = ["DRAGOMAN_BENCH_", "DRAGOMAN_FUZZ_", "DRAGOMAN_TEST_"];
+/// Prefixes of further such variables: of benchmarks, fuzzing and tests.
+const PROJECT_PREFIXES: [&str; 3] = ["DRAGOMAN_BENCH_", "DRAGOMAN_FUZZ_", "DRAGOMAN_TEST_"];
 
-/// A variable that no setting has.
+/// A variable that belongs to no setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Misspelled {
     /// Its name.
     pub name: String,
-    /// The variable that it may be meant for, if one is called nearly so.
+    /// The most similar known variable, if one is similar enough.
     pub nearest: Option<String>,
 }
 
-/// The first of `variables` that is named as a setting of `command` or its subcommands would be, and is none.
+/// The first of `variables` that is named like a setting but belongs to none of `command` or its subcommands.
 pub fn misspelled(command: &Clap, variables: impl IntoIterator<Item = (OsString, OsString)>) -> Option<Misspelled> {
     let mut known = BTreeSet::new();
     add_variables(command, &mut known);
@@ -53,8 +53,8 @@ fn add_variables(command: &Clap, known: &mut BTreeSet<String>) {
     command.get_subcommands().for_each(|command| add_variables(command, known));
 }
 
-/// Whether somebody else sets or reads it: this project's own tools, or Kubernetes, which tells each container where the services
-/// of its namespace are, and a service may be called `dragoman`.
+/// Whether the variable belongs to something else: to this project's own tools, or to Kubernetes, which tells each container
+/// the addresses of the services in its namespace; one of them may be called `dragoman`.
 fn is_foreign(name: &str, value: &str) -> bool {
     let of_a_service = name.ends_with("_SERVICE_HOST") || name.ends_with("_SERVICE_PORT") || name.contains("_SERVICE_PORT_");
     let has_url = ["tcp://", "udp://", "sctp://"].iter().any(|scheme| value.starts_with(scheme));
@@ -62,14 +62,14 @@ fn is_foreign(name: &str, value: &str) -> bool {
         let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
         ["_TCP", "_UDP", "_SCTP"].iter().any(|protocol| rest.starts_with(protocol))
     });
-    OF_THE_PROJECT.contains(&name)
-        || FAMILIES_OF_THE_PROJECT.iter().any(|family| name.starts_with(family))
+    PROJECT_VARIABLES.contains(&name)
+        || PROJECT_PREFIXES.iter().any(|family| name.starts_with(family))
         || of_a_service
         || of_a_port
         || (has_url && name.ends_with("_PORT"))
 }
 
-/// The known variable with the fewest edits, if half of the name or more stays.
+/// The known variable with the smallest edit distance, if at least half of the name stays.
 fn nearest(name: &str, known: &BTreeSet<String>) -> Option<String> {
     let own = name.strip_prefix(PREFIX).unwrap_or(name);
     let edits_of = |known: &String| edits(own, known.strip_prefix(PREFIX).unwrap_or(known));
@@ -77,7 +77,7 @@ fn nearest(name: &str, known: &BTreeSet<String>) -> Option<String> {
     (edits * 2 <= own.len()).then(|| nearest.clone())
 }
 
-/// Characters to insert, remove or replace until one is the other (Levenshtein's distance).
+/// The Levenshtein distance in characters.
 fn edits(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();
@@ -103,7 +103,7 @@ mod tests {
     use super::super::CommandLine;
     use super::*;
 
-    /// Adds the variables that the files in a folder name.
+    /// Adds the variables that occur in the files of a folder.
     fn add_named(path: &Path, named: &mut BTreeSet<String>) {
         static VARIABLE: LazyLock<Regex> = LazyLock::new(|| Regex::new("\\bDRAGOMAN_[A-Z0-9_]*[A-Z0-9]\\b").unwrap());
         let name = path.file_name().unwrap().to_string_lossy();

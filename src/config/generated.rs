@@ -1,4 +1,4 @@
-//! What is generated from the definition of the command line: completions for shells, and manual pages.
+//! Generates shell completions and manual pages from the definition of the command line.
 
 use std::error::Error;
 use std::io::Write as _;
@@ -7,7 +7,7 @@ use clap::CommandFactory as _;
 
 use super::{CommandLine, Generated};
 
-/// Generates it, to standard output or a folder.
+/// Writes it to standard output or into a folder.
 pub fn write(what: Generated) -> Result<(), Box<dyn Error>> {
     let (mut command, mut text) = (CommandLine::command(), Vec::new());
     match what {
@@ -17,7 +17,7 @@ pub fn write(what: Generated) -> Result<(), Box<dyn Error>> {
             .map_err(|error| format!("cannot write manual pages to {}: {error}", folder.display()))?,
     }
     match std::io::stdout().lock().write_all(&text) {
-        // Whoever reads has read enough.
+        // The reader has closed the pipe, because it has read enough.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         written => Ok(written?),
     }

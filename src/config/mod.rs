@@ -1,5 +1,5 @@
-//! The one Config: every setting with its flag, environment variable, unit and default. `sources` reads them, also from a file;
-//! `environment` finds misspelled variables.
+//! The configuration: every setting with its flag, environment variable, unit and default. `sources` reads the settings, also
+//! from a file; `environment` finds misspelled variables.
 
 mod environment;
 pub mod generated;
@@ -31,15 +31,15 @@ pub struct CommandLine {
 pub enum Command {
     /// Starts the server.
     Serve(Box<Config>),
-    /// Checks whether the server with these settings is alive; exits with 0 if it is and with 1 if it is not. Takes the flags of
-    /// serve.
+    /// Checks whether the server with these settings is alive; exits with 0 if it is and with 1 if it is not. Accepts the flags
+    /// of serve.
     Health(Box<HealthSettings>),
     /// Inspects the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Moves everything of a server between a data directory and a PostgreSQL database, while no server uses either.
+    /// Moves all data of a server between a data directory and a PostgreSQL database, while no server uses either.
     Move(Box<MoveSettings>),
-    /// What is generated from this command line.
+    /// Output that is generated from this command line.
     #[command(flatten)]
     Generate(Generated),
     /// The commands for a running server.
@@ -66,7 +66,7 @@ pub enum Generated {
 /// What to do with the configuration.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// Prints every setting with its value and its source, and reports errors. Takes the flags of serve.
+    /// Prints every setting with its value and its source, and reports errors. Accepts the flags of serve.
     Check(Box<Config>),
 }
 
@@ -77,7 +77,7 @@ pub struct HealthSettings {
     #[arg(long)]
     pub ready: bool,
 
-    /// Seconds until the server must have answered.
+    /// Seconds within which the server must respond.
     #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     pub timeout_s: u64,
 
@@ -117,11 +117,12 @@ pub struct Config {
     #[arg(long, env = "DRAGOMAN_THREADS", value_name = "COUNT", default_value_t = 0)]
     pub threads: usize,
 
-    /// Maximum texts times tokens of the longest text in the concurrent forward passes. Memory grows with it.
+    /// Maximum number of texts times tokens of the longest text, over all concurrent forward passes. Memory use grows with it.
     #[arg(long, env = "DRAGOMAN_BATCH_TOKENS_MAX", value_name = "TOKENS", default_value_t = 4_096)]
     pub batch_tokens_max: usize,
 
-    /// What an acknowledged write survives: full, also power loss; relaxed, only a crash of the server, but writes are faster. A store on a database server is always full.
+    /// What an acknowledged write survives. full: also power loss; relaxed: only a crash of the server, but writes are faster.
+    /// A database server always uses full.
     #[arg(long, env = "DRAGOMAN_DURABILITY", value_enum, default_value_t = Durability::Full)]
     pub durability: Durability,
 
@@ -141,7 +142,7 @@ pub struct Config {
     #[command(flatten)]
     pub snapshots: SnapshotSettings,
 
-    /// Seconds that running requests get to finish when the server is told to stop.
+    /// Seconds for running requests to finish when the server is told to stop.
     #[arg(long, env = "DRAGOMAN_SHUTDOWN_GRACE_S", value_name = "SECONDS", default_value_t = 30)]
     pub shutdown_grace_s: u64,
 
@@ -153,12 +154,12 @@ pub struct Config {
     #[arg(long, env = "DRAGOMAN_LOG", value_name = "FILTER", default_value = "info")]
     pub log: String,
 
-    /// OpenTelemetry collector that accepts traces over HTTP, such as http://127.0.0.1:4318. Needs a program built with the
+    /// OpenTelemetry collector that accepts traces over HTTP, such as http://127.0.0.1:4318. Requires a program built with the
     /// feature otel.
     #[arg(long, env = "DRAGOMAN_OTEL_ENDPOINT", value_name = "URL")]
     pub otel_endpoint: Option<String>,
 
-    /// Share of requests whose traces are sent, 0 to 1. A caller's own decision in the header traceparent takes precedence.
+    /// Fraction of requests to trace, 0 to 1. A caller's own decision in the traceparent header takes precedence.
     #[arg(long, env = "DRAGOMAN_OTEL_SAMPLED", value_name = "NUMBER", default_value_t = 1.0, value_parser = parse_part)]
     pub otel_sampled: f64,
 }
@@ -167,35 +168,37 @@ pub struct Config {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Store on a database server")]
 pub struct StoreSettings {
-    /// The PostgreSQL database, with pgvector, that keeps everything but files of jobs and maps: postgres://USER@HOST/DATABASE. One
-    /// server at a time may use it. Other users of the machine can read flags, so give a password in the variable or the file. Defaults
-    /// to the data directory.
+    /// The PostgreSQL database, with pgvector, that stores everything but files of jobs and maps:
+    /// postgres://USER@HOST/DATABASE. Several servers may share it. Other users of the machine can see flags, so put a password
+    /// into the environment variable or the file. Defaults to the data directory.
     #[arg(long, env = "DRAGOMAN_STORE", value_name = "URL", hide_env_values = true)]
     pub store: Option<Secret>,
 
-    /// The authorities that the database server's certificate may come from, in PEM format. Defaults to those that browsers trust.
+    /// Certificate authorities to trust for the database server, in PEM format. Defaults to those that browsers trust.
     #[arg(long, env = "DRAGOMAN_STORE_AUTHORITIES", value_name = "FILE")]
     pub store_authorities: Option<PathBuf>,
 
-    /// Maximum connections to the database server, besides one that holds a lock; the same to the replica.
+    /// Maximum connections to the database server, in addition to one that holds a lock; the replica has the same limit.
     #[arg(long, env = "DRAGOMAN_STORE_CONNECTIONS_MAX", value_name = "COUNT", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
     pub store_connections_max: u32,
 
-    /// A streaming replica of the database server, which answers reads: postgres://USER@HOST/DATABASE. What it cannot answer, store does.
+    /// A streaming replica of the database server, which answers reads: postgres://USER@HOST/DATABASE. Reads that it cannot
+    /// answer go to the database server itself.
     #[arg(long, env = "DRAGOMAN_STORE_REPLICA", value_name = "URL", hide_env_values = true)]
     pub store_replica: Option<Secret>,
 
-    /// Milliseconds that the replica may be behind when it answers searches and lists. With 0 they see everything that was acknowledged before they began.
+    /// Milliseconds that the replica may lag behind when it answers searches and lists. With 0, they see everything that was
+    /// acknowledged before they began.
     #[arg(long, env = "DRAGOMAN_STORE_REPLICA_LAG_MAX_MS", value_name = "MILLISECONDS", default_value_t = 0)]
     pub store_replica_lag_max_ms: u64,
 }
 
-/// Who may call, and over what.
+/// Who may call, and over which transport.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Access")]
 pub struct AccessSettings {
-    /// An admin key of at least 16 characters. With it, or with a key of /v1/keys, every request needs a key. Other users of the
-    /// machine can read flags, so prefer the file.
+    /// An admin key of at least 16 characters. If this or any key in /v1/keys exists, every request needs a key. Other users of
+    /// the machine can see flags, so prefer the file.
     #[arg(long, env = "DRAGOMAN_ADMIN_KEY", value_name = "SECRET", hide_env_values = true)]
     pub admin_key: Option<Secret>,
 
@@ -215,7 +218,7 @@ pub struct AccessSettings {
     #[arg(long, env = "DRAGOMAN_TLS_KEY", value_name = "FILE")]
     pub tls_key: Option<PathBuf>,
 
-    /// Origins of web pages that may call, such as `https://example.com`; * for all. Defaults to none.
+    /// Origins of web pages that may call the server, such as `https://example.com`; * for all. Defaults to none.
     #[arg(long, env = "DRAGOMAN_CORS_ORIGINS", value_name = "ORIGIN", value_delimiter = ',')]
     pub cors_origins: Vec<String>,
 
@@ -240,20 +243,20 @@ pub struct TrafficSettings {
     #[arg(long, env = "DRAGOMAN_CONNECTIONS_MAX", value_name = "COUNT", default_value_t = 4_096, value_parser = at_least_one::<usize>)]
     pub connections_max: usize,
 
-    /// Maximum requests that run at once. One caller may run at most as many as it leaves for others; more are refused.
+    /// Maximum concurrent requests. One caller may run at most as many as it leaves free for others; more are refused.
     #[arg(long, env = "DRAGOMAN_REQUESTS_MAX", value_name = "COUNT", default_value_t = 1_024, value_parser = at_least_one::<usize>)]
     pub requests_max: usize,
 
-    /// Maximum callers that wait for job events. One caller may wait at most as many times as it leaves for others; more are
+    /// Maximum concurrent streams of job events. One caller may have at most as many as it leaves free for others; more are
     /// refused.
     #[arg(long, env = "DRAGOMAN_EVENT_STREAMS_MAX", value_name = "COUNT", default_value_t = 256, value_parser = at_least_one::<usize>)]
     pub event_streams_max: usize,
 
-    /// Maximum requests of one caller that run at once; more are refused with 429. 0 means no limit.
+    /// Maximum concurrent requests of one caller; more are refused with 429. 0 means no limit.
     #[arg(long, env = "DRAGOMAN_CALLER_REQUESTS_MAX", value_name = "COUNT", default_value_t = 0)]
     pub caller_requests_max: usize,
 
-    /// Maximum requests of one caller per second, in the long run; more are refused with 429. 0 means no limit.
+    /// Maximum requests per second of one caller, on average; more are refused with 429. 0 means no limit.
     #[arg(long, env = "DRAGOMAN_RATE_PER_S", value_name = "NUMBER", default_value_t = 0.0, value_parser = parse_rate)]
     pub rate_per_s: f64,
 
@@ -261,33 +264,34 @@ pub struct TrafficSettings {
     #[arg(long, env = "DRAGOMAN_RATE_BURST", value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub rate_burst: u32,
 
-    /// Seconds until the response to a request must have begun; imports and other streams are exempt.
+    /// Seconds within which the response to a request must begin; imports and other streams are exempt.
     #[arg(long, env = "DRAGOMAN_REQUEST_TIMEOUT_S", value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     pub request_timeout_s: u64,
 
-    /// Seconds until a connection must have sent the head of its next request; otherwise it is closed.
+    /// Seconds within which a connection must send the head of its next request; otherwise it is closed.
     #[arg(long, env = "DRAGOMAN_HEADER_TIMEOUT_S", value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..))]
     pub header_timeout_s: u64,
 }
 
-/// Snapshots at regular times.
+/// Scheduled snapshots.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Scheduled snapshots")]
 pub struct SnapshotSettings {
-    /// Where snapshots of the whole server go at regular times: a folder, or s3://BUCKET/PREFIX, of this server alone. Defaults to none. A
-    /// bucket needs the variables AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and AWS_REGION unless it is us-east-1.
+    /// Where scheduled snapshots of the whole server are stored: a folder, or s3://BUCKET/PREFIX, that no other server uses.
+    /// Defaults to none. A bucket needs the environment variables AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and AWS_REGION
+    /// unless it is us-east-1.
     #[arg(long, env = "DRAGOMAN_SNAPSHOT_TARGET", value_name = "FOLDER|URL")]
     pub snapshot_target: Option<String>,
 
-    /// Where a store that is compatible with S3 answers, such as http://127.0.0.1:9000. Defaults to Amazon's own.
+    /// Address of an S3-compatible store, such as http://127.0.0.1:9000. Defaults to Amazon's own.
     #[arg(long, env = "DRAGOMAN_SNAPSHOT_ENDPOINT", value_name = "URL")]
     pub snapshot_endpoint: Option<String>,
 
-    /// Seconds from one snapshot to the next. If nothing has changed, none is made.
+    /// Seconds between snapshots. If nothing has changed, no snapshot is made.
     #[arg(long, env = "DRAGOMAN_SNAPSHOT_INTERVAL_S", value_name = "SECONDS", default_value_t = 86_400, value_parser = clap::value_parser!(u64).range(1..))]
     pub snapshot_interval_s: u64,
 
-    /// How many snapshots stay there: the newest.
+    /// How many snapshots to keep: the newest ones.
     #[arg(long, env = "DRAGOMAN_SNAPSHOT_KEEP", value_name = "COUNT", default_value_t = 7, value_parser = at_least_one::<usize>)]
     pub snapshot_keep: usize,
 }
@@ -295,9 +299,9 @@ pub struct SnapshotSettings {
 /// What an acknowledged write survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Durability {
-    /// Crash and power loss.
+    /// A crash of the server and power loss.
     Full,
-    /// A crash of the process.
+    /// A crash of the server.
     Relaxed,
 }
 
@@ -352,8 +356,8 @@ impl Config {
     }
 }
 
-/// `relative` in the working directory, or else in the program's folder; if it is in neither, the first, so that the error
-/// names what a newcomer expects.
+/// `relative` in the working directory, or else in the program's folder. If it is in neither, the former, so that the error
+/// names the path that a newcomer expects.
 fn default_model(relative: &Path, program: Option<&Path>) -> PathBuf {
     let beside = program.and_then(Path::parent).map(|folder| folder.join(relative));
     match beside {

@@ -1,13 +1,13 @@
-//! Settings that nobody may see.
+//! Secret settings.
 
 use std::fmt;
 
-/// A text that no log and no error shows.
+/// A text that is never shown in a log or an error.
 #[derive(Clone)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Wraps it.
+    /// Wraps a text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }

@@ -1,7 +1,7 @@
-//! Where settings come from: flags, environment, a TOML file, defaults, in this order.
+//! Where settings come from, in order of precedence: flags, environment, a TOML file, defaults.
 //!
-//! The file's values become the defaults of the command line, so that one parser reads and checks each setting, wherever it
-//! comes from.
+//! The file's values become the defaults of the command line, so one parser reads and checks every setting, wherever it comes
+//! from.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -43,7 +43,7 @@ pub enum Source {
     Environment,
     /// The TOML file.
     File,
-    /// The program.
+    /// The program's default.
     Default,
 }
 
@@ -51,10 +51,11 @@ pub enum Source {
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum ReadError {
-    /// A flag or variable is wrong, or the command line asks for help; the text is complete and says where it belongs.
+    /// A flag or variable is invalid, or the command line asks for help. The message is complete, and clap knows which stream
+    /// it belongs on.
     #[error(transparent)]
     CommandLine(#[from] clap::Error),
-    /// A variable is named as a setting would be, and is none.
+    /// A variable is named like a setting but belongs to none.
     #[error(
         "the environment variable {name} belongs to no setting{}; dragoman serve --help lists all",
         nearest.as_ref().map(|nearest| format!(", the nearest name is {nearest}")).unwrap_or_default()
@@ -108,7 +109,7 @@ fn settings_command(clap: &Clap) -> &Clap {
     clap.find_subcommand("serve").unwrap_or(clap)
 }
 
-/// The arguments that are settings by the key that the file has for them.
+/// The arguments that are settings: those with an environment variable. Their ids are the keys of the file.
 fn known(command: &Clap) -> impl Iterator<Item = &Arg> {
     command.get_arguments().filter(|argument| argument.get_env().is_some())
 }
@@ -116,7 +117,7 @@ fn known(command: &Clap) -> impl Iterator<Item = &Arg> {
 fn read_file(path: &Path) -> Result<Table, ReadError> {
     let text = std::fs::read_to_string(path).map_err(|source| ReadError::File { path: path.to_owned(), source })?;
     text.parse().map_err(|error: toml::de::Error| {
-        // The whole text of the error quotes the line, which may hold a secret.
+        // The full error message quotes the line, which may contain a secret.
         let line = error.span().map_or(0, |span| text[..span.start.min(text.len())].lines().count().max(1));
         ReadError::Toml { path: path.to_owned(), problem: format!("line {line}: {}", error.message()) }
     })
@@ -147,7 +148,7 @@ fn expected(argument: &Arg) -> &'static str {
     if is_list(argument) { "a list of strings" } else { "a string, a number or a boolean" }
 }
 
-/// A value as the texts that the command line would have.
+/// A value as arguments of the command line.
 fn texts(value: &Value) -> Option<Vec<String>> {
     match value {
         Value::String(text) => Some(vec![text.clone()]),

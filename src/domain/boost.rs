@@ -1,4 +1,4 @@
-//! Boosts: documents that match a filter, or whose value is near to an origin, count more or less than they otherwise would.
+//! Boosts: raise or lower the scores of documents that match a filter, or whose value is near an origin.
 
 use super::filter::DocumentFields;
 use super::{Field, Filter};
@@ -6,32 +6,32 @@ use super::{Field, Filter};
 /// Milliseconds of a day, the unit of distances between times.
 const DAY_MS: f64 = 86_400_000.0;
 
-/// Moves the score of documents.
+/// Raises or lowers the scores of documents.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Boost {
-    /// Which documents, and how much of the weight they get.
+    /// Which documents it applies to, and how strongly.
     pub by: BoostBy,
-    /// The factor that a document gets at most: above 1 it counts more, below 1 less.
+    /// The factor at full strength: above 1 it raises scores, below 1 it lowers them.
     pub weight: f64,
 }
 
-/// Which documents a boost is for.
+/// Which documents a boost applies to.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BoostBy {
-    /// Those that match, all alike.
+    /// Those that match, all at full strength.
     Filter(Filter),
-    /// Those whose value is near to an origin, the nearer the more.
+    /// Those whose value is near an origin: the nearer, the stronger.
     Decay(Decay),
 }
 
-/// How nearness to an origin falls with the distance, in either direction.
+/// How a boost decays with the distance from an origin, in either direction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decay {
-    /// Where the value stands: metadata, or one of the document's own times.
+    /// The field that has the value: metadata, or one of the document's own times.
     pub field: Field,
-    /// The value that is nearest.
+    /// The value with the full boost.
     pub origin: DecayOrigin,
-    /// The form of the fall.
+    /// The shape of the decay.
     pub shape: DecayShape,
 }
 
@@ -44,32 +44,32 @@ pub enum DecayOrigin {
     Time(i64),
 }
 
-/// How nearness falls.
+/// The shape of a decay.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum DecayShape {
-    /// It halves with every further such distance.
+    /// Halves with every such distance.
     Exponential {
-        /// More than zero.
+        /// Above zero.
         half_life: f64,
     },
-    /// A bell with this standard deviation.
+    /// A bell curve with this standard deviation.
     Gaussian {
-        /// More than zero.
+        /// Above zero.
         scale: f64,
     },
 }
 
 impl Boost {
-    /// Boosts of a search, at most.
+    /// Maximum boosts per search.
     pub const COUNT_MAX: usize = 10;
-    /// Limits of a weight.
+    /// Limits of the weight.
     pub const WEIGHTS: std::ops::RangeInclusive<f64> = 0.01..=100.0;
-    /// The weight of a boost that says none.
+    /// The default weight.
     pub const WEIGHT_DEFAULT: f64 = 2.0;
-    /// The least and the greatest factor that all boosts of a search make together.
+    /// Limits of the product of all factors in a search.
     const FACTORS: (f64, f64) = (0.001, 1_000.0);
 
-    /// The factor that a document gets: the weight to the power of how much the boost is for it, from 0 to 1.
+    /// The factor for a document: the weight to the power of the boost's strength there, from 0 to 1.
     pub fn factor<'d>(&self, document: impl Into<DocumentFields<'d>>) -> f64 {
         let document = document.into();
         let share = match &self.by {
@@ -79,7 +79,7 @@ impl Boost {
         self.weight.powf(share)
     }
 
-    /// The factor that several boosts make.
+    /// The combined factor of several boosts.
     pub fn product(factors: impl IntoIterator<Item = f64>) -> f64 {
         let (least, greatest) = Self::FACTORS;
         factors.into_iter().product::<f64>().clamp(least, greatest)
@@ -87,7 +87,7 @@ impl Boost {
 }
 
 impl Decay {
-    /// From 1 at the origin towards 0; `None` for a document without such a value.
+    /// From 1 at the origin, falling towards 0; `None` for a document without such a value.
     fn nearness(&self, document: DocumentFields<'_>) -> Option<f64> {
         let distance = match self.origin {
             DecayOrigin::Number(origin) => self.field.number(document)? - origin,

@@ -33,15 +33,15 @@ pub enum ClassifierKind {
     Prototype,
 }
 
-/// `training`: a job trains it. `ready`: it answers. `failed`: its training failed or was canceled. `outdated`: it was trained on
-/// embeddings of a model other than the loaded one; train it again.
+/// `training`: a job trains it. `ready`: it can predict. `failed`: its training failed or was canceled. `outdated`: it was
+/// trained on embeddings of a model other than the loaded one; train it again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = ClassifierStateName)]
 pub enum ClassifierState {
     /// A job trains it.
     Training,
-    /// It answers.
+    /// It can predict.
     Ready,
     /// Its training failed or was canceled.
     Failed,
@@ -91,7 +91,7 @@ pub struct ClassifierDefinition {
     pub multi_label: bool,
     /// Below this probability it abstains, or leaves the label out of a set; `None` means the default of its kind.
     pub threshold: Option<f32>,
-    /// The documents it learns from, unless it learns from texts of the request.
+    /// The documents it learns from; `None` if it learns from texts of the request.
     pub source: Option<LabeledDocuments>,
     /// For `ClassifierKind::Knn`.
     pub knn: KnnSettings,
@@ -118,26 +118,26 @@ pub struct NewClassifier {
 pub struct TrainingReport {
     /// Labeled examples, including those held out.
     pub examples: usize,
-    /// Labeled documents that were left out because they wait for their embedding.
+    /// Labeled documents that were left out because they were not embedded yet.
     pub left_out: usize,
     /// The labels with their examples, by name.
     pub labels: Vec<LabelExamples>,
     /// The languages of the examples, most examples first.
     pub languages: Vec<LanguageExamples>,
-    /// The training language, for the transfer gap of evaluations: that of at least nine in ten examples; omitted if there is
-    /// none.
+    /// The training language, for the transfer gap of evaluations: the language of at least nine in ten examples; omitted if
+    /// there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub trained_in: Option<Language>,
-    /// Examples used for validation: for `mlp` the held-out ones; for `knn` known ones, each without itself; for `prototype` all.
+    /// Examples used for validation: for `mlp` the held-out ones; for `knn` known ones, each predicted without itself; for
+    /// `prototype` all.
     pub validation_examples: usize,
-    /// The quality on those, 0 to 1: accuracy, or for an `mlp` with `multi_label` the micro-F1. Omitted without validation
+    /// The quality on these, 0 to 1: accuracy, or for an `mlp` with `multi_label` the micro-F1. Omitted without validation
     /// examples.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 1)]
     pub validation_quality: Option<f64>,
-    /// The expected calibration error on those; omitted without validation examples, and with
-    /// `multi_label`.
+    /// The expected calibration error on these; omitted without validation examples, and with `multi_label`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 1)]
     pub calibration_error: Option<f64>,
@@ -180,7 +180,7 @@ impl TrainingReport {
 /// A classifier as the API shows it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Classifier {
-    /// What the catalog has of it.
+    /// Its record in the catalog.
     pub record: ClassifierRecord,
     /// Its state.
     pub state: ClassifierState,
@@ -190,16 +190,16 @@ pub struct Classifier {
     pub report: Option<TrainingReport>,
 }
 
-/// What the catalog has of a classifier besides its definition and the results of its training.
+/// The catalog's record of a classifier, without its definition and its training results.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClassifierRecord {
     /// The name.
     pub name: ClassifierName,
     /// The job of its last successful training, or of its first one.
     pub job: JobId,
-    /// The job that trains it again; until that ends, it answers as before.
+    /// The job that trains it again; until that ends, the previous version makes the predictions.
     pub next_job: Option<JobId>,
-    /// How many trainings have finished.
+    /// Number of trainings that have finished.
     pub version: u64,
     /// Why its last training failed.
     pub error: Option<JobFailure>,
@@ -266,7 +266,7 @@ pub struct Prediction {
 pub struct LabelProbability {
     /// The label.
     pub label: String,
-    /// 0 to 1; the probabilities of all labels sum to 1, unless a text may have several labels.
+    /// 0 to 1; the probabilities of all labels sum to 1, except with `multi_label`.
     #[schema(minimum = 0, maximum = 1)]
     pub probability: f32,
 }
@@ -275,7 +275,7 @@ pub struct LabelProbability {
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[schema(as = LabeledNeighborInfo)]
 pub struct LabeledNeighborText {
-    /// Id of its document; omitted for a text that came with the classifier.
+    /// Id of its document; omitted for a text that was sent with the classifier.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub id: Option<DocumentId>,
@@ -306,7 +306,7 @@ pub enum EvaluationSet {
 pub struct ApplyRequest {
     /// The documents, and the path for the label.
     pub documents: LabeledDocuments,
-    /// Path for the probability of the label, if wanted.
+    /// Path for the probability of the label; `None` if it is not wanted.
     pub probability_field: Option<MetadataPath>,
     /// Replaces the classifier's own threshold.
     pub threshold: Option<f32>,
@@ -314,7 +314,7 @@ pub struct ApplyRequest {
 
 names!(ClassifierKind { Knn = "knn", Mlp = "mlp", Prototype = "prototype" });
 
-/// The labels in a document's metadata at `field`: a string, a number, a boolean, or for label sets also an array of these.
+/// The labels in a document's metadata at `field`: a string, a number, a boolean, or for `multi_label` also an array of these.
 /// `None` if the value is missing or null.
 pub fn labels_at(metadata: &Metadata, field: &MetadataPath, multi_label: bool) -> Result<Option<Vec<String>>, String> {
     use serde_json::Value;

@@ -1,5 +1,5 @@
-//! The closed list of error codes: name, HTTP status, who has to act, and all that is said about each: cause, example, remedy.
-//! The API sends the name, clients branch on it, and docs/errors.md and `/docs/errors` are made from this list.
+//! The closed list of error codes: name, HTTP status, who has to act, and the documentation of each: cause, example, remedy.
+//! The API sends the name, clients branch on it, and docs/errors.md and `/docs/errors` are generated from this list.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 /// Who has to act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Blame {
+pub enum ErrorClass {
     /// The request is wrong; the message says how.
     Client,
     /// The server has reached a limit; the same request may succeed later.
@@ -20,7 +20,7 @@ pub enum Blame {
 }
 
 macro_rules! codes {
-    ($($(#[doc = $doc:literal])+ $variant:ident = ($name:literal, $status:literal, $blame:ident, $example:literal, $remedy:literal);)+) => {
+    ($($(#[doc = $doc:literal])+ $variant:ident = ($name:literal, $status:literal, $class:ident, $example:literal, $remedy:literal);)+) => {
         /// Why a request failed. `ALL` lists every code; each is documented on every route that can return it.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Code { $($(#[doc = $doc])+ $variant,)+ }
@@ -40,11 +40,11 @@ macro_rules! codes {
             }
 
             /// Who has to act.
-            pub fn blame(self) -> Blame {
-                match self { $(Code::$variant => Blame::$blame,)+ }
+            pub fn class(self) -> ErrorClass {
+                match self { $(Code::$variant => ErrorClass::$class,)+ }
             }
 
-            /// What the `detail` of such an error may say.
+            /// An example of the `detail` of such an error.
             pub fn example(self) -> &'static str {
                 match self { $(Code::$variant => $example,)+ }
             }
@@ -110,7 +110,7 @@ codes! {
     /// The `host` header is not a valid host, or was sent more than once.
     InvalidHost = ("invalid_host", 400, Client,
         "host: must be a host with an optional port",
-        "Send one `host` header. Look at the proxy before the server.");
+        "Send exactly one `host` header. If there is a reverse proxy, check its settings.");
     /// The server has no keys, so it answers only to the names of this machine and those in its `hosts` setting.
     HostNotAllowed = ("host_not_allowed", 403, Client,
         "host: a server without keys answers only to localhost, its addresses and the names in its hosts setting, got db.example.org",
@@ -258,7 +258,7 @@ codes! {
     /// The snapshot's archive is damaged, or has a version that this server does not know.
     InvalidSnapshot = ("invalid_snapshot", 422, Client,
         "the snapshot's archive has two collections named \"news\"",
-        "Take another copy of the archive. One of a newer server needs a newer server.");
+        "Use another copy of the archive. An archive from a newer server needs a server of that version or newer.");
     /// A queue is full; retry after the time given in Retry-After.
     Overloaded = ("overloaded", 503, Capacity,
         "collection news already has 1024 writes waiting, the most it may have (write_queue_max)",

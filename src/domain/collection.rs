@@ -23,9 +23,10 @@ pub struct NewCollection {
     pub quantization: Quantization,
     /// Parameters of the index.
     pub hnsw: HnswSettings,
-    /// How its texts are split; `None` means as long as the model reads in full, without overlap. Ignored without a model.
+    /// How its texts are split; `None` means into passages as long as the model reads in full, without overlap. Ignored without
+    /// a model.
     pub passages: Option<PassageBounds>,
-    /// The languages of a search that names none; empty means all.
+    /// The languages of a search that does not name any; empty means all.
     pub default_languages: Vec<Language>,
     /// Metadata paths to index.
     pub metadata_indexes: Vec<MetadataPath>,
@@ -57,14 +58,14 @@ impl NewCollection {
     }
 }
 
-/// Changes to a collection; `None` leaves a setting as it is.
+/// Changes to a collection; `None` keeps a setting.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CollectionChange {
     /// The description; an empty one removes it.
     pub description: Option<String>,
-    /// Candidates while searching.
+    /// Candidates considered while searching.
     pub ef_search: Option<usize>,
-    /// The languages of a search that names none; empty means all.
+    /// The languages of a search that does not name any; empty means all.
     pub default_languages: Option<Vec<Language>>,
     /// The indexed metadata paths, which the collection's database stores.
     pub metadata_indexes: Option<Vec<MetadataPath>>,
@@ -111,10 +112,10 @@ pub struct Collection {
     pub quantization: Quantization,
     /// Parameters of the index.
     pub hnsw: HnswSettings,
-    /// How its texts are split; `None` without a model, or if the collection is older than this setting and another model is
-    /// loaded: then it cannot be written.
+    /// How its texts are split. `None` without a model. Also `None` if the collection is older than this setting and another
+    /// model is loaded; then it cannot be written.
     pub passages: Option<PassageBounds>,
-    /// The languages of a search that names none; empty means all.
+    /// The languages of a search that does not name any; empty means all.
     pub default_languages: Vec<Language>,
     /// Milliseconds since the Unix epoch.
     pub created_at_ms: i64,
@@ -123,13 +124,13 @@ pub struct Collection {
 /// The contents of a collection.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CollectionCounts {
-    /// Documents.
+    /// Number of documents.
     pub documents: u64,
-    /// Passages of all documents.
+    /// Number of passages of all documents.
     pub passages: u64,
-    /// Passages that are not searchable yet.
+    /// Number of passages that are not searchable yet.
     pub passages_pending: u64,
-    /// Documents per language, most first; `None` stands for documents without a recognized language.
+    /// Documents per language, most documents first; `None` stands for documents without a recognized language.
     pub languages: Vec<(Option<Language>, u64)>,
     /// Bytes of the database and the index on disk.
     pub disk_bytes: u64,
@@ -151,7 +152,7 @@ pub enum IndexState {
     Damaged,
 }
 
-/// A place where a collection's database is damaged.
+/// Damage to a collection's database.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = DamagedPlace)]
 pub struct Damage {
@@ -192,7 +193,8 @@ impl Collection {
         }
     }
 
-    /// Makes an embedding from computed values, scaled as the metric requires; `None` if they have no direction to compare by.
+    /// Makes an embedding from computed values, scaled as the metric requires; `None` if the metric needs a direction and they
+    /// have none.
     pub fn scaled(&self, values: Vec<f32>) -> Option<Embedding> {
         match self.metric {
             Metric::Cosine => Embedding::normalized(values),
@@ -200,8 +202,8 @@ impl Collection {
         }
     }
 
-    /// Checks whether a document brings a vector, of so many values, where it should and only there. Says what is wrong: expected and
-    /// got.
+    /// Checks that a document has a vector of the right dimension in a collection without a model, and none in others. `values`
+    /// is the length of its vector. The error says what was expected and what was given.
     pub fn check_vector(&self, values: Option<usize>) -> Result<(), String> {
         let expected = self.dimension;
         match (&self.model, values) {

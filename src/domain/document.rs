@@ -18,7 +18,7 @@ pub fn check_title(title: &str) -> Result<(), String> {
     if title.trim().is_empty() {
         return Err("must contain something besides white space; leave it out for no title".to_owned());
     }
-    // Unicode's other line and paragraph separators would make it two lines, too.
+    // Unicode's line and paragraph separators would also break it into two lines.
     let breaks = |c: &char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
     match title.chars().position(|c| breaks(&c)) {
         Some(at) => Err(format!("must be one line without control characters, got one at character {}", at + 1)),
@@ -29,19 +29,20 @@ pub fn check_title(title: &str) -> Result<(), String> {
 /// A validated document from a caller.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewDocument {
-    /// The caller's id, or `None` for a new UUIDv7.
+    /// The caller's id; `None` generates a UUIDv7.
     pub id: Option<DocumentId>,
-    /// The caller's title, which passes `check_title`.
+    /// The caller's title, valid according to `check_title`.
     pub title: Option<String>,
-    /// Within the limits; not blank, unless there is a vector.
+    /// Within the limits, and not blank unless there is a vector.
     pub text: String,
-    /// The caller's own vector, checked by `Collection::own_vector`; only for a collection without a model, which requires it.
+    /// The caller's own vector, checked by `Collection::own_vector`. Required in a collection without a model, otherwise not
+    /// allowed.
     pub vector: Option<Embedding>,
-    /// The language given by the caller; `None` means detect it.
+    /// The language given by the caller; `None` to detect it.
     pub language: Option<Language>,
     /// The caller's metadata.
     pub metadata: Metadata,
-    /// When it expires, in milliseconds since the Unix epoch; `None` if it stays.
+    /// When it expires, in milliseconds since the Unix epoch; `None` if never.
     pub expires_at_ms: Option<i64>,
 }
 
@@ -69,7 +70,7 @@ pub struct Document {
     /// The caller's metadata; may be empty.
     #[schema(value_type = MetadataObject)]
     pub metadata: Metadata,
-    /// How many passages the text was split into; each has its own embedding.
+    /// Number of passages that the text was split into; each has its own embedding.
     #[schema(minimum = 1)]
     pub passages: usize,
     /// Whether all its passages are searchable.
@@ -83,18 +84,18 @@ pub struct Document {
     #[serde(rename = "updated_at", serialize_with = "timestamps::serialize")]
     #[schema(value_type = String, format = DateTime)]
     pub updated_at_ms: i64,
-    /// From when on it is not found; omitted if it stays.
+    /// When it expires: from then on it is not found. Omitted if it never expires.
     #[serde(rename = "expires_at", skip_serializing_if = "Option::is_none", serialize_with = "timestamps::serialize_some")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub expires_at_ms: Option<i64>,
-    /// The document's version; it grows with every change in the collection.
+    /// The document's version. Every change in the collection gets a higher version than all changes before it.
     // The sequence number of the change that wrote it.
     #[serde(rename = "version")]
     #[schema(value_type = u64)]
     pub sequence: Sequence,
 }
 
-/// What filters and boosts look at of a stored document: all but its title and text.
+/// The part of a stored document that filters and boosts read: everything but its title and text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DocumentHead {
     /// The id.
@@ -120,30 +121,31 @@ pub struct Passage {
     pub end: usize,
 }
 
-/// When the server answers an upsert: `stored`, once the documents are durable, or `indexed`, once searches also find them.
+/// When the server responds to an upsert: `stored`, as soon as the documents are durable, or `indexed`, as soon as searches
+/// find them, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ToSchema)]
 #[cfg_attr(feature = "server", derive(clap::ValueEnum))]
 #[schema(as = WaitFor, rename_all = "snake_case")]
 pub enum Wait {
-    /// Once the documents are durable.
+    /// As soon as the documents are durable.
     Stored,
-    /// Once searches also find them.
+    /// As soon as searches find them, too.
     #[default]
     Indexed,
 }
 
 names!(Wait { Stored = "stored", Indexed = "indexed" });
 
-/// The result of one document of an upsert.
+/// The result of an upsert for one document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UpsertOutcome {
     /// The id, given or generated.
     pub id: DocumentId,
-    /// What became of it.
+    /// Whether it was stored.
     pub status: UpsertStatus,
 }
 
-/// Created, updated or failed; a stored document has a new version.
+/// Created or updated, each with the new version, or failed.
 #[derive(Debug, Clone, PartialEq)]
 pub enum UpsertStatus {
     /// The id was new.
@@ -154,7 +156,7 @@ pub enum UpsertStatus {
     Failed {
         /// The error code.
         code: Code,
-        /// Field, limit, expected and got.
+        /// The field, the limit, what was expected and what was given.
         detail: String,
     },
 }
@@ -173,21 +175,21 @@ pub struct UpsertCounts {
 /// Why one document was not stored.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct DocumentFailure {
-    /// The error code, from the same closed list as for whole requests.
+    /// The error code, from the same closed list as for requests.
     pub code: Code,
     /// JSON pointer into the request body.
-    // For a line of a file, into the document; empty for the whole document.
+    // For a line of a file, it points into that line's document; empty for the whole document.
     pub pointer: String,
     /// The limit, what was expected and what was given.
     pub detail: String,
 }
 
-/// A document of a file that was not stored.
+/// A document of an imported file that was not stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RefusedDocument {
     /// The id, if it is valid.
     pub id: Option<DocumentId>,
-    /// Why.
+    /// Why it was not stored.
     pub failure: DocumentFailure,
 }
 

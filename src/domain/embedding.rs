@@ -1,21 +1,21 @@
-//! The representation of a text for comparisons: the unit-length output of a bundle's encoder, or a caller's own vector.
+//! Embeddings: the unit-length output of a bundle's encoder for a text, or a caller's own vector.
 
 use serde::Serialize;
 
-/// Finite values. Output of an encoder, and everything compared by cosine, has unit length; callers' vectors that are compared
-/// by dot product or distance have any length.
+/// Finite values. The output of an encoder, and everything compared by cosine, has unit length; callers' vectors compared by
+/// dot product or distance may have any length.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Embedding(Vec<f32>);
 
 /// Parallel sums in `dot` and `squared_distance`, so that the compiler can use vector instructions.
 const LANES: usize = 16;
 
-/// Ends the bytes of an embedding that does not have unit length. Those of unit length have no mark, so that damage to them
-/// shows.
-const ANY_LENGTH: u8 = 1;
+/// Trailing byte of a stored embedding whose length is not one. Without this byte, an embedding must have unit length, so
+/// damage is detected.
+const NOT_UNIT_LENGTH: u8 = 1;
 
 impl Embedding {
-    /// Scales `values` to unit length. Returns `None` if they contain NaN or infinity, or have no length at all.
+    /// Scales `values` to unit length. Returns `None` if they contain NaN or infinity, or have length zero.
     pub fn normalized(mut values: Vec<f32>) -> Option<Self> {
         let norm = values.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt();
         if !norm.is_finite() || norm == 0.0 {
@@ -39,7 +39,7 @@ impl Embedding {
         Self::normalized(sum).filter(|_| length > 1e-4 * embeddings.len() as f32)
     }
 
-    /// Takes `values` as they are. Returns `None` if there are none, or if they contain NaN or infinity.
+    /// Keeps `values` unscaled. Returns `None` if there are none, or if they contain NaN or infinity.
     pub fn unscaled(values: Vec<f32>) -> Option<Self> {
         (!values.is_empty() && values.iter().all(|value| value.is_finite())).then_some(Self(values))
     }
@@ -65,11 +65,11 @@ impl Embedding {
         dot(&self.0, &self.0).sqrt()
     }
 
-    /// Little-endian f32 bytes, as stored in SQLite; one byte more when the length is not one.
+    /// Little-endian f32 bytes, as stored in SQLite, with one more byte if the length is not one.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes: Vec<u8> = self.0.iter().flat_map(|value| value.to_le_bytes()).collect();
         if !self.has_unit_length() {
-            bytes.push(ANY_LENGTH);
+            bytes.push(NOT_UNIT_LENGTH);
         }
         bytes
     }
@@ -80,7 +80,7 @@ impl Embedding {
         let embedding = Self::unscaled(values.iter().map(|four| f32::from_le_bytes(*four)).collect())?;
         match rest {
             [] if embedding.has_unit_length() => Some(embedding),
-            [ANY_LENGTH] => Some(embedding),
+            [NOT_UNIT_LENGTH] => Some(embedding),
             _ => None,
         }
     }

@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use super::Language;
 
-/// How well a classifier performs. All measures are shares, 0 to 1; one with a zero denominator is 0.
+/// How well a classifier performs. All measures are fractions from 0 to 1; a measure with a zero denominator is 0.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = EvaluationResult)]
 pub struct Evaluation {
@@ -14,15 +14,15 @@ pub struct Evaluation {
     /// The baseline that always predicts the most frequent label; omitted with `multi_label`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub majority: Option<MajorityLabel>,
-    /// The labels that examples have or were predicted to have, by name.
+    /// The labels that occur in examples or predictions, by name.
     pub labels: Vec<LabelEvaluation>,
     /// The confusion matrix, without zeros; omitted with `multi_label`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub confusion: Vec<ConfusionCell>,
     /// The languages, most examples first.
     pub languages: Vec<LanguageEvaluation>,
-    /// The loss in accuracy from the training language to the others; omitted with `multi_label`, and unless the
-    /// classifier was trained in one language that has examples here, beside at least one other.
+    /// The loss in accuracy from the training language to the others. Omitted with `multi_label`, and unless the classifier was
+    /// trained in one language and the examples include that language and at least one other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transfer: Option<TransferGap>,
     /// How well its probabilities are calibrated; omitted with `multi_label`.
@@ -33,9 +33,9 @@ pub struct Evaluation {
 /// The measures of some examples.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct EvaluationScores {
-    /// How many examples there are.
+    /// Number of examples.
     pub examples: usize,
-    /// How many examples it abstained on, which counts as wrong.
+    /// Number of examples on which the classifier abstained; they count as wrong.
     pub abstained: usize,
     /// The share of correct predictions; with `multi_label` the share with exactly the right labels.
     #[schema(minimum = 0, maximum = 1)]
@@ -82,9 +82,9 @@ pub struct LabelEvaluation {
     /// F1, the harmonic mean of precision and recall.
     #[schema(minimum = 0, maximum = 1)]
     pub f1: f64,
-    /// Examples that have it.
+    /// Number of examples that have it.
     pub support: usize,
-    /// Examples predicted to have it.
+    /// Number of examples predicted to have it.
     pub answered: usize,
 }
 
@@ -107,7 +107,7 @@ pub struct LanguageEvaluation {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub language: Option<Language>,
-    /// Its examples.
+    /// The measures of its examples.
     pub scores: EvaluationScores,
 }
 
@@ -156,7 +156,7 @@ pub struct Calibration {
 /// Examples with similar probabilities.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CalibrationBin {
-    /// How many there are.
+    /// Number of examples.
     pub examples: usize,
     /// Their mean probability.
     #[schema(minimum = 0, maximum = 1)]

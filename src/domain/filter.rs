@@ -1,7 +1,7 @@
-//! A filter: a tree of conditions on a document's metadata and its own fields, and their meaning.
+//! Filters: trees of conditions on a document's metadata and its own fields, and their evaluation.
 //!
-//! Every condition is true or false, never unknown. A value of a type other than the requested one does not match, nor does
-//! a missing value; `ne` and `not` are exact opposites, so both hold where there is no value at all.
+//! Every condition is true or false, never unknown. A missing value or one of another type does not match. `ne` and `not` are
+//! exact negations, so both hold for a missing value.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -11,25 +11,25 @@ use serde_json::Value;
 
 use super::{Document, DocumentHead, DocumentId, Language, Metadata, timestamps};
 
-/// A tree of conditions. The default is true of every document.
+/// A tree of conditions. The default matches every document.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Filter {
-    /// All hold; true if there are none.
+    /// All of these hold; true if there are none.
     And(Vec<Filter>),
-    /// At least one holds; false if there are none.
+    /// At least one of these holds; false if there are none.
     Or(Vec<Filter>),
-    /// It does not hold.
+    /// This does not hold.
     Not(Box<Filter>),
-    /// A value passes a test.
+    /// The field's value passes the test.
     Field(Field, Test),
 }
 
 /// The field that a condition tests.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Field {
-    /// The document's id, a text.
+    /// The document's id, a string.
     Id,
-    /// The code of the document's language, a text; missing if none was recognized.
+    /// The code of the document's language, a string; missing if none was recognized.
     Language,
     /// When the document was first stored: an integer, milliseconds since the Unix epoch.
     CreatedAt,
@@ -39,7 +39,7 @@ pub enum Field {
     Metadata(MetadataPath),
 }
 
-/// The test of a value.
+/// A test of a value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Test {
     /// It equals this. A number equals a number of the same value; values of different types are never equal.
@@ -50,15 +50,15 @@ pub enum Test {
     In(Vec<Scalar>),
     /// It is an array with an element that equals one of these.
     Any(Vec<Scalar>),
-    /// It compares in this way with a number or a text. Texts are ordered by code points.
+    /// It is related in this way to a number or a string. Strings are ordered by code points.
     Compare(Relation, Scalar),
     /// Whether the value exists. Null counts as missing.
     Exists(bool),
-    /// It is a text that begins with this.
+    /// It is a string that begins with this.
     Prefix(String),
 }
 
-/// An order between two values.
+/// An order relation between two values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Relation {
     /// Greater.
@@ -89,16 +89,16 @@ pub enum Scalar {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MetadataPath(Vec<String>);
 
-/// Which documents: those in some languages for which a filter holds.
+/// Selects the documents in some languages that match a filter.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SearchFilter {
-    /// Empty means all.
+    /// The languages; empty means all.
     pub languages: Vec<Language>,
-    /// Must hold.
+    /// The filter.
     pub filter: Filter,
 }
 
-/// What conditions look at of a document.
+/// The part of a document that conditions read.
 #[derive(Clone, Copy)]
 pub struct DocumentFields<'d> {
     id: &'d DocumentId,
@@ -129,7 +129,7 @@ impl Default for Filter {
 }
 
 impl Filter {
-    /// Whether it is true of a document. The store's SQL means the same.
+    /// Whether a document matches. The store's SQL gives the same result.
     pub fn matches<'d>(&self, document: impl Into<DocumentFields<'d>>) -> bool {
         self.holds(document.into())
     }
@@ -145,14 +145,14 @@ impl Filter {
 }
 
 impl SearchFilter {
-    /// Whether it is true of a document, as the store's SQL would say.
+    /// Whether a document matches. The store's SQL gives the same result.
     pub fn matches(&self, document: &Document) -> bool {
         let speaks = |languages: &[Language]| document.language.is_some_and(|language| languages.contains(&language));
         (self.languages.is_empty() || speaks(&self.languages)) && self.filter.matches(document)
     }
 }
 
-/// What a condition finds.
+/// The value of a field in a document.
 enum Found<'d> {
     Nothing,
     Text(&'d str),
@@ -296,15 +296,15 @@ impl Relation {
 }
 
 impl MetadataPath {
-    /// Maximum keys of a path. A path is walked key by key, in SQLite by a join of as many tables.
+    /// Maximum keys of a path. A path is resolved key by key; in SQLite, by a join of as many tables.
     pub const KEYS_MAX: usize = 32;
 
-    /// Takes keys as they are; `None` if there is none, one is empty, or there are more than `KEYS_MAX`.
+    /// A path of these keys, unescaped; `None` if there are none or more than `KEYS_MAX`, or if one is empty.
     pub fn new(keys: Vec<String>) -> Option<Self> {
         ((1..=Self::KEYS_MAX).contains(&keys.len()) && keys.iter().all(|key| !key.is_empty())).then_some(Self(keys))
     }
 
-    /// Splits a path at its dots; a backslash makes a dot or backslash part of the key. The prefix `metadata.` is left out.
+    /// Splits a path at its dots; a backslash escapes a dot or a backslash. Drops the prefix `metadata.`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut keys = vec![String::new()];
         let mut chars = text.chars();
@@ -333,7 +333,7 @@ impl MetadataPath {
         Self::new(keys).ok_or_else(|| format!("must be keys joined by single dots, got {text:?}"))
     }
 
-    /// Whether it can be indexed: its keys become part of a statement.
+    /// Whether it can be indexed: its keys become part of an SQL statement.
     pub fn is_indexable(&self) -> bool {
         self.0.iter().all(|key| !key.contains(['"', '\\']) && !key.contains(char::is_control))
     }

@@ -1,4 +1,4 @@
-//! What the numbers and dates of a field are together: their range, and how many documents lie in each interval.
+//! Statistics of a field's numbers or dates: their range, and how many documents lie in each interval.
 
 use std::collections::HashMap;
 
@@ -13,19 +13,19 @@ use super::{Scalar, timestamps};
 const HOUR_MS: i64 = 3_600_000;
 /// Milliseconds of a day.
 const DAY_MS: i64 = 24 * HOUR_MS;
-/// Up to here a 64-bit float has every integer.
+/// Up to this value, a 64-bit float represents every integer.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
-/// What a bucket of a histogram spans.
+/// The interval of a histogram bucket.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum HistogramInterval {
-    /// As much of the numbers, more than zero; a bucket begins at a multiple of it.
+    /// A range of numbers with this width, which is above zero; a bucket begins at a multiple of it.
     Width(f64),
-    /// An hour of the dates. All are those of UTC.
+    /// An hour. Intervals of dates are in UTC.
     Hour,
     /// A day.
     Day,
-    /// A week from Monday on.
+    /// A week, beginning on Monday.
     Week,
     /// A month.
     Month,
@@ -33,47 +33,47 @@ pub enum HistogramInterval {
     Year,
 }
 
-/// A value that can be measured.
+/// A number or a time.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Measured {
+pub enum NumberOrTime {
     /// A number.
     Number(f64),
     /// Milliseconds since the Unix epoch.
     Time(i64),
 }
 
-/// The numbers of a field or, if it has none, its dates.
+/// Statistics of a field's numbers or, if it has none, of its dates.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct FacetStats {
-    /// How many; each element of an array counts.
+    /// Number of values; each element of an array counts.
     pub count: u64,
-    /// The least, as a number or an RFC 3339 time; omitted if there is none.
+    /// The smallest value, as a number or an RFC 3339 time; omitted if there are no values.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = serde_json::Value, required = false)]
     pub min: Option<Scalar>,
-    /// The greatest.
+    /// The largest value, in the same form; omitted if there are no values.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = serde_json::Value, required = false)]
     pub max: Option<Scalar>,
-    /// The sum of the numbers.
+    /// The sum of the numbers; omitted for dates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sum: Option<f64>,
-    /// The mean of the numbers.
+    /// The mean of the numbers; omitted for dates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mean: Option<f64>,
 }
 
-/// An interval with the documents that have a value in it.
+/// An interval, and how many documents have a value in it.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct FacetBucket {
-    /// Where it begins: a number or an RFC 3339 time.
+    /// Where the interval begins: a number or an RFC 3339 time.
     #[schema(value_type = serde_json::Value)]
     pub from: Scalar,
-    /// Matching documents, each once.
+    /// Number of matching documents with a value in the interval; each counts once.
     pub documents: u64,
 }
 
-/// Adds values up.
+/// Accumulates the statistics and the histogram of a field.
 #[derive(Debug)]
 pub struct ValueSummary {
     interval: Option<HistogramInterval>,
@@ -85,7 +85,7 @@ pub struct ValueSummary {
 #[derive(Debug, Default)]
 struct Totals {
     count: u64,
-    /// The least and the greatest value.
+    /// The smallest and the largest value.
     range: Option<(f64, f64)>,
     sum: f64,
 }
@@ -98,24 +98,24 @@ struct Bucket {
 }
 
 impl HistogramInterval {
-    /// Buckets of a histogram, at most.
+    /// Maximum buckets of a histogram.
     pub const BUCKETS_MAX: usize = 1_000;
-    /// Intervals of dates by their names.
+    /// The intervals of dates, by name.
     pub const OF_DATES: [(&'static str, Self); 5] =
         [("hour", Self::Hour), ("day", Self::Day), ("week", Self::Week), ("month", Self::Month), ("year", Self::Year)];
 
-    /// Where the bucket of a value begins; `None` for a value of the other kind. A number beyond where such multiples can be told
-    /// apart is a bucket of its own.
-    fn start(self, value: Measured) -> Option<f64> {
+    /// Where the bucket of a value begins; `None` if the interval is for the other kind of value. A number so large that
+    /// neighboring multiples of the width cannot be distinguished has its own bucket.
+    fn start(self, value: NumberOrTime) -> Option<f64> {
         let ms = match (self, value) {
-            (Self::Width(width), Measured::Number(number)) => {
+            (Self::Width(width), NumberOrTime::Number(number)) => {
                 let place = (number / width).floor();
                 let start = if place.abs() < EXACT_MAX { place * width } else { number };
-                // Zero has no sign here.
+                // Turns -0.0 into 0.0.
                 return Some(start + 0.0);
             }
-            (Self::Width(_), Measured::Time(_)) | (_, Measured::Number(_)) => return None,
-            (_, Measured::Time(ms)) => ms,
+            (Self::Width(_), NumberOrTime::Time(_)) | (_, NumberOrTime::Number(_)) => return None,
+            (_, NumberOrTime::Time(ms)) => ms,
         };
         let day = ms.div_euclid(DAY_MS);
         let start = match self {
@@ -130,23 +130,24 @@ impl HistogramInterval {
     }
 }
 
-/// When the day begins that `first` makes of the day of `ms`.
+/// The start of the day that `first` gives for the day of `ms`, in milliseconds since the Unix epoch.
 fn first_day(ms: i64, first: impl Fn(Date) -> Date) -> Option<i64> {
     let date = jiff::Timestamp::from_millisecond(ms).ok()?.to_zoned(TimeZone::UTC).date();
     Some(first(date).to_zoned(TimeZone::UTC).ok()?.timestamp().as_millisecond())
 }
 
 impl ValueSummary {
-    /// Of no value so far; with buckets if there is an interval.
+    /// No values yet; with buckets if there is an interval.
     pub fn new(interval: Option<HistogramInterval>) -> Self {
         Self { interval, numbers: Totals::default(), dates: Totals::default(), buckets: HashMap::new() }
     }
 
-    /// Adds a value of a document, whose values come one after the other. Whether the buckets are still few enough.
-    pub fn add(&mut self, document: i64, value: Measured) -> bool {
+    /// Adds a value of a document. All values of a document must be added one after the other. Returns whether there are still
+    /// few enough buckets.
+    pub fn add(&mut self, document: i64, value: NumberOrTime) -> bool {
         match value {
-            Measured::Number(number) => self.numbers.add(number),
-            Measured::Time(ms) => self.dates.add(ms as f64),
+            NumberOrTime::Number(number) => self.numbers.add(number),
+            NumberOrTime::Time(ms) => self.dates.add(ms as f64),
         }
         if let Some(start) = self.interval.and_then(|interval| interval.start(value)) {
             let bucket = self.buckets.entry(start.to_bits()).or_insert(Bucket { documents: 0, last: document });
@@ -157,7 +158,7 @@ impl ValueSummary {
         self.buckets.len() <= HistogramInterval::BUCKETS_MAX
     }
 
-    /// The range of the values.
+    /// The statistics of the values.
     pub fn stats(&self) -> FacetStats {
         let (totals, dates) = if self.numbers.count > 0 { (&self.numbers, false) } else { (&self.dates, true) };
         let number = |value: f64| Some(value).filter(|value| totals.count > 0 && !dates && value.is_finite());
@@ -170,7 +171,7 @@ impl ValueSummary {
         }
     }
 
-    /// The buckets with documents, in order; `None` without an interval.
+    /// The buckets that have documents, in order; `None` without an interval.
     pub fn histogram(&self) -> Option<Vec<FacetBucket>> {
         let dates = !matches!(self.interval?, HistogramInterval::Width(_));
         let mut buckets: Vec<_> = self.buckets.iter().map(|(start, bucket)| (f64::from_bits(*start), bucket.documents)).collect();
@@ -189,7 +190,7 @@ impl Totals {
     }
 }
 
-/// A value as it is shown: 2020.0 is 2020.
+/// A value as the API shows it: 2020.0 as 2020.
 fn scalar(value: f64, is_date: bool) -> Scalar {
     match value {
         value if is_date => Scalar::Text(timestamps::rfc3339(value as i64)),
@@ -204,7 +205,7 @@ mod tests {
 
     use super::*;
 
-    fn histogram(interval: HistogramInterval, values: &[(i64, Measured)]) -> Vec<(Scalar, u64)> {
+    fn histogram(interval: HistogramInterval, values: &[(i64, NumberOrTime)]) -> Vec<(Scalar, u64)> {
         let mut summary = ValueSummary::new(Some(interval));
         assert!(values.iter().all(|(document, value)| summary.add(*document, *value)));
         summary.histogram().unwrap().into_iter().map(|bucket| (bucket.from, bucket.documents)).collect()
@@ -213,7 +214,7 @@ mod tests {
     #[track_caller]
     fn check_date(interval: &str, time: &str, expect: &str) {
         let (_, interval) = HistogramInterval::OF_DATES.into_iter().find(|(name, _)| *name == interval).unwrap();
-        let got = histogram(interval, &[(1, Measured::Time(timestamps::parse(time).unwrap()))]);
+        let got = histogram(interval, &[(1, NumberOrTime::Time(timestamps::parse(time).unwrap()))]);
         assert_eq!(got, [(Scalar::Text(format!("{expect}.000Z")), 1)], "{time} by {interval:?}");
     }
 
@@ -231,26 +232,26 @@ mod tests {
 
     #[test]
     fn a_document_counts_once_in_a_bucket_and_in_each_of_its_buckets() {
-        let values = [(1, 1.0), (1, 2.0), (1, 12.0), (2, 3.0), (3, -0.5)].map(|(key, n)| (key, Measured::Number(n)));
+        let values = [(1, 1.0), (1, 2.0), (1, 12.0), (2, 3.0), (3, -0.5)].map(|(key, n)| (key, NumberOrTime::Number(n)));
         let expect = [(Scalar::Integer(-10), 1), (Scalar::Integer(0), 2), (Scalar::Integer(10), 1)];
         assert_eq!(histogram(HistogramInterval::Width(10.0), &values), expect);
     }
 
     #[test]
     fn what_is_of_the_other_kind_is_in_no_bucket() {
-        assert_eq!(histogram(HistogramInterval::Day, &[(1, Measured::Number(5.0))]), []);
-        assert_eq!(histogram(HistogramInterval::Width(1.0), &[(1, Measured::Time(5))]), []);
+        assert_eq!(histogram(HistogramInterval::Day, &[(1, NumberOrTime::Number(5.0))]), []);
+        assert_eq!(histogram(HistogramInterval::Width(1.0), &[(1, NumberOrTime::Time(5))]), []);
     }
 
     #[test]
     fn the_range_is_that_of_numbers_or_else_of_dates() {
         let mut summary = ValueSummary::new(None);
         assert_eq!(summary.stats(), FacetStats { count: 0, min: None, max: None, sum: None, mean: None });
-        summary.add(1, Measured::Time(0));
+        summary.add(1, NumberOrTime::Time(0));
         let epoch = Some(Scalar::Text("1970-01-01T00:00:00.000Z".to_owned()));
         assert_eq!(summary.stats(), FacetStats { count: 1, min: epoch.clone(), max: epoch, sum: None, mean: None });
-        summary.add(1, Measured::Number(-1.5));
-        summary.add(1, Measured::Number(4.0));
+        summary.add(1, NumberOrTime::Number(-1.5));
+        summary.add(1, NumberOrTime::Number(4.0));
         let (min, max) = (Some(Scalar::Real(-1.5)), Some(Scalar::Integer(4)));
         assert_eq!(summary.stats(), FacetStats { count: 2, min, max, sum: Some(2.5), mean: Some(1.25) });
         assert_eq!(summary.histogram(), None);
@@ -260,21 +261,21 @@ mod tests {
     fn buckets_are_bounded() {
         let mut summary = ValueSummary::new(Some(HistogramInterval::Width(1.0)));
         let max = HistogramInterval::BUCKETS_MAX;
-        assert!((0..max).all(|n| summary.add(0, Measured::Number(n as f64))));
-        assert!(!summary.add(0, Measured::Number(max as f64)));
+        assert!((0..max).all(|n| summary.add(0, NumberOrTime::Number(n as f64))));
+        assert!(!summary.add(0, NumberOrTime::Number(max as f64)));
     }
 
     proptest! {
         #[test]
         fn every_number_has_a_bucket_that_begins_no_later(number in proptest::num::f64::NORMAL, width in 1e-3..1e6) {
-            let start = HistogramInterval::Width(width).start(Measured::Number(number)).unwrap();
+            let start = HistogramInterval::Width(width).start(NumberOrTime::Number(number)).unwrap();
             prop_assert!(start <= number + number.abs() * 1e-15 && start.is_finite(), "{} in {}", number, start);
         }
 
         #[test]
         fn every_time_lies_in_its_bucket(ms in -60_000_000_000_000_i64..250_000_000_000_000) {
             for (_, interval) in HistogramInterval::OF_DATES {
-                let start = interval.start(Measured::Time(ms)).unwrap() as i64;
+                let start = interval.start(NumberOrTime::Time(ms)).unwrap() as i64;
                 prop_assert!(start <= ms && ms - start < 366 * DAY_MS, "{} in {}", ms, start);
             }
         }

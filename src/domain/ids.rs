@@ -14,7 +14,7 @@ pub struct InvalidId {
     pub problem: String,
 }
 
-/// Makes a type of a name or an id that is text: whatever passes its check, which is written and shown as it is.
+/// Defines a newtype for a textual name or id: it holds any text that passes the check, and is written and displayed unchanged.
 macro_rules! text_id {
     ($(#[$about:meta])+ $type:ident, $check:expr) => {
         $(#[$about])+
@@ -22,13 +22,13 @@ macro_rules! text_id {
         pub struct $type(String);
 
         impl $type {
-            /// Accepts what it can be, and says what is wrong with anything else.
+            /// Parses a valid text; the error says what is wrong with any other.
             pub fn parse(text: &str) -> Result<Self, crate::domain::InvalidId> {
                 let check: fn(&str) -> Result<(), crate::domain::InvalidId> = $check;
                 check(text).map(|()| Self(text.to_owned()))
             }
 
-            /// As text.
+            /// The text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -51,8 +51,8 @@ macro_rules! text_id {
 pub(super) use text_id;
 
 text_id! {
-    /// A collection's name, the path key of the API: 1 to 64 ASCII letters, digits, `-`, `_` and `.`, beginning with a letter or
-    /// digit.
+    /// A collection's name, which its paths in the API contain: 1 to 64 ASCII letters, digits, `-`, `_` and `.`, beginning with
+    /// a letter or digit.
     CollectionName, |text| {
         let invalid = |problem: String| Err(InvalidId { what: "collection name", problem });
         if text.is_empty() || text.len() > CollectionName::BYTES_MAX {
@@ -69,7 +69,7 @@ text_id! {
 }
 
 impl CollectionName {
-    /// Longest name, in bytes.
+    /// Maximum length of a name, in bytes.
     pub const BYTES_MAX: usize = 64;
 }
 
@@ -88,10 +88,10 @@ text_id! {
 }
 
 impl DocumentId {
-    /// Longest id, in bytes.
+    /// Maximum length of an id, in bytes.
     pub const BYTES_MAX: usize = 512;
 
-    /// Accepts the id of a document to store: also not `.` or `..`, which clients remove from a path before they send it, so that
+    /// Parses the id of a document to store. Also rejects `.` and `..`: clients remove them from a path before they send it, so
     /// such a document could never be requested.
     pub fn parse_new(text: &str) -> Result<Self, InvalidId> {
         if text == "." || text == ".." {
@@ -114,7 +114,7 @@ pub struct PassageId(pub u64);
 pub struct Sequence(pub u64);
 
 /// Checks that `text` is a UUID in lower case with hyphens. `what` is for the error.
-pub(super) fn is_uuid(what: &'static str, text: &str) -> Result<(), InvalidId> {
+pub(super) fn check_uuid(what: &'static str, text: &str) -> Result<(), InvalidId> {
     let fits = |(at, byte): (usize, u8)| match at {
         8 | 13 | 18 | 23 => byte == b'-',
         _ => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),

@@ -1,4 +1,4 @@
-//! Files that are imported and exported: their formats and compressions.
+//! Imported and exported files: their formats and compressions.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ names!(FileFormat { Ndjson = "ndjson", Csv = "csv", Tsv = "tsv" });
 /// How a file is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileEncoding {
-    /// Not at all.
+    /// Not compressed.
     Identity,
     /// With gzip.
     Gzip,
@@ -31,7 +31,7 @@ pub enum FileEncoding {
 
 names!(FileEncoding { Identity = "identity", Gzip = "gzip", Zstd = "zstd" });
 
-/// What the cells of a column are.
+/// The type of a column's cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CellType {
@@ -43,13 +43,13 @@ pub enum CellType {
     Float,
     /// `true`, `false`, `1` or `0`.
     Bool,
-    /// A date, or a time with its offset from UTC, which is stored as UTC. Both can be compared as text.
+    /// A date, or a time with a UTC offset, which is stored in UTC. Both can be compared as strings.
     Date,
 }
 
 names!(CellType { String = "string", Int = "int", Float = "float", Bool = "bool", Date = "date" });
 
-/// The types of columns, by their names; the other columns are text.
+/// The types of columns, by name; columns without a type are text.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ColumnTypes(pub Vec<(String, CellType)>);
 
@@ -72,7 +72,7 @@ impl ColumnTypes {
 }
 
 impl CellType {
-    /// The value of a cell, or what is wrong with it.
+    /// Converts a cell; the error says what is wrong with it.
     pub fn value(self, cell: String) -> Result<serde_json::Value, String> {
         let text = cell.trim();
         let read = match self {

@@ -3,18 +3,18 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::ids::{is_uuid, text_id};
+use super::ids::{check_uuid, text_id};
 use super::names::names;
 use super::{Code, CollectionName, Metadata, timestamps};
 
 text_id! {
     /// A job's id: a UUIDv7 in lower case with hyphens, so that later jobs sort after earlier ones.
-    JobId, |text| is_uuid("job id", text)
+    JobId, |text| check_uuid("job id", text)
 }
 
 macro_rules! named {
     ($(#[$about:meta])+ $type:ident { $($(#[$doc:meta])+ $variant:ident = $name:literal,)+ }) => {
-        // Before the attributes that it reads.
+        // The derives must precede the attributes that they read.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
         #[serde(rename_all = "snake_case")]
         $(#[$about])+
@@ -46,19 +46,19 @@ named! {
         Duplicates = "duplicates",
         /// Re-embeds a collection with the server's model.
         Reembed = "reembed",
-        /// Places the documents of a collection on a plane.
+        /// Projects the documents of a collection onto a plane.
         Project = "project",
     }
 }
 
 named! {
-    /// `queued`: it waits for its turn. `running`: it is at work, and resumes after a restart of the server. `succeeded`: it has
+    /// `queued`: it waits for its turn. `running`: it runs, and resumes after a restart of the server. `succeeded`: it has
     /// finished. `failed`: it stopped at an error. `canceled`: it stopped on request.
     #[schema(as = JobStatusName)]
     JobStatus {
         /// It waits for its turn.
         Queued = "queued",
-        /// It is at work; after a restart of the server it resumes.
+        /// It runs; after a restart of the server it resumes.
         Running = "running",
         /// It has finished.
         Succeeded = "succeeded",
@@ -81,7 +81,7 @@ named! {
         Documents = "documents",
         /// Steps of a computation.
         Steps = "steps",
-        /// Sentences, each once for every pass over it.
+        /// Sentences; each counts once per pass over it.
         Sentences = "sentences",
     }
 }
@@ -99,7 +99,7 @@ impl JobStatus {
 pub struct JobProgress {
     /// Units done.
     pub done: u64,
-    /// Units in all.
+    /// Units in total.
     pub total: u64,
     /// The unit.
     pub unit: JobUnit,
@@ -113,17 +113,18 @@ pub struct JobProgress {
     pub eta_s: Option<f64>,
 }
 
-/// What a job's type has to tell. An import: `lines`, `created`, `updated`, `failed`. A snapshot: `snapshot`, its id, and
-/// `skipped`, collections that were deleted meanwhile. A restore:
-/// `snapshot` and `collections`, the names that it makes. Mining: `memory_bytes` and `disk_bytes` that it needs, about;
-/// `first_sentences`, `first_different` and the same of `second`; then `proposed` pairs, `threshold`, with known pairs
-/// `known_pairs`, `judged`, `precision`, `recall`, `f1`; `pairs`, `gone` (left out: deleted meanwhile), `first_truncated`,
-/// `second_truncated`. Duplicates: `memory_bytes`, `disk_bytes`, `passages`, `documents` or `sentences` by what is compared, `different`, `clusters`, `members`, `refused_pairs`. A training:
-/// `classifier`, its name. Labels that are written: `classifier`, `documents`, `labeled`, `abstained`, `changed` (left as they were because
-/// their text changed meanwhile) and `failed`. An evaluation: `classifier`, and at its end `version`, `examples`, `accuracy`, `macro_f1`.
-/// Re-embedding: `from_model`, `to_model` and their fingerprints, `memory_bytes` and `disk_bytes` that it needs, about; `passages` made so
-/// far, and `not_embedded`, those that the model failed on, which are tried again after the end. A projection: `center`, `documents`, the
-/// points it has, `sampled`, whether there are more, `memory_bytes` and `disk_bytes`, about; while it works `phase`, then how long each took.
+/// Details that depend on the type of the job. `import`: `lines`, `created`, `updated`, `failed`. `snapshot`: `snapshot` (its
+/// id) and `skipped` (collections that were deleted meanwhile). `restore`: `snapshot` and `collections` (the names that it
+/// creates). `mine`: `memory_bytes` and `disk_bytes` (estimates of what it needs); `first_sentences`, `first_different` and the
+/// same for `second`; then `proposed` pairs and `threshold`, with known pairs also `known_pairs`, `judged`, `precision`,
+/// `recall` and `f1`; `pairs`, `gone` (pairs left out because they were deleted meanwhile), `first_truncated` and
+/// `second_truncated`. `duplicates`: `memory_bytes`, `disk_bytes`, `passages`, `documents` or `sentences` (depending on what is
+/// compared), `different`, `clusters`, `members`, `refused_pairs`. `train`: `classifier` (its name). `classify`: `classifier`,
+/// `documents`, `labeled`, `abstained`, `changed` (skipped because their text changed meanwhile) and `failed`. `evaluate`:
+/// `classifier`, and at the end `version`, `examples`, `accuracy`, `macro_f1`. `reembed`: `from_model`, `to_model` and their
+/// fingerprints, `memory_bytes` and `disk_bytes` (estimates), `passages` (created so far) and `not_embedded` (passages that the
+/// model failed on, which are retried after the job). `project`: `center`, `documents` (number of points), `sampled` (whether
+/// the collection has more), `memory_bytes` and `disk_bytes` (estimates); while it runs `phase`, then how long each phase took.
 #[derive(Debug, ToSchema)]
 #[schema(value_type = std::collections::HashMap<String, serde_json::Value>)]
 pub struct JobDetails(pub Metadata);
@@ -150,16 +151,16 @@ pub struct Job {
     pub kind: JobType,
     /// Its status.
     pub status: JobStatus,
-    /// The collection that it concerns; omitted if there is none or several.
+    /// The collection that it concerns; omitted if there are none or several.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub collection: Option<CollectionName>,
-    /// What its type was asked to do.
+    /// The job's request, in the form that its type defines.
     #[serde(skip)]
     pub request: Metadata,
     /// Its progress.
     pub progress: JobProgress,
-    /// Details of its type, such as the counts of an import.
+    /// Details that depend on its type, such as the counts of an import.
     #[schema(value_type = JobDetails)]
     pub details: Metadata,
     /// Whether its cancellation was requested.
@@ -172,7 +173,7 @@ pub struct Job {
     #[serde(rename = "created_at", serialize_with = "timestamps::serialize")]
     #[schema(value_type = String, format = DateTime)]
     pub created_at_ms: i64,
-    /// When it first ran; omitted while it waits.
+    /// When it first ran; omitted until then.
     #[serde(rename = "started_at", skip_serializing_if = "Option::is_none", serialize_with = "timestamps::serialize_some")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub started_at_ms: Option<i64>,
@@ -182,7 +183,7 @@ pub struct Job {
     pub finished_at_ms: Option<i64>,
 }
 
-/// Filters of a list of jobs; `None` means any.
+/// Filters for a list of jobs; `None` means any.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct JobFilter {
     /// The type.

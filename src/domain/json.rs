@@ -1,8 +1,8 @@
-//! The types of JSON, in words.
+//! Names of JSON types, for messages.
 
 use serde_json::Value;
 
-/// The type of a value, for messages.
+/// The name of a value's type.
 pub fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

@@ -1,4 +1,4 @@
-//! Keys: who may do what. The secret itself does not occur in this layer; below the API there is only its hash.
+//! API keys and what they permit. Secrets do not occur in this layer; below the API, only their hashes exist.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use super::ids::text_id;
 use super::names::names;
 use super::{CollectionName, InvalidId, timestamps};
 
-/// `read`: search and read. `write`: also write and delete documents. `admin`: also create and delete collections and, without
-/// `collections`, everything else.
+/// `read`: search and read. `write`: also write and delete documents. `admin`: also create and delete collections and, unless
+/// the key is restricted to `collections`, everything else.
 // Each scope includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[cfg_attr(feature = "server", derive(clap::ValueEnum))]
@@ -21,7 +21,7 @@ pub enum Scope {
     Read,
     /// Also write, import and delete documents, create and delete classifiers, mine, and cancel such jobs.
     Write,
-    /// Also create, change and delete collections and, without `collections`, everything else.
+    /// Also create, change and delete collections and, unless the key is restricted to `collections`, everything else.
     Admin,
 }
 
@@ -47,13 +47,13 @@ pub struct Key {
     pub name: String,
     /// What it may do.
     pub scope: Scope,
-    /// The collections that it may access; omitted if all.
-    // By the name in the path; all means also the server as a whole.
+    /// The collections that it may access; omitted if it may access all.
+    // Compared with the name in the path. A key without restriction may also use server-wide operations.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<String>>)]
     pub collections: Option<Vec<CollectionName>>,
     /// When it was created.
-    // In milliseconds since the Unix epoch, as the next one.
+    // In milliseconds since the Unix epoch, like `expires_at_ms`.
     #[serde(rename = "created_at", serialize_with = "timestamps::serialize")]
     #[schema(value_type = String, format = DateTime)]
     pub created_at_ms: i64,
@@ -63,34 +63,34 @@ pub struct Key {
     pub expires_at_ms: Option<i64>,
 }
 
-/// A key to be made.
+/// A key to create.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[cfg_attr(feature = "server", derive(clap::Args))]
 #[serde(deny_unknown_fields)]
 pub struct CreateKeyRequest {
-    /// What the key is for, in your words: 1 to 256 bytes.
+    /// A description of what the key is for, 1 to 256 bytes.
     #[schema(min_length = 1, max_length = 256)]
     pub name: String,
     /// What it may do.
     #[cfg_attr(feature = "server", arg(long, value_enum))]
     pub scope: Scope,
-    /// The collections that it may access, by the names that its requests will use; they need not exist yet. Without this, all,
-    /// and the server as a whole.
+    /// The collections that it may access, by the names that its requests will use; they need not exist yet. By default all,
+    /// and the server-wide operations.
     #[cfg_attr(feature = "server", arg(long, value_name = "NAME", value_delimiter = ','))]
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(min_items = 1, max_items = 1000)]
     pub collections: Option<Vec<String>>,
-    /// When the key expires. Without this, never.
+    /// When the key expires; by default never.
     #[cfg_attr(feature = "server", arg(long, value_name = "TIME"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = DateTime)]
     pub expires_at: Option<String>,
 }
 
-/// A key to create, checked.
+/// A validated key to create.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewKey {
-    /// What it is for, in the caller's words.
+    /// What the key is for, in the caller's words.
     pub name: String,
     /// What it may do.
     pub scope: Scope,
@@ -103,9 +103,9 @@ pub struct NewKey {
 /// Who sent a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Caller {
-    /// Anybody, on a server that has no keys.
+    /// Anyone, on a server without keys.
     Anyone,
-    /// The holder of the admin key of the server's configuration.
+    /// The holder of the admin key in the server's configuration.
     Operator,
     /// The holder of a key.
     Holder(Arc<Key>),
@@ -134,7 +134,7 @@ impl Caller {
         }
     }
 
-    /// The collections that the caller may access; `None` means all, and the server as a whole.
+    /// The collections that the caller may access; `None` means all, and the server-wide operations.
     pub fn collections(&self) -> Option<&[CollectionName]> {
         match self {
             Self::Anyone | Self::Operator => None,
@@ -143,7 +143,7 @@ impl Caller {
     }
 
     /// Whether the caller may access the collection.
-    pub fn reaches(&self, collection: &CollectionName) -> bool {
+    pub fn may_access(&self, collection: &CollectionName) -> bool {
         self.collections().is_none_or(|names| names.contains(collection))
     }
 }

@@ -26,8 +26,8 @@ impl Language {
     /// How many languages there are.
     pub const COUNT: usize = TABLE.len();
 
-    /// Finds a language by its ISO 639-1 code in lower case, such as `fr`, which Dragoman itself writes. `from_tag` reads what
-    /// callers write.
+    /// Finds a language by its lower-case ISO 639-1 code, such as `fr`, as Dragoman writes it. `from_tag` parses what callers
+    /// send.
     pub fn parse(code: &str) -> Option<Self> {
         TABLE.binary_search_by_key(&code, |row| row.0).ok().map(|index| Self(index as u8))
     }

@@ -1,5 +1,5 @@
-//! Every limit that a caller can run into, each with its flag and its variable. Errors name the limit, what was expected and what
-//! was given.
+//! Every limit that a caller can hit, with its flag and its environment variable. Errors name the limit, what was expected and
+//! what was given.
 
 use std::str::FromStr;
 
@@ -45,13 +45,13 @@ pub struct Limits {
     #[arg(long, env = "DRAGOMAN_ANSWER_BYTES_MAX", value_name = "BYTES", default_value_t = Limits::default().answer_bytes_max, value_parser = at_least_one::<usize>)]
     pub answer_bytes_max: usize,
 
-    /// Maximum bytes of memory that the bodies and responses of all requests together may hold. One caller may hold at most what
-    /// it leaves for others; more is refused. Small requests and responses are not counted.
+    /// Maximum bytes of memory for the bodies and responses of all requests together. One caller may hold at most as much as it
+    /// leaves free for others; more is refused. Small requests and responses are not counted.
     #[arg(long, env = "DRAGOMAN_IN_FLIGHT_BYTES_MAX", value_name = "BYTES", default_value_t = Limits::default().in_flight_bytes_max, value_parser = at_least_one::<u64>)]
     pub in_flight_bytes_max: u64,
 
-    /// Maximum files that are received at once. One caller may send at most as many as it leaves for others. When all places are
-    /// taken, a file that arrives too slowly gives up its place to the next one.
+    /// Maximum concurrent file uploads. One caller may run at most as many as it leaves free for others. When all slots are
+    /// taken, an upload that is too slow loses its slot to the next one.
     #[arg(long, env = "DRAGOMAN_UPLOADS_MAX", value_name = "COUNT", default_value_t = Limits::default().uploads_max, value_parser = at_least_one::<usize>)]
     pub uploads_max: usize,
 
@@ -71,7 +71,7 @@ pub struct Limits {
     #[arg(long, env = "DRAGOMAN_COLLECTIONS_MAX", value_name = "COUNT", default_value_t = Limits::default().collections_max, value_parser = at_least_one::<usize>)]
     pub collections_max: usize,
 
-    /// Maximum databases of collections that are open at once; others are opened when they are used.
+    /// Maximum collection databases that are open at once; others are opened when they are used.
     #[arg(skip = Limits::default().databases_open_max)]
     pub databases_open_max: usize,
 
@@ -100,11 +100,11 @@ pub struct Limits {
     #[arg(long, env = "DRAGOMAN_JOBS_QUEUED_MAX", value_name = "COUNT", default_value_t = Limits::default().jobs_queued_max, value_parser = at_least_one::<usize>)]
     pub jobs_queued_max: usize,
 
-    /// Maximum finished jobs to remember.
+    /// Maximum finished jobs to keep.
     #[arg(long, env = "DRAGOMAN_JOBS_KEPT_MAX", value_name = "COUNT", default_value_t = Limits::default().jobs_kept_max, value_parser = at_least_one::<usize>)]
     pub jobs_kept_max: usize,
 
-    /// Milliseconds for which a finished job is remembered.
+    /// Milliseconds for which a finished job is kept.
     #[arg(skip = Limits::default().jobs_kept_ms)]
     pub jobs_kept_ms: i64,
 

@@ -7,13 +7,13 @@ use utoipa::ToSchema;
 /// A caller's JSON object.
 pub type Metadata = serde_json::Map<String, Value>;
 
-/// A JSON object of your own: at most 64 KiB as JSON and 8 levels deep, unless configured otherwise.
+/// A JSON object with any members: by default at most 64 KiB as JSON, and 8 levels deep.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Metadata, value_type = std::collections::HashMap<String, Value>)]
 pub struct MetadataObject(pub Metadata);
 
 /// Applies a merge patch as in RFC 7396: a null removes the member, an object is merged with the existing one, everything else
-/// replaces it. A new object loses its nulls.
+/// replaces it. Nulls in a new object are dropped.
 pub fn merge(target: &mut Metadata, patch: &Metadata) {
     for (key, change) in patch {
         match change {
@@ -41,7 +41,7 @@ pub fn depth(metadata: &Metadata) -> usize {
     levels(metadata.values())
 }
 
-/// Whether any key contains the character U+0000, which SQLite takes for the end of the key.
+/// Whether any key contains the character U+0000, where the key would end for SQLite.
 pub fn has_zero_in_key(metadata: &Metadata) -> bool {
     metadata.iter().any(|(key, value)| key.contains('\0') || zero_in_key_of(value))
 }

@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use super::Language;
 
-/// Two sentences with a score. `S` is a number while they are compared, and a `MinedSentence` in the results.
+/// Two sentences with a score. `S` is a number during the comparison, and a `MinedSentence` in the results.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ScoredPair<S> {
-    /// By margin.
+    /// The margin score.
     pub score: f32,
     /// The sentence in the first language.
     pub first: S,
@@ -25,10 +25,10 @@ pub struct MinedSentence {
     pub language: Option<Language>,
     /// The text.
     pub text: String,
-    /// Where it begins, in characters of its document; `None` for a document that is one passage, and for lists.
+    /// Where it begins in its document, in characters; `None` for a document that is one passage, and for lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start: Option<usize>,
-    /// Where it ends.
+    /// Where it ends, in the same unit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end: Option<usize>,
 }

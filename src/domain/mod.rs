@@ -1,5 +1,5 @@
-//! Plain values that every layer shares. Nothing here knows HTTP, SQL or a model. A value that the API sends, or that is stored
-//! as JSON, defines its form here, once for all.
+//! Plain values that every layer shares. Nothing here knows HTTP, SQL or a model. If the API sends a value, or the store keeps
+//! it as JSON, this is the only place that defines its form.
 
 pub mod boost;
 pub mod causes;
@@ -46,7 +46,7 @@ pub use classifier::{
     LanguageExamples, NewClassifier, PredictItems, PredictOptions, Prediction, TrainingReport, labels_at,
 };
 pub use classifier_settings::{Activation, KnnSettings, MlpSettings, NeighborWeight};
-pub use code::{Blame, Code};
+pub use code::{Code, ErrorClass};
 pub use collection::{
     Alias, Collection, CollectionChange, CollectionCounts, CollectionModel, CollectionView, Damage, IndexState, NewCollection,
     NewSource,
@@ -61,7 +61,7 @@ pub use evaluation::{
     MajorityLabel, TransferGap,
 };
 pub use filter::{Field, Filter, MetadataPath, Relation, Scalar, SearchFilter, Test};
-pub use histogram::{FacetBucket, FacetStats, HistogramInterval, Measured, ValueSummary};
+pub use histogram::{FacetBucket, FacetStats, HistogramInterval, NumberOrTime, ValueSummary};
 pub use ids::{CollectionId, CollectionName, DocumentId, InvalidId, PassageId, Sequence};
 pub use import_export::{CellType, ColumnTypes, FileEncoding, FileFormat};
 pub use job::{Job, JobDetails, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, JobUnit};
@@ -73,14 +73,14 @@ pub use metadata::{Metadata, MetadataObject};
 pub use mining::{DuplicateCluster, MinedSentence, ScoredPair};
 pub use model::{Device, Embedded, ModelInfo, PassageEmbedding};
 pub use passages::{MiningUnit, PassageBounds, PassageContext, PassageSpan, TokenSet};
-pub use payer::Payer;
+pub use payer::QuotaOwner;
 pub use projection::{Projection, ProjectionCenter, ProjectionRequest, ProjectionSummary};
 pub use relevance::RelevanceWeights;
 pub use request_key::RequestKey;
 pub use search::{
-    BoostedScore, DenseMethod, ExampleSet, Examples, FullSearch, Fusion, GroupKey, Grouping, Hit, HitParts, HitPassage,
-    HitPlaces, ListPlace, PassageMark, PreferredLanguage, QueryReading, SearchAnswer, SearchMode, SearchParameters,
-    SearchRequest, SearchStatistics, SearchTarget,
+    BoostedScore, DenseMethod, ExampleSet, Examples, FullSearch, Fusion, GroupKey, Grouping, Hit, HitParts, HitPassage, HitRanks,
+    PassageMark, PreferredLanguage, QueryOptions, RankedScore, SearchMode, SearchParameters, SearchRequest, SearchResults,
+    SearchStatistics, SearchTarget,
 };
 pub use selection::{
     DocumentOrder, DocumentPatch, Facet, FacetRequest, FacetValue, Facets, Precondition, ScrollPage, ScrollPosition,

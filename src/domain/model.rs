@@ -29,7 +29,7 @@ pub struct ModelInfo {
     pub languages: Vec<Language>,
     /// Where it runs.
     pub device: Device,
-    /// Why it does not run where it was asked to, if so.
+    /// Why it does not run on the requested device, if so.
     pub device_note: Option<String>,
     /// Measured quality: (name of the measure, value), such as `flores_p_at_1_english`.
     pub quality: Vec<(String, f64)>,

@@ -1,10 +1,10 @@
-//! The names of values without content, as the wire and the catalog have them.
+//! The names of enum variants without data, as the API and the catalog write them.
 
 /// Gives an enum `ALL`, `name` and `parse`.
 macro_rules! names {
     ($type:ident { $($variant:ident = $name:literal),+ $(,)? }) => {
         impl $type {
-            /// All of them.
+            /// All variants.
             pub const ALL: [Self; [$($name),+].len()] = [$(Self::$variant),+];
 
             /// The name in the API and in the catalog.
@@ -12,7 +12,7 @@ macro_rules! names {
                 match self { $(Self::$variant => $name),+ }
             }
 
-            /// The one of this name.
+            /// The variant with this name.
             pub fn parse(name: &str) -> Option<Self> {
                 Self::ALL.into_iter().find(|one| one.name() == name)
             }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Minimum tokens per passage: fewer do not hold a thought.
+/// Minimum tokens per passage: fewer carry too little meaning.
 pub const TOKENS_MIN: usize = 8;
 
 /// Maximum characters of a heading: anything longer is a paragraph, whatever its markup.
@@ -15,8 +15,8 @@ pub const HEADING_CHARS_MAX: usize = 200;
 pub const HEADINGS_MAX: usize = 6;
 
 /// How texts are split into passages, each with its own embedding.
-// A passage repeats whole sentences if one fits, otherwise whole words, and at most half of `tokens_max`: a thought that a
-// boundary would split is then whole in one of the two.
+// The overlap consists of whole sentences if one fits, otherwise of whole words, and has at most half of `tokens_max`. A
+// thought that a boundary would split is then complete in one of the two passages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = PassageInfo)]
 pub struct PassageBounds {
@@ -77,8 +77,8 @@ impl PassageContext {
     }
 }
 
-/// `passage`: each passage; documents that the model reads whole have one. `document`: each document, by the mean of its passages'
-/// embeddings. `sentence`: each sentence of the documents, which the job embeds itself.
+/// `passage`: each passage; a document that the model reads in full has only one. `document`: each document, by the mean of its
+/// passages' embeddings. `sentence`: each sentence of the documents; the job embeds the sentences itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MiningUnit {

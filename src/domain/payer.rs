@@ -1,23 +1,23 @@
-//! Who pays for a request: limits are shared between payers, not between requests.
+//! Which account a request is charged to: limits apply per payer, not per request.
 
 use std::net::{IpAddr, Ipv6Addr};
 
 use super::{Caller, KeyId};
 
-/// Who pays for a request.
+/// The account that a request is charged to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Payer {
+pub enum QuotaOwner {
     /// A key.
     Key(KeyId),
     /// The admin key of the configuration.
     Operator,
     /// An address; for IPv6 its /64, which belongs to one subscriber.
     Address(IpAddr),
-    /// Callers without an account of their own.
+    /// All callers without their own account.
     Others,
 }
 
-impl Payer {
+impl QuotaOwner {
     /// The payer for a caller whose request came from `address`.
     pub fn of(caller: &Caller, address: Option<IpAddr>) -> Self {
         match caller {
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn addresses_are_subscribers() {
-        let at = |text: &str| Payer::at(Some(text.parse().unwrap()));
+        let at = |text: &str| QuotaOwner::at(Some(text.parse().unwrap()));
         assert_eq!(at("2001:db8:1:2::1"), at("2001:db8:1:2:ffff::9"));
         assert_ne!(at("2001:db8:1:2::1"), at("2001:db8:1:3::1"));
         assert_eq!(at("::ffff:192.0.2.1"), at("192.0.2.1"));

@@ -1,5 +1,5 @@
-//! Filters and metadata paths in the catalog's JSON, in classifiers and in the requests of jobs: a filter is an array with its
-//! kind first, a path an array of keys. Requests and answers of the API have a form of their own.
+//! The JSON form of filters and metadata paths in the catalog, where classifiers and the requests of jobs contain them: a
+//! filter is an array that begins with its kind, a path is an array of keys. The API uses other forms.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -52,7 +52,7 @@ fn write(filter: &Filter) -> Value {
     }
 }
 
-/// Reads what `write` wrote.
+/// Reads the output of `write`.
 fn read(value: &Value) -> Option<Filter> {
     let all = |value: &Value| value.as_array()?.iter().map(read).collect::<Option<Vec<_>>>();
     let parts = value.as_array()?;
@@ -78,7 +78,7 @@ fn read(value: &Value) -> Option<Filter> {
     })
 }
 
-/// The document's own fields are names, a path into its metadata is an array of keys.
+/// The document's own fields are written as names, metadata paths as arrays of keys.
 fn written_field(field: &Field) -> Value {
     match field {
         Field::Metadata(path) => json!(path.keys()),

@@ -6,8 +6,8 @@ use utoipa::ToSchema;
 use super::names::names;
 use super::{Language, timestamps};
 
-/// What is subtracted from the embeddings before they are put on a plane. `none`: nothing. `language`: the mean of the embeddings
-/// of the document's language, so that documents of one topic are near each other whatever their languages.
+/// What is subtracted from the embeddings before they are projected. `none`: nothing. `language`: the mean embedding of the
+/// document's language, so that documents about the same topic are near each other, whatever their languages.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = ProjectionCenterName)]
@@ -15,7 +15,7 @@ pub enum ProjectionCenter {
     /// Nothing.
     #[default]
     None,
-    /// The mean of the document's language.
+    /// The mean embedding of the document's language.
     Language,
 }
 
@@ -27,15 +27,15 @@ impl std::fmt::Display for ProjectionCenter {
     }
 }
 
-/// What to project, and how. The catalog keeps it as the request of a job.
+/// What to project, and how. The catalog stores it as the request of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProjectionRequest {
-    /// What is subtracted first.
+    /// What is subtracted from the embeddings.
     pub center: ProjectionCenter,
-    /// Points at most; of more documents some are drawn.
+    /// Maximum points; of a larger collection, only a sample of the documents is projected.
     pub documents_max: usize,
-    /// Neighbors of each document that are to stay near it.
+    /// How many nearest neighbors should stay near each document.
     pub neighbors: usize,
 }
 
@@ -45,25 +45,26 @@ pub struct ProjectionRequest {
 pub struct ProjectionSummary {
     /// What was subtracted from the embeddings.
     pub center: ProjectionCenter,
-    /// Points in it, deleted documents among them.
+    /// Number of points, including those of documents that were deleted since.
     pub documents: u64,
-    /// Whether some documents were drawn, because there were more than it may have.
+    /// Whether the points are a sample, because the collection had more documents than the maximum.
     pub sampled: bool,
-    /// Documents that the collection had when it was computed.
+    /// Number of documents in the collection when it was computed.
     pub collection_documents: u64,
     /// When it was computed.
     // In milliseconds since the Unix epoch.
     #[serde(rename = "created_at", serialize_with = "timestamps::serialize")]
     #[schema(value_type = String, format = DateTime)]
     pub created_at_ms: i64,
-    /// The model of the embeddings; omitted when they are vectors of the caller's own.
+    /// The model that made the embeddings; omitted if the caller sends vectors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Whether documents were changed since.
+    /// Whether documents have changed since.
     pub stale: bool,
 }
 
-/// A projection: points on a plane, as columns. A place in `ids`, `x`, `y`, `language` and `value` stands for one document.
+/// A projection: points on a plane, in columns. The same index in `ids`, `x`, `y`, `language` and `value` stands for the same
+/// document.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 #[schema(as = ProjectionPoints)]
 pub struct Projection {
@@ -74,24 +75,25 @@ pub struct Projection {
     #[serde(rename = "created_at", serialize_with = "timestamps::serialize")]
     #[schema(value_type = String, format = DateTime)]
     pub created_at_ms: i64,
-    /// Whether documents were changed since.
+    /// Whether documents have changed since.
     pub stale: bool,
-    /// The documents, without those that were deleted since.
+    /// The ids of the documents, except those deleted since.
     pub ids: Vec<String>,
-    /// Across, -1 to 1.
+    /// Horizontal coordinates, -1 to 1.
     pub x: Vec<f32>,
-    /// Up, -1 to 1, in the same scale as `x`; the longer side of all points fills that range.
+    /// Vertical coordinates, -1 to 1, increasing upwards, on the same scale as `x`; the longer dimension spans the whole range.
     pub y: Vec<f32>,
     /// The languages of the documents, the most frequent one first.
     #[schema(value_type = Vec<String>)]
     pub languages: Vec<Language>,
-    /// The place of each document's language in `languages`; -1 for a document without one.
+    /// Index in `languages` of each document's language; -1 for a document without one.
     pub language: Vec<i32>,
-    /// The most frequent values of the field that was asked for, as text, at most 19; omitted when none was.
+    /// The most frequent values of the requested field, as text, at most 19; omitted if no field was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(max_items = 19)]
     pub values: Option<Vec<String>>,
-    /// The place of each document's value in `values`; -1 for a document with another value or none. Omitted when no field was asked for.
+    /// Index in `values` of each document's value; -1 for a document with another value or none. Omitted if no field was
+    /// requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<Vec<i32>>,
 }

@@ -1,4 +1,5 @@
-//! How a model's evidence is weighted into one relevance. The weights are part of the model, because its scores are.
+//! The weights that combine the evidence for a passage into one relevance. They belong to a model, because they are fitted to
+//! its scores.
 
 use serde::{Deserialize, Serialize};
 

@@ -11,7 +11,7 @@ pub struct RequestKey {
 }
 
 impl RequestKey {
-    /// Longest key, in bytes.
+    /// Maximum length of a key, in bytes.
     pub const BYTES_MAX: usize = 255;
 
     /// Takes 1 to 255 printable ASCII characters, including spaces, and a fingerprint of the whole request.
@@ -23,12 +23,12 @@ impl RequestKey {
         Ok(Self { caller: None, key: key.to_owned(), fingerprint })
     }
 
-    /// The same key for another caller, who must not learn of this one's.
+    /// Limits the key to a caller, so that other callers learn nothing from it.
     pub fn of(self, caller: &KeyId) -> Self {
         Self { caller: Some(caller.clone()), ..self }
     }
 
-    /// The key under which it is stored: no two callers share one.
+    /// The key of its record in the store; no two callers share one.
     pub fn record_key(&self) -> String {
         // A key never contains a line feed.
         self.caller.as_ref().map_or_else(|| self.key.clone(), |caller| format!("{}\n{}", caller.as_str(), self.key))
@@ -39,7 +39,7 @@ impl RequestKey {
         &self.key
     }
 
-    /// The same for the same request alone.
+    /// A fingerprint that only the same request has.
     pub fn fingerprint(&self) -> &str {
         &self.fingerprint
     }

@@ -18,7 +18,7 @@ pub enum SearchTarget {
     Examples(Examples),
 }
 
-/// What hits should be like, and what not. The documents named here are never hits.
+/// Examples of what hits should and should not be like. The documents named here are never hits.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Examples {
     /// At least one example.
@@ -41,7 +41,7 @@ pub struct ExampleSet {
 /// The search mode.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum SearchMode {
-    /// All evidence together: embeddings, late interaction and words, as one relevance between 0 and 1.
+    /// Combines all evidence (embeddings, late interaction and words) into one relevance between 0 and 1.
     Full(FullSearch),
     /// By the similarity of embeddings.
     Dense,
@@ -54,12 +54,12 @@ pub enum SearchMode {
 /// How many passages a search in mode `full` considers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FullSearch {
-    /// Passages that each of embeddings, late interaction and words proposes, at least.
+    /// Minimum number of passages that embeddings, late interaction and words each propose.
     pub candidates: usize,
 }
 
 impl FullSearch {
-    /// Its limits.
+    /// Limits of `candidates`.
     pub const CANDIDATES: std::ops::RangeInclusive<usize> = 10..=10_000;
 }
 
@@ -69,7 +69,7 @@ impl Default for FullSearch {
     }
 }
 
-/// Reciprocal rank fusion: a document gets, for each list, weight / (rank constant + its rank there), added up.
+/// Reciprocal rank fusion: a document's score is the sum, over both lists, of weight / (rank constant + rank in the list).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fusion {
     /// Dampens the differences between the first ranks.
@@ -86,25 +86,25 @@ impl Default for Fusion {
     }
 }
 
-/// How much work a search does to find everything. `Default` is the collection's setting.
+/// Trades the recall of a search for its speed. `Default` uses the collection's settings.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct SearchParameters {
     /// Candidates of the graph search.
     pub ef_search: Option<usize>,
-    /// Candidates per requested neighbor to compare by their stored values; at one, the scores are those of the index.
+    /// Candidates per requested neighbor to rescore with their stored embeddings; at one, the scores are those of the index.
     pub oversampling: Option<f32>,
 }
 
 /// How the words of a query are interpreted, in the modes that search by words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct QueryReading {
+pub struct QueryOptions {
     /// Whether quotes require and minus signs exclude words; otherwise they are part of the text.
     pub operators: bool,
     /// Whether a passage must have every word; otherwise any is enough.
     pub all_words: bool,
 }
 
-impl Default for QueryReading {
+impl Default for QueryOptions {
     fn default() -> Self {
         Self { operators: true, all_words: false }
     }
@@ -142,7 +142,7 @@ impl PreferredLanguage {
     pub const QUERY: &'static str = "auto";
 }
 
-/// What hits include of their document.
+/// What hits include of their documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HitParts {
     /// Its title.
@@ -171,7 +171,7 @@ pub struct SearchRequest {
     /// The mode.
     pub mode: SearchMode,
     /// How the words of a query are interpreted.
-    pub reading: QueryReading,
+    pub reading: QueryOptions,
     /// Maximum hits, at least 1.
     pub limit: usize,
     /// Hits to skip.
@@ -184,24 +184,25 @@ pub struct SearchRequest {
     pub score_min: Option<f32>,
     /// Whether to compare with all embeddings instead of searching the graph.
     pub exact: bool,
-    /// How much work the graph search does.
+    /// Parameters of the graph search.
     pub parameters: SearchParameters,
     /// Neighbors for ratio margin scoring; `None` for plain scores.
     pub margin: Option<usize>,
     /// Limits the hits of each group.
     pub grouping: Option<Grouping>,
-    /// Whether languages take turns.
+    /// Whether to interleave the hits of the languages.
     pub balance_languages: bool,
     /// Languages whose documents rank before others that are about as good, most preferred first; empty for none. Not with
     /// `balance_languages`.
     pub prefer_language: Vec<PreferredLanguage>,
-    /// What moves scores, at most `Boost::COUNT_MAX`.
+    /// Boosts of scores, at most `Boost::COUNT_MAX`.
     pub boosts: Vec<Boost>,
-    /// How much hits should differ from each other, from 0 to 1; at 0 the score alone makes the order. Not with `balance_languages`.
+    /// How much hits should differ from each other, from 0 to 1; at 0 only scores determine the order. Not with
+    /// `balance_languages`.
     pub diversity: f32,
     /// What hits include.
     pub parts: HitParts,
-    /// Fields whose values to count among all documents that `languages` and `filter` leave.
+    /// Fields whose values to count over all documents that match `languages` and `filter`.
     pub facets: Vec<FacetRequest>,
 }
 
@@ -211,7 +212,7 @@ impl SearchRequest {
         Self {
             target,
             mode: SearchMode::Dense,
-            reading: QueryReading::default(),
+            reading: QueryOptions::default(),
             limit,
             offset: 0,
             languages: None,
@@ -238,16 +239,17 @@ pub struct Hit {
     /// The document's id.
     #[schema(value_type = String)]
     pub id: DocumentId,
-    /// Higher is better. In mode `full`, the relevance between 0 and 1: how likely the passage answers, comparable across
-    /// collections and languages. In mode `dense`, the similarity of query and best passage by the collection's metric (cosine:
-    /// -1 to 1; l2: the negative distance), or their ratio margin if `margin` asks for it. In mode `lexical`, BM25. In mode
-    /// `hybrid`, the fused ranks. Scores of different modes cannot be compared. `boosts` move it.
+    /// Higher is better. In mode `full`, a relevance between 0 and 1: how likely the passage answers the query, comparable
+    /// across collections and languages. In mode `dense`, the similarity of the query and the best passage by the collection's
+    /// metric (cosine: -1 to 1; l2: the negative distance), or, with `margin`, their ratio margin. In mode `lexical`, BM25. In
+    /// mode `hybrid`, the fused ranks. Scores of different modes cannot be compared. `boosts` change the score.
     pub score: f32,
     /// ISO 639-1 code of the document's language; omitted if none was recognized.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub language: Option<Language>,
-    /// The value that the hit's group shares, as text; omitted without `group_by`, or if the document has no such value.
+    /// The value that the hits of this hit's group share, as text; omitted without `group_by`, or if the document has no such
+    /// value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
     /// The document's title; omitted if it has none, or if `include` leaves it out.
@@ -262,13 +264,13 @@ pub struct Hit {
     /// The passage of the text that answers best; omitted if `include` leaves it out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub passage: Option<HitPassage>,
-    /// The embedding of that passage; omitted unless `include` asks for it, or if the passage waits for its embedding.
+    /// The embedding of that passage; omitted unless `include` asks for it, or if the passage is not embedded yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<f32>>)]
     pub vector: Option<Embedding>,
     /// How the hit was found; omitted unless `explain` asks for it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub explanation: Option<HitPlaces>,
+    pub explanation: Option<HitRanks>,
 }
 
 /// A passage of a document's text.
@@ -281,12 +283,12 @@ pub struct HitPassage {
     pub start: usize,
     /// Where it ends, exclusive, in the same unit.
     pub end: usize,
-    /// The words in it that match, in order, at most 100: those of the query, compared as in lexical search, and in mode
-    /// `full` those nearest in meaning to a word of the query in another language. None without a `query`.
+    /// The words of the passage that match, in order, at most 100: words of the query, compared as in lexical search, and in
+    /// mode `full` also those nearest in meaning to a word of the query in another language. Empty without a `query`.
     pub marks: Vec<PassageMark>,
 }
 
-/// A range of a passage, which never splits a visible character.
+/// A range of a passage that never splits a visible character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 pub struct PassageMark {
     /// Where it begins in the text of the passage, in characters (Unicode code points) from 0.
@@ -295,45 +297,47 @@ pub struct PassageMark {
     pub end: usize,
 }
 
-/// The hit's place in each ranking that found it; with `balance_languages`, in the rankings of its language. Also what moved it.
+/// The hit's rank and score in each ranking that found it (with `balance_languages`, in the rankings of its language), and what
+/// changed its score.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, ToSchema)]
 #[schema(as = HitExplanation)]
-pub struct HitPlaces {
-    /// Among the nearest embeddings; the score is that of the metric. Omitted if not found there.
+pub struct HitRanks {
+    /// Rank among the nearest embeddings, with the score of the metric. Omitted if the hit is not in this ranking.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub dense: Option<ListPlace>,
-    /// Among the passages whose tokens are near those of the query; the score is that of late interaction, 0 to 1. Omitted if not
-    /// found there.
+    pub dense: Option<RankedScore>,
+    /// Rank among the passages whose tokens are near those of the query, with the score of late interaction, 0 to 1. Omitted if
+    /// the hit is not in this ranking.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub late: Option<ListPlace>,
-    /// Among the passages that share words; the score is BM25. Omitted if not found there.
+    pub late: Option<RankedScore>,
+    /// Rank among the passages that share words with the query, with their BM25 score. Omitted if the hit is not in this
+    /// ranking.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub lexical: Option<ListPlace>,
-    /// Among the passages that have the words of the query or their translations in any language; the score is about 0 to 1.
-    /// Omitted if not found there.
+    pub lexical: Option<RankedScore>,
+    /// Rank among the passages that contain words of the query or their translations in any language, with a score of about 0
+    /// to 1. Omitted if the hit is not in this ranking.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub translated: Option<ListPlace>,
-    /// What `boosts` did; omitted without them.
+    pub translated: Option<RankedScore>,
+    /// How `boosts` changed the score; omitted without `boosts`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boosted: Option<BoostedScore>,
-    /// With `diversity`, the cosine with the most similar hit before it; omitted for the first.
+    /// With `diversity`, the cosine similarity to the most similar hit before it; omitted for the first hit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub similarity: Option<f32>,
 }
 
-/// How boosts moved a score.
+/// How boosts changed a score.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct BoostedScore {
-    /// The score without them.
+    /// The score without boosts.
     pub from: f32,
-    /// The factor of each, in the order of the request; 1 changes nothing.
+    /// The factor of each boost, in the order of the request; 1 changes nothing.
     pub factors: Vec<f64>,
 }
 
-/// A place in a ranking.
+/// A rank in a ranking.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, ToSchema)]
 #[schema(as = ListRank)]
-pub struct ListPlace {
+pub struct RankedScore {
     /// The rank, from 1.
     #[schema(minimum = 1)]
     pub rank: usize,
@@ -341,13 +345,13 @@ pub struct ListPlace {
     pub score: f32,
 }
 
-/// `index`: from the index, which compares with all passages while they are few and searches its graph when they are many.
-/// `scan`: by comparing with all matching passages, for `exact` and for a filter that leaves few.
+/// `index`: by the index, which compares all passages of a small collection and searches a graph in a large one. `scan`: by
+/// comparing all matching passages, for `exact` or if the filter matches few.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = DenseSearchMethod)]
 pub enum DenseMethod {
-    /// From the index.
+    /// By the index.
     Index,
     /// By comparing with all matching passages.
     Scan,
@@ -357,32 +361,32 @@ pub enum DenseMethod {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, ToSchema)]
 #[schema(as = SearchExplanation)]
 pub struct SearchStatistics {
-    /// Documents that were ranked.
+    /// Number of documents that were ranked.
     pub candidates: usize,
     /// How the nearest embeddings were found; omitted if none were searched for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub method: Option<DenseMethod>,
-    /// Milliseconds for embedding texts; for a batch, of the whole batch, whose texts are embedded together.
+    /// Milliseconds to embed texts; for a search in a batch, those of the whole batch, because its texts are embedded together.
     #[schema(minimum = 0)]
     pub embedding_ms: f64,
-    /// Milliseconds for finding and ranking candidates.
+    /// Milliseconds to find and rank candidates.
     #[schema(minimum = 0)]
     pub index_ms: f64,
-    /// Milliseconds for reading the hits and counting facets.
+    /// Milliseconds to read the hits and count facets.
     #[schema(minimum = 0)]
     pub rows_ms: f64,
 }
 
-/// Hits, best first.
+/// The result of a search.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SearchAnswer {
+pub struct SearchResults {
     /// Hits, best first.
     pub hits: Vec<Hit>,
     /// The requested counts, in the order of the request.
     pub facets: Vec<Facet>,
     /// Whether a query was longer than the model reads, or had more words than are searched for.
     pub query_truncated: bool,
-    /// Whether everything acknowledged as searchable was searched; false while an index catches up after a start.
+    /// Whether everything acknowledged as searchable was searched; false while an index catches up after a restart.
     pub complete: bool,
     /// Statistics.
     pub statistics: SearchStatistics,

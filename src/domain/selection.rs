@@ -1,4 +1,4 @@
-//! Selecting documents by their properties: lists in any order, and counts per value. Also the conditions and changes of a write
+//! Selecting documents by their properties: ordered lists, and counts per value. Also the preconditions and changes of a write
 //! to a single document.
 
 use serde::Serialize;
@@ -18,15 +18,15 @@ pub enum DocumentOrder {
     CreatedAt,
     /// When it was last stored; within the same millisecond, by id.
     UpdatedAt,
-    /// A value of the metadata: numbers, with false as 0 and true as 1, before texts by code points, with arrays and objects as their
-    /// JSON; equal ones by id. Documents without a value come last, whatever the direction.
+    /// A metadata value: numbers (false as 0, true as 1) before strings by code points, with arrays and objects among the
+    /// strings as their JSON; equal values by id. Documents without a value come last in both directions.
     Metadata(MetadataPath),
 }
 
-/// A place in an ordered list: after this document.
+/// A position in an ordered list: after this document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScrollPosition {
-    /// Its time or its value, as the list is ordered by; `None` where that is the id, and for a document without a value.
+    /// The time or value that the list is ordered by; `None` if it is ordered by id, or if the document has no value.
     pub value: Option<Scalar>,
     /// Its id.
     pub id: DocumentId,
@@ -43,7 +43,7 @@ pub struct ScrollRequest {
     pub descending: bool,
     /// Maximum documents.
     pub limit: usize,
-    /// The place to start after.
+    /// The position to start after.
     pub after: Option<ScrollPosition>,
 }
 
@@ -56,15 +56,15 @@ pub struct ScrollPage {
     pub next: Option<ScrollPosition>,
 }
 
-/// A field whose values to count: `language` or a metadata value, or one of the document's times, which have no values but a range
-/// and a histogram.
+/// A field whose values to count: `language`, a metadata value, or one of the document's times. For a time only statistics and
+/// a histogram are available.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FacetRequest {
     /// The field.
     pub field: Field,
-    /// Maximum values; with zero none are counted.
+    /// Maximum values; at zero none are counted.
     pub limit: usize,
-    /// Whether to add up its numbers and dates.
+    /// Whether to compute statistics of its numbers or dates.
     pub stats: bool,
     /// The intervals in which to count documents.
     pub histogram: Option<HistogramInterval>,
@@ -80,7 +80,7 @@ pub struct Facet {
     pub values: Vec<FacetValue>,
     /// Matching documents without a value: without a recognized language, or without such metadata. Null counts as no value.
     pub missing: u64,
-    /// The range of its values; omitted unless `stats` asks for it.
+    /// The statistics of its values; omitted unless `stats` asks for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stats: Option<FacetStats>,
     /// The intervals that have documents, in order; omitted unless `histogram` asks for them.
@@ -94,25 +94,25 @@ pub struct FacetValue {
     /// A string, a number or a boolean. Each element of an array counts, once per document.
     #[schema(value_type = serde_json::Value)]
     pub value: Scalar,
-    /// Matching documents that have it.
+    /// Number of matching documents that have it.
     pub documents: u64,
 }
 
-/// The result of counting.
+/// Counts of documents and of the values of fields.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facets {
-    /// Documents that match.
+    /// Number of documents that match.
     pub documents: u64,
     /// In the order of the requests.
     pub counts: Vec<Facet>,
-    /// Bytes of the texts among the values.
+    /// Bytes of the strings among the values.
     pub bytes: u64,
 }
 
-/// A condition that a document must meet to be written.
+/// A precondition of a write to a document.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Precondition {
-    /// Nothing.
+    /// No condition.
     #[default]
     None,
     /// It exists, in any version.
@@ -161,13 +161,13 @@ impl TitleChange {
 /// Changes to a document, except to its text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DocumentPatch {
-    /// A different title splits and embeds the text again.
+    /// A different title requires splitting and embedding the text again.
     pub title: TitleChange,
     /// Merged into the metadata as in RFC 7396: a null removes, an object is merged, everything else replaces.
     pub metadata: Metadata,
     /// The new language; `None` keeps the current one.
     pub language: Option<Language>,
-    /// When it expires, `Some(None)` for never; `None` keeps what is.
+    /// When it expires: `Some(None)` for never; `None` keeps the current expiry.
     pub expires_at_ms: Option<Option<i64>>,
     /// Maximum bytes of the resulting metadata, as JSON.
     pub metadata_bytes_max: usize,

@@ -1,4 +1,4 @@
-//! How a collection compares and indexes embeddings. All but the search width is fixed at creation.
+//! How a collection compares and indexes embeddings. Everything but `ef_search` is fixed at creation.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -21,7 +21,7 @@ pub enum Metric {
     L2,
 }
 
-/// How the index stores values. The database stores them in full.
+/// How the index stores values. The database stores them at full precision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = QuantizationName)]
@@ -46,10 +46,10 @@ pub struct HnswSettings {
     // Twice as many in the lowest layer.
     #[schema(minimum = 4, maximum = 128)]
     pub m: usize,
-    /// Candidates while building.
+    /// Candidates considered while building.
     #[schema(minimum = 8, maximum = 4096)]
     pub ef_construction: usize,
-    /// Candidates while searching.
+    /// Candidates considered while searching.
     #[schema(minimum = 8, maximum = 4096)]
     pub ef_search: usize,
 }
@@ -64,7 +64,7 @@ pub const DIMENSION: std::ops::RangeInclusive<usize> = 1..=8_192;
 pub const OVERSAMPLING: std::ops::RangeInclusive<f32> = 1.0..=64.0;
 
 impl Default for HnswSettings {
-    /// Defaults, good for a recall above 0.95 at ten neighbors.
+    /// Defaults that give a recall@10 above 0.95.
     fn default() -> Self {
         Self { m: 16, ef_construction: 128, ef_search: 96 }
     }
@@ -73,12 +73,12 @@ impl Default for HnswSettings {
 names!(Metric { Cosine = "cosine", Dot = "dot", L2 = "l2" });
 
 impl Metric {
-    /// How similar two embeddings are: higher is always nearer. Under cosine both must have unit length.
+    /// How similar two embeddings are: higher is always nearer. For cosine both must have unit length.
     pub fn score(self, a: &Embedding, b: &Embedding) -> f32 {
         self.score_values(a.as_slice(), b.as_slice())
     }
 
-    /// `score` for bare values.
+    /// The same as `score`, for slices.
     pub fn score_values(self, a: &[f32], b: &[f32]) -> f32 {
         match self {
             Self::Cosine => dot(a, b).clamp(-1.0, 1.0),
@@ -91,8 +91,8 @@ impl Metric {
 names!(Quantization { F32 = "f32", Bf16 = "bf16", F16 = "f16", I8 = "i8", B1 = "b1" });
 
 impl Quantization {
-    /// The default quantization. Under cosine one byte per value: with oversampling, it misses no more than two bytes do, takes
-    /// half the memory, and documents are added faster.
+    /// The default quantization. For cosine one byte per value: with oversampling, recall is no lower than with two bytes, it
+    /// takes half the memory, and documents are added faster.
     pub fn usual(metric: Metric) -> Self {
         match metric {
             Metric::Cosine => Self::I8,
@@ -110,22 +110,22 @@ impl Quantization {
         matches!(self, Self::I8 | Self::B1)
     }
 
-    /// Whether its scores are only a first guess, with unbounded errors.
+    /// Whether its scores are only rough estimates, with unbounded errors.
     pub fn keeps_signs_only(self) -> bool {
         self == Self::B1
     }
 
-    /// The largest value that it can store. Under cosine no value exceeds one.
+    /// The largest value that it can store. With cosine no value exceeds one.
     pub fn value_max(self) -> f32 {
         match self {
             Self::F16 => 65_504.0,
-            // The squared distance of two such values, over the largest dimension, is still an f32.
+            // The squared distance of two embeddings of such values, at the largest dimension, still fits into an f32.
             Self::F32 | Self::Bf16 | Self::I8 | Self::B1 => 1e16,
         }
     }
 
-    /// Candidates per requested neighbor to compare by their stored values, by default. At one, the scores of the index are good
-    /// enough by themselves.
+    /// Default number of candidates per requested neighbor to rescore with their stored embeddings. At one, the scores of the
+    /// index are accurate enough.
     pub fn oversampling(self) -> f32 {
         match self {
             Self::F32 | Self::Bf16 | Self::F16 => 1.0,

@@ -3,12 +3,12 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::ids::{is_uuid, text_id};
+use super::ids::{check_uuid, text_id};
 use super::{Alias, ClassifierName, CollectionName, timestamps};
 
 text_id! {
     /// A snapshot's id, the name of its archive: a UUID in lower case with hyphens.
-    SnapshotId, |text| is_uuid("snapshot id", text)
+    SnapshotId, |text| check_uuid("snapshot id", text)
 }
 
 /// A collection in a snapshot.
@@ -25,11 +25,11 @@ pub struct SnapshotCollection {
     /// can be read, and `POST /v1/collections/{collection}/reembed` moves it to that model. Omitted without a model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_fingerprint: Option<String>,
-    /// Documents.
+    /// Number of documents.
     pub documents: u64,
-    /// The last change in the copy; no document in it has a higher version.
+    /// The sequence number of the last change in the copy; no document in it has a higher version.
     pub sequence: u64,
-    /// Bytes of its database, uncompressed.
+    /// Size of its database in bytes, uncompressed.
     pub bytes: u64,
     /// SHA-256 of its database, in hexadecimal.
     pub sha256: String,
@@ -44,7 +44,8 @@ pub struct SnapshotClassifier {
     pub name: ClassifierName,
     /// The model whose embeddings it uses.
     pub model: String,
-    /// SHA-256 over everything that determines the model's embeddings. With another model, the restored classifier is outdated.
+    /// SHA-256 over everything that determines the model's embeddings. On a server with another model, the restored classifier
+    /// is outdated.
     pub model_fingerprint: String,
 }
 
@@ -62,13 +63,13 @@ pub struct Snapshot {
     pub created_at_ms: i64,
     /// The version of the server that created it.
     pub server_version: String,
-    /// Its collections.
+    /// The collections in it.
     pub collections: Vec<SnapshotCollection>,
     /// Aliases of these collections; none unless it is a snapshot of the whole server.
     pub aliases: Vec<Alias>,
     /// Classifiers; none unless it is a snapshot of the whole server.
     pub classifiers: Vec<SnapshotClassifier>,
-    /// Bytes of its archive.
+    /// Size of its archive in bytes.
     pub archive_bytes: u64,
     /// SHA-256 of its archive, in hexadecimal.
     pub archive_sha256: String,
@@ -85,8 +86,8 @@ pub struct RestoreRequest {
     /// A new name for this collection. Only together with `collection`.
     #[schema(value_type = Option<String>)]
     pub rename_to: Option<CollectionName>,
-    /// Whether to replace existing collections, aliases and classifiers with these names, including all their data. Without
-    /// it they are an error. An alias never replaces a collection, nor a collection an alias.
+    /// Whether to replace existing collections, aliases and classifiers with the same names, including all their data.
+    /// Otherwise, such a name is an error. An alias never replaces a collection, nor does a collection replace an alias.
     #[serde(default)]
     pub replace: bool,
 }

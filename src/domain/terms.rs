@@ -11,9 +11,9 @@ pub struct PassageTerms {
     pub plain: WordCounts,
 }
 
-/// Bits of a word's number.
+/// Number of bits of a word's key.
 pub const WORD_KEY_BITS: u32 = 28;
-/// Bits of its count, in the lowest bits.
+/// Number of bits of its count, which are the lowest bits.
 pub const WORD_COUNT_BITS: u32 = u32::BITS - WORD_KEY_BITS;
 /// Maximum count of a word.
 pub const WORD_COUNT_MAX: u8 = (1 << WORD_COUNT_BITS) - 1;
@@ -23,7 +23,7 @@ pub const WORD_COUNT_MAX: u8 = (1 << WORD_COUNT_BITS) - 1;
 pub struct WordCounts(Vec<u32>);
 
 impl WordCounts {
-    /// Counts the numbers of words (`text::plain_words::word_key`).
+    /// Counts the keys of words (`text::plain_words::word_key`).
     pub fn of(mut keys: Vec<u32>) -> Self {
         keys.sort_unstable();
         let runs = keys.chunk_by(|a, b| a == b);
@@ -31,7 +31,7 @@ impl WordCounts {
         Self(runs.map(entry).collect())
     }
 
-    /// Each word with its count, words ascending.
+    /// Each word's key with its count, in ascending order of keys.
     pub fn iter(&self) -> impl Iterator<Item = (u32, u8)> + '_ {
         self.0.iter().map(|entry| (entry >> WORD_COUNT_BITS, (entry & u32::from(WORD_COUNT_MAX)) as u8))
     }
@@ -65,9 +65,9 @@ impl WordCounts {
 pub struct QueryTerms {
     /// The terms, each once, including the required ones.
     pub terms: Vec<QueryTerm>,
-    /// What a passage must have: one form of each.
+    /// What a passage must contain: at least one alternative of each group.
     pub required: Vec<Vec<TermPhrase>>,
-    /// What a passage must not have.
+    /// What a passage must not contain.
     pub excluded: Vec<TermPhrase>,
     /// Whether the query had more terms than are searched for.
     pub truncated: bool,
@@ -78,7 +78,7 @@ pub struct QueryTerms {
 pub struct QueryTerm {
     /// The term.
     pub text: String,
-    /// Whether every term that begins with it counts too.
+    /// Whether every term with this prefix counts, too.
     pub prefix: bool,
 }
 
@@ -87,27 +87,27 @@ pub struct QueryTerm {
 pub struct TermPhrase {
     /// The terms, in order; at least one.
     pub terms: Vec<String>,
-    /// Whether every term that begins with the last one counts too.
+    /// Whether every term that begins with the last one counts, too.
     pub prefix: bool,
     /// Whether the words match without their accents; otherwise only as spelled.
     pub folded: bool,
 }
 
 impl TermPhrase {
-    /// One word, as spelled or without its accents in the passage.
+    /// A single word, which matches with or without accents in the passage.
     pub fn anywhere(word: String) -> Self {
         Self { terms: vec![word], prefix: false, folded: true }
     }
 }
 
 impl QueryTerms {
-    /// How many terms and phrases BM25 adds up: each required phrase counts once more, as a whole.
+    /// Number of terms and phrases whose BM25 scores are added up; each required phrase counts once more, as a whole.
     pub fn scored(&self) -> usize {
         self.terms.len() + self.required.len()
     }
 
-    /// Whether it requires more of passages than sharing a word.
-    pub fn demands(&self) -> bool {
+    /// Whether a passage must do more than share a word with the query.
+    pub fn has_constraints(&self) -> bool {
         !self.required.is_empty() || !self.excluded.is_empty()
     }
 }

@@ -11,9 +11,9 @@ pub fn rfc3339(milliseconds: i64) -> String {
     format!("{instant:.3}")
 }
 
-/// Reads an RFC 3339 time, or a date, which stands for its beginning in UTC, as milliseconds since the Unix epoch.
+/// Parses an RFC 3339 time, or a date, which stands for its start in UTC, as milliseconds since the Unix epoch.
 pub fn parse(text: &str) -> Option<i64> {
-    // Most texts are neither.
+    // Rejects most other texts cheaply.
     if text.len() < DATE_BYTES || !text.as_bytes().first().is_some_and(u8::is_ascii_digit) {
         return None;
     }
@@ -35,7 +35,7 @@ pub(super) fn serialize<S: Serializer>(milliseconds: &i64, serializer: S) -> Res
     serializer.serialize_str(&rfc3339(*milliseconds))
 }
 
-/// The same for a time that there may be.
+/// The same for an optional time.
 pub(super) fn serialize_some<S: Serializer>(milliseconds: &Option<i64>, serializer: S) -> Result<S::Ok, S::Error> {
     milliseconds.map(rfc3339).serialize(serializer)
 }

@@ -30,12 +30,12 @@ use crate::bundle::{Bundle, TRANSLATIONS};
 use crate::domain::{DetectedLanguage, Embedded, ModelInfo, PassageBounds, PassageContext, PassageSpan, TokenSet};
 use crate::ranking::{TokenScorer, TokenTable, Translations};
 pub use crate::text::Tokens;
-pub use crate::text::marks::{PassageWords, SoughtTerms, joined, meet};
+pub use crate::text::marks::{PassageWords, TermMatcher, merge_marks, overlap};
 pub use crate::text::plain_words::{plain_words, word_key};
 pub use crate::text::query::{QueryError, QueryText};
 pub use crate::text::sentence_spans::sentence_spans;
 pub use crate::text::terms::{passage_terms, query_terms};
-use crate::text::{Cut, LanguageDetector, Tokenizer};
+use crate::text::{LanguageDetector, TextPassage, Tokenizer};
 use queue::{Encode, Queue, QueueBounds};
 use text_reader::{Read, TextReader};
 
@@ -229,7 +229,7 @@ impl Embedder {
     ) -> Result<PreparedText, EmbedError> {
         let cuts = self.cut(title, text, bounds)?;
         let only = if let [only] = &cuts[..] { Some(only) } else { None };
-        let language = if detect { self.parts.detector.detect_cut(text, only) } else { None };
+        let language = if detect { self.parts.detector.detect_passage(text, only) } else { None };
         let (passages, tokens) = cuts.into_iter().map(|cut| (span(cut.range, cut.context), cut.tokens)).unzip();
         Ok(PreparedText { passages, tokens, language })
     }
@@ -239,7 +239,7 @@ impl Embedder {
         Ok(self.cut(title, text, bounds)?.into_iter().map(|cut| span(cut.range, cut.context)).collect())
     }
 
-    fn cut(&self, title: Option<&str>, text: &str, bounds: PassageBounds) -> Result<Vec<Cut>, EmbedError> {
+    fn cut(&self, title: Option<&str>, text: &str, bounds: PassageBounds) -> Result<Vec<TextPassage>, EmbedError> {
         let tokens_max = bounds.tokens_max.clamp(1, self.parts.info.tokens_max);
         let overlap_tokens = bounds.overlap_tokens.min(tokens_max / 2);
         self.parts.text.split(title, text, PassageBounds { tokens_max, overlap_tokens })
@@ -341,7 +341,7 @@ mod tests {
             Ok(Tokens { ids: vec![1], truncated: false })
         }
 
-        fn split(&self, _title: Option<&str>, _text: &str, _bounds: PassageBounds) -> Result<Vec<Cut>, EmbedError> {
+        fn split(&self, _title: Option<&str>, _text: &str, _bounds: PassageBounds) -> Result<Vec<TextPassage>, EmbedError> {
             Ok(Vec::new())
         }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::EmbedError;
 use crate::domain::{PassageBounds, PassageContext};
 use crate::text::context::embedded_text;
-use crate::text::{Cut, Reading, Tokenize, Tokens, split_text};
+use crate::text::{PassageLimits, TextPassage, Tokenize, Tokens, split_text};
 
 /// If a text has more than this many bytes per token that the model reads, only its beginning is tokenized. No token is nearly
 /// this long.
@@ -16,7 +16,7 @@ pub(super) trait Read: Send + Sync {
     fn tokens(&self, text: &EmbedText) -> Result<Tokens, EmbedError>;
     /// Splits a text into passages. The tokens of each passage are those that `tokens` returns for the passage with its
     /// context.
-    fn split(&self, title: Option<&str>, text: &str, bounds: PassageBounds) -> Result<Vec<Cut>, EmbedError>;
+    fn split(&self, title: Option<&str>, text: &str, bounds: PassageBounds) -> Result<Vec<TextPassage>, EmbedError>;
     /// Returns each token of a text without context, with its byte range.
     fn pieces(&self, text: &str) -> Result<Vec<(u32, Range<usize>)>, EmbedError>;
 }
@@ -63,8 +63,8 @@ impl<T: Tokenize + Send + Sync> Read for TextReader<T> {
         }
     }
 
-    fn split(&self, title: Option<&str>, text: &str, bounds: PassageBounds) -> Result<Vec<Cut>, EmbedError> {
-        let reading = Reading { bounds, tokens_max: self.tokens_max };
+    fn split(&self, title: Option<&str>, text: &str, bounds: PassageBounds) -> Result<Vec<TextPassage>, EmbedError> {
+        let reading = PassageLimits { bounds, tokens_max: self.tokens_max };
         let mut cuts = split_text(&self.tokenizer, title, text, reading)?;
         for Tokens { ids, truncated } in cuts.iter_mut().map(|cut| &mut cut.tokens) {
             *truncated = ids.len() > self.tokens_max;

@@ -1,11 +1,11 @@
-//! An encoder for tests whose embeddings can be computed by hand.
+//! A test encoder whose embeddings can be computed by hand.
 
 use std::path::Path;
 
 use super::encoder::{Embeddings, SentenceEncoder};
 use super::error::EvaluationError;
 
-/// Embeds a sentence that is a number as that angle in degrees.
+/// Embeds a sentence, which must be a number, as the direction at that angle in degrees.
 pub struct Angles;
 
 impl SentenceEncoder for Angles {
@@ -15,7 +15,7 @@ impl SentenceEncoder for Angles {
     }
 }
 
-/// Writes `files`, by name and content, into a new folder and evaluates the angle encoder on them.
+/// Writes `files` (name and content) to a new folder and evaluates the angle encoder on them.
 pub fn measure_files<Report>(
     files: &[(&str, &str)],
     measure: impl FnOnce(&Path, &mut dyn SentenceEncoder) -> Result<Report, EvaluationError>,

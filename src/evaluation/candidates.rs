@@ -1,9 +1,9 @@
 //! Retrieval among many candidates: EMS (2024), section V-D, table X. P@1 of 2,000 queries among 200,000 sentences of another
-//! language, of which each query has one translation, with margin scoring (`crate::mining`).
+//! language, with margin scoring (`crate::mining`). Each query has one translation among the candidates.
 //!
-//! Files `candidates.xx-yy.xx` (the queries, in language xx) beside `candidates.xx-yy.yy` (the candidates, in language yy), one
-//! sentence per line: line n of the candidates translates line n of the queries. The candidates may, and should, have more lines;
-//! queries beyond the requested number are not read. The other direction is another pair of files.
+//! Files `candidates.xx-yy.xx` (queries in language xx) and `candidates.xx-yy.yy` (candidates in language yy), one sentence per
+//! line: line n of the candidates translates line n of the queries. The candidates may and should have additional lines.
+//! Queries beyond the requested number are ignored. The other direction needs another pair of files.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::encoder::SentenceEncoder;
 use super::error::EvaluationError;
 use super::lines;
-use super::neighbors::both_ways;
+use super::neighbors::bidirectional_neighbors;
 use super::retrieval::mean;
 use crate::mining::margin::NEIGHBORS;
 use crate::mining::{Margin, MarginScores};
@@ -25,9 +25,9 @@ pub const QUERIES: usize = 2_000;
 /// The results, in percent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CandidatesReport {
-    /// By language pair, the queries' language first.
+    /// By language pair, with the queries' language first.
     pub pairs: BTreeMap<String, CandidatesScore>,
-    /// Mean of P@1 by margin.
+    /// Mean P@1 by margin score.
     pub mean: f64,
 }
 
@@ -38,13 +38,13 @@ pub struct CandidatesScore {
     pub queries: usize,
     /// Number of candidates.
     pub candidates: usize,
-    /// The best of the four nearest by margin score.
+    /// P@1 if the four nearest are re-ranked by margin score.
     pub by_margin: f64,
-    /// The nearest by cosine.
+    /// P@1 of the nearest by cosine.
     pub by_cosine: f64,
 }
 
-/// Evaluates every pair of files in `folder` with at most `queries` queries. Returns `None` if there is none.
+/// Evaluates every pair of files in `folder` with at most `queries` queries. Returns `None` if there are no files.
 pub fn measure(
     folder: &Path,
     queries: usize,
@@ -74,7 +74,7 @@ fn measure_pair(
         let problem = format!("expected one translation for each of the {} queries, got {} lines", asked.len(), candidates.len());
         return Err(EvaluationError::Content { path: second.to_owned(), problem });
     }
-    let (forward, backward) = both_ways(&encoder.encode(&asked)?, &encoder.encode(&candidates)?, NEIGHBORS)?;
+    let (forward, backward) = bidirectional_neighbors(&encoder.encode(&asked)?, &encoder.encode(&candidates)?, NEIGHBORS)?;
     let percent = |right: usize| 100.0 * right as f64 / asked.len() as f64;
     let nearest = (0..asked.len()).filter(|&query| forward.of(query).next().is_some_and(|(found, _)| found as usize == query));
     let scores = MarginScores::new(&forward, &backward, Margin::Ratio)?;
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
     use crate::evaluation::Embeddings;
 
-    /// Embeds `cos sin`, the two values of a direction.
+    /// Embeds a sentence `cos sin` as that direction.
     struct Directions;
 
     impl SentenceEncoder for Directions {
@@ -124,13 +124,13 @@ mod tests {
 
     #[test]
     fn margin_finds_what_a_candidate_near_to_everything_hides_from_the_cosine() {
-        // The third line of the queries is not asked.
+        // The third query is beyond the requested two.
         //                 b0=(0.96,0.28)  b1=(0.6,0.8)   mean
         // a0=(0.8,0.6)        0.936           0.96       0.948
         // a1=(0.6,0.8)        0.8             1          0.9
         // mean                0.868           0.98
-        // By cosine both go to b1. By margin a0 has b0: 0.936 / ((0.948 + 0.868) / 2) = 1.031 before
-        // b1: 0.96 / ((0.948 + 0.98) / 2) = 0.996, and a1 has b1: 1 / ((0.9 + 0.98) / 2) = 1.064 before b0: 0.905.
+        // By cosine, both find b1. By margin, a0 finds b0: 0.936 / ((0.948 + 0.868) / 2) = 1.031 before
+        // b1: 0.96 / ((0.948 + 0.98) / 2) = 0.996, and a1 finds b1: 1 / ((0.9 + 0.98) / 2) = 1.064 before b0: 0.905.
         let files = [("candidates.de-en.de", "0.8 0.6\n0.6 0.8\n0.28 0.96\n"), ("candidates.de-en.en", "0.96 0.28\n0.6 0.8\n")];
         let report = measure_files(&files, 2).unwrap().unwrap();
         assert_eq!(report.pairs["de-en"], CandidatesScore { queries: 2, candidates: 2, by_margin: 100.0, by_cosine: 50.0 });
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn candidates_beyond_the_queries_compete() {
-        // The third candidate is where the second query is; its translation, the second candidate, is not.
+        // The third candidate equals the second query, but the second candidate is its translation.
         let files = [("candidates.fr-en.fr", "1 0\n0 1\n"), ("candidates.fr-en.en", "1 0\n0.8 0.6\n0 1\n")];
         let report = measure_files(&files, QUERIES).unwrap().unwrap();
         let score = report.pairs["fr-en"];

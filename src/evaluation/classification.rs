@@ -1,11 +1,10 @@
-//! Zero-shot cross-lingual classification: EMS (2024), section V-E, table XI (MLDoc) and section V-F, tables XII and XIII (CLS,
-//! and its second version), and topics of SIB-200, which EMS does not have.
+//! Zero-shot cross-lingual classification: EMS (2024), section V-E, table XI (MLDoc) and section V-F, tables XII and XIII (CLS
+//! and its second version), and the topics of SIB-200, which is not in EMS.
 //!
-//! A network with one hidden layer (`crate::classify::mlp`) learns from embeddings of one language and is tested in the others:
-//! what LASER published for MLDoc, whose protocol EMS follows, except for the second hidden layer. Accuracies are means of five
-//! runs with different seeds. The layouts of the files are in `labeled`: `sib200.xx.tsv`; `XX.train.1000`, `XX.dev` and
-//! `XX.test`; `XX.PRODUCT.train` and `XX.PRODUCT.test` with the products `books`, `dvd`, `music` and, for the second version,
-//! `all`.
+//! A network with one hidden layer (`crate::classify::mlp`) is trained on embeddings of one language and tested in the others.
+//! This is LASER's protocol for MLDoc, which EMS follows, without the second hidden layer. Accuracies are means of five runs
+//! with different seeds. `labeled` documents the file formats: `sib200.xx.tsv`; `XX.train.1000`, `XX.dev` and `XX.test`;
+//! `XX.PRODUCT.train` and `XX.PRODUCT.test` with the products `books`, `dvd`, `music` and, for the second version, `all`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,7 +22,7 @@ use super::retrieval::mean;
 use crate::classify::knn::highest;
 use crate::classify::{Split, Targets, Training, evaluate_classes, majority};
 
-/// The set whose accuracies are reported beside P@1.
+/// The data set whose accuracies are reported next to P@1.
 pub const SIB200: &str = "sib200";
 const MLDOC: &str = "mldoc";
 /// Products of CLS; `all` is the second version, which mixes them.
@@ -32,7 +31,7 @@ const PRODUCTS: [&str; 4] = ["books", "dvd", "music", "all"];
 /// What to evaluate.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Languages to train in, one after the other.
+    /// Training languages, each evaluated separately.
     pub from: Vec<Language>,
     /// The split of SIB-200 to test on.
     pub sib200_part: String,
@@ -41,7 +40,7 @@ pub struct Options {
 /// The results, in percent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClassificationReport {
-    /// By set: `sib200`, `mldoc`, `cls/PRODUCT`; one transfer per training language.
+    /// By data set: `sib200`, `mldoc`, `cls/PRODUCT`; one entry per training language.
     pub sets: BTreeMap<String, Vec<Transfer>>,
 }
 
@@ -50,24 +49,24 @@ pub struct ClassificationReport {
 pub struct Transfer {
     /// The training language.
     pub from: String,
-    /// Runs with different seeds.
+    /// Number of runs with different seeds.
     pub runs: usize,
-    /// In the training language. For SIB-200's dev split and for CLS, training stopped early by these same texts.
+    /// In the training language. If this is SIB-200's dev split or CLS, the same texts were used for early stopping.
     pub own: Option<Accuracy>,
     /// In each other language.
     pub languages: BTreeMap<String, Accuracy>,
     /// Mean over the other languages.
     pub mean: f64,
-    /// Mean over the other languages of the baseline that always predicts the same class.
+    /// Mean over the other languages of the majority baseline.
     pub majority_mean: f64,
 }
 
-/// The share of texts with the correct class, in percent.
+/// Accuracy in percent.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Accuracy {
     /// Mean of the runs.
     pub mean: f64,
-    /// Standard deviation of the runs, of a sample.
+    /// Sample standard deviation of the runs.
     pub deviation: f64,
     /// Accuracy of always predicting the most frequent class of the train split.
     pub majority: f64,
@@ -80,7 +79,7 @@ impl Default for Options {
     }
 }
 
-/// Evaluates every set that has files in `folder`. Returns `None` if none has.
+/// Evaluates every data set that has files in `folder`. Returns `None` if none has.
 pub fn measure(
     folder: &Path,
     options: &Options,
@@ -94,7 +93,7 @@ pub fn measure(
     Ok((!sets.is_empty()).then_some(ClassificationReport { sets }))
 }
 
-/// Reads every set that has files in `folder`, by name.
+/// Reads every data set that has files in `folder`, by name.
 pub fn read_sets(folder: &Path, sib200_part: &str) -> Result<BTreeMap<String, Labeled>, EvaluationError> {
     let mut sets = BTreeMap::new();
     sets.insert(SIB200.to_owned(), labeled::read_sib200(folder, sib200_part)?);
@@ -107,7 +106,7 @@ pub fn read_sets(folder: &Path, sib200_part: &str) -> Result<BTreeMap<String, La
 }
 
 impl ClassificationReport {
-    /// SIB-200 from the first training language.
+    /// Results on SIB-200 for the first training language.
     pub fn sib200(&self) -> Option<&Transfer> {
         self.sets.get(SIB200)?.first()
     }
@@ -155,7 +154,7 @@ fn transfers(
     Ok(transfers)
 }
 
-/// Trains on one language, stops early by its dev split, and tests on all of `tests`.
+/// Trains on one language with early stopping on its dev split, and tests on all of `tests`.
 pub fn transfer(
     from: Language,
     train: &Embedded<'_>,
@@ -213,7 +212,7 @@ impl Accuracy {
     }
 }
 
-/// The labels of a train split, numbered by their order.
+/// The labels of a train split, numbered in sorted order.
 pub(super) struct Classes<'a> {
     pub(super) names: Vec<&'a str>,
 }
@@ -272,7 +271,7 @@ impl Transfer {
         own.chain(&self.languages).map(|(code, accuracy)| (code, accuracy.mean))
     }
 
-    /// The means in one line.
+    /// Formats the means on one line.
     pub fn summary(&self, set: &str) -> String {
         let (from, count, mean, majority) = (&self.from, self.languages.len(), self.mean, self.majority_mean);
         format!("- {set}, trained in {from}, tested in {count} others: mean {mean:.2}; always the majority class {majority:.2}")
@@ -283,7 +282,7 @@ impl Transfer {
 mod tests {
     use super::*;
 
-    /// Embeds a text as the direction of its first letter among a to d.
+    /// Embeds a text as a direction that depends on its first letter, a to d.
     struct Letters;
 
     impl SentenceEncoder for Letters {
@@ -304,7 +303,7 @@ mod tests {
         measure(folder.path(), &Options::default(), &mut Letters)
     }
 
-    /// Texts on animals, which begin with a, half as many on books and on cities; each kind in the dev part too.
+    /// Texts about animals, which begin with a, and half as many each about books and cities; also in the dev split.
     fn english() -> String {
         let line = |part: &str, label: &str, text: &str| format!("{part}\t0\t{label}\t{text}\n");
         let part = |part: &str| {
@@ -318,7 +317,7 @@ mod tests {
 
     #[test]
     fn what_is_learned_in_english_is_asked_in_the_others() {
-        // French: all four are where English has them. German: one of four is where English has another class.
+        // French: all four have the same direction as in English. German: one of four has the direction of another class.
         let french = "dev\t0\tanimals\tane\ndev\t0\tanimals\tagneau\ndev\t0\tbooks\tbouquin\ndev\t0\tcities\tcité\n";
         let german =
             "dev\t0\tanimals\tAffe\ndev\t0\tbooks\tbuch\ndev\t0\tbooks\tband\ndev\t0\tcities\tberlin\n".replace("Affe", "affe");
@@ -326,7 +325,7 @@ mod tests {
         let report = measure_files(&files).unwrap().unwrap();
         let transfer = report.sib200().unwrap();
         assert_eq!((transfer.from.as_str(), transfer.runs), ("en", 5));
-        // Animals are the majority in English: half of its texts and of the French ones, a quarter of the German ones.
+        // The majority class in English is animals: half of the English and French texts, a quarter of the German ones.
         assert_eq!(transfer.own, Some(Accuracy { mean: 100.0, deviation: 0.0, majority: 50.0 }));
         assert_eq!(transfer.languages["fr"], Accuracy { mean: 100.0, deviation: 0.0, majority: 50.0 });
         assert_eq!(transfer.languages["de"], Accuracy { mean: 75.0, deviation: 0.0, majority: 25.0 });
@@ -335,7 +334,7 @@ mod tests {
 
     #[test]
     fn the_deviation_is_that_of_a_sample() {
-        // Mean 80; squares 100 + 0 + 100 over 2 = 100, whose root is 10.
+        // The mean is 80; the variance is (100 + 0 + 100) / 2 = 100, so the deviation is 10.
         assert_eq!(Accuracy::of(&[70.0, 80.0, 90.0], 50.0), Accuracy { mean: 80.0, deviation: 10.0, majority: 50.0 });
     }
 

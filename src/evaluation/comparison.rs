@@ -1,5 +1,6 @@
-//! Compares ways to classify: each learns from the train split of one language and is tested on the test splits of
-//! all. The caller brings the predictions of each way; one way is here, the network trained as a server trains one.
+//! Compares classification methods: each is trained on the train split of one language and tested on the test splits of all.
+//! The caller provides the predictions of each method. One method is implemented here: the network, trained the way a server
+//! trains it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,11 +20,11 @@ use crate::domain::{Language, MlpSettings};
 /// The baseline that always predicts the most frequent class of the train split.
 const MAJORITY: &str = "majority";
 
-/// How the network is trained: a server's defaults.
+/// The share of held-out examples; a server's default, like the other settings here.
 pub const VALIDATION_SHARE: f64 = 0.2;
 /// Seed of the split, and of the first run.
 pub const SEED: u32 = 1;
-/// Trainings, of which the best on the validation part is kept.
+/// Number of runs, of which the best on the validation set is kept.
 pub const RUNS: usize = 5;
 
 /// The training and test data.
@@ -37,18 +38,18 @@ pub struct Task<'a> {
     classes: Classes<'a>,
 }
 
-/// Accuracies in percent, by way to classify.
+/// Accuracies in percent, by method.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// The training language.
     pub from: String,
-    /// By way to classify.
-    pub ways: BTreeMap<String, WayAccuracy>,
+    /// By method.
+    pub ways: BTreeMap<String, MethodAccuracy>,
 }
 
-/// Accuracies of one way to classify, in percent.
+/// Accuracies of one method, in percent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct WayAccuracy {
+pub struct MethodAccuracy {
     /// In the training language, if it has a test split.
     pub own: Option<f64>,
     /// In each other language.
@@ -58,7 +59,7 @@ pub struct WayAccuracy {
 }
 
 impl<'a> Task<'a> {
-    /// Training in `from`. Every label of a test split must occur in the train split.
+    /// Creates a task with the training language `from`. All labels of test splits must occur in the train split.
     pub fn new(set: &'a Labeled, from: Language) -> Result<Self, EvaluationError> {
         let train = set.get(&from).map_or(&[][..], |parts| parts.train.as_slice());
         if train.is_empty() {
@@ -73,18 +74,19 @@ impl<'a> Task<'a> {
         Ok(task)
     }
 
-    /// Starts a comparison with the baseline of the most frequent class.
+    /// Starts a comparison that contains the majority baseline.
     pub fn comparison(&self) -> Result<Comparison, EvaluationError> {
         let mut comparison = Comparison { from: self.from.code().to_owned(), ways: BTreeMap::new() };
         let numbers = self.classes.numbers("the training part", &labels_of(self.train))?;
         let always = majority(&numbers).map(|class| self.classes.names[class as usize].to_owned());
         let answers = self.tests.iter().map(|(language, test)| (*language, vec![always.clone(); test.len()])).collect();
-        comparison.ways.insert(MAJORITY.to_owned(), self.judge(&answers)?);
+        comparison.ways.insert(MAJORITY.to_owned(), self.evaluate(&answers)?);
         Ok(comparison)
     }
 
-    /// Evaluates the predictions for the test splits, in their order. `None` is an abstention, which is not correct.
-    pub fn judge(&self, answers: &BTreeMap<Language, Vec<Option<String>>>) -> Result<WayAccuracy, EvaluationError> {
+    /// Evaluates the predictions for each test split, in the order of its examples. `None` is an abstention and counts as
+    /// wrong.
+    pub fn evaluate(&self, answers: &BTreeMap<Language, Vec<Option<String>>>) -> Result<MethodAccuracy, EvaluationError> {
         let mut languages = BTreeMap::new();
         for (language, test) in &self.tests {
             let expected = self.classes.numbers(language.name(), &labels_of(test))?;
@@ -98,11 +100,11 @@ impl<'a> Task<'a> {
             languages.insert(language.code().to_owned(), 100.0 * report.accuracy);
         }
         let own = languages.remove(self.from.code());
-        Ok(WayAccuracy { own, mean: mean(languages.values().copied()), languages })
+        Ok(MethodAccuracy { own, mean: mean(languages.values().copied()), languages })
     }
 
-    /// Predictions of a network trained here on the embeddings of the train split, as a server trains one on them: the same
-    /// examples are held out, and the best of the same runs is kept.
+    /// Returns the predictions of a network trained locally on the embeddings of the train split. It holds out the same
+    /// examples as a server, and keeps the best of the same runs.
     pub fn offline(
         &self,
         train: &Embedded<'_>,
@@ -138,7 +140,7 @@ impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = |code: &str| format!("{code} {}", Language::parse(code).map_or("", Language::name));
         writeln!(f, "trained in {}, accuracy in percent:\n", name(&self.from))?;
-        let row = |f: &mut fmt::Formatter<'_>, title: &str, cell: &dyn Fn(&WayAccuracy) -> Option<f64>| {
+        let row = |f: &mut fmt::Formatter<'_>, title: &str, cell: &dyn Fn(&MethodAccuracy) -> Option<f64>| {
             write!(f, "| {title:21} |")?;
             for way in self.ways.values() {
                 match cell(way) {
@@ -176,7 +178,7 @@ mod tests {
         Language::parse(code).unwrap()
     }
 
-    /// English learns from three texts on rain and one on goals.
+    /// The English train split has three texts about weather and one about sports.
     fn set() -> Labeled {
         let train = examples(&[("weather", "rain"), ("weather", "snow"), ("weather", "wind"), ("sports", "goal")]);
         let english = Parts { train, dev: Vec::new(), test: examples(&[("weather", "hail"), ("sports", "match")]) };
@@ -196,14 +198,14 @@ mod tests {
         let task = Task::new(&set, language("en")).unwrap();
         let answers = [
             (language("en"), predicted(&["weather", "weather"])),
-            // Three of four; the last abstains.
+            // Three of four are correct; the last is an abstention.
             (language("de"), predicted(&["sports", "sports", "weather", ""])),
             (language("fr"), predicted(&["sports"])),
         ];
-        let judged = task.judge(&answers.into()).unwrap();
+        let judged = task.evaluate(&answers.into()).unwrap();
         assert_eq!((judged.own, judged.languages["de"], judged.languages["fr"], judged.mean), (Some(50.0), 75.0, 0.0, 37.5));
         let mut comparison = task.comparison().unwrap();
-        // Weather is the most frequent in English: one of two, two of four, one of one.
+        // The majority class in English is weather: one of two, two of four, one of one.
         let always = &comparison.ways[MAJORITY];
         assert_eq!((always.own, always.languages["de"], always.languages["fr"], always.mean), (Some(50.0), 50.0, 100.0, 75.0));
         comparison.ways.insert("knn".to_owned(), judged);
@@ -223,14 +225,14 @@ mod tests {
         let mut set = set();
         let error = |set: &Labeled, from: &str| Task::new(set, language(from)).err().unwrap().to_string();
         assert_eq!(error(&set, "de"), "expected a train split of de, got none");
-        assert!(Task::new(&set, language("en")).unwrap().judge(&BTreeMap::new()).is_err());
+        assert!(Task::new(&set, language("en")).unwrap().evaluate(&BTreeMap::new()).is_err());
         set.get_mut(&language("fr")).unwrap().test[0].label = "music".to_owned();
         assert_eq!(error(&set, "en"), "French: expected one of the labels sports, weather, got music");
     }
 
     #[test]
     fn the_network_learns_what_embeddings_tell() {
-        // Weather points to the right and sports up, ten of each; German turns both by ten degrees.
+        // Weather is around 0 degrees and sports around 90, ten of each; in German both are rotated by ten degrees.
         let (mut train, mut values) = (Vec::new(), Vec::new());
         for number in 0..20 {
             let (label, angle) = if number % 2 == 0 { ("weather", 0.0_f32) } else { ("sports", 90.0) };
@@ -252,6 +254,6 @@ mod tests {
         let (ten, hundred) = (10.0_f32.to_radians(), 100.0_f32.to_radians());
         let turned = embedded(vec![hundred.cos(), hundred.sin(), ten.cos(), ten.sin()], &["sports", "weather"]);
         let answers = task.offline(&train, &[(language("de"), turned)].into()).unwrap();
-        assert_eq!(task.judge(&answers).unwrap().mean, 100.0);
+        assert_eq!(task.evaluate(&answers).unwrap().mean, 100.0);
     }
 }

@@ -1,24 +1,24 @@
-//! The encoder under evaluation: turns texts into embeddings, which are scaled to unit length here whatever their source.
+//! The encoder under evaluation. Embeddings from any source are scaled to unit length here.
 
 use super::EvaluationError;
 
-/// Turns texts into embeddings, one per text, in their order.
+/// Embeds texts: one embedding per text, in the same order.
 pub trait SentenceEncoder {
     /// Embeds `texts`.
     fn encode(&mut self, texts: &[String]) -> Result<Embeddings, EvaluationError>;
 
-    /// Embeds questions, to compare with what `encode` returns for passages; most encoders treat both alike.
+    /// Embeds questions, for comparison with passages from `encode`. Most encoders treat both alike.
     fn encode_questions(&mut self, questions: &[String]) -> Result<Embeddings, EvaluationError> {
         self.encode(questions)
     }
 
-    /// Scores each passage for each question by late interaction, [questions, passages]; `None` without a token table.
+    /// Scores each passage for each question by late interaction, [questions, passages]. Returns `None` without a token table.
     fn late_scores(&mut self, _questions: &[String], _passages: &[String]) -> Result<Option<Vec<f32>>, EvaluationError> {
         Ok(None)
     }
 }
 
-/// Embeddings of unit length, row by row.
+/// Unit-length embeddings, row by row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Embeddings {
     values: Vec<f32>,
@@ -26,7 +26,7 @@ pub struct Embeddings {
 }
 
 impl Embeddings {
-    /// Scales the rows of `values` to unit length. A row without a direction is an error that names its number.
+    /// Scales the rows of `values` to unit length. The error for a row without a direction contains its number.
     pub fn normalized(mut values: Vec<f32>, dimension: usize) -> Result<Self, EvaluationError> {
         for (number, row) in values.chunks_exact_mut(dimension).enumerate() {
             let norm = row.iter().map(|&value| f64::from(value).powi(2)).sum::<f64>().sqrt();
@@ -59,12 +59,12 @@ impl Embeddings {
         &self.values
     }
 
-    /// The embeddings one by one.
+    /// Iterates over the embeddings.
     pub fn rows(&self) -> impl ExactSizeIterator<Item = &[f32]> {
         self.values.chunks_exact(self.dimension)
     }
 
-    /// `count` embeddings from number `start` on.
+    /// Returns `count` embeddings from index `start`.
     pub fn part(&self, start: usize, count: usize) -> Self {
         let values = self.values[start * self.dimension..][..count * self.dimension].to_vec();
         Self { values, dimension: self.dimension }

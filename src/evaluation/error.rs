@@ -1,4 +1,4 @@
-//! Errors of evaluations, always with the file, the line or the numbers at fault.
+//! Errors of evaluations, with the file, line or numbers that caused them.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -32,12 +32,12 @@ pub enum EvaluationError {
 }
 
 impl EvaluationError {
-    /// Names the file of an input error.
+    /// Wraps an input error with its file.
     pub fn file(path: &Path, source: std::io::Error) -> Self {
         Self::File { path: path.to_owned(), source }
     }
 
-    /// Wraps the error of what is evaluated.
+    /// Wraps an error of the encoder or server under evaluation.
     pub fn measured(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Measured(error.into())
     }

@@ -1,4 +1,4 @@
-//! FLORES: long, news-like sentences, the same ones in every language, so that any two languages make a retrieval task.
+//! FLORES: long, news-like sentences, translated into every language, so that any two languages form a retrieval task.
 //!
 //! Files `flores.xx.txt`, one sentence per line, aligned by line.
 
@@ -13,7 +13,7 @@ use super::error::EvaluationError;
 use super::lines;
 use super::retrieval::{mean, precision_at_1};
 
-/// The code of the language in most pairs.
+/// The code of English, the pivot language.
 pub const ENGLISH: &str = "en";
 
 /// The results, in percent.
@@ -27,7 +27,7 @@ pub struct FloresReport {
     pub english_mean: f64,
     /// Mean over all ordered pairs of two other languages.
     pub other_mean: f64,
-    /// How many ordered pairs those are.
+    /// Number of these ordered pairs.
     pub other_pairs: usize,
     /// Languages without a file.
     pub absent: Vec<String>,
@@ -36,21 +36,21 @@ pub struct FloresReport {
 /// P@1 of one language with English, in percent.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct WithEnglish {
-    /// Queries in the language, candidates in English.
+    /// P@1 with queries in the language and candidates in English.
     pub to_english: f64,
-    /// Queries in English, candidates in the language.
+    /// P@1 with queries in English and candidates in the language.
     pub from_english: f64,
 }
 
-/// Aligned sentences by language, and the languages that have none.
+/// Aligned sentences by language.
 pub struct Aligned {
-    /// Sentences, equally many in each language.
+    /// Sentences by language, the same number in each.
     pub languages: BTreeMap<Language, Vec<String>>,
     /// Languages without a file.
     pub absent: Vec<Language>,
 }
 
-/// Reads the files in `folder`. Returns `None` if there is none.
+/// Reads the files in `folder`. Returns `None` if there are none.
 pub fn read(folder: &Path) -> Result<Option<Aligned>, EvaluationError> {
     let mut aligned = Aligned { languages: BTreeMap::new(), absent: Vec::new() };
     let mut expected = None;
@@ -88,7 +88,7 @@ pub fn measure(folder: &Path, encoder: &mut dyn SentenceEncoder) -> Result<Optio
     Ok(Some(report))
 }
 
-/// P@1 between all sides, whose rows are translations of each other.
+/// Computes P@1 between all languages, whose rows are translations of each other.
 fn compare(sides: &[(Language, Embeddings)]) -> Result<FloresReport, EvaluationError> {
     let mut languages = BTreeMap::new();
     let mut others = Vec::new();
@@ -130,8 +130,8 @@ mod tests {
 
     #[test]
     fn every_language_meets_english_and_every_other() {
-        // French points where English does. German's second sentence points to the first English one, from 10 degrees away,
-        // so de to en finds one of two; en to de: 0 is nearest to 0, 90 nearest to 10.
+        // French equals English. The second German sentence is 10 degrees from the first English one, so de to en finds one of
+        // two. From en to de, 0 is nearest to 0, and 90 is nearest to 10.
         let files = [("flores.en.txt", "0\n90\n"), ("flores.fr.txt", "1\n91\n"), ("flores.de.txt", "0\n10\n")];
         let report = measure_files(&files).unwrap().unwrap();
         assert_eq!(report.sentences, 2);

@@ -1,5 +1,5 @@
-//! Reads queries, documents and relevance judgments, in the layouts of BEIR, of TREC and a plain one. Each of the three
-//! parts is recognized by its file, so that they can be mixed:
+//! Reads queries, documents and relevance judgments in the formats of BEIR and TREC, and a plain format. Each of the three
+//! parts is recognized by its file name, so formats can be mixed:
 //!
 //! - queries: `queries.jsonl` (BEIR: `_id`, `text`, and `language` in `metadata` if known), `queries.tsv` (id, language, text),
 //!   `topics.tsv` (id, text);
@@ -18,33 +18,33 @@ use serde_json::{Map, Value};
 
 use super::error::EvaluationError;
 use super::lines;
-use super::relevance::{Item, Relevance};
+use super::relevance::{Item, TestCollection};
 use crate::domain::Language;
 
 const QUERIES: [&str; 3] = ["queries.jsonl", "queries.tsv", "topics.tsv"];
 const DOCUMENTS: [&str; 3] = ["corpus.jsonl", "documents.tsv", "corpus.tsv"];
 const JUDGMENTS: [&str; 3] = ["qrels", "qrels.tsv", "qrels.txt"];
 
-/// What to read from a folder.
+/// Options for reading a folder.
 #[derive(Debug, Clone)]
-pub struct Reading {
-    /// Whether to read the documents too; otherwise their ids are not checked.
+pub struct ReadOptions {
+    /// Whether to read the documents too. Otherwise document ids in judgments are not checked.
     pub documents: bool,
     /// Whether judgments are required.
     pub judged: bool,
-    /// The file of `qrels/`, without `.tsv`.
+    /// Name of the file in `qrels/`, without `.tsv`.
     pub split: String,
 }
 
-/// Texts of one file, and the line of each id.
+/// The texts of one file, and the line of each id.
 struct Items {
     name: &'static str,
     items: Vec<Item>,
     known: HashMap<String, usize>,
 }
 
-/// Reads `folder`.
-pub fn read(folder: &Path, reading: &Reading) -> Result<Relevance, EvaluationError> {
+/// Reads the files in `folder`.
+pub fn read(folder: &Path, reading: &ReadOptions) -> Result<TestCollection, EvaluationError> {
     let queries = needed(folder, "queries", QUERIES)?;
     let queries = read_items(&folder.join(queries), queries)?;
     let documents = if reading.documents {
@@ -67,17 +67,17 @@ pub fn read(folder: &Path, reading: &Reading) -> Result<Relevance, EvaluationErr
             return Err(judgment.wrong("document id", "each document once per query", document));
         }
     }
-    // A document judged not relevant counts like an unjudged one.
+    // A document that was judged not relevant counts like one without a judgment.
     gains.values_mut().for_each(|graded| graded.retain(|_, grade| *grade > 0.0));
     gains.retain(|_, graded| !graded.is_empty());
     if reading.judged && gains.is_empty() {
         let problem = "expected a document with a grade above 0, got none".to_owned();
         return Err(EvaluationError::Content { path: folder.to_owned(), problem });
     }
-    Ok(Relevance { queries: queries.items, documents: documents.map_or_else(Vec::new, |documents| documents.items), gains })
+    Ok(TestCollection { queries: queries.items, documents: documents.map_or_else(Vec::new, |documents| documents.items), gains })
 }
 
-/// The one of `names` that `folder` has.
+/// Returns the first of `names` that exists in `folder`.
 fn present(folder: &Path, names: [&'static str; 3]) -> Result<Option<&'static str>, EvaluationError> {
     let mut found = names.into_iter().filter(|name| folder.join(name).exists());
     match (found.next(), found.next()) {
@@ -128,7 +128,7 @@ fn language(path: &Path, line: usize, tag: &str) -> Result<Language, EvaluationE
         .map_err(|_| lines::field(path, line, "language", "the tag of a known language, such as fr or pt-BR", tag))
 }
 
-/// Texts as one JSON object per line.
+/// Reads texts from one JSON object per line.
 fn json_lines(path: &Path) -> Result<Vec<Item>, EvaluationError> {
     let text = std::fs::read_to_string(path).map_err(|source| EvaluationError::file(path, source))?;
     let items: Vec<Item> =
@@ -151,7 +151,7 @@ fn json_item(path: &Path, line: usize, text: &str) -> Result<Item, EvaluationErr
     };
     let nothing = |field| wrong(field, "a string that is not blank", "nothing");
     let id = string("_id")?.ok_or_else(|| nothing("_id"))?;
-    // Some of BEIR's documents are only a title.
+    // Some of BEIR's documents have only a title.
     let (title, text) = match (string("title")?, string("text")?) {
         (title, Some(text)) => (title, text),
         (Some(title), None) => (None, title),
@@ -193,7 +193,7 @@ impl Judgment {
     }
 }
 
-fn read_judgments(path: &Path, name: &str, reading: &Reading) -> Result<Vec<Judgment>, EvaluationError> {
+fn read_judgments(path: &Path, name: &str, reading: &ReadOptions) -> Result<Vec<Judgment>, EvaluationError> {
     match name {
         "qrels" => {
             let path = path.join(format!("{}.tsv", reading.split));
@@ -215,7 +215,7 @@ fn read_judgments(path: &Path, name: &str, reading: &Reading) -> Result<Vec<Judg
                     let expected = "4 fields separated by white space (query id, 0, document id, grade)";
                     return Err(lines::field(path, at + 1, "line", expected, &parts.len().to_string()));
                 };
-                // TREC marks spam by grades below 0.
+                // TREC marks spam with grades below 0.
                 judgment(path, at + 1, "grade", [query, document, grade].map(str::to_owned), f64::MIN)
             };
             text.lines().enumerate().map(of_line).collect()

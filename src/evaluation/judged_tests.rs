@@ -1,8 +1,8 @@
-//! Tests of reading judged sets: each layout, mixed layouts, and lines that do not fit.
+//! Tests of reading test collections: each format, mixed formats, and invalid lines.
 
 use super::*;
 
-/// Names and contents of files.
+/// Files, by name and content.
 type Files<'a> = &'a [(&'a str, &'a str)];
 
 const BEIR: [(&str, &str); 3] = [
@@ -21,11 +21,11 @@ const TREC: [(&str, &str); 3] =
 const PLAIN: [(&str, &str); 3] =
     [("documents.tsv", "d\tja\t雨が降る。\ne\tde\tSonne\n"), ("queries.tsv", "q\tde\tRegen\n"), ("qrels.tsv", "q\td\t2\n")];
 
-fn reading() -> Reading {
-    Reading { documents: true, judged: true, split: "test".to_owned() }
+fn reading() -> ReadOptions {
+    ReadOptions { documents: true, judged: true, split: "test".to_owned() }
 }
 
-fn read_files(files: Files<'_>, reading: &Reading) -> Result<Relevance, EvaluationError> {
+fn read_files(files: Files<'_>, reading: &ReadOptions) -> Result<TestCollection, EvaluationError> {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("empty")).unwrap();
     for (name, content) in files {
@@ -36,14 +36,14 @@ fn read_files(files: Files<'_>, reading: &Reading) -> Result<Relevance, Evaluati
     read(folder.path(), reading)
 }
 
-/// Expects `files` to be refused with an error that ends so.
+/// Expects an error for `files` that ends with `expect`.
 #[track_caller]
 fn check_refused(files: Files<'_>, expect: &str) {
     let error = read_files(files, &reading()).unwrap_err().to_string();
     assert!(error.ends_with(expect), "{error}");
 }
 
-/// Expects a refusal when one of the files has another content.
+/// Expects an error if one of the files has this content instead.
 #[track_caller]
 fn check(layout: [(&str, &str); 3], name: &str, content: &str, expect: &str) {
     let files = layout.map(|file| if file.0 == name { (name, content) } else { file });
@@ -51,7 +51,7 @@ fn check(layout: [(&str, &str); 3], name: &str, content: &str, expect: &str) {
     check_refused(&files, expect);
 }
 
-fn gains(read: &Relevance, query: &str) -> Vec<(String, f64)> {
+fn gains(read: &TestCollection, query: &str) -> Vec<(String, f64)> {
     read.gains[query].iter().map(|(id, gain)| (id.clone(), *gain)).collect()
 }
 
@@ -63,14 +63,14 @@ fn beir_is_read() {
     assert_eq!((second.title.as_deref(), second.language), (None, None));
     assert_eq!((third.title.as_deref(), third.text.as_str()), (None, "雪"), "a title alone is the text");
     assert_eq!((read.queries[0].language, read.queries[1].language), (Language::parse("ja"), None));
-    // What is judged not to be relevant is not, and a query of another split has no judgments.
+    // Documents with grade 0 are not relevant, and a query of another split has no judgments.
     assert_eq!((gains(&read, "q"), read.gains.len()), (vec![("d".to_owned(), 2.0)], 1));
 }
 
 #[test]
 fn another_split_of_beir_is_read_with_and_without_its_heading() {
     let files = [BEIR[0], BEIR[1], ("qrels/dev.tsv", "r\te\t1\n")];
-    let read = read_files(&files, &Reading { split: "dev".to_owned(), ..reading() }).unwrap();
+    let read = read_files(&files, &ReadOptions { split: "dev".to_owned(), ..reading() }).unwrap();
     assert_eq!(gains(&read, "r"), [("e".to_owned(), 1.0)]);
     let error = read_files(&files, &reading()).unwrap_err().to_string();
     assert!(error.ends_with("qrels/test.tsv"), "{error}");
@@ -98,9 +98,9 @@ fn layouts_can_be_mixed() {
 
 #[test]
 fn documents_and_judgments_may_be_missing_where_they_are_not_asked_for() {
-    let here = Reading { documents: false, ..reading() };
+    let here = ReadOptions { documents: false, ..reading() };
     assert_eq!(read_files(&TREC[1..], &here).unwrap().documents, []);
-    let unjudged = Reading { judged: false, ..here };
+    let unjudged = ReadOptions { judged: false, ..here };
     assert!(read_files(&TREC[1..2], &unjudged).unwrap().gains.is_empty());
 }
 

@@ -1,4 +1,4 @@
-//! Labeled texts for classification: three layouts of files, read into the same splits.
+//! Reads labeled texts for classification from three file formats into the same splits.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -28,11 +28,11 @@ pub struct Parts {
     pub test: Vec<Example>,
 }
 
-/// A set by language.
+/// A data set by language.
 pub type Labeled = BTreeMap<Language, Parts>;
 
 /// Reads SIB-200: `sib200.xx.tsv`, one text per line, `split<TAB>index<TAB>label<TAB>text` with the splits `train`, `dev` and
-/// `test`. Training stops early by `dev`, and `test_part` is the test split.
+/// `test`. `dev` is for early stopping, and `test_part` is the test split.
 pub fn read_sib200(folder: &Path, test_part: &str) -> Result<Labeled, EvaluationError> {
     let mut set = Labeled::new();
     for language in Language::all() {
@@ -61,8 +61,8 @@ pub fn read_sib200(folder: &Path, test_part: &str) -> Result<Labeled, Evaluation
     Ok(set)
 }
 
-/// Reads MLDoc: `XX.train.1000`, `XX.dev` and `XX.test`, one document per line, `label<TAB>text`. XX is the code or the English
-/// name in lower case. A language without training files can still be a test language.
+/// Reads MLDoc: `XX.train.1000`, `XX.dev` and `XX.test`, one document per line, `label<TAB>text`. XX is the language code or
+/// its English name in lower case. A language without training files can still be a test language.
 pub fn read_mldoc(folder: &Path) -> Result<Labeled, EvaluationError> {
     let mut set = Labeled::new();
     for language in Language::all() {
@@ -82,7 +82,7 @@ pub fn read_mldoc(folder: &Path) -> Result<Labeled, EvaluationError> {
 }
 
 /// Reads one product of CLS: `XX.PRODUCT.train` and `XX.PRODUCT.test`, one review per line, `label<TAB>text`. There is no dev
-/// split, so the test split of the training language serves for early stopping.
+/// split, so the test split of the training language is used for early stopping.
 pub fn read_cls(folder: &Path, product: &str) -> Result<Labeled, EvaluationError> {
     let mut set = Labeled::new();
     for language in Language::all() {
@@ -99,7 +99,7 @@ fn read_if_there(path: PathBuf) -> Result<Vec<Example>, EvaluationError> {
     if path.is_file() { read_examples(&path) } else { Ok(Vec::new()) }
 }
 
-/// Labels and texts. Further tabs belong to the text.
+/// Reads labels and texts. Additional tabs belong to the text.
 fn read_examples(path: &Path) -> Result<Vec<Example>, EvaluationError> {
     let mut examples = Vec::new();
     for (number, line) in lines::sentences(path)?.iter().enumerate() {

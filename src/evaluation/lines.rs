@@ -1,10 +1,10 @@
-//! Reads evaluation files: lines and tab-separated fields. Errors name the file, line and field.
+//! Reads evaluation files: lines and tab-separated fields. Errors contain the file, line and field.
 
 use std::path::{Path, PathBuf};
 
 use super::error::EvaluationError;
 
-/// The file names in `folder`, sorted.
+/// Returns the file names in `folder`, sorted.
 pub fn names(folder: &Path) -> Result<Vec<String>, EvaluationError> {
     let entries = std::fs::read_dir(folder).map_err(|source| EvaluationError::file(folder, source))?;
     let mut names = Vec::new();
@@ -16,7 +16,7 @@ pub fn names(folder: &Path) -> Result<Vec<String>, EvaluationError> {
     Ok(names)
 }
 
-/// The lines of a UTF-8 file: at least one, none of them blank.
+/// Reads the lines of a UTF-8 file: at least one, none of them blank.
 pub fn sentences(path: &Path) -> Result<Vec<String>, EvaluationError> {
     let text = std::fs::read_to_string(path).map_err(|source| EvaluationError::file(path, source))?;
     let lines: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -29,7 +29,7 @@ pub fn sentences(path: &Path) -> Result<Vec<String>, EvaluationError> {
     Ok(lines)
 }
 
-/// Two files whose lines are translations of each other.
+/// Reads two files whose lines are translations of each other.
 pub fn aligned(first: &Path, second: &Path) -> Result<(Vec<String>, Vec<String>), EvaluationError> {
     let (left, right) = (sentences(first)?, sentences(second)?);
     if left.len() != right.len() {
@@ -38,7 +38,7 @@ pub fn aligned(first: &Path, second: &Path) -> Result<(Vec<String>, Vec<String>)
     Ok((left, right))
 }
 
-/// The rows of a UTF-8 file: at least one, each with the tab-separated `fields`, none of them blank.
+/// Reads the rows of a UTF-8 file: at least one, each with the tab-separated `fields`, none of them blank.
 pub fn rows<const N: usize>(path: &Path, fields: [&'static str; N]) -> Result<Vec<[String; N]>, EvaluationError> {
     let text = std::fs::read_to_string(path).map_err(|source| EvaluationError::file(path, source))?;
     let mut rows = Vec::new();
@@ -60,7 +60,7 @@ pub fn rows<const N: usize>(path: &Path, fields: [&'static str; N]) -> Result<Ve
     Ok(rows)
 }
 
-/// An error for one field of a line, counted from 1.
+/// Creates an error for one field of a line. Lines count from 1.
 pub fn field(path: &Path, line: usize, field: &'static str, expected: &str, got: &str) -> EvaluationError {
     EvaluationError::Field { path: PathBuf::from(path), line, field, expected: expected.to_owned(), got: got.to_owned() }
 }

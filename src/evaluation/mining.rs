@@ -1,10 +1,10 @@
 //! Mining translation pairs from comparable texts: EMS (2024), section V-C, table IX (BUCC 2018). Precision, recall and F1 of
-//! pairs that margin scoring (`crate::mining`) proposes, above a threshold that is best for F1 on one part and applied to
+//! pairs proposed by margin scoring (`crate::mining`), with a threshold that maximizes F1 on one split and is applied to
 //! another.
 //!
-//! Files as BUCC 2018 names them: `xx-en.PART.xx` and `xx-en.PART.en`, one sentence per line, `id<TAB>sentence`, and
-//! `xx-en.PART.gold`, one translation pair per line, `xx-id<TAB>en-id`. PART is `dev` or `training` for the threshold (`dev`
-//! if both exist), and `test`, which is optional. Any two languages work.
+//! Files named as in BUCC 2018: `xx-en.PART.xx` and `xx-en.PART.en`, one sentence per line, `id<TAB>sentence`, and
+//! `xx-en.PART.gold`, one translation pair per line, `xx-id<TAB>en-id`. PART is `dev` or `training` for the threshold (`dev` if
+//! both exist), and optionally `test`. Any two languages work.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
@@ -15,17 +15,17 @@ use serde::{Deserialize, Serialize};
 use super::encoder::SentenceEncoder;
 use super::error::EvaluationError;
 use super::lines;
-use super::neighbors::both_ways;
+use super::neighbors::bidirectional_neighbors;
 use super::retrieval::mean;
 pub use crate::mining::Candidate;
 use crate::mining::margin::NEIGHBORS;
 use crate::mining::{KnownPairs, Margin, MarginScores, PairQuality, Strategy, best_threshold, evaluate, propose};
 
-/// Parts to find a threshold on; the first one with a gold file is used.
+/// Splits to tune the threshold on; the first one with a gold file is used.
 const TUNING: [&str; 2] = ["dev", "training"];
 const TEST: &str = "test";
 
-/// All strategies by their names here.
+/// All strategies, by their names in reports.
 const STRATEGIES: [(&str, Strategy); 4] = [
     ("forward", Strategy::Forward),
     ("backward", Strategy::Backward),
@@ -35,21 +35,22 @@ const STRATEGIES: [(&str, Strategy); 4] = [
 /// The papers' strategy.
 pub const MAX_SCORE: &str = "max-score";
 
-/// Proposed pairs by falling score, by the name of the way to propose.
+/// Proposed pairs in descending order of score, by the name of the strategy.
 pub type Proposals = BTreeMap<String, Vec<Candidate>>;
 
-/// Proposes translation pairs of two sets of sentences, one list for each strategy that it knows; `MAX_SCORE` is one.
+/// Proposes translation pairs between two sets of sentences: one list for each strategy that it supports, which must include
+/// `MAX_SCORE`.
 pub trait Miner {
-    /// Compares two sets. Pairs are numbers of sentences.
+    /// Mines two sets. Pairs are sentence indexes.
     fn mine(&mut self, first: &[String], second: &[String]) -> Result<Proposals, EvaluationError>;
 }
 
-/// Compares everything with everything and proposes by all strategies.
+/// Compares all pairs exactly and proposes pairs by all strategies.
 pub struct ExactMiner<'a>(pub &'a mut dyn SentenceEncoder);
 
 impl Miner for ExactMiner<'_> {
     fn mine(&mut self, first: &[String], second: &[String]) -> Result<Proposals, EvaluationError> {
-        let (forward, backward) = both_ways(&self.0.encode(first)?, &self.0.encode(second)?, NEIGHBORS)?;
+        let (forward, backward) = bidirectional_neighbors(&self.0.encode(first)?, &self.0.encode(second)?, NEIGHBORS)?;
         let scores = MarginScores::new(&forward, &backward, Margin::Ratio)?;
         Ok(STRATEGIES.into_iter().map(|(name, strategy)| (name.to_owned(), propose(strategy, &scores))).collect())
     }
@@ -60,18 +61,18 @@ impl Miner for ExactMiner<'_> {
 pub struct MiningReport {
     /// By language pair.
     pub pairs: BTreeMap<String, MiningScore>,
-    /// Mean F1 in percent of max-score: on the test part of the pairs that have one, otherwise on the part of the threshold.
+    /// Mean F1 of max-score in percent: on the test split if a language pair has one, otherwise on the tuning split.
     pub mean_f1: f64,
 }
 
-/// How well the pairs of two languages were mined.
+/// The results for one language pair.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MiningScore {
-    /// The part used for the threshold.
+    /// The split used to tune the threshold.
     pub tuning_part: String,
-    /// Pairs in its gold file.
+    /// Number of pairs in its gold file.
     pub tuning_gold: usize,
-    /// Pairs in the gold file of the test part, when there is one.
+    /// Number of pairs in the gold file of the test split, if there is one.
     pub test_gold: Option<usize>,
     /// By strategy.
     pub strategies: BTreeMap<String, StrategyScore>,
@@ -80,11 +81,11 @@ pub struct MiningScore {
 /// The results of one strategy.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct StrategyScore {
-    /// Minimum score of proposed pairs.
+    /// Minimum score of accepted pairs.
     pub threshold: f64,
-    /// On the part of the threshold.
+    /// Quality on the tuning split.
     pub tuning: PairQuality,
-    /// On the test part, when there is one.
+    /// Quality on the test split, if there is one.
     pub test: Option<PairQuality>,
 }
 
@@ -128,7 +129,7 @@ fn part_path(folder: &Path, pair: &str, part: &str, end: &str) -> PathBuf {
     folder.join(format!("{pair}.{part}.{end}"))
 }
 
-/// The proposed pairs of one part, and the correct ones.
+/// The proposed and the correct pairs of one split.
 struct Part {
     proposed: Proposals,
     gold: HashSet<(u32, u32)>,
@@ -144,7 +145,7 @@ impl Part {
     }
 }
 
-/// The numbers of a side's sentences by their ids, and the sentences.
+/// Reads the sentences of one language. Returns their indexes by id, and the sentences.
 fn read_side(path: &Path) -> Result<(HashMap<String, u32>, Vec<String>), EvaluationError> {
     let mut ids = HashMap::new();
     let mut sentences = Vec::new();
@@ -175,7 +176,7 @@ fn read_gold(
     Ok(gold)
 }
 
-/// The threshold with the highest F1; if no pair is correct, the score of the first.
+/// Returns the threshold with the highest F1, or the score of the first pair if none is correct.
 fn threshold(pairs: &[Candidate], gold: &HashSet<(u32, u32)>) -> f64 {
     let first = pairs.first().map_or(0.0, |pair| f64::from(pair.score));
     best_threshold(pairs, KnownPairs::All(gold)).map_or(first, |fit| fit.threshold)

@@ -1,4 +1,4 @@
-//! What mining proposes, where its threshold lies, and which files it refuses.
+//! Tests of mining: proposed pairs, thresholds, and invalid files.
 
 use super::*;
 use crate::evaluation::angles;
@@ -8,19 +8,19 @@ fn pair(first: u32, second: u32, score: f32) -> Candidate {
 }
 
 fn near(got: f64, expect: f64) {
-    // Scores have 32 bits.
+    // Scores are f32.
     assert!((got - expect).abs() < 1e-6, "{got} is not {expect}");
 }
 
 #[test]
 fn the_threshold_is_where_f1_is_highest() {
-    // Gold: 3 pairs. By falling score right, wrong, right, wrong:
-    // F1 = 2 right / (proposed + gold): 2/4 = 0.5, 2/5 = 0.4, 4/6 = 0.667, 4/7 = 0.571. So between 1.1 and 1.0.
+    // Gold: 3 pairs. In descending order of score: right, wrong, right, wrong. F1 = 2 right / (proposed + gold): 2/4 = 0.5, 2/5
+    // = 0.4, 4/6 = 0.667, 4/7 = 0.571. So between 1.1 and 1.0.
     let pairs = [pair(0, 0, 1.5), pair(1, 2, 1.2), pair(2, 2, 1.1), pair(3, 0, 1.0)];
     let gold = HashSet::from([(0, 0), (2, 2), (9, 9)]);
     let threshold = threshold(&pairs, &gold);
     near(threshold, 1.05);
-    // Two of three proposed are right, two of three right ones are proposed.
+    // Two of three proposed pairs are correct, two of three correct pairs are proposed.
     let mined = percent(&pairs, &gold, threshold);
     let two_thirds = 200.0 / 3.0;
     assert!([mined.precision, mined.recall, mined.f1].iter().all(|got| (got - two_thirds).abs() < 1e-9), "{mined:?}");
@@ -28,7 +28,8 @@ fn the_threshold_is_where_f1_is_highest() {
 
 #[test]
 fn pairs_of_equal_score_stand_or_fall_together() {
-    // Cutting between the two at 1.2 would give F1 = 1; no threshold does that. All three: 2 / (3 + 1) = 0.5; two: 2 / 3.
+    // Only a cut between the two pairs at 1.2 would give F1 = 1, which no threshold can do. All three: 2 / (3 + 1) = 0.5; two:
+    // 2 / 3.
     let pairs = [pair(0, 0, 1.2), pair(1, 1, 1.2), pair(2, 2, 1.0)];
     let gold = HashSet::from([(0, 0)]);
     let threshold = threshold(&pairs, &gold);
@@ -60,8 +61,8 @@ fn measure_files(files: &[(&str, &str)]) -> Result<Option<MiningReport>, Evaluat
     angles::measure_files(files, |folder, encoder| measure(folder, &mut ExactMiner(encoder)))
 }
 
-/// A part with two translation pairs, one degree apart, and a sentence of other matters on each side. Margin scores over the mean
-/// of all three cosines of both: d1-e1 1.288, d2-e2 1.269, then d3-e2 1.146 and d1-e3 1.120; d3-e3 has 1.046.
+/// A split with two translation pairs, one degree apart, and an unrelated sentence in each language. Margin scores over the
+/// mean of all three cosines of both: d1-e1 1.288, d2-e2 1.269, then d3-e2 1.146 and d1-e3 1.120; d3-e3 has 1.046.
 const PART: [(&str, &str); 3] =
     [("de", "d1\t0\nd2\t60\nd3\t45\n"), ("en", "e2\t61\ne1\t1\ne3\t20\n"), ("gold", "d1\te1\nd2\te2\n")];
 

@@ -1,7 +1,9 @@
-//! The papers' evaluations of an encoder on files, one task per file: retrieval of translations (P@1), mining, classification,
-//! similarity, and relevance of search. Reads files and computes; the caller brings what embeds, classifies or searches.
+//! The papers' evaluations of an encoder on data files, one task per module: retrieval of translations (P@1), mining,
+//! classification, similarity, and search relevance. Reads the files and computes metrics; the caller provides the encoder,
+//! classifier or search.
 //!
-//! The trainer evaluates bundles and weights with it, `dragoman eval` whatever a server has loaded: the numbers are the same.
+//! The trainer evaluates bundles and weights with it, and `dragoman eval` the model that a server has loaded, so their numbers
+//! are comparable.
 
 #[cfg(test)]
 mod angles;

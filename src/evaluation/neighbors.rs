@@ -1,7 +1,7 @@
 //! Exact nearest neighbors by cosine between two sets, in both directions at once.
 //!
-//! Each thread takes blocks of the first set and compares them with all blocks of the second, which are copied for that.
-//! Only the nearest similarities so far are kept: memory grows with the sets, never with their product.
+//! Each thread takes blocks of the first set and compares them with copies of all blocks of the second. It keeps only the
+//! nearest neighbors so far, so memory grows with the size of the sets, not with their product.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -11,8 +11,8 @@ use super::error::EvaluationError;
 use crate::mining::blocks::{BLOCK_SENTENCES, Block, Comparison, Nearest};
 use crate::mining::{MiningError, NeighborLists};
 
-/// Finds the `count` nearest of `second` for each of `first`, and of `first` for each of `second`; fewer if a set has fewer.
-pub fn both_ways(
+/// Finds the `count` nearest neighbors in `second` for each row of `first` and vice versa; fewer if a set is smaller.
+pub fn bidirectional_neighbors(
     first: &Embeddings,
     second: &Embeddings,
     count: usize,
@@ -65,11 +65,11 @@ fn by_blocks(
     Ok((forward, backward))
 }
 
-/// What one thread finds.
+/// The neighbors that one thread has found.
 struct Part {
-    /// The nearest of the second set, of each block of the first set that it took.
+    /// For each of its blocks of the first set, the nearest neighbors in the second set.
     forward: Vec<(Range<usize>, Nearest)>,
-    /// The nearest among these blocks, of each block of the second set.
+    /// For each block of the second set, the nearest neighbors in these blocks.
     backward: Vec<Nearest>,
 }
 
@@ -117,7 +117,7 @@ mod tests {
         // a0=(1,0)    1        0.6           0
         // a1=(0,1)    0        0.8           1
         let (first, second) = (side(&[[1.0, 0.0], [0.0, 1.0]]), side(&[[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]));
-        let (forward, backward) = both_ways(&first, &second, 2).unwrap();
+        let (forward, backward) = bidirectional_neighbors(&first, &second, 2).unwrap();
         assert_eq!([numbers(&forward, 0), numbers(&forward, 1)], [[0, 1], [2, 1]]);
         assert_eq!([0, 1, 2].map(|query| numbers(&backward, query)), [[0, 1], [1, 0], [1, 0]]);
         assert!((forward.mean_cosine(0) - 0.8).abs() < 1e-6 && (backward.mean_cosine(1) - 0.7).abs() < 1e-6);
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_set_smaller_than_the_number_of_neighbors_is_taken_whole() {
-        let (forward, backward) = both_ways(&side(&[[1.0, 0.0]]), &side(&[[0.0, 1.0], [1.0, 0.0]]), 4).unwrap();
+        let (forward, backward) = bidirectional_neighbors(&side(&[[1.0, 0.0]]), &side(&[[0.0, 1.0], [1.0, 0.0]]), 4).unwrap();
         assert_eq!(numbers(&forward, 0), [1, 0]);
         assert_eq!([numbers(&backward, 0), numbers(&backward, 1)], [[0], [0]]);
     }
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn blocks_do_not_change_what_is_found() {
-        // Directions of 17 and 11 different angles, none equally near to any other.
+        // Directions at 17 and 11 different angles, without ties.
         let fan = |count: usize, step: f32| {
             let angles = (0..count).map(|number| (number as f32 * step).to_radians());
             side(&angles.map(|angle| [angle.cos(), angle.sin()]).collect::<Vec<_>>())
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn sets_that_cannot_be_compared_are_refused() {
         let wide = Embeddings::normalized(vec![1.0; 3], 3).unwrap();
-        let error = both_ways(&side(&[[1.0, 0.0]]), &wide, 4).unwrap_err().to_string();
+        let error = bidirectional_neighbors(&side(&[[1.0, 0.0]]), &wide, 4).unwrap_err().to_string();
         assert!(error.contains("got 1 of 2 values, 1 of 3"), "{error}");
     }
 }

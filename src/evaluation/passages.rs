@@ -1,9 +1,9 @@
-//! Questions and the passages that answer them: how high the correct passage ranks among all passages of its language.
+//! Retrieval for question answering: the rank of the correct passage among all passages of its language.
 //!
 //! Files `retrieval.xx-yy.tsv`, one pair per line, `question in language xx<TAB>passage in language yy`; xx may equal yy. A
 //! question is compared with the distinct passages of all files with the same yy.
 //!
-//! Each question is ranked by the cosine of embeddings (`dense`), by late interaction if the encoder has a token table (`late`),
+//! Passages are ranked by the cosine of embeddings (`dense`), by late interaction if the encoder has a token table (`late`),
 //! and by the mean of both after each has been standardized over the passages (`both`).
 
 use std::collections::{BTreeMap, HashMap};
@@ -18,9 +18,9 @@ use super::flores::ENGLISH;
 use super::lines;
 use super::retrieval::mean;
 
-/// Ranks that count.
+/// Rank cutoff of the MRR.
 const DEPTH: usize = 10;
-/// Questions that are scored at once, which bounds the memory.
+/// Number of questions to score at a time, to limit memory.
 const BLOCK: usize = 1_024;
 
 /// The results, in percent.
@@ -28,12 +28,12 @@ const BLOCK: usize = 1_024;
 pub struct PassagesReport {
     /// By languages, `xx-yy`.
     pub pairs: BTreeMap<String, PassagesScore>,
-    /// Mean over the pairs of one language.
-    pub same_language: Ranked,
-    /// Mean over the pairs of two languages.
-    pub across: Ranked,
-    /// Mean over the pairs of two languages of which one is English.
-    pub with_english: Ranked,
+    /// Mean over pairs within one language.
+    pub same_language: RankingMetrics,
+    /// Mean over pairs of two languages.
+    pub across: RankingMetrics,
+    /// Mean over pairs of English and another language.
+    pub with_english: RankingMetrics,
 }
 
 /// One pair of languages.
@@ -43,53 +43,54 @@ pub struct PassagesScore {
     pub questions: usize,
     /// Number of passages.
     pub passages: usize,
-    /// How high the correct ones rank.
-    pub ranked: Ranked,
+    /// The ranks of the correct passages.
+    pub ranked: RankingMetrics,
 }
 
-/// The same for each ranking; those that the encoder does not support are missing.
+/// The measures of each ranking; `None` if the encoder does not support it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Ranked {
+pub struct RankingMetrics {
     /// By embeddings.
-    pub dense: Ranks,
+    pub dense: RankMetrics,
     /// By late interaction.
-    pub late: Option<Ranks>,
+    pub late: Option<RankMetrics>,
     /// By both.
-    pub both: Option<Ranks>,
+    pub both: Option<RankMetrics>,
 }
 
-/// How high the correct passages rank, in percent.
+/// Measures of the ranks of the correct passages, in percent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Ranks {
-    /// Share of the questions whose first passage is the correct one.
+pub struct RankMetrics {
+    /// Share of questions whose first passage is correct.
     pub p_at_1: f64,
-    /// Mean of one over the rank of the correct passage, 0 if it is not among the first ten.
+    /// Mean reciprocal rank of the correct passage, 0 if it is not among the first ten.
     pub mrr_at_10: f64,
 }
 
-/// A file: its languages and its pairs.
+/// The question–passage pairs of one file.
 #[derive(Debug, Clone)]
 pub struct File {
     /// Its languages, `xx-yy`.
     pub pair: String,
-    /// What is asked.
+    /// The questions.
     pub questions: Vec<String>,
-    /// The number of the correct passage in the pool, for each question.
+    /// The index of the correct passage in the pool, for each question.
     pub answers: Vec<usize>,
 }
 
 /// The passages of one language and their questions.
 #[derive(Debug, Clone, Default)]
 pub struct Pool {
-    /// The passages of all files, each once.
+    /// The distinct passages of all files.
     pub passages: Vec<String>,
-    /// The number of each passage.
+    /// The index of each passage.
     numbers: HashMap<String, usize>,
     /// The files.
     pub files: Vec<File>,
 }
 
-/// Reads every file in `folder`, by the passages' language; at most the first `questions_max` questions of each file.
+/// Reads every file in `folder` into pools by the passages' language, with at most the first `questions_max` questions of each
+/// file.
 pub fn pools(folder: &Path, questions_max: usize) -> Result<BTreeMap<String, Pool>, EvaluationError> {
     let mut pools: BTreeMap<String, Pool> = BTreeMap::new();
     for name in lines::names(folder)? {
@@ -112,7 +113,8 @@ pub fn pools(folder: &Path, questions_max: usize) -> Result<BTreeMap<String, Poo
     Ok(pools)
 }
 
-/// Evaluates every file in `folder`, at most the first `questions_max` questions of each. Returns `None` if there is none.
+/// Evaluates every file in `folder`, with at most the first `questions_max` questions of each. Returns `None` if there are no
+/// files.
 pub fn measure(
     folder: &Path,
     questions_max: usize,
@@ -139,8 +141,8 @@ pub fn measure(
                     }
                 }
             }
-            let [dense, late, both] = ranks.map(|ranks| (!ranks.is_empty()).then(|| Ranks::of(&ranks)));
-            let ranked = Ranked { dense: dense.unwrap_or_default(), late, both };
+            let [dense, late, both] = ranks.map(|ranks| (!ranks.is_empty()).then(|| RankMetrics::of(&ranks)));
+            let ranked = RankingMetrics { dense: dense.unwrap_or_default(), late, both };
             pairs.insert(file.pair, PassagesScore { questions: file.questions.len(), passages: passages.len(), ranked });
         }
     }
@@ -153,13 +155,14 @@ fn cosines(queries: &super::Embeddings, passages: &super::Embeddings) -> Vec<f32
     queries.rows().flat_map(|query| passages.rows().map(move |passage| dot(query, passage))).collect()
 }
 
-/// The rank of `answer`, from 1. With equal scores the correct one comes last, so that nothing is found by chance.
+/// Returns the rank of `answer`, from 1. The correct passage comes last among equal scores, so that ties are never counted as
+/// found.
 fn rank(scores: &[f32], answer: usize) -> usize {
     let own = scores[answer];
     1 + scores.iter().enumerate().filter(|(number, score)| *number != answer && **score >= own).count()
 }
 
-/// Scores minus their mean, divided by their deviation.
+/// Standardizes scores: subtracts their mean and divides by their standard deviation.
 fn standardized(scores: &[f32]) -> impl Iterator<Item = f32> {
     let count = scores.len().max(1) as f32;
     let mean = scores.iter().sum::<f32>() / count;
@@ -167,7 +170,7 @@ fn standardized(scores: &[f32]) -> impl Iterator<Item = f32> {
     scores.iter().map(move |score| (score - mean) / deviation)
 }
 
-impl Ranks {
+impl RankMetrics {
     fn of(ranks: &[usize]) -> Self {
         let percent = |value: &dyn Fn(usize) -> f64| 100.0 * mean(ranks.iter().map(|&rank| value(rank)));
         Self {
@@ -185,12 +188,12 @@ impl PassagesReport {
     fn of(pairs: BTreeMap<String, PassagesScore>) -> Self {
         let among = |counts: &dyn Fn(&str, &str) -> bool| {
             let chosen = pairs.iter().filter(|(pair, _)| pair.split_once('-').is_some_and(|(asked, found)| counts(asked, found)));
-            let chosen: Vec<Ranked> = chosen.map(|(_, score)| score.ranked).collect();
-            let by = |way: &dyn Fn(&Ranked) -> Option<Ranks>| {
-                let ranks: Vec<Ranks> = chosen.iter().filter_map(way).collect();
-                (!ranks.is_empty()).then(|| Ranks::mean(&ranks))
+            let chosen: Vec<RankingMetrics> = chosen.map(|(_, score)| score.ranked).collect();
+            let by = |way: &dyn Fn(&RankingMetrics) -> Option<RankMetrics>| {
+                let ranks: Vec<RankMetrics> = chosen.iter().filter_map(way).collect();
+                (!ranks.is_empty()).then(|| RankMetrics::mean(&ranks))
             };
-            Ranked {
+            RankingMetrics {
                 dense: by(&|ranked| Some(ranked.dense)).unwrap_or_default(),
                 late: by(&|ranked| ranked.late),
                 both: by(&|ranked| ranked.both),
@@ -210,10 +213,10 @@ impl fmt::Display for PassagesReport {
         writeln!(f, "Questions among the passages of a language, MRR@10 (P@1) in percent:\n")?;
         writeln!(f, "| languages     | dense         | late          | both          | questions | passages |")?;
         writeln!(f, "|---------------|--------------:|--------------:|--------------:|----------:|---------:|")?;
-        let cell = |ranks: Option<Ranks>| {
+        let cell = |ranks: Option<RankMetrics>| {
             ranks.map_or_else(|| "-".to_owned(), |ranks| format!("{:.1} ({:.1})", ranks.mrr_at_10, ranks.p_at_1))
         };
-        let mut row = |name: &str, ranked: &Ranked, counts: (String, String)| {
+        let mut row = |name: &str, ranked: &RankingMetrics, counts: (String, String)| {
             let (dense, late, both) = (cell(Some(ranked.dense)), cell(ranked.late), cell(ranked.both));
             writeln!(f, "| {name:13} | {dense:>13} | {late:>13} | {both:>13} | {:>9} | {:>8} |", counts.0, counts.1)
         };
@@ -234,7 +237,7 @@ mod tests {
     use super::*;
     use crate::evaluation::Embeddings;
 
-    /// Embeds `x y ...` by its first two numbers, and scores late by how many words are shared.
+    /// Embeds `x y ...` by its first two numbers. Its late-interaction score is the number of shared words.
     struct Numbers;
 
     impl SentenceEncoder for Numbers {
@@ -259,19 +262,19 @@ mod tests {
 
     #[test]
     fn a_question_is_asked_among_the_passages_of_all_files_of_the_language() {
-        // "1 0" has its passage at an angle; the other file's passage is nearer.
+        // The passage of "1 0" is at an angle to it; the passage of the other file is nearer.
         let files = [("retrieval.de-en.tsv", "1 0\t2 1\n"), ("retrieval.en-en.tsv", "1 0 a\t3 0\n0 1\t0 2\n")];
         let report = measure_files(&files, 10).unwrap();
         let german = report.pairs["de-en"];
         assert_eq!((german.questions, german.passages), (1, 3));
-        assert_eq!(german.ranked.dense, Ranks { p_at_1: 0.0, mrr_at_10: 50.0 });
-        assert_eq!(report.same_language.dense, Ranks { p_at_1: 100.0, mrr_at_10: 100.0 });
+        assert_eq!(german.ranked.dense, RankMetrics { p_at_1: 0.0, mrr_at_10: 50.0 });
+        assert_eq!(report.same_language.dense, RankMetrics { p_at_1: 100.0, mrr_at_10: 100.0 });
         assert_eq!((report.across, report.with_english), (german.ranked, german.ranked));
     }
 
     #[test]
     fn late_interaction_and_both_are_ranked_beside_the_embeddings() {
-        // By cosine the first passage leads, by shared words the second by far.
+        // By cosine, the first passage is slightly better; by shared words, the second is much better.
         let files = [("retrieval.en-en.tsv", "4 3 a b\t3 4 a b\n1 0\t8 6\n")];
         let ranked = measure_files(&files, 1).unwrap().pairs["en-en"].ranked;
         assert_eq!(ranked.dense.mrr_at_10, 50.0);

@@ -1,5 +1,5 @@
-//! Measures of ranked lists of documents, given relevance judgments: nDCG, recall, the reciprocal rank and
-//! success, as TREC and BEIR report them. `judged` reads the judgments, `runs` the lists of other programs.
+//! Metrics of ranked lists with relevance judgments: nDCG, recall, reciprocal rank and success, as reported by TREC and BEIR.
+//! `judged` reads the judgments, `runs` the ranked lists of other programs.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::retrieval::mean;
 use crate::domain::Language;
 
-/// Documents of a list that count, except for recall@100.
+/// Cutoff of all metrics except recall@100.
 pub const DEPTH: usize = 10;
-/// Documents of a list that are read.
+/// Cutoff of recall@100, and the number of hits to request.
 pub const DEPTH_MAX: usize = 100;
 
 /// A query, or a document.
@@ -26,30 +26,31 @@ pub struct Item {
     pub text: String,
 }
 
-/// Gains of documents by id, higher for more relevant ones, each above 0.
+/// Gains of relevant documents by id, each above 0, higher for more relevant ones.
 pub type Gains = HashMap<String, f64>;
 
 /// Queries, documents and relevance judgments.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Relevance {
+pub struct TestCollection {
     /// Queries.
     pub queries: Vec<Item>,
     /// Documents.
     pub documents: Vec<Item>,
-    /// By query id, the relevant documents. A query without any is missing.
+    /// The relevant documents by query id. A query without any is missing.
     pub gains: HashMap<String, Gains>,
 }
 
-/// The measures of one list, in percent.
+/// The metrics of one list, in percent.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Scores {
     /// Normalized discounted cumulative gain of the first ten.
     pub ndcg_at_10: f64,
-    /// Share of the relevant documents, of at most ten, that is among the first ten.
+    /// Relevant documents among the first ten, divided by the number of relevant documents or ten, whichever is smaller.
     pub recall_at_10: f64,
-    /// Share of the relevant documents, of at most a hundred, that is among the first hundred.
+    /// Relevant documents among the first hundred, divided by the number of relevant documents or a hundred, whichever is
+    /// smaller.
     pub recall_at_100: f64,
-    /// One over the rank of the first relevant document, 0 if it is not among the first ten.
+    /// Reciprocal rank of the first relevant document, 0 if it is not among the first ten.
     pub mrr_at_10: f64,
     /// 100 if the first document is relevant.
     pub success_at_1: f64,
@@ -65,8 +66,8 @@ pub struct MeanScores {
     pub scores: Scores,
 }
 
-/// Evaluates one ranked list of ids with the gains of the relevant documents, of which there must be at least one.
-pub fn judge<'a>(ranked: impl IntoIterator<Item = &'a str>, gains: &Gains) -> Scores {
+/// Evaluates one ranked list of ids, given the gains of the relevant documents, of which there must be at least one.
+pub fn score_ranking<'a>(ranked: impl IntoIterator<Item = &'a str>, gains: &Gains) -> Scores {
     let discount = |rank: usize| 1.0 / ((rank + 2) as f64).log2();
     let (mut gained, mut found, mut found_deep, mut first) = (0.0, 0, 0, None);
     for (rank, id) in ranked.into_iter().take(DEPTH_MAX).enumerate() {
@@ -92,7 +93,7 @@ pub fn judge<'a>(ranked: impl IntoIterator<Item = &'a str>, gains: &Gains) -> Sc
 }
 
 impl Scores {
-    /// The measures with their names, in the order of tables.
+    /// The metrics with their names, in the order of table columns.
     pub fn named(&self) -> [(&'static str, f64); 5] {
         [
             ("ndcg_at_10", self.ndcg_at_10),
@@ -105,7 +106,7 @@ impl Scores {
 }
 
 impl MeanScores {
-    /// The means of the scores of single queries.
+    /// Computes the means over the scores of queries.
     pub fn of(scores: &[Scores]) -> Self {
         let of = |measure: fn(&Scores) -> f64| mean(scores.iter().map(measure));
         let scores_mean = Scores {
@@ -118,7 +119,7 @@ impl MeanScores {
         Self { queries: scores.len(), scores: scores_mean }
     }
 
-    /// The means by group, such as the language of the query.
+    /// Computes the means by group, such as the query's language.
     pub fn by<K: Ord>(scores: impl IntoIterator<Item = (K, Scores)>) -> BTreeMap<K, Self> {
         let mut groups: BTreeMap<K, Vec<Scores>> = BTreeMap::new();
         for (key, score) in scores {
@@ -145,14 +146,14 @@ mod tests {
     fn a_list_is_judged_as_worked_by_hand() {
         // Ranks 2 and 4 are relevant with gains 1 and 3; one with gain 2 is missing.
         // DCG = 1 / log2(3) + 3 / log2(5); the ideal 3 / log2(2) + 2 / log2(3) + 1 / log2(4).
-        let score = judge(["x", "a", "y", "b"], &gains(&[("a", 1.0), ("b", 3.0), ("c", 2.0)]));
+        let score = score_ranking(["x", "a", "y", "b"], &gains(&[("a", 1.0), ("b", 3.0), ("c", 2.0)]));
         let (log_3, log_5) = (3.0_f64.log2(), 5.0_f64.log2());
         near(score.ndcg_at_10, 100.0 * (1.0 / log_3 + 3.0 / log_5) / (3.0 + 2.0 / log_3 + 0.5));
         near(score.recall_at_10, 200.0 / 3.0);
         near(score.recall_at_100, 200.0 / 3.0);
         near(score.mrr_at_10, 50.0);
         near(score.success_at_1, 0.0);
-        near(judge(["c"], &gains(&[("c", 2.0), ("a", 2.0)])).success_at_1, 100.0);
+        near(score_ranking(["c"], &gains(&[("c", 2.0), ("a", 2.0)])).success_at_1, 100.0);
     }
 
     #[test]
@@ -160,9 +161,9 @@ mod tests {
         let ids: Vec<String> = (0..120).map(|number| number.to_string()).collect();
         let listed = || ids.iter().map(String::as_str);
         let all: Gains = ids.iter().take(12).map(|id| (id.clone(), 1.0)).collect();
-        let score = judge(listed(), &all);
+        let score = score_ranking(listed(), &all);
         assert_eq!(score.named().map(|(_, value)| value), [100.0; 5]);
-        let last = judge(listed(), &gains(&[("10", 1.0), ("100", 1.0)]));
+        let last = score_ranking(listed(), &gains(&[("10", 1.0), ("100", 1.0)]));
         assert_eq!(last, Scores { recall_at_100: 50.0, ..Scores::default() });
     }
 

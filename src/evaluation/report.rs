@@ -1,4 +1,4 @@
-//! All evaluations of an encoder, as a table for people and as numbers for the manifest.
+//! All evaluations of an encoder, as a table for people and as numbers for the bundle's manifest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -18,20 +18,20 @@ use super::short::{self, ShortReport};
 use super::sts::{self, StsReport};
 use super::tatoeba::{self, TatoebaReport};
 
-/// All evaluations. `Display` writes them as Markdown.
+/// The results of all evaluations. `Display` writes them as Markdown.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// Long, news-like sentences, if there were any.
+    /// Retrieval of long, news-like sentences, if there were any.
     pub flores: Option<FloresReport>,
-    /// Short everyday sentences, if there were any.
+    /// Retrieval of short everyday sentences, if there were any.
     pub short: Option<ShortReport>,
     /// Tatoeba in LASER's layout, if there was any.
     pub tatoeba: Option<TatoebaReport>,
-    /// Mining of translation pairs, if there was something to mine.
+    /// Mining of translation pairs, if there was any data.
     pub mining: Option<MiningReport>,
     /// Retrieval among many candidates, if there were any.
     pub candidates: Option<CandidatesReport>,
-    /// Questions and passages, if there were any.
+    /// Retrieval for question answering, if there were any files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passages: Option<PassagesReport>,
     /// Classification, if there were labeled texts.
@@ -40,7 +40,7 @@ pub struct Report {
     pub sts: Option<StsReport>,
 }
 
-/// Evaluates `encoder` on every task that has files in `folder`; the module of each task says how they are named.
+/// Evaluates `encoder` on every task that has files in `folder`. The module of each task documents their names.
 pub fn measure(folder: &Path, encoder: &mut dyn SentenceEncoder) -> Result<Report, EvaluationError> {
     let report = Report {
         flores: flores::measure(folder, encoder)?,
@@ -59,7 +59,7 @@ pub fn measure(folder: &Path, encoder: &mut dyn SentenceEncoder) -> Result<Repor
 }
 
 impl Report {
-    /// The means, under their names in a bundle's manifest, in percent with two digits.
+    /// The means in percent, rounded to two digits, by their names in a bundle's manifest.
     pub fn quality(&self) -> BTreeMap<String, f64> {
         let mut quality = BTreeMap::new();
         let mut put = |name: &str, value: f64| quality.insert(name.to_owned(), (value * 100.0).round() / 100.0);
@@ -90,7 +90,8 @@ impl Report {
         quality
     }
 
-    /// The tasks with one line per language: FLORES, short sentences and SIB-200, and their means; nothing without any of them.
+    /// Formats the tasks with one row per language, and their means: FLORES, short sentences and SIB-200. Empty without any of
+    /// them.
     pub fn by_language(&self) -> impl fmt::Display {
         ByLanguage(self)
     }
@@ -120,7 +121,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// The table of languages.
+/// The table with one row per language.
 struct ByLanguage<'a>(&'a Report);
 
 impl ByLanguage<'_> {
@@ -128,7 +129,7 @@ impl ByLanguage<'_> {
         self.0.classification.as_ref().and_then(ClassificationReport::sib200)
     }
 
-    /// Whether it contains anything besides classification, which has its own table.
+    /// Whether the report contains any task besides classification, which has a separate table.
     fn any(&self) -> bool {
         self.0.flores.is_some() || self.0.short.is_some()
     }

@@ -1,9 +1,9 @@
-//! P@1: of the texts on one side of a set of translation pairs, the share whose most similar text on the other side is their
-//! translation (the measure of EMS, tables IV to VII). In percent.
+//! P@1 of translation pairs, in percent: the share of texts whose most similar text in the other language is their translation
+//! (the metric of EMS, tables IV to VII).
 
 use super::encoder::Embeddings;
 use super::error::EvaluationError;
-use super::neighbors::both_ways;
+use super::neighbors::bidirectional_neighbors;
 use crate::mining::NeighborLists;
 
 /// P@1 in both directions, in percent.
@@ -15,25 +15,25 @@ pub struct Precision {
     pub backward: f64,
 }
 
-/// Measures P@1 between two sides whose rows are translations of each other. With equally similar candidates the first counts as
-/// found, so a tie is an error unless the correct one comes first.
+/// Measures P@1 between two sets whose rows are translations of each other. In a tie, the first candidate counts as found,
+/// which is an error unless it is the correct one.
 pub fn precision_at_1(first: &Embeddings, second: &Embeddings) -> Result<Precision, EvaluationError> {
     let count = first.len();
     if count == 0 || count != second.len() {
         let problem = format!("expected as many texts as translations, got {count} and {}", second.len());
         return Err(EvaluationError::Unusable { problem });
     }
-    let (forward, backward) = both_ways(first, second, 1)?;
+    let (forward, backward) = bidirectional_neighbors(first, second, 1)?;
     Ok(Precision { forward: found(&forward), backward: found(&backward) })
 }
 
-/// The share of queries whose nearest neighbor has their own number, in percent.
+/// Returns the share of queries whose nearest neighbor has the same index, in percent.
 fn found(neighbors: &NeighborLists) -> f64 {
     let right = |query: &usize| neighbors.of(*query).next().is_some_and(|(nearest, _)| nearest as usize == *query);
     100.0 * (0..neighbors.len()).filter(right).count() as f64 / neighbors.len() as f64
 }
 
-/// The mean; 0 for an empty list.
+/// Returns the mean, or 0 for an empty list.
 pub fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
     let (sum, count) = values.into_iter().fold((0.0, 0), |(sum, count), value| (sum + value, count + 1));
     if count == 0 { 0.0 } else { sum / f64::from(count) }

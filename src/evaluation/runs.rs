@@ -1,4 +1,4 @@
-//! Ranked lists in TREC's layout of a run: one line per document, `query id Q0 document id rank score tag`, separated by white
+//! Ranked lists in TREC's run format: one line per document, `query id Q0 document id rank score tag`, separated by white
 //! space. Reads runs of other programs, and writes our own for `trec_eval` and similar tools.
 
 use std::collections::HashMap;
@@ -8,13 +8,13 @@ use std::path::Path;
 use super::error::EvaluationError;
 use super::lines;
 
-/// A document of a list and its score.
+/// The id of a document in a ranked list, and its score.
 pub type Scored = (String, f64);
 
-/// The fields of a line.
+/// The names of a line's fields.
 const FIELDS: [&str; 6] = ["query id", "Q0", "document id", "rank", "score", "tag"];
 
-/// Reads a run: by query id the ids of its documents, highest score first, and by rank for equal scores.
+/// Reads a run: the document ids by query id, in descending order of score, with ties in the order of rank.
 pub fn read(path: &Path) -> Result<HashMap<String, Vec<String>>, EvaluationError> {
     let text = std::fs::read_to_string(path).map_err(|source| EvaluationError::file(path, source))?;
     let mut lists: HashMap<String, Vec<(f64, u64, String)>> = HashMap::new();
@@ -49,7 +49,7 @@ pub fn read(path: &Path) -> Result<HashMap<String, Vec<String>>, EvaluationError
     Ok(runs)
 }
 
-/// Writes the list of one query, whose ids must be without white space (`fits`).
+/// Writes the list of one query. Ids must not contain white space (`fits`).
 pub fn write(target: &mut impl Write, tag: &str, query: &str, list: &[Scored]) -> io::Result<()> {
     for (at, (document, score)) in list.iter().enumerate() {
         writeln!(target, "{query} Q0 {document} {} {score} {tag}", at + 1)?;
@@ -57,7 +57,7 @@ pub fn write(target: &mut impl Write, tag: &str, query: &str, list: &[Scored]) -
     Ok(())
 }
 
-/// Whether a name can stand in a run: white space separates its fields.
+/// Whether a name is valid in a run, in which white space separates fields.
 pub fn fits(name: &str) -> bool {
     !name.is_empty() && !name.contains(char::is_whitespace)
 }

@@ -1,6 +1,7 @@
-//! Short everyday sentences of one language with English, as on Tatoeba: a bag of tokens does less well here than on news.
+//! Retrieval of short everyday sentences between one language and English, as in Tatoeba. It is harder for a bag of tokens than
+//! news.
 //!
-//! Files `short.xx-en.tsv`, one pair per line, `xx-sentence<TAB>en-sentence`. Each file is a separate retrieval task.
+//! Files `short.xx-en.tsv`, one pair per line, `xx sentence<TAB>English sentence`. Each file is a separate retrieval task.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,11 +29,11 @@ pub struct ShortReport {
 /// P@1 of one language with English, in percent.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ShortScore {
-    /// Sentence pairs.
+    /// Number of sentence pairs.
     pub pairs: usize,
-    /// Queries in the language, candidates in English.
+    /// P@1 with queries in the language and candidates in English.
     pub to_english: f64,
-    /// Queries in English, candidates in the language.
+    /// P@1 with queries in English and candidates in the language.
     pub from_english: f64,
 }
 
@@ -69,7 +70,7 @@ mod tests {
     use super::*;
     use crate::evaluation::Embeddings;
 
-    /// Embeds a sentence as the direction of its first letter.
+    /// Embeds a sentence as a direction that depends on its first letter.
     struct Letters;
 
     impl SentenceEncoder for Letters {

@@ -1,5 +1,5 @@
-//! Whether one way to search is better than another, or only seems so on these queries: the paired bootstrap over queries (Efron
-//! and Tibshirani, 1993; for retrieval, Sakai, 2006).
+//! Significance of the difference between two search configurations: the paired bootstrap over queries (Efron and Tibshirani,
+//! 1993; for retrieval, Sakai, 2006).
 
 use serde::Serialize;
 
@@ -11,27 +11,27 @@ pub const RESAMPLES: usize = 10_000;
 /// Default seed.
 pub const SEED: u64 = 1;
 
-/// Tolerance when a resampled difference is compared with the observed one, because sums are rounded.
+/// Tolerance for rounding errors when comparing a resampled difference with the observed one.
 const ROUNDING: f64 = 1e-9;
 
-/// The difference of a mean over queries from that of another way to search.
+/// The difference between the mean scores of two configurations.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Difference {
-    /// The difference of the means; above 0 where the second way is better.
+    /// The difference of the means; positive if the second one is better.
     pub difference: f64,
-    /// Lower end of the 95 % interval.
+    /// Lower end of the 95 % confidence interval.
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// The p-value: how often chance alone makes a difference at least as large, either way, if the two are equally good.
+    /// The two-sided p-value: the probability of a difference at least as large if the two are equally good.
     pub p: f64,
 }
 
-/// Compares the scores of the same queries, in the same order.
+/// Compares two lists of scores of the same queries, in the same order.
 ///
-/// The queries are drawn with replacement, as many as there are, `resamples` times. The interval has the middle 95 % of the means
-/// of the drawn differences; `p` is the share of them, moved so that their mean is 0, that are at least as far from 0 as the
-/// observed one, which counts as drawn too, so that `p` is never 0.
+/// Draws `resamples` samples of all queries, with replacement. The interval contains the middle 95 % of the mean differences of
+/// the samples. `p` is the share of these means, shifted to have mean 0, that are at least as far from 0 as the observed one.
+/// The observed mean is counted as a sample, so `p` is never 0.
 pub fn paired_bootstrap(first: &[f64], second: &[f64], resamples: usize, seed: u64) -> Difference {
     debug_assert_eq!(first.len(), second.len(), "scores are of the same queries");
     let differences: Vec<f64> = second.iter().zip(first).map(|(second, first)| second - first).collect();
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn chance_finds_few_differences_where_there_are_none() {
-        // The noise of 200 comparisons of 50 queries: about one in twenty has p below 0.05.
+        // 200 comparisons of 50 queries with pure noise: about one in twenty has p below 0.05.
         let mut random = Random::new(7);
         let mut draw = || -> Vec<f64> { (0..50).map(|_| random.below(101) as f64).collect() };
         let found = (0..200).filter(|_| paired_bootstrap(&draw(), &draw(), 500, SEED).p < 0.05).count();

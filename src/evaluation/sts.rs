@@ -1,7 +1,7 @@
 //! Semantic textual similarity: Spearman's rank correlation between the cosine of two sentences and human similarity scores.
-//! EMS has no table for it; it is the measure that the STS shared tasks have reported since SemEval-2017, task 1.
+//! EMS does not report it; it is the metric of the STS shared tasks since SemEval-2017, task 1.
 //!
-//! Files `sts.xx-yy.tsv` (or `sts.xx-xx.tsv`), one pair per line: `score<TAB>xx-sentence<TAB>yy-sentence`, a higher score for
+//! Files `sts.xx-yy.tsv` (or `sts.xx-xx.tsv`), one pair per line: `score<TAB>xx sentence<TAB>yy sentence`. A higher score means
 //! more similar.
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use super::retrieval::mean;
 /// The results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StsReport {
-    /// By the part of the name between `sts.` and `.tsv`.
+    /// By the part of the file name between `sts.` and `.tsv`.
     pub pairs: BTreeMap<String, StsScore>,
     /// Mean of the correlations.
     pub mean: f64,
@@ -27,13 +27,13 @@ pub struct StsReport {
 /// The correlation of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct StsScore {
-    /// Sentence pairs.
+    /// Number of sentence pairs.
     pub pairs: usize,
     /// Spearman's rank correlation times 100; equal values share the mean of their ranks.
     pub spearman: f64,
 }
 
-/// Evaluates every file in `folder`. Returns `None` if there is none.
+/// Evaluates every file in `folder`. Returns `None` if there are none.
 pub fn measure(folder: &Path, encoder: &mut dyn SentenceEncoder) -> Result<Option<StsReport>, EvaluationError> {
     let mut pairs = BTreeMap::new();
     for name in lines::names(folder)? {
@@ -64,19 +64,20 @@ fn measure_file(path: &Path, encoder: &mut dyn SentenceEncoder) -> Result<StsSco
     Ok(StsScore { pairs: gold.len(), spearman: 100.0 * correlation })
 }
 
-/// Spearman's rank correlation: Pearson's, of the ranks. `None` if the values of one side are all equal.
+/// Computes Spearman's rank correlation, which is Pearson's correlation of the ranks. Returns `None` if all values of one side
+/// are equal.
 pub fn spearman(first: &[f64], second: &[f64]) -> Option<f64> {
     pearson(&ranks(first), &ranks(second))
 }
 
-/// The rank of each value from 1; equal values share the mean of the ranks that they take up.
+/// Returns the rank of each value, from 1; equal values share the mean of their ranks.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
     let mut ranks = vec![0.0; values.len()];
     let mut start = 0;
     for group in order.chunk_by(|&a, &b| values[a] == values[b]) {
-        // Ranks start + 1 to start + group length.
+        // The ranks of the group are start + 1 to start + group length.
         let shared = start as f64 + (group.len() + 1) as f64 / 2.0;
         group.iter().for_each(|&value| ranks[value] = shared);
         start += group.len();

@@ -1,9 +1,9 @@
 //! Tatoeba similarity search: EMS (2024), section V-A, table IV. P@1 by cosine between English and each other language.
 //!
-//! Files in LASER's layout, `tatoeba.XXX-eng.XXX` beside `tatoeba.XXX-eng.eng`, aligned by line, XXX an ISO 639-3 code. Codes of
-//! languages outside the 62 are skipped and named.
+//! Files in LASER's layout, `tatoeba.XXX-eng.XXX` and `tatoeba.XXX-eng.eng`, aligned by line; XXX is an ISO 639-3 code. Codes
+//! of languages outside the 62 are skipped and reported.
 //!
-//! The paper's 58 languages count `max` (North Moluccan Malay) as its Malay and `zsm` (Standard Malay) as unseen; here `zsm` is
+//! Among the paper's 58 languages, Malay is `max` (North Moluccan Malay), and `zsm` (Standard Malay) is unseen; here `zsm` is
 //! Malay. So there are two means: one over the codes of table IV, and one over Dragoman's languages.
 
 use std::collections::BTreeMap;
@@ -24,15 +24,15 @@ use super::short::ShortScore;
 pub struct TatoebaReport {
     /// By ISO 639-3 code.
     pub codes: BTreeMap<String, TatoebaScore>,
-    /// Mean over the languages, both directions; `max` is left out.
+    /// Mean over the languages and both directions, without `max`.
     pub mean: f64,
-    /// Of queries in the language, over the same.
+    /// Mean over the same languages, with queries in the language.
     pub to_english_mean: f64,
-    /// Of queries in English, over the same.
+    /// Mean over the same languages, with queries in English.
     pub from_english_mean: f64,
-    /// How many of the 58 codes of table IV have files.
+    /// Number of the 58 codes of table IV that have files.
     pub paper_codes: usize,
-    /// Mean over those, both directions: the number to compare with the paper's.
+    /// Mean over these codes and both directions, for comparison with the paper.
     pub paper_mean: f64,
     /// Codes with files that are not among the 62 languages.
     pub passed_over: Vec<String>,
@@ -43,7 +43,7 @@ pub struct TatoebaReport {
 pub struct TatoebaScore {
     /// ISO 639-1 code.
     pub language: String,
-    /// What was measured.
+    /// The results.
     #[serde(flatten)]
     pub short: ShortScore,
 }
@@ -114,10 +114,10 @@ impl fmt::Display for TatoebaReport {
     }
 }
 
-/// Counted by the paper as Malay, but another language.
+/// The paper's Malay, which is another language.
 const NORTH_MOLUCCAN_MALAY: &str = "max";
 
-/// A language under one of its codes.
+/// A language and one of its codes.
 struct Row {
     /// ISO 639-1 code.
     language: &'static str,
@@ -144,8 +144,8 @@ const TABLE_IV: [(&str, &str); 58] = [
     ("urd", "ur"), ("vie", "vi"),
 ];
 
-/// Other codes of the 62 languages: those outside table IV, and the other one where ISO 639-3 has a macrolanguage and its
-/// members.
+/// Other codes of the 62 languages: languages outside table IV, and alternative codes where ISO 639-3 has both a macrolanguage
+/// and its members.
 #[rustfmt::skip]
 const OTHER_CODES: [(&str, &str); 16] = [
     ("als", "sq"), ("arb", "ar"), ("ekk", "et"), ("fas", "fa"), ("fil", "tl"), ("guj", "gu"), ("khk", "mn"),
@@ -164,7 +164,8 @@ mod tests {
 
     #[test]
     fn each_language_meets_english_in_both_directions() {
-        // To English: 0 finds 0; 10 finds 0 too, from 10 degrees away: half. From English: 0 finds 0, 90 finds 10: all.
+        // To English: 0 finds 0, but 10 also finds 0, which is 10 degrees away: half. From English: 0 finds 0, 90 finds 10:
+        // all.
         let files = [
             ("tatoeba.cmn-eng.cmn", "0\n10\n"),
             ("tatoeba.cmn-eng.eng", "0\n90\n"),

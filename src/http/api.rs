@@ -1,4 +1,4 @@
-//! The state that every handler can reach.
+//! The state that all handlers share.
 
 use axum::extract::FromRef;
 use jiff::Timestamp;
@@ -7,7 +7,7 @@ use super::metrics::Metrics;
 use crate::http::openapi::description::Description;
 use crate::service::Service;
 
-/// What every handler can reach.
+/// The state that all handlers share.
 #[derive(Clone)]
 pub struct Api {
     /// The use cases.

@@ -1,5 +1,4 @@
-//! The web console at `/`: files inside the program, served to everybody. It does everything through the public API, which
-//! checks keys.
+//! The web console at `/`: files inside the program, served without a key. It uses only the public API, which checks keys.
 
 use std::sync::LazyLock;
 
@@ -48,7 +47,7 @@ impl File {
         }
     }
 
-    /// The file, or 304 if the browser has it already. Browsers ask each time, so that no page mixes the files of two versions.
+    /// The file, or 304 if the browser already has it. Browsers ask each time, so that no page mixes the files of two versions.
     fn answer(&'static self, headers: &HeaderMap) -> Response {
         let described = [(ETAG, self.etag.as_str()), (CACHE_CONTROL, "no-cache")];
         if etags::is_known(headers, &self.etag) {
@@ -63,7 +62,7 @@ pub async fn serve_page(headers: HeaderMap) -> Result<Response, ApiError> {
     serve("index.html", &headers).await
 }
 
-/// Serves what the page loads.
+/// Serves the files that the page loads.
 pub async fn serve_file(Path(name): Path<String>, headers: HeaderMap) -> Result<Response, ApiError> {
     serve(&name, &headers).await
 }

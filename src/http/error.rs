@@ -1,8 +1,8 @@
-//! Every way in which a request fails, and the only place that writes an error status.
+//! How requests fail, and the only place that sets an error status.
 //!
-//! An `ApiError` travels to the outermost middleware in the extensions of an empty response. There it meets the request id and
-//! becomes a body: RFC 9457 problem+json, or OpenAI's shape where its clients call. Extractors, handlers, the fallback, caught
-//! panics and refusals of the framework all take this path.
+//! An `ApiError` travels to the outermost middleware in the extensions of an empty response. There it gets the request id and
+//! becomes a body: RFC 9457 problem+json, or OpenAI's shape on the routes of OpenAI's clients. Extractors, handlers, the
+//! fallback, caught panics and rejections by the framework all take this path.
 
 use std::any::Any;
 
@@ -13,20 +13,20 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::domain::{Blame, Code};
+use crate::domain::{Code, ErrorClass};
 use crate::service;
 use crate::service::json::shorten;
 
 /// The media type of `Problem`.
 pub const PROBLEM_JSON: &str = "application/problem+json";
 
-/// What a client is told if the server is to blame.
+/// The detail that a client gets if the server is to blame.
 const FAILED: &str = "the server failed; its log has the cause under this request id";
 
 /// The routes whose errors are in OpenAI's shape.
 const OPEN_AI_ROUTES: [&str; 2] = ["/v1/embeddings", "/v1/models/{model}"];
 
-/// Places that several checks name together, about.
+/// Approximate maximum of places that several checks report together.
 const PLACES_MAX: usize = 100;
 
 /// The challenge for a client without a valid key.
@@ -35,22 +35,22 @@ pub const CHALLENGE: &str = "Bearer realm=\"dragoman\"";
 /// A failed request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApiError {
-    /// Why.
+    /// The error code.
     pub code: Code,
-    /// Shown to the client; for a failure of the server a fixed text.
+    /// Shown to the client; a fixed text if the server failed.
     pub detail: String,
     /// The places in the request that are wrong.
     pub errors: Vec<Violation>,
     /// The chain of causes, for the log alone.
     pub cause: Option<String>,
-    /// Seconds until a retry, if known better than by the code.
+    /// Seconds until a retry; `None` means the default of the code.
     pub retry_after_s: Option<u64>,
 }
 
 /// An error response as in RFC 9457, with the members `code`, `request_id` and `errors`.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Problem {
-    /// Where this kind of error is described, relative to the server.
+    /// Where this kind of error is documented, relative to the server.
     #[serde(rename = "type")]
     #[schema(format = "uri-reference")]
     pub kind: String,
@@ -64,7 +64,7 @@ pub struct Problem {
     /// The path of the request.
     #[schema(format = "uri-reference")]
     pub instance: String,
-    /// The error code, from a closed list: what programs should branch on.
+    /// The error code, from a closed list. Programs should branch on it.
     pub code: Code,
     /// The id of the request, which is also in the server's log and in the header `x-request-id`.
     pub request_id: String,
@@ -105,13 +105,13 @@ pub struct OpenAiProblemDetail {
     /// The field that is wrong; null if the error concerns the request as a whole.
     #[schema(required = true)]
     pub param: Option<String>,
-    /// The error code, from the same closed list as everywhere.
+    /// The error code, from the same closed list as in other errors.
     pub code: Code,
 }
 
-/// Marks a refusal whose body says why in the form of another protocol, so that it stays as it is.
+/// Marks an error response whose body is in the form of another protocol, and must not be replaced.
 #[derive(Debug, Clone)]
-pub struct Explained;
+pub struct ForeignErrorBody;
 
 /// The shape of an error's body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,16 +122,16 @@ pub enum Shape {
     OpenAi,
 }
 
-/// Several checks of one request, whose violations are told together.
+/// Collects the results of several checks of one request, so that their violations are reported together.
 #[derive(Default)]
 pub struct Checks(Option<ApiError>);
 
 impl Checks {
-    /// What a check gives; `None` when it refuses.
+    /// The value that was checked; `None` if the check failed.
     pub fn add<T>(&mut self, checked: Result<T, ApiError>) -> Option<T> {
         match (checked, &mut self.0) {
             (Ok(value), _) => return Some(value),
-            // An error without a place is about the whole request, and stands alone.
+            // An error without a place concerns the whole request, and is reported alone.
             (Err(error), Some(first)) if (1..PLACES_MAX).contains(&first.errors.len()) && !error.errors.is_empty() => {
                 let all = first.errors.drain(..).chain(error.errors).collect();
                 *first = ApiError::several(first.code, all);
@@ -142,17 +142,17 @@ impl Checks {
         None
     }
 
-    /// The error of all checks that refused: with the code of the first one, and the places of all.
+    /// The error of all checks that failed: the code of the first one, and the places of all.
     pub fn end(self) -> Result<(), ApiError> {
         self.0.map_or(Ok(()), Err)
     }
 
-    /// The same, where a check is known to have refused.
+    /// The same, if a check is known to have failed.
     pub fn refusal(self) -> ApiError {
         self.0.unwrap_or_else(|| ApiError::internal("no check refused, but a value is missing"))
     }
 
-    /// The values of checks that all hold.
+    /// The values of the checks if all succeed, otherwise the error of those that failed.
     pub fn all<T>(checked: impl IntoIterator<Item = Result<T, ApiError>>) -> Result<Vec<T>, ApiError> {
         let mut checks = Self::default();
         let values = checked.into_iter().filter_map(|one| checks.add(one)).collect();
@@ -192,7 +192,7 @@ impl ApiError {
         Self { code, detail, errors, cause: None, retry_after_s: None }
     }
 
-    /// The same error, its places seen from around `base`, which is a pointer.
+    /// The same error, with the pointer `base` before each of its pointers.
     pub fn within(self, base: &str) -> Self {
         if self.errors.is_empty() {
             return self;
@@ -205,12 +205,12 @@ impl ApiError {
         Self { cause: Some(cause.into()), ..Self::new(Code::Internal, FAILED) }
     }
 
-    /// The status of the answer, as a problem.
+    /// The HTTP status in the shape of RFC 9457.
     pub fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
-    /// The answer's body and headers, added to `headers` of the response that carried the error.
+    /// The response: body and headers, added to `headers` of the response that carried the error.
     pub fn render(&self, shape: Shape, request_id: &str, instance: &str, headers: HeaderMap) -> Response {
         let (body, media_type) = match shape {
             Shape::Problem => (Json(self.problem(request_id, instance)).into_response(), PROBLEM_JSON),
@@ -229,7 +229,7 @@ impl ApiError {
         response
     }
 
-    /// The error as RFC 9457 has it.
+    /// The error in the shape of RFC 9457.
     pub fn problem(&self, request_id: &str, instance: &str) -> Problem {
         Problem {
             kind: format!("/docs/errors#{}", self.code.name()),
@@ -243,15 +243,15 @@ impl ApiError {
         }
     }
 
-    /// The error as OpenAI has it.
+    /// The error in OpenAI's shape.
     pub fn open_ai(&self) -> OpenAiProblem {
-        let kind = match (self.code, self.code.blame()) {
+        let kind = match (self.code, self.code.class()) {
             (Code::Unauthorized, _) => "authentication_error",
             (Code::Forbidden, _) => "permission_error",
             (Code::RateLimited, _) => "rate_limit_error",
-            (_, Blame::Client) => "invalid_request_error",
-            (_, Blame::Capacity) => "overloaded_error",
-            (_, Blame::Server) => "server_error",
+            (_, ErrorClass::Client) => "invalid_request_error",
+            (_, ErrorClass::Capacity) => "overloaded_error",
+            (_, ErrorClass::Server) => "server_error",
         };
         let pointer = self.errors.first().and_then(|violation| violation.pointer.as_deref());
         let field = pointer.and_then(|pointer| pointer.split('/').nth(1));
@@ -272,7 +272,7 @@ impl Shape {
         if OPEN_AI_ROUTES.contains(&route) { Self::OpenAi } else { Self::Problem }
     }
 
-    /// The HTTP status of a code: OpenAI answers 400 to what is not valid, and 404 to a model that it does not have.
+    /// The HTTP status of a code. OpenAI answers invalid requests with 400, and unknown models with 404.
     pub fn status(self, code: Code) -> u16 {
         match (self, code.status()) {
             (Self::OpenAi, _) if code == Code::UnknownModel => 404,
@@ -283,12 +283,12 @@ impl Shape {
 }
 
 impl Violation {
-    /// A wrong place of the body.
+    /// A violation at a place in the body.
     pub fn at(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
         Self { pointer: Some(pointer.into()), parameter: None, detail: shorten(detail.into()) }
     }
 
-    /// The same place, seen from around `base`, which is a pointer.
+    /// The same violation, with the pointer `base` before its pointer.
     pub fn within(self, base: &str) -> Self {
         Self { pointer: self.pointer.map(|place| format!("{base}{place}")), ..self }
     }
@@ -302,7 +302,7 @@ impl Violation {
 }
 
 impl IntoResponse for ApiError {
-    /// An empty response that carries the error to `request_middleware::surround`.
+    /// An empty response that carries the error to `middleware::request::handle_request`.
     fn into_response(self) -> Response {
         let mut response = self.status().into_response();
         response.extensions_mut().insert(self);
@@ -322,42 +322,42 @@ impl From<service::Error> for ApiError {
             }
             _ => {}
         }
-        let cause = (code.blame() != Blame::Client).then(|| error.chain());
+        let cause = (code.class() != ErrorClass::Client).then(|| error.chain());
         Self { cause, ..Self::new(code, shown(&error, code)) }
     }
 }
 
-/// What the client learns of an error: nothing about the server's internals if the client is not to blame.
+/// The detail that the client gets. It reveals nothing about the server's internals if the client is not to blame.
 fn shown(error: &service::Error, code: Code) -> String {
     use service::Error;
-    let fixed = || match code.blame() {
-        Blame::Server => FAILED.to_owned(),
+    let fixed = || match code.class() {
+        ErrorClass::Server => FAILED.to_owned(),
         _ => code.summary().trim_end_matches('.').to_owned(),
     };
-    match (code.blame(), error) {
+    match (code.class(), error) {
         (_, Error::InBatch { index, source }) => format!("/searches/{index}: {}", shown(source, code)),
         // Its text is fixed, and the client must know that the documents are stored.
         (_, Error::NotIndexed(_)) => error.to_string(),
-        // Nobody can repair what is not named.
+        // The damage must be named, so that somebody can repair it.
         (_, Error::Damaged { .. }) => error.to_string(),
-        // Otherwise it would be taken for a full disk.
+        // Otherwise it would look like a full disk.
         (_, error) if error.is_database_away() => "the database server does not answer".to_owned(),
-        (Blame::Server, _) => fixed(),
-        (Blame::Client, Error::Store(source)) => source.to_string(),
-        (Blame::Client, Error::Index(source)) => source.to_string(),
-        (Blame::Client, Error::Embed(source)) => source.to_string(),
-        (Blame::Client, _) => error.to_string(),
-        (Blame::Capacity, Error::Store(_) | Error::Index(_) | Error::Embed(_) | Error::Folder { .. }) => fixed(),
-        (Blame::Capacity, _) => error.to_string(),
+        (ErrorClass::Server, _) => fixed(),
+        (ErrorClass::Client, Error::Store(source)) => source.to_string(),
+        (ErrorClass::Client, Error::Index(source)) => source.to_string(),
+        (ErrorClass::Client, Error::Embed(source)) => source.to_string(),
+        (ErrorClass::Client, _) => error.to_string(),
+        (ErrorClass::Capacity, Error::Store(_) | Error::Index(_) | Error::Embed(_) | Error::Folder { .. }) => fixed(),
+        (ErrorClass::Capacity, _) => error.to_string(),
     }
 }
 
-/// Takes the error out of a failed response. A refusal by the framework itself gets a code from its status.
+/// Takes the error out of a failed response. A rejection by the framework itself gets a code from its status.
 pub fn take(response: &mut Response) -> Option<ApiError> {
     if let Some(error) = response.extensions_mut().remove::<ApiError>() {
         return Some(error);
     }
-    if response.extensions().get::<Explained>().is_some() {
+    if response.extensions().get::<ForeignErrorBody>().is_some() {
         return None;
     }
     match response.status() {
@@ -372,12 +372,12 @@ pub fn take(response: &mut Response) -> Option<ApiError> {
     }
 }
 
-/// Answers a path without a route.
+/// The response to a path without a route.
 pub async fn route_not_found() -> ApiError {
     ApiError::new(Code::RouteNotFound, "there is no route with this path; /openapi.json lists all routes")
 }
 
-/// Answers for a handler that panicked.
+/// The response if a handler panicked.
 pub fn panicked(payload: Box<dyn Any + Send + 'static>) -> Response {
     let text = payload.downcast_ref::<String>().map(String::as_str).or_else(|| payload.downcast_ref::<&str>().copied());
     ApiError::internal(format!("a handler panicked: {}", text.unwrap_or("without a text"))).into_response()
@@ -387,7 +387,7 @@ pub fn panicked(payload: Box<dyn Any + Send + 'static>) -> Response {
 pub fn retry_after_s(code: Code) -> Option<u64> {
     match code {
         Code::StorageUnavailable => Some(30),
-        _ => (code.blame() == Blame::Capacity).then_some(1),
+        _ => (code.class() == ErrorClass::Capacity).then_some(1),
     }
 }
 
@@ -430,7 +430,7 @@ mod tests {
     #[test]
     fn every_capacity_code_says_when_to_come_again() {
         for &code in Code::ALL {
-            assert_eq!(retry_after_s(code).is_some(), code.blame() == Blame::Capacity, "{code:?}");
+            assert_eq!(retry_after_s(code).is_some(), code.class() == ErrorClass::Capacity, "{code:?}");
         }
     }
 }

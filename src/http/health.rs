@@ -23,7 +23,7 @@ pub const EXAMPLES: &[Example] = examples!["check_health.200", "check_readiness.
 pub struct Health {
     /// `ok` if the process is alive; `ready` if every collection can be searched in full.
     pub status: HealthStatus,
-    /// Collections with a damaged database; omitted if there are none, and by `/healthz`. They do not keep the server from
+    /// Collections with a damaged database; omitted if there are none, and by `/healthz`. They do not prevent the server from
     /// being ready: everything that is not damaged is served.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub damaged_collections: Vec<String>,
@@ -41,7 +41,7 @@ pub enum HealthStatus {
 
 /// Check liveness
 ///
-/// Answers as long as the process is alive; restart the process if this fails.
+/// Responds as long as the process is alive. Restart the process if this fails.
 #[utoipa::path(
     get, path = "/healthz", tag = "health",
     responses((status = 200, description = "The process is alive.", body = Health)),
@@ -52,8 +52,8 @@ pub async fn check_health() -> Json<Health> {
 
 /// Check readiness
 ///
-/// Answers 200 once every collection can be searched in full, and 503 while some are still recovering after a start, with their
-/// progress in `errors`.
+/// Responds with 200 once every collection can be searched in full, and with 503 while some are still recovering after a start,
+/// with their progress in `errors`.
 #[utoipa::path(
     get, path = "/readyz", tag = "health",
     responses((status = 200, description = "Every collection can be searched in full.", body = Health)),

@@ -16,7 +16,7 @@ use crate::http::request::cursor::{self, List};
 use crate::http::request::extract::{JsonBody, KeyPath, PageParameters, Parameters};
 use crate::http::request::values::parsed;
 
-/// Longest name of a key, in bytes.
+/// Maximum length of a key's name, in bytes.
 const NAME_BYTES_MAX: usize = 256;
 /// Maximum collections that one key may name.
 const COLLECTIONS_MAX: usize = 1_000;
@@ -36,7 +36,7 @@ pub const EXAMPLES: &[Example] = examples!["create_key.request", "create_key.201
 pub struct CreatedKey {
     /// The key.
     pub key: Key,
-    /// What requests send as `authorization: Bearer SECRET`. Shown only once: the server stores only its hash.
+    /// The secret, which requests send as `authorization: Bearer SECRET`. Shown only once: the server stores only its hash.
     pub secret: String,
 }
 
@@ -82,8 +82,8 @@ pub async fn list_keys(State(api): State<Api>, parameters: Parameters<PageParame
 
 /// Revoke a key
 ///
-/// Revokes a key: once the response arrives, requests with it are refused. The last key that can create others and never expires
-/// cannot be revoked, unless the server was started with an admin key.
+/// Revokes a key: once the response arrives, requests with it are refused. The last key that can create others and never
+/// expires cannot be revoked, unless the server was started with an admin key.
 #[utoipa::path(
     delete, path = "/v1/keys/{key}", tag = "keys",
     params(("key" = String, Path, description = "Id of the key.", example = "0198c0de7a117000800000000000000a")),

@@ -1,9 +1,10 @@
 //! The HTTP API: the whole route table on one screen.
 //!
-//! Handlers read a request, call one use case and shape its answer. What surrounds every request (id, log line, error body,
-//! caught panics) is in `middleware::request`, the checks before them (keys, limits, time) in `middleware::auth`; every failure is an
-//! `ApiError`, rendered in `error`. Each resource has a room of the same name here and in `service`. `request` reads
-//! requests, `response` has what responses share, `openapi` makes the description from what the routes declare.
+//! Handlers parse a request, call one use case and shape the response. `middleware::request` does what every request needs (id,
+//! log line, error body, caught panics); `middleware::auth` has the checks before the handlers (keys, limits, timeout). Every
+//! failure is an `ApiError`, rendered in `error`. Each resource has a module of the same name here and in `service`. `request`
+//! parses requests, `response` has what responses share, and `openapi` generates the API description from the declarations of
+//! the routes.
 
 pub mod api;
 pub mod classifiers;
@@ -43,12 +44,12 @@ use collections::{aliases, projections, put, reembedding};
 use documents::{by_filter, import_export, put_patch};
 use jobs::streams;
 use metrics::{Bounds, Metrics, RequestMeter};
-use middleware::access::{Access, Reach};
+use middleware::access::{Access, CollectionAccess};
 use middleware::auth::AuthMiddleware;
 use mining::results;
 use models::{detection, embeddings, similarity};
 use openapi::description::Description;
-use openapi::operations::Declared;
+use openapi::operations::DeclaredRoutes;
 use settings::Settings;
 
 /// The routes over `service` with the default settings.
@@ -92,31 +93,31 @@ pub fn router_with(service: Service, settings: Settings) -> Router {
     };
     let routes = middleware::request::wrap(routes, requests, &description.operations).layer(middleware::compression::layer());
     let routes: Router = routes.with_state(api);
-    // The path decides on the route, so it is trimmed before there is one.
+    // The path is trimmed before routing, because it determines the route.
     Router::new().fallback_service(ServiceExt::<Request>::map_request(routes, middleware::trailing_slash::trim))
 }
 
-/// The OpenAPI document of `router`, as `/openapi.json` serves it and `openapi/openapi.json` keeps it.
+/// The OpenAPI document of `router`, which `/openapi.json` serves and `openapi/openapi.json` contains.
 pub fn document() -> serde_json::Value {
-    let Declared { router, operations } = operations();
+    let DeclaredRoutes { router, operations } = operations();
     openapi::complete(router.into_openapi(), &operations)
 }
 
-/// The same document, read once for all routers of this process.
+/// The description of the API, built once for all routers of this process.
 pub fn description() -> &'static Description {
     static DESCRIPTION: LazyLock<Description> = LazyLock::new(|| {
-        let Declared { router, operations } = operations();
+        let DeclaredRoutes { router, operations } = operations();
         Description::of(openapi::complete(router.into_openapi(), &operations), operations)
     });
     &DESCRIPTION
 }
 
-/// Declares the documented operations by module: each handler with the scope of the key that it needs and what it touches.
+/// Declares the documented operations by module: each handler with the scope of the key that it needs, and its reach.
 macro_rules! operations {
     ($($module:ident { $($handler:ident: $($access:ident),+;)+ })+) => {
         /// Every documented operation.
-        fn operations() -> Declared<Api> {
-            let declared = Declared::new(openapi::frame());
+        fn operations() -> DeclaredRoutes<Api> {
+            let declared = DeclaredRoutes::new(openapi::frame());
             $($(
                 let of_module = ($module::ERRORS, $module::EXAMPLES);
                 let declared = declared.with(operations!(@access $($access),+), of_module, routes!($module::$handler));
@@ -125,7 +126,7 @@ macro_rules! operations {
         }
     };
     (@access Open) => { Access::Open };
-    (@access $scope:ident, $reach:ident) => { Access::Key(Scope::$scope, Reach::$reach) };
+    (@access $scope:ident, $reach:ident) => { Access::Key(Scope::$scope, CollectionAccess::$reach) };
 }
 
 operations! {

@@ -1,4 +1,4 @@
-//! The operator's settings for HTTP: limits on traffic, which browsers may call, what needs a key.
+//! The operator's settings for HTTP: traffic limits, which browsers may call, and what needs a key.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use crate::http::middleware::hosts::Hosts;
 use crate::http::middleware::origins::Origin;
 use crate::http::middleware::request_id::REQUEST_ID;
 
-/// How long a browser may cache what is allowed.
+/// How long a browser may cache the allowed methods and headers.
 const PREFLIGHT_MAX_AGE: Duration = Duration::from_secs(3_600);
 /// Headers that a page may send.
 const READ_HEADERS: [HeaderName; 10] = [
@@ -33,17 +33,17 @@ const SHOWN_HEADERS: [HeaderName; 4] = [ETAG, LOCATION, RETRY_AFTER, REQUEST_ID]
 /// The settings for HTTP. `Default` has the server's defaults.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Maximum requests that run at once, over all callers; one caller may run at most as many as it leaves for others.
+    /// Maximum concurrent requests of all callers together; one caller may run at most as many as it leaves free for others.
     pub requests_max: usize,
-    /// Maximum callers that wait for events at once, over all.
+    /// Maximum concurrent event streams of all callers together.
     pub event_streams_max: usize,
-    /// Maximum requests of one caller that run at once; more are refused with 429. `None` means no limit.
+    /// Maximum concurrent requests of one caller; more are refused with 429. `None` means no limit.
     pub caller_requests_max: Option<usize>,
     /// Rate limit of one caller; more are refused with 429. `None` means no limit.
     pub rate: Option<Rate>,
     /// How long a request may take until its response begins; streams are exempt.
     pub request_timeout: Duration,
-    /// Origins of web pages that may call; none if empty.
+    /// Origins of web pages that may call the server; none if empty.
     pub cors_origins: Vec<Origin>,
     /// The host names that the server answers to while it has no keys.
     pub hosts: Hosts,
@@ -53,7 +53,7 @@ pub struct Settings {
     pub mcp: bool,
     /// Triggered when the server stops.
     pub drain: Drain,
-    /// What the listener counts.
+    /// The connections, as the listener counts them.
     pub connections: ConnectionMeter,
 }
 
@@ -64,12 +64,12 @@ pub struct ConnectionMeter(Arc<ConnectionCounts>);
 /// The counts of a `ConnectionMeter`.
 #[derive(Debug, Default)]
 pub struct ConnectionCounts {
-    /// Open now.
+    /// Open connections.
     pub open: AtomicU64,
-    /// The maximum.
+    /// The maximum of open connections.
     pub limit: AtomicU64,
-    /// Closed to make room for another one.
-    pub gave_way: AtomicU64,
+    /// Connections that were closed to make room for others.
+    pub evicted: AtomicU64,
 }
 
 impl std::ops::Deref for ConnectionMeter {
@@ -83,9 +83,9 @@ impl std::ops::Deref for ConnectionMeter {
 /// A token bucket: `burst` requests at once, and `per_second` more every second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rate {
-    /// Requests per second in the long run; above zero.
+    /// Requests per second on average; above zero.
     pub per_second: f64,
-    /// Requests at once, at least 1.
+    /// Maximum requests at once, at least 1.
     pub burst: u32,
 }
 
@@ -112,8 +112,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The CORS layer for the allowed origins; `None` if there are none. Keys travel in a header, not in cookies, so no
-    /// page can use one that it does not have.
+    /// The CORS layer for the allowed origins; `None` if there are none. Keys are sent in a header, not in cookies, so no page
+    /// can use a key that it does not have.
     pub fn cors(&self) -> Option<CorsLayer> {
         let exactly = self.cors_origins.iter().filter_map(|origin| match origin {
             Origin::Any => None,

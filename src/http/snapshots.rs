@@ -70,8 +70,8 @@ pub const EXAMPLES: &[Example] = examples![
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateSnapshotRequest {
-    /// Names of the collections to include. By default, or if empty, the snapshot is of the whole server: all collections, their
-    /// aliases, and all trained classifiers. No snapshot contains keys.
+    /// Names of the collections to include. By default, or if empty, the snapshot covers the whole server: all collections,
+    /// their aliases, and all trained classifiers. No snapshot contains keys.
     #[serde(default)]
     pub collections: Vec<String>,
 }
@@ -101,7 +101,7 @@ pub struct SnapshotPath(pub SnapshotId);
 /// whose id is in the job's details. Writes and searches continue; each collection is copied as of one moment.
 #[utoipa::path(
     post, path = "/v1/snapshots", tag = "snapshots",
-    request_body(content = CreateSnapshotRequest, description = "What the snapshot should hold."),
+    request_body(content = CreateSnapshotRequest, description = "What the snapshot should contain."),
     responses((
         status = 202, description = "The job that creates the snapshot.", body = Job,
         headers(("location" = String, description = "Path of the job.")),
@@ -157,7 +157,7 @@ pub async fn get_snapshot(
 
 /// Delete a snapshot
 ///
-/// Deletes a snapshot with its archive. Collections restored from it stay.
+/// Deletes a snapshot with its archive. Collections restored from it are kept.
 #[utoipa::path(
     delete, path = "/v1/snapshots/{snapshot}", tag = "snapshots",
     params(("snapshot" = String, Path, description = "Id of the snapshot.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
@@ -175,7 +175,7 @@ pub async fn delete_snapshot(
 /// Restore a snapshot
 ///
 /// Starts a job that restores collections, aliases and classifiers from a snapshot. Everything is checked, decompressed and
-/// indexed beside the existing data; then all of it takes effect at once, or, after a failure or a crash, not at all.
+/// indexed beside the existing data. Then all of it takes effect at once, or, after a failure or a crash, none of it.
 #[utoipa::path(
     post, path = "/v1/snapshots/{snapshot}/restore", tag = "snapshots",
     params(("snapshot" = String, Path, description = "Id of the snapshot.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
@@ -228,8 +228,8 @@ pub async fn download_snapshot(
 
 /// Upload a snapshot
 ///
-/// Receives the archive of a snapshot from this or another server, under a free id. All of it is verified
-/// against its checksums before the response; a damaged archive leaves nothing behind.
+/// Receives the archive of a snapshot from this or another server, under an unused id. The whole archive is verified against
+/// its checksums before the response; nothing of a damaged archive is kept.
 #[utoipa::path(
     put, path = "/v1/snapshots/{snapshot}/archive", tag = "snapshot_archives",
     params(("snapshot" = String, Path, description = "Id of the snapshot.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),

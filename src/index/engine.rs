@@ -6,7 +6,7 @@
 //!
 //! A node is never really removed. usearch would give its slot to the next vector and clear its links, which may be the only
 //! path to some nodes: after ten rounds of replacing 5,000 of 20,000 passages, 0.3 to 0.5 % were no longer found. So a removed
-//! node keeps its values and links, and other nodes stay reachable through it. It gets a key from `GRAVES` on, which no search
+//! node keeps its values and links, and other nodes stay reachable through it. It gets a key from `REMOVED_KEYS_START` on, which no search
 //! returns. `hnsw::compact` rebuilds the graph when there are many removed nodes.
 
 use std::borrow::Cow;
@@ -22,7 +22,7 @@ use crate::domain::embedding::{dot, squared_distance};
 use crate::domain::{Embedding, Metric, Quantization};
 
 /// The first key of a removed node. The others follow without gaps, so that a loaded graph needs no list of them.
-pub(super) const GRAVES: u64 = 1 << 63;
+pub(super) const REMOVED_KEYS_START: u64 = 1 << 63;
 
 /// A graph without any lock. See `hnsw` for what may run concurrently.
 pub(super) struct Engine {
@@ -30,8 +30,8 @@ pub(super) struct Engine {
     dimension: usize,
     metric: Metric,
     quantization: Quantization,
-    /// Returns the number of removed nodes.
-    graves: AtomicU64,
+    /// Number of removed nodes.
+    removed_nodes: AtomicU64,
 }
 
 /// The possible arithmetic error of a cosine.
@@ -105,35 +105,35 @@ impl Engine {
         };
         let usearch = usearch::Index::new(&options).map_err(|source| failed("create an index", source))?;
         let IndexParameters { dimension, metric, quantization, .. } = *parameters;
-        Ok(Self { usearch, dimension, metric, quantization, graves: AtomicU64::new(0) })
+        Ok(Self { usearch, dimension, metric, quantization, removed_nodes: AtomicU64::new(0) })
     }
 
     /// Loads a saved graph into memory. The bytes must have been verified, because usearch trusts them.
     pub(super) fn load(&self, path: &Path) -> Result<(), IndexError> {
         self.usearch.load(utf8(path)?).map_err(|source| failed("load the saved index", source))?;
-        self.count_graves();
+        self.count_removed_nodes();
         Ok(())
     }
 
     /// Maps a saved graph, to search it in its file without changing it.
     pub(super) fn view(&self, path: &Path) -> Result<(), IndexError> {
         self.usearch.view(utf8(path)?).map_err(|source| failed("map the saved index", source))?;
-        self.count_graves();
+        self.count_removed_nodes();
         Ok(())
     }
 
     /// Counts removed nodes by bisection, because their keys have no gaps.
-    fn count_graves(&self) {
+    fn count_removed_nodes(&self) {
         let (mut low, mut high) = (0, self.usearch.size() as u64);
         while low < high {
             let middle = low + (high - low) / 2;
-            if self.usearch.contains(GRAVES + middle) {
+            if self.usearch.contains(REMOVED_KEYS_START + middle) {
                 low = middle + 1;
             } else {
                 high = middle;
             }
         }
-        self.graves.store(low, Ordering::Relaxed);
+        self.removed_nodes.store(low, Ordering::Relaxed);
     }
 
     pub(super) fn save(&self, path: &Path) -> Result<(), IndexError> {
@@ -146,12 +146,12 @@ impl Engine {
 
     /// Returns the number of nodes that represent a passage, without removed ones.
     pub(super) fn size(&self) -> usize {
-        self.usearch.size() - self.graves()
+        self.usearch.size() - self.removed_nodes()
     }
 
     /// Returns the number of removed nodes.
-    pub(super) fn graves(&self) -> usize {
-        self.graves.load(Ordering::Relaxed) as usize
+    pub(super) fn removed_nodes(&self) -> usize {
+        self.removed_nodes.load(Ordering::Relaxed) as usize
     }
 
     pub(super) fn capacity(&self) -> usize {
@@ -183,12 +183,12 @@ impl Engine {
 
     /// Removes a node from all results. Returns whether it existed. Searches still pass through it. Nothing else may use the
     /// engine meanwhile.
-    pub(super) fn bury(&self, key: u64) -> Result<bool, IndexError> {
+    pub(super) fn mark_removed(&self, key: u64) -> Result<bool, IndexError> {
         if !self.contains(key) {
             return Ok(false);
         }
-        self.rename(key, GRAVES + self.graves() as u64)?;
-        self.graves.fetch_add(1, Ordering::Relaxed);
+        self.rename(key, REMOVED_KEYS_START + self.removed_nodes() as u64)?;
+        self.removed_nodes.fetch_add(1, Ordering::Relaxed);
         Ok(true)
     }
 
@@ -204,8 +204,8 @@ impl Engine {
 
     /// Does the same for values in the form that a node stores.
     pub(super) fn search_values(&self, query: &Values<'_>, count: usize) -> Result<Vec<Scored>, IndexError> {
-        if self.graves() > 0 {
-            return self.search_accepted(query, count, |key| key < GRAVES);
+        if self.removed_nodes() > 0 {
+            return self.search_accepted(query, count, |key| key < REMOVED_KEYS_START);
         }
         self.scored(match query {
             Values::Floats(values) => self.usearch.search(values, count),
@@ -220,13 +220,13 @@ impl Engine {
     }
 
     fn compare_all(&self, query: &Values<'_>, count: usize) -> Result<Vec<Scored>, IndexError> {
-        let among_all = count + self.graves();
+        let among_all = count + self.removed_nodes();
         let mut found = self.scored(match query {
             Values::Floats(values) => self.usearch.exact_search(values, among_all),
             Values::Integers(values) => self.usearch.exact_search(values, among_all),
             Values::Bits(values) => self.usearch.exact_search(b1x8::from_u8s(values), among_all),
         })?;
-        found.retain(|(key, _)| *key < GRAVES);
+        found.retain(|(key, _)| *key < REMOVED_KEYS_START);
         found.truncate(count);
         Ok(found)
     }
@@ -238,7 +238,7 @@ impl Engine {
         count: usize,
         accept: impl Fn(u64) -> bool,
     ) -> Result<Vec<Scored>, IndexError> {
-        self.search_accepted(&self.quantize(query), count, |key| key < GRAVES && accept(key))
+        self.search_accepted(&self.quantize(query), count, |key| key < REMOVED_KEYS_START && accept(key))
     }
 
     fn search_accepted(&self, query: &Values<'_>, count: usize, accept: impl Fn(u64) -> bool) -> Result<Vec<Scored>, IndexError> {

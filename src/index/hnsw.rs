@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use parking_lot::{Mutex, RwLock};
 use roaring::RoaringTreemap;
 
-use super::engine::{Engine, GRAVES, Scored, check_head};
+use super::engine::{Engine, REMOVED_KEYS_START, Scored, check_head};
 use super::nearest::Nearest;
 use super::permits::Permits;
 use super::scan::{Among, Scan};
@@ -290,7 +290,7 @@ impl Graph {
             }
             Removal::Node => {
                 self.record_moved(passage.0);
-                self.engine.bury(passage.0)
+                self.engine.mark_removed(passage.0)
             }
         }
     }

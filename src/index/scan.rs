@@ -17,7 +17,7 @@ use rustc_hash::FxHashMap;
 
 use super::nearest::Nearest;
 use crate::domain::{Embedding, Metric, PassageId};
-use crate::vectors::Signs;
+use crate::vectors::{Signs, TOUCHED_TOGETHER, touch};
 
 /// The largest integer.
 const LARGEST: f32 = 127.0;
@@ -132,36 +132,30 @@ impl Scan {
         let (asked, integers) = round(query.as_slice());
         let dimension = self.center.len();
         let mut nearest = Nearest::new(limit);
-        let compare = |position: usize| {
-            let row = &self.integers[position * dimension..][..dimension];
-            let product = i8::dot(row, &integers).unwrap_or_default() as f32 * asked * self.steps[position];
-            nearest.offer(self.keys[position], product);
-        };
-        match among {
-            Among::All => self.chosen(query, limit, &|_| true).for_each(compare),
-            Among::Where(accept) => {
-                self.chosen(query, limit, &|position| accept(PassageId(self.keys[position]))).for_each(compare);
-            }
+        let row = |position: usize| &self.integers[position * dimension..][..dimension];
+        let positions: Vec<usize> = match among {
+            Among::All => self.chosen(query, limit, &|_| true),
+            Among::Where(accept) => self.chosen(query, limit, &|position| accept(PassageId(self.keys[position]))),
             Among::Each(passages) => {
-                passages
-                    .filter_map(|passage| self.positions.get(&passage.0))
-                    .map(|position| *position as usize)
-                    .for_each(compare);
+                let positions = passages.filter_map(|passage| self.positions.get(&passage.0));
+                positions.map(|position| *position as usize).collect()
+            }
+        };
+        for part in positions.chunks(TOUCHED_TOGETHER) {
+            touch(part.iter().map(|position| row(*position)));
+            for &position in part {
+                let product = i8::dot(row(position), &integers).unwrap_or_default() as f32;
+                nearest.offer(self.keys[position], product * asked * self.steps[position]);
             }
         }
         nearest.into_sorted().into_iter().map(|neighbor| neighbor.passage).collect()
     }
 
     /// The accepted rows that are most likely among the nearest `limit`, or all of them if that is faster.
-    fn chosen<'a>(
-        &'a self,
-        query: &Embedding,
-        limit: usize,
-        accept: &'a dyn Fn(usize) -> bool,
-    ) -> Box<dyn Iterator<Item = usize> + 'a> {
+    fn chosen(&self, query: &Embedding, limit: usize, accept: &dyn Fn(usize) -> bool) -> Vec<usize> {
         let wanted = limit.saturating_mul(CHOSEN_PER_WANTED).max(CHOSEN_MIN);
         let signs = self.signs.as_ref().filter(|_| wanted.saturating_mul(CHOICE_MIN) < self.keys.len());
-        let Some(signs) = signs else { return Box::new((0..self.keys.len()).filter(|row| accept(*row))) };
+        let Some(signs) = signs else { return (0..self.keys.len()).filter(|row| accept(*row)).collect() };
         let estimates = signs.estimates(&self.centered(query.as_slice()));
         let mut sample: Vec<f32> = estimates.iter().step_by(SAMPLED_PART).copied().collect();
         let (mut chosen, mut inner, mut asked) = (Vec::new(), f32::INFINITY, wanted + wanted / SLACK_PART);
@@ -179,7 +173,7 @@ impl Scan {
             });
             (inner, asked) = (outer, asked.saturating_mul(RING_GROWTH));
         }
-        Box::new(chosen.into_iter())
+        chosen
     }
 
     fn centered(&self, values: &[f32]) -> Vec<f32> {

@@ -1,11 +1,11 @@
-//! The nearest neighbors between two sets in both directions, by comparing every sentence of one with every one of the other,
-//! block by block; each comparison serves both of its sentences. This is exact, and up to hundreds of thousands of sentences on
-//! the smaller side it takes less time than searching a graph.
+//! Exact nearest neighbors between two sets, in both directions: compares every sentence of one set with every sentence of the
+//! other, block by block. Each comparison serves both sentences. Up to hundreds of thousands of sentences in the smaller set,
+//! this takes less time than searching a graph.
 //!
-//! Most pairs are compared by rounded values only (`super::rounded`): if even the largest possible cosine of two rounded
-//! embeddings is too small for both sentences, the pair is skipped. The cosines of all others are computed from the exact values,
-//! so the result is the same as comparing all of them exactly. Until all sentences of two blocks have neighbors, and where so
-//! many are alike that rounding saves nothing, cosines come from matrix products.
+//! Most pairs are only compared by rounded values (`super::rounded`): if even the largest possible cosine of two rounded
+//! embeddings is too small for both sentences, the pair is skipped. The cosines of all other pairs are computed from the exact
+//! values, so the result is the same as comparing all pairs exactly. Cosines come from matrix products until all sentences of
+//! two blocks have neighbors, and where so many sentences are similar that rounding saves nothing.
 
 use ndarray::linalg::general_mat_mul;
 use ndarray::{ArrayView2, ArrayViewMut2, ShapeError};
@@ -16,16 +16,16 @@ use super::neighbors::NEIGHBORS_MAX;
 use super::rounded::{Rounded, RoundedRows};
 use crate::domain::embedding::dot;
 
-/// Sentences per block: two blocks and their products stay in the caches of a core.
+/// Sentences per block: two blocks and their products fit into the caches of a core.
 pub const BLOCK_SENTENCES: usize = 512;
-/// Products or cosines that are tested together, so that the compiler can use vector instructions.
+/// Number of products or cosines to test together, so that the compiler can use vector instructions.
 const LANES: usize = 16;
-/// Computing one pair exactly takes as long as this many cosines of a matrix product.
-const CLOSER_LOOK_COST: usize = 8;
-/// After rounding has saved nothing, this many blocks are compared without it before it is tried again.
+/// The cost of computing one pair exactly, relative to one cosine of a matrix product.
+const EXACT_PAIR_COST: usize = 8;
+/// Number of blocks to compare without rounding after it has saved nothing, before trying it again.
 const BLOCKS_WITHOUT_ROUNDING: usize = 64;
 
-/// Embeddings of some sentences.
+/// The embeddings of up to `BLOCK_SENTENCES` sentences.
 pub struct Block {
     dimension: usize,
     /// [sentences]
@@ -35,17 +35,17 @@ pub struct Block {
     rounded: Rounded,
 }
 
-/// The nearest of another set found so far for each sentence of a block.
+/// For each sentence of a block, the nearest neighbors in another set found so far.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Nearest {
     per_query: usize,
-    /// [sentences] How many are known.
+    /// [sentences] The number of neighbors found.
     counts: Vec<u8>,
-    /// [sentences, per_query] Nearest first, by lower number for equal cosines.
+    /// [sentences, per_query] Nearest first; lower numbers first for equal cosines.
     found: Vec<(u32, f32)>,
     /// [sentences] The minimum cosine of a new neighbor.
-    bars: Vec<f32>,
-    /// Number of sentences with fewer than `per_query`.
+    thresholds: Vec<f32>,
+    /// Number of sentences with fewer than `per_query` neighbors.
     unfilled: usize,
 }
 
@@ -53,18 +53,18 @@ pub struct Nearest {
 pub struct Comparison<'b> {
     block: &'b Block,
     rows: RoundedRows,
-    /// Room for cosines, [sentences, sentences of another block].
+    /// Buffer for cosines, [sentences, sentences of another block].
     cosines: Vec<f32>,
-    /// Room for the minimum products of sentences of another block.
+    /// Buffer for the minimum products of the sentences of another block.
     least: Vec<i32>,
-    /// Whether pairs may be skipped by their rounded values.
+    /// Whether to skip pairs by their rounded values.
     rounds: bool,
-    /// Blocks to compare before rounding is tried again.
+    /// Number of blocks to compare before trying rounding again.
     unrounded_next: usize,
 }
 
 impl Block {
-    /// Takes embeddings of any length with the numbers of their sentences.
+    /// Creates a block from embeddings of any length and the numbers of their sentences.
     pub fn new<'e>(dimension: usize, embeddings: impl Iterator<Item = (u32, &'e [f32])>) -> Result<Self, MiningError> {
         let (mut numbers, mut values) = (Vec::new(), Vec::new());
         for (number, embedding) in embeddings {
@@ -78,7 +78,7 @@ impl Block {
         Ok(Self { dimension, numbers, values, rounded })
     }
 
-    /// Bytes that a sentence of this many values takes.
+    /// Returns the bytes per sentence for this dimension.
     pub fn bytes(dimension: usize) -> u64 {
         let (number, value, rounded) = (4, 4, 1);
         number + dimension as u64 * (value + rounded)
@@ -89,7 +89,7 @@ impl Block {
         self.numbers.len()
     }
 
-    /// Whether it has none.
+    /// Whether the block is empty.
     pub fn is_empty(&self) -> bool {
         self.numbers.is_empty()
     }
@@ -99,8 +99,8 @@ impl Block {
         &self.numbers
     }
 
-    /// The cosines of all its sentences with all of another block, [sentences, sentences of the other], as a matrix product.
-    /// They overwrite `room`.
+    /// Computes the cosines of all its sentences with all of another block, [sentences, sentences of the other], as a matrix
+    /// product. Overwrites `room`.
     fn cosines<'r>(&self, other: &Self, room: &'r mut Vec<f32>) -> Result<&'r [f32], MiningError> {
         within("dimension", other.dimension, self.dimension, self.dimension)?;
         room.resize(self.len() * other.len(), 0.0);
@@ -122,19 +122,19 @@ impl Block {
 }
 
 impl<'b> Comparison<'b> {
-    /// Compares a block with others of its dimension.
+    /// Prepares to compare a block with others of the same dimension.
     pub fn new(block: &'b Block) -> Result<Self, MiningError> {
         let rows = RoundedRows::new(block.dimension, &block.values)?;
         Ok(Self { block, rounds: rows.are_usable(), rows, cosines: Vec::new(), least: Vec::new(), unrounded_next: 0 })
     }
 
-    /// Makes it compute all cosines by matrix products, which finds the same more slowly.
+    /// Computes all cosines by matrix products, which gives the same result more slowly.
     pub fn by_products(self) -> Self {
         Self { rounds: false, ..self }
     }
 
-    /// Adds the cosines with all of another block to the nearest of both, except for pairs that `skip` accepts, by their numbers
-    /// (of this block, of the other).
+    /// Compares the block with another one and updates the nearest neighbors of both. Leaves out pairs for which `skip` returns
+    /// true, given their numbers (in this block, in the other).
     pub fn with(
         &mut self,
         nearest: &mut Nearest,
@@ -145,7 +145,7 @@ impl<'b> Comparison<'b> {
         if self.block.is_empty() || other.is_empty() {
             return Ok(());
         }
-        let mut pairs = Pairs { one: (self.block, nearest), other: (other, of_other), skip, looked_at: 0 };
+        let mut pairs = Pairs { one: (self.block, nearest), other: (other, of_other), skip, exact_pairs: 0 };
         self.unrounded_next = self.unrounded_next.saturating_sub(1);
         if !self.rounds || self.unrounded_next > 0 || pairs.one.1.unfilled > 0 || pairs.other.1.unfilled > 0 {
             let cosines = self.block.cosines(other, &mut self.cosines)?;
@@ -153,33 +153,33 @@ impl<'b> Comparison<'b> {
             return Ok(());
         }
         pairs.take_rounded(&mut self.rows, &mut self.least)?;
-        if pairs.looked_at * CLOSER_LOOK_COST > self.block.len() * other.len() {
+        if pairs.exact_pairs * EXACT_PAIR_COST > self.block.len() * other.len() {
             self.unrounded_next = BLOCKS_WITHOUT_ROUNDING;
         }
         Ok(())
     }
 }
 
-/// Two blocks while they are compared.
+/// The state of a comparison of two blocks.
 struct Pairs<'p, F> {
     one: (&'p Block, &'p mut Nearest),
     other: (&'p Block, &'p mut Nearest),
     skip: F,
-    /// Pairs whose cosine was computed from the exact values.
-    looked_at: usize,
+    /// Number of pairs whose cosine was computed from the exact values.
+    exact_pairs: usize,
 }
 
 impl<F: Fn(u32, u32) -> bool> Pairs<'_, F> {
     fn take_cosines(&mut self, cosines: &[f32]) {
-        // The possible difference of a matrix product from a sum in another order.
+        // The possible difference between a matrix product and a sum in another order.
         let slack = self.one.0.dimension as f32 * f32::EPSILON;
         for (position, row) in cosines.chunks_exact(self.other.0.len()).enumerate() {
             for (part, cosines) in row.chunks(LANES).enumerate() {
                 let begin = part * LANES;
-                let bars = &self.other.1.bars[begin..begin + cosines.len()];
-                let mut good = reaching(cosines, self.one.1.bars[position] - slack, bars, slack);
+                let thresholds = &self.other.1.thresholds[begin..begin + cosines.len()];
+                let mut good = reaching(cosines, self.one.1.thresholds[position] - slack, thresholds, slack);
                 while good != 0 {
-                    self.look_at(position, begin + good.trailing_zeros() as usize);
+                    self.compare_exactly(position, begin + good.trailing_zeros() as usize);
                     good &= good - 1;
                 }
             }
@@ -189,12 +189,12 @@ impl<F: Fn(u32, u32) -> bool> Pairs<'_, F> {
     fn take_rounded(&mut self, rows: &mut RoundedRows, least_of_other: &mut Vec<i32>) -> Result<(), MiningError> {
         let bound = rows.bound(&self.other.0.rounded);
         least_of_other.clear();
-        least_of_other.extend(self.other.1.bars.iter().map(|bar| bound.least(*bar)));
+        least_of_other.extend(self.other.1.thresholds.iter().map(|bar| bound.least(*bar)));
         for part in 0..rows.parts() {
             let (begin, products) = rows.products(part, &self.other.0.rounded)?;
             for (row, products) in products.chunks_exact(self.other.0.len()).enumerate() {
                 let position = begin + row;
-                let mut least = bound.least(self.one.1.bars[position]);
+                let mut least = bound.least(self.one.1.thresholds[position]);
                 for (part, products) in products.chunks(LANES).enumerate() {
                     let begin = part * LANES;
                     let mut good = reaching(products, least, &least_of_other[begin..begin + products.len()], 0);
@@ -204,65 +204,65 @@ impl<F: Fn(u32, u32) -> bool> Pairs<'_, F> {
                     while good != 0 {
                         let at = begin + good.trailing_zeros() as usize;
                         good &= good - 1;
-                        self.look_at(position, at);
-                        least_of_other[at] = bound.least(self.other.1.bars[at]);
+                        self.compare_exactly(position, at);
+                        least_of_other[at] = bound.least(self.other.1.thresholds[at]);
                     }
-                    least = bound.least(self.one.1.bars[position]);
+                    least = bound.least(self.one.1.thresholds[position]);
                 }
             }
         }
         Ok(())
     }
 
-    /// Computes a cosine and offers it to both sentences. Every kept cosine is computed here, so that it does not depend on
-    /// how the pair was found.
-    fn look_at(&mut self, position: usize, at: usize) {
+    /// Computes the exact cosine of a pair and offers it to both sentences. All stored cosines are computed here, so they do
+    /// not depend on how the pair was found.
+    fn compare_exactly(&mut self, position: usize, at: usize) {
         let (first, second) = (self.one.0.numbers[position], self.other.0.numbers[at]);
-        self.looked_at += 1;
+        self.exact_pairs += 1;
         if (self.skip)(first, second) {
             return;
         }
         let cosine = dot(self.one.0.row(position), self.other.0.row(at));
-        if cosine >= self.one.1.bars[position] {
+        if cosine >= self.one.1.thresholds[position] {
             self.one.1.offer(position, second, cosine);
         }
-        if cosine >= self.other.1.bars[at] {
+        if cosine >= self.other.1.thresholds[at] {
             self.other.1.offer(at, first, cosine);
         }
     }
 }
 
-/// A bit for each score that reaches the one threshold, or, within `slack`, its own.
-fn reaching<T: Copy + PartialOrd + std::ops::Sub<Output = T>>(scores: &[T], bar: T, bars: &[T], slack: T) -> u32 {
+/// Returns a bit mask of the scores that reach the common threshold `bar`, or their own threshold in `thresholds` within `slack`.
+fn reaching<T: Copy + PartialOrd + std::ops::Sub<Output = T>>(scores: &[T], bar: T, thresholds: &[T], slack: T) -> u32 {
     let reaches = |score: T, own: T| (score >= bar) | (score >= own - slack);
-    if let (Ok(scores), Ok(bars)) = (<&[T; LANES]>::try_from(scores), <&[T; LANES]>::try_from(bars)) {
-        // There is nearly always none. Tested this way, that takes some vector instructions.
+    if let (Ok(scores), Ok(thresholds)) = (<&[T; LANES]>::try_from(scores), <&[T; LANES]>::try_from(thresholds)) {
+        // Usually no score reaches a threshold. This test compiles to a few vector instructions.
         let mut any = false;
         for lane in 0..LANES {
-            any |= reaches(scores[lane], bars[lane]);
+            any |= reaches(scores[lane], thresholds[lane]);
         }
         if !any {
             return 0;
         }
     }
     let bit = |(lane, (score, own)): (usize, (&T, &T))| u32::from(reaches(*score, *own)) << lane;
-    scores.iter().zip(bars).enumerate().map(bit).sum()
+    scores.iter().zip(thresholds).enumerate().map(bit).sum()
 }
 
 impl Nearest {
-    /// None known yet, with room for `per_query` (1 to 255) of each of `sentences`.
+    /// Creates an empty list, with capacity for `per_query` (1 to 255) neighbors of each of `sentences`.
     pub fn new(sentences: usize, per_query: usize) -> Result<Self, MiningError> {
         within("neighbors", per_query, 1, NEIGHBORS_MAX)?;
         Ok(Self {
             per_query,
             counts: vec![0; sentences],
             found: vec![(0, 0.0); sentences * per_query],
-            bars: vec![f32::NEG_INFINITY; sentences],
+            thresholds: vec![f32::NEG_INFINITY; sentences],
             unfilled: sentences,
         })
     }
 
-    /// The known nearest of the sentence at a position of the block: (number, cosine).
+    /// Returns the nearest neighbors found for the sentence at a position of the block: (number, cosine).
     pub fn of(&self, position: usize) -> &[(u32, f32)] {
         let begin = position * self.per_query;
         &self.found[begin..begin + usize::from(self.counts[position])]
@@ -281,7 +281,7 @@ impl Nearest {
         found[at] = (number, cosine);
         self.counts[position] = count as u8;
         if count == self.per_query {
-            self.bars[position] = found[count - 1].1;
+            self.thresholds[position] = found[count - 1].1;
             self.unfilled -= usize::from(known < count);
         }
     }
@@ -338,7 +338,7 @@ mod tests {
         assert_eq!(of_one.of(0), [(7, 0.5)]);
     }
 
-    /// Some near-duplicates among many others: rounding spares most pairs, and must not lose one.
+    /// A few near-duplicates among many others: rounding skips most pairs, but must not lose any of these.
     #[test]
     fn rounding_changes_nothing_that_is_found() {
         let row = |number: usize, copy: usize| {

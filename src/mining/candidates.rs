@@ -1,4 +1,4 @@
-//! From candidates to proposed pairs (Artetxe and Schwenk, 2019, section 3). The strategies are those of the evaluation in
+//! Selects pairs from candidates (Artetxe and Schwenk, 2019, section 3). The strategies are those of the evaluation in
 //! `training`.
 
 use std::cmp::Ordering;
@@ -8,25 +8,26 @@ use utoipa::ToSchema;
 
 use super::{Candidate, Margin, MarginScores, NeighborLists};
 
-/// `max_score`: the best pair of each sentence of both sides by falling score, each sentence once. `intersection`: pairs that are
-/// the best in both directions. `forward`: the best of each sentence of the first side. `backward`: the best of each of the
-/// second.
+/// `max_score`: the best pair of each sentence on both sides, in descending order of score; each sentence is used at most once.
+/// `intersection`: pairs that are the best in both directions. `forward`: the best pair of each sentence on the first side.
+/// `backward`: the best pair of each sentence on the second side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = MiningStrategy)]
 pub enum Strategy {
-    /// All of forward and backward by falling score, each sentence once. One to one; EMS's strategy.
+    /// All pairs of forward and backward in descending order of score, each sentence at most once. One to one; EMS's strategy.
     #[default]
     MaxScore,
     /// Pairs that are the best in both directions. One to one.
     Intersection,
-    /// The best of each sentence of the first language; one of the second may be proposed many times.
+    /// The best pair of each sentence of the first language; a sentence of the second may be in several pairs.
     Forward,
-    /// The best of each sentence of the second language; one of the first may be proposed many times.
+    /// The best pair of each sentence of the second language; a sentence of the first may be in several pairs.
     Backward,
 }
 
-/// The pairs that a strategy proposes, by falling score, then by lower first number, then by lower second number.
+/// Returns the pairs that a strategy proposes, in descending order of score, then by the lower first number, then by the lower
+/// second number.
 pub fn propose(strategy: Strategy, scores: &MarginScores<'_>) -> Vec<Candidate> {
     let (first, second) = scores.sizes();
     let mut pairs: Vec<Candidate> = match strategy {
@@ -47,22 +48,23 @@ pub fn propose(strategy: Strategy, scores: &MarginScores<'_>) -> Vec<Candidate> 
     pairs
 }
 
-/// All pairs that are neighbors in either direction, each once, by falling score as in `propose`. With `one_to_one`, a sentence
-/// whose best is taken gets the next; takes up to 12 bytes per neighbor, while `propose` takes 12 per sentence.
+/// Returns all pairs that are neighbors in either direction, without repetitions, sorted as in `propose`. With `one_to_one`, a
+/// sentence whose best match is taken gets the next best. This takes up to 12 bytes per neighbor, whereas `propose` takes 12
+/// per sentence.
 pub fn candidate_pairs(scores: &MarginScores<'_>) -> Vec<Candidate> {
     let (first, second) = scores.sizes();
     let forward = (0..first).flat_map(|first| scores.of_first(first));
     let backward = (0..second).flat_map(|second| scores.of_second(second));
     let mut pairs = gather(scores.neighbors(), forward.chain(backward));
-    // The two directions may round a cosine differently: the higher score stays.
+    // The two directions may round a cosine differently, so this keeps the higher score.
     pairs.sort_unstable_by(|a, b| (a.first, a.second).cmp(&(b.first, b.second)).then(b.score.total_cmp(&a.score)));
     pairs.dedup_by_key(|pair| (pair.first, pair.second));
     pairs.sort_unstable_by(higher_first);
     pairs
 }
 
-/// Takes pairs by falling score and skips those with a sentence that was already taken: greedy matching. For equal scores the
-/// lower first number is taken first, then the lower second. Numbers are below `first` and `second`.
+/// Greedy matching: takes pairs in descending order of score and skips those with a sentence that is already taken. For equal
+/// scores, the lower first number goes first, then the lower second number. Numbers are below `first` and `second`.
 pub fn one_to_one(mut pairs: Vec<Candidate>, first: usize, second: usize) -> Vec<Candidate> {
     pairs.sort_unstable_by(higher_first);
     let (mut first_used, mut second_used) = (vec![false; first], vec![false; second]);
@@ -77,25 +79,25 @@ pub fn one_to_one(mut pairs: Vec<Candidate>, first: usize, second: usize) -> Vec
     pairs
 }
 
-/// Peak memory of mining in bytes, besides texts and embeddings, for `first` and `second` sentences with `per_query` neighbors
-/// each: the estimate of a job before it starts. Grouping texts comes before, takes up to 72 bytes per different text, and frees
-/// most back.
+/// Estimates the peak memory of mining in bytes, without texts and embeddings, for `first` and `second` sentences with
+/// `per_query` neighbors each. A job calls this before it starts. Grouping texts happens earlier, takes up to 72 bytes per
+/// distinct text, and frees most of it.
 pub fn bytes_needed(first: u64, second: u64, per_query: u64, margin: Margin) -> u64 {
     let sentences = first.saturating_add(second);
     let mean_bytes = if margin == Margin::Absolute { 0 } else { 8 };
-    // Per sentence a pair of 12 bytes, one byte for whether it was taken, and 4 for the group of its text.
+    // Per sentence: a pair of 12 bytes, one byte for whether it is taken, and 4 for the group of its text.
     let lists = NeighborLists::bytes(first, per_query).saturating_add(NeighborLists::bytes(second, per_query));
     lists.saturating_add(sentences.saturating_mul(mean_bytes + 12 + 1 + 4))
 }
 
-/// Allocates room for `most` pairs at once: a growing vector holds up to three times its content.
+/// Allocates room for `most` pairs at once, because a growing vector takes up to three times its content.
 fn gather(most: usize, pairs: impl Iterator<Item = Candidate>) -> Vec<Candidate> {
     let mut gathered = Vec::with_capacity(most);
     gathered.extend(pairs);
     gathered
 }
 
-/// The order of pairs everywhere.
+/// The canonical order of pairs.
 pub(super) fn higher_first(a: &Candidate, b: &Candidate) -> Ordering {
     b.score.total_cmp(&a.score).then_with(|| (a.first, a.second).cmp(&(b.first, b.second)))
 }
@@ -129,9 +131,9 @@ mod tests {
         check(&propose(Strategy::Forward, &scores), &[(0, 0), (1, 0), (2, 1)]);
         check(&propose(Strategy::Backward, &scores), &[(0, 0), (0, 1), (2, 2)]);
         check(&propose(Strategy::Intersection, &scores), &[(0, 0)]);
-        // a1-b0 and a0-b1 come too late; a2-b1 (0.7) is before a2-b2 (0.6).
+        // a1-b0 and a0-b1 come after a0-b0, which takes a0 and b0; a2-b1 (0.7) comes before a2-b2 (0.6).
         check(&propose(Strategy::MaxScore, &scores), &[(0, 0), (2, 1)]);
-        // Out of all pairs a1 and b2, both left over, get each other.
+        // From all pairs, the remaining a1 and b2 are matched.
         let all = candidate_pairs(&scores);
         assert_eq!(all.len(), 9);
         check(&all[..4], &[(0, 0), (1, 0), (0, 1), (2, 1)]);
@@ -172,7 +174,7 @@ mod tests {
 
     fn cosines() -> impl proptest::strategy::Strategy<Value = (usize, Vec<f32>)> {
         (1_usize..7, 1_usize..7).prop_flat_map(|(first, second)| {
-            // Few values, so that scores are often equal.
+            // Few distinct values, so that scores are often equal.
             let cosine = (1_u8..6).prop_map(|tenths| f32::from(tenths) / 10.0);
             (Just(second), prop::collection::vec(cosine, first * second))
         })
@@ -196,7 +198,7 @@ mod tests {
                 let seconds: BTreeSet<u32> = found.iter().map(|pair| pair.second).collect();
                 prop_assert!(firsts.len() == found.len() && seconds.len() == found.len());
             }
-            // Greedy: a pair is left out only for one that is not worse and shares a sentence with it.
+            // Greedy: a pair is only left out for one that shares a sentence with it and is not worse.
             let all = candidate_pairs(&scores);
             let taken = one_to_one(all.clone(), rows.len(), second);
             for pair in &all {

@@ -9,29 +9,29 @@ use super::neighbors::SENTENCES_MAX;
 pub struct DuplicateRule {
     /// Minimum score of a pair.
     pub score_min: f32,
-    /// Maximum sentences per cluster, at least 2. Near-duplicates form chains whose ends are not alike; a pair that would
-    /// make a cluster larger is ignored.
+    /// Maximum sentences per cluster, at least 2. Near-duplicates can form chains whose ends are not similar. A pair that would
+    /// make a cluster larger than this is ignored.
     pub size_max: u32,
 }
 
 /// A cluster of sentences.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cluster<'a> {
-    /// The representative: the one with the highest sum of scores with the others, or the lowest number of several.
+    /// The representative: the sentence with the highest sum of scores with the others, or the lowest in a tie.
     pub representative: u32,
-    /// All of them, ascending; at least 2.
+    /// All sentences, ascending; at least 2.
     pub members: &'a [u32],
 }
 
-/// All clusters, in the order of their lowest members: 4 bytes per member, 12 per cluster.
+/// All clusters, in the order of their lowest members. They take 4 bytes per member and 12 per cluster.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Clusters {
     members: Vec<u32>,
-    /// [clusters + 1] Where each begins.
+    /// [clusters + 1] The start of each cluster.
     starts: Vec<usize>,
     /// [clusters]
     representatives: Vec<u32>,
-    /// Pairs that would have made a cluster too large.
+    /// Number of pairs that would have made a cluster too large.
     pub refused: usize,
 }
 
@@ -46,18 +46,18 @@ impl Clusters {
         self.representatives.is_empty()
     }
 
-    /// Each cluster.
+    /// Iterates over the clusters.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Cluster<'_>> {
         let members = self.starts.windows(2).map(|bounds| &self.members[bounds[0]..bounds[1]]);
         self.representatives.iter().zip(members).map(|(&representative, members)| Cluster { representative, members })
     }
 }
 
-/// Clusters `sentences` sentences by pairs (one, other, score), in any order; a pair may occur twice, also the other way round.
+/// Clusters `sentences` sentences by pairs (one, other, score), in any order. A pair may occur twice, also reversed.
 ///
-/// Sentences are numbered from 0 through all sets: those of a second language follow those of the first. Pairs join by falling
-/// score, and by lower numbers for equal scores, so that the order in which they come does not matter. Takes 12 bytes per pair
-/// that counts, up to 36 while their list grows, and 20 per sentence.
+/// Sentences are numbered from 0 across all sets: those of a second language follow those of the first. Pairs are joined in
+/// descending order of score, then by lower numbers, so their input order does not matter. Takes 12 bytes per pair that counts,
+/// up to 36 while their list grows, and 20 per sentence.
 pub fn cluster(
     sentences: usize,
     pairs: impl IntoIterator<Item = (u32, u32, f32)>,
@@ -82,7 +82,7 @@ pub fn cluster(
     let refused = joined.iter().filter(|pair| !forest.join(pair.0, pair.1, rule.size_max)).count();
     let mut centrality = vec![0.0_f64; sentences];
     for &(one, other, score) in &joined {
-        // A refused pair says nothing about the clusters on its two sides.
+        // A refused pair connects two clusters, so it does not count toward the centrality in either.
         if forest.root(one) == forest.root(other) {
             centrality[one as usize] += f64::from(score);
             centrality[other as usize] += f64::from(score);
@@ -93,7 +93,7 @@ pub fn cluster(
 
 fn collect(forest: &mut Forest, centrality: &[f64], refused: usize) -> Clusters {
     let sentences = centrality.len() as u32;
-    // By root; the clusters then appear in the order of their lowest members.
+    // Cluster numbers by root, in the order of the lowest members.
     let mut cluster_of = vec![u32::MAX; centrality.len()];
     let mut sizes = Vec::new();
     for sentence in 0..sentences {
@@ -125,7 +125,7 @@ fn collect(forest: &mut Forest, centrality: &[f64], refused: usize) -> Clusters 
 /// Union-find with union by size and path halving: 8 bytes per sentence.
 struct Forest {
     parents: Vec<u32>,
-    /// Of the trees, at their roots.
+    /// Sizes of the trees, at their roots.
     sizes: Vec<u32>,
 }
 
@@ -143,7 +143,7 @@ impl Forest {
         sentence
     }
 
-    /// Returns whether the two are in one tree afterwards.
+    /// Joins the trees of two sentences. Returns whether they are in one tree afterwards.
     fn join(&mut self, one: u32, other: u32, size_max: u32) -> bool {
         let (one, other) = (self.root(one), self.root(other));
         if one == other {
@@ -177,7 +177,8 @@ mod tests {
 
     #[test]
     fn what_is_connected_belongs_together() {
-        // 7 has 0.9 + 0.85, more than 2 and 4. 5-6 is too far apart; of 9 and 1, with equal sums, the lower.
+        // 7 has 0.9 + 0.85, more than 2 and 4. The score of 5-6 is too low. 9 and 1 have equal sums, so the lower one
+        // represents them.
         let pairs = [(7, 2, 0.9), (4, 7, 0.85), (5, 6, 0.79), (9, 1, 0.8), (3, 3, 1.0)];
         check(&pairs, &RULE, &[(1, &[1, 9]), (7, &[2, 4, 7])]);
         check(&[], &RULE, &[]);
@@ -185,7 +186,8 @@ mod tests {
 
     #[test]
     fn a_pair_given_twice_counts_once_with_its_higher_score() {
-        // 1: 0.9 + 0.85 against 0: 0.9 and 2: 0.85. Twice 0-1 would not change it, twice 2-3 must not make 2 the center.
+        // 1 has 0.9 + 0.85, 0 has 0.9 and 2 has 0.85. Counting 0-1 twice would not change the center, but counting 2-3 twice
+        // would.
         let pairs = [(0, 1, 0.9), (1, 0, 0.81), (1, 2, 0.85), (2, 3, 0.8), (3, 2, 0.82), (2, 3, 0.81)];
         // 1: 1.75; 2: 0.85 + 0.82 = 1.67.
         check(&pairs, &RULE, &[(1, &[0, 1, 2, 3])]);
@@ -193,7 +195,7 @@ mod tests {
 
     #[test]
     fn chains_end_at_the_largest_size() {
-        // 1-2 joins first, then 3-4; 2-3 would make four of three; 0-1 makes three.
+        // 1-2 joins first, then 3-4. 2-3 would make four, but the maximum is three. 0-1 makes three.
         let pairs = [(0, 1, 0.81), (2, 3, 0.85), (1, 2, 0.99), (3, 4, 0.9)];
         let refused = check(&pairs, &DuplicateRule { size_max: 3, ..RULE }, &[(1, &[0, 1, 2]), (3, &[3, 4])]);
         assert_eq!(refused, 1);
@@ -228,7 +230,7 @@ mod tests {
                 prop_assert!(cluster.members.is_sorted() && cluster.members.contains(&cluster.representative));
                 prop_assert!(cluster.members.iter().all(|member| seen.insert(*member)));
             }
-            // With room enough a pair that counts is always in one cluster.
+            // If clusters may be large enough, both sentences of a pair that counts are in one cluster.
             let all = cluster(12, pairs.0.iter().map(|&(a, b, tenths)| (a, b, f32::from(tenths) / 10.0)), &RULE).unwrap();
             for &(a, b, tenths) in pairs.0.iter().filter(|pair| pair.0 != pair.1 && f32::from(pair.2) / 10.0 >= RULE.score_min) {
                 prop_assert!(all.iter().any(|cluster| cluster.members.contains(&a) && cluster.members.contains(&b)), "{} {} {}", a, b, tenths);

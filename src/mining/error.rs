@@ -16,14 +16,14 @@ pub enum MiningError {
     Shape,
     #[error("rounded embeddings: {problem}")]
     Rounded { problem: String },
-    /// Lists that are not the two directions of one pair of sets.
+    /// Neighbor lists that are not the two directions of one pair of sets.
     #[error(
         "forward is from {forward_queries} sentences to {forward_others}, backward from {backward_queries} to {backward_others}"
     )]
     Directions { forward_queries: usize, forward_others: usize, backward_queries: usize, backward_others: usize },
 }
 
-/// Refuses the number of a sentence that is not below `sentences`.
+/// Rejects a sentence number that is not below `sentences`.
 pub(super) fn below(name: &'static str, got: u32, sentences: usize) -> Result<(), MiningError> {
     match (got as usize) < sentences {
         true => Ok(()),
@@ -37,7 +37,7 @@ impl MiningError {
     }
 }
 
-/// Refuses `got` outside of `min` to `max`.
+/// Rejects `got` outside of `min` to `max`.
 pub(super) fn within(name: &'static str, got: usize, min: usize, max: usize) -> Result<(), MiningError> {
     match (min..=max).contains(&got) {
         true => Ok(()),

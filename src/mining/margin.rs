@@ -1,13 +1,13 @@
 //! Margin scoring of translation candidates (Artetxe and Schwenk, 2019, "Margin-based parallel corpus mining", section 3,
 //! equations 1 and 2; EMS, 2024, sections V-C and V-D).
 //!
-//! A cosine alone says little across sentences: some are near to everything. So the cosine a of a pair is compared with the
-//! average cosine of the neighbors of both:
+//! Cosines of different sentences are not comparable, because some sentences are near to everything (hubs). So the cosine a of
+//! a pair is compared with the average cosine of the neighbors of both:
 //!
 //! b = Σ cos(x, z) / 2k over the k nearest z of x + Σ cos(y, z) / 2k over the k nearest z of y
 //!
-//! Neighbors are searched for in the other language. A sentence with fewer than k uses those that it has. With the margin "ratio"
-//! these are the scores of the evaluation in `training`, except for rounding: here they have 32 bits.
+//! Neighbors are searched for in the other language. A sentence with fewer than k neighbors uses those that it has. With the
+//! margin "ratio", these are the scores of the evaluation in `training`, except for rounding: here they are f32.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -15,28 +15,28 @@ use utoipa::ToSchema;
 use super::{MiningError, NeighborLists};
 use crate::domain::ScoredPair;
 
-/// k of Artetxe and Schwenk, and of the evaluation in `training`.
+/// The k of Artetxe and Schwenk, and of the evaluation in `training`.
 pub const NEIGHBORS: usize = 4;
 
-/// `ratio`: the cosine of the pair divided by the mean cosine of its neighbors; above 1, the two are nearer to each other than to
-/// their neighbors. `distance`: the cosine minus that mean. `absolute`: the cosine itself.
+/// `ratio`: the cosine of the pair divided by the mean cosine of its neighbors; above 1, the two are nearer to each other than
+/// to their neighbors. `distance`: the cosine minus this mean. `absolute`: the cosine itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = MarginName)]
 pub enum Margin {
-    /// How many times it is: a / b. The papers' choice.
+    /// a / b. The papers' choice.
     #[default]
     Ratio,
-    /// How much it is above: a - b.
+    /// a - b.
     Distance,
-    /// The cosine itself: a.
+    /// a.
     Absolute,
 }
 
-/// A candidate pair, by the numbers of its sentences: 12 bytes.
+/// A candidate pair of sentence numbers: 12 bytes.
 pub type Candidate = ScoredPair<u32>;
 
-/// Scores pairs, given the neighbors in both directions.
+/// Scores pairs by the neighbors in both directions.
 #[derive(Debug)]
 pub struct MarginScores<'a> {
     forward: &'a NeighborLists,
@@ -48,8 +48,8 @@ pub struct MarginScores<'a> {
 }
 
 impl Margin {
-    /// The score of a pair with the cosine `cosine`, given the mean cosines of the neighborhoods of both. If the neighborhoods
-    /// point away from both sentences, a ratio has nothing to compare with: 0.
+    /// Returns the score of a pair from its cosine and the mean cosines of both neighborhoods. If the average of the means is
+    /// not positive, a ratio is not meaningful, and the score is 0.
     pub fn score(self, cosine: f64, first_mean: f64, second_mean: f64) -> f64 {
         let neighborhood = (first_mean + second_mean) / 2.0;
         match self {
@@ -62,7 +62,7 @@ impl Margin {
 }
 
 impl<'a> MarginScores<'a> {
-    /// `forward` has the neighbors of the first language among the second, `backward` those of the second among the first.
+    /// `forward` has the neighbors of the first language in the second, `backward` those of the second in the first.
     pub fn new(forward: &'a NeighborLists, backward: &'a NeighborLists, margin: Margin) -> Result<Self, MiningError> {
         if forward.len() != backward.others() || backward.len() != forward.others() {
             return Err(MiningError::Directions {
@@ -79,33 +79,33 @@ impl<'a> MarginScores<'a> {
         Ok(Self { forward, backward, margin, first_means: means(forward), second_means: means(backward) })
     }
 
-    /// The number of sentences of the two languages.
+    /// The numbers of sentences of the two languages.
     pub fn sizes(&self) -> (usize, usize) {
         (self.forward.len(), self.backward.len())
     }
 
-    /// The number of neighbors of all sentences of both languages.
+    /// The total number of neighbors of all sentences of both languages.
     pub fn neighbors(&self) -> usize {
         self.forward.filled() + self.backward.filled()
     }
 
-    /// For each sentence of the first language, its neighbor with the highest score, or the nearest of several. Sentences
-    /// without neighbors are left out.
+    /// Returns for each sentence of the first language its neighbor with the highest score, or the nearest in a tie. Leaves out
+    /// sentences without neighbors.
     pub fn best_forward(&self) -> impl Iterator<Item = Candidate> {
         (0..self.forward.len()).filter_map(|first| highest(self.of_first(first)))
     }
 
-    /// As `best_forward`, for each sentence of the second language.
+    /// Like `best_forward`, for each sentence of the second language.
     pub fn best_backward(&self) -> impl Iterator<Item = Candidate> {
         (0..self.backward.len()).filter_map(|second| highest(self.of_second(second)))
     }
 
-    /// The candidates of one sentence of the first language, nearest first.
+    /// Returns the candidates of one sentence of the first language, nearest first.
     pub fn of_first(&self, first: usize) -> impl Iterator<Item = Candidate> {
         self.forward.of(first).map(move |(second, cosine)| self.candidate(first as u32, second, cosine))
     }
 
-    /// The candidates of one sentence of the second language, nearest first.
+    /// Returns the candidates of one sentence of the second language, nearest first.
     pub fn of_second(&self, second: usize) -> impl Iterator<Item = Candidate> {
         self.backward.of(second).map(move |(first, cosine)| self.candidate(first, second as u32, cosine))
     }
@@ -186,7 +186,7 @@ mod tests {
         forward.put(1, &[(1, 0.5), (0, 0.5)]).unwrap();
         let backward = NeighborLists::new(2, 2, 2).unwrap();
         let scores = MarginScores::new(&forward, &backward, Margin::Ratio).unwrap();
-        // Nobody is near to the second language: 0.5 / ((0.5 + 0) / 2) = 2.
+        // Sentences of the second language have no neighbors: 0.5 / ((0.5 + 0) / 2) = 2.
         check(scores.best_forward(), &[(1, 0, 2.0)]);
         check(scores.best_backward(), &[]);
     }

@@ -1,9 +1,8 @@
 //! Mining of translation pairs from two sets of sentences (EMS, 2024, section V-C), and clusters of near-duplicates. Pure
-//! computation: texts, embeddings and the search for neighbors through an index belong to others.
+//! computation: it does not read texts, compute embeddings or search an index.
 //!
-//! Memory for n sentences of the first language, m of the second and k neighbors: the lists of both directions take 8k + 1 bytes
-//! per sentence and the means 8; `propose` takes 13 bytes per sentence, and the groups of equal texts 4. At k = 4 these are 58
-//! bytes per sentence, at k = 16 they are 154: `bytes_needed`.
+//! Memory per sentence with k neighbors: the lists of both directions take 8k + 1 bytes, the means 8, `propose` 13, and the
+//! groups of equal texts 4. At k = 4 these are 58 bytes per sentence, at k = 16 they are 154: `bytes_needed`.
 
 pub mod blocks;
 pub mod candidates;

@@ -1,4 +1,4 @@
-//! The nearest neighbors of each sentence of one set among another set, in compact arrays: 8 bytes per neighbor and one per
+//! The nearest neighbors of each sentence of one set in another set, in compact arrays: 8 bytes per neighbor and one per
 //! sentence.
 
 use super::MiningError;
@@ -9,12 +9,12 @@ pub(super) const SENTENCES_MAX: usize = u32::MAX as usize;
 /// Maximum neighbors per sentence.
 pub(super) const NEIGHBORS_MAX: usize = 255;
 
-/// The nearest neighbors of each sentence, nearest first, by lower number for equal cosines.
+/// The nearest neighbors of each sentence, nearest first; lower numbers first for equal cosines.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NeighborLists {
     per_query: usize,
     others: usize,
-    /// [queries] How many neighbors each has.
+    /// [queries] The number of neighbors of each.
     counts: Vec<u8>,
     /// [queries, per_query]
     numbers: Vec<u32>,
@@ -23,8 +23,8 @@ pub struct NeighborLists {
 }
 
 impl NeighborLists {
-    /// Room for `per_query` neighbors (1 to 255) of each of `queries` sentences, among `others` sentences. Allocates all memory
-    /// at once.
+    /// Creates empty lists for `per_query` neighbors (1 to 255) of each of `queries` sentences among `others` sentences.
+    /// Allocates all memory at once.
     pub fn new(queries: usize, others: usize, per_query: usize) -> Result<Self, MiningError> {
         within("sentences", queries, 0, SENTENCES_MAX)?;
         within("sentences", others, 0, SENTENCES_MAX)?;
@@ -38,8 +38,8 @@ impl NeighborLists {
         queries.saturating_mul(per_query.saturating_mul(8).saturating_add(1))
     }
 
-    /// Stores the neighbors of sentence number `query`, (number, cosine) in any order; keeps the nearest that there is room for.
-    /// Replaces earlier ones. Other sentences have no neighbors.
+    /// Stores the neighbors (number, cosine) of sentence number `query`, in any order. Keeps the nearest `per_query`, and
+    /// replaces earlier ones. A sentence that was never stored has no neighbors.
     pub fn put(&mut self, query: u32, neighbors: &[(u32, f32)]) -> Result<(), MiningError> {
         below("query", query, self.counts.len())?;
         let mut sorted = neighbors.to_vec();
@@ -65,7 +65,7 @@ impl NeighborLists {
         Ok(())
     }
 
-    /// The number of sentences with neighbors here.
+    /// The number of query sentences.
     pub fn len(&self) -> usize {
         self.counts.len()
     }
@@ -75,23 +75,23 @@ impl NeighborLists {
         self.counts.is_empty()
     }
 
-    /// The number of sentences that the neighbors are among.
+    /// The size of the set that contains the neighbors.
     pub fn others(&self) -> usize {
         self.others
     }
 
-    /// The number of neighbors of all sentences.
+    /// The total number of neighbors of all sentences.
     pub fn filled(&self) -> usize {
         self.counts.iter().map(|count| usize::from(*count)).sum()
     }
 
-    /// The neighbors of sentence number `query`, which must be below `len`: (number, cosine), nearest first.
+    /// Returns the neighbors (number, cosine) of sentence number `query`, nearest first. `query` must be below `len`.
     pub fn of(&self, query: usize) -> impl ExactSizeIterator<Item = (u32, f32)> {
         let range = query * self.per_query..query * self.per_query + usize::from(self.counts[query]);
         self.numbers[range.clone()].iter().copied().zip(self.cosines[range].iter().copied())
     }
 
-    /// The mean cosine of the neighbors of sentence number `query`; 0 if it has none.
+    /// Returns the mean cosine of the neighbors of sentence number `query`, or 0 if it has none.
     pub fn mean_cosine(&self, query: usize) -> f64 {
         let neighbors = self.of(query);
         let count = neighbors.len().max(1);
@@ -140,12 +140,12 @@ mod tests {
     }
 }
 
-/// Lists for the tests of this folder.
+/// Neighbor lists for the tests of this folder.
 #[cfg(test)]
 pub(super) mod tests_support {
     use super::NeighborLists;
 
-    /// The `per_query` nearest both ways, given all cosines [first, second].
+    /// Returns the `per_query` nearest in both directions, given all cosines [first, second].
     pub fn both_ways(cosines: &[&[f32]], per_query: usize) -> (NeighborLists, NeighborLists) {
         let (first, second) = (cosines.len(), cosines[0].len());
         let mut forward = NeighborLists::new(first, second, per_query).unwrap();

@@ -1,56 +1,56 @@
-//! Embeddings rounded to 8-bit integers, and what their products say about the cosines of the exact embeddings.
+//! Embeddings quantized to 8-bit integers, and bounds on the cosines of the exact embeddings from the products of the integers.
 //!
-//! Let x = s q + d for an embedding x, its integers q, the step s of its block and the rounding error d. For unit vectors x
-//! and y, x y = s t q r + d y + (s q) e, so by Cauchy and Schwarz it differs from s t q r by at most |d| + |e| (1 + |d|). If
-//! that product and this bound stay below a cosine, the embeddings do.
+//! Let x = s q + d for an embedding x, its integers q, the step s of its block and the rounding error d. For unit vectors x and
+//! y, x y = s t q r + d y + (s q) e, so by Cauchy–Schwarz it differs from s t q r by at most |d| + |e| (1 + |d|). If that
+//! product plus this bound is below a cosine, so is x y.
 //!
-//! The products are those of NumKong, which the index uses too: 64 at a time with VNNI, a matrix at a time with AMX.
+//! NumKong computes the products, as in the index: 64 at a time with VNNI, a matrix at a time with AMX.
 
 use numkong::{PackedMatrix, Tensor, available, cap, configure_thread};
 
 use super::MiningError;
 
-/// The largest integer. Its square times the largest dimension is still an i32.
+/// The largest integer. Its square times the largest dimension fits into an i32.
 const LARGEST: f32 = 127.0;
-/// Rows of a block whose products are computed at once, so that they stay in the nearest caches.
+/// Rows of a block to multiply at once, so that their products stay in the nearest caches.
 const ROWS_PER_PART: usize = 64;
 
-/// A block of embeddings in the layout of the right side of a product.
+/// A block of rounded embeddings, packed as the right operand of a product.
 pub(super) struct Rounded {
     columns: PackedMatrix<i8>,
     scale: Scale,
 }
 
-/// The same in the layout of the left side. For one thread.
+/// A block of rounded embeddings as the left operand of a product. For one thread.
 pub(super) struct RoundedRows {
-    /// Each of `ROWS_PER_PART` rows, the last of those that are left.
+    /// Parts of `ROWS_PER_PART` rows; the last one has the remaining rows.
     parts: Vec<Tensor<i8>>,
     scale: Scale,
-    /// Room for the products of a part.
+    /// Buffer for the products of a part.
     room: Option<Tensor<i32>>,
     usable: bool,
 }
 
-/// The meaning of the integers of a block.
+/// The scale of a block's integers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Scale {
-    /// The value of 1.
+    /// The value of the integer 1.
     step: f64,
-    /// The length of the longest rounding error of an embedding.
+    /// The largest norm of an embedding's rounding error.
     error: f64,
 }
 
-/// What a product of integers of two blocks says about the cosine.
+/// Bounds the cosine by the product of the integers of two blocks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Bound {
-    /// The cosine of a product of 1.
+    /// The cosine that corresponds to a product of 1.
     step: f64,
-    /// By how much a cosine may exceed its product's.
+    /// How much a cosine may exceed that of its product.
     error: f64,
 }
 
 impl Rounded {
-    /// Rounds embeddings of unit length, or zero: [sentences, dimension].
+    /// Rounds embeddings, [sentences, dimension], of unit length or zero.
     pub(super) fn new(dimension: usize, values: &[f32]) -> Result<Self, MiningError> {
         let (integers, scale) = round(dimension, values);
         let rows =
@@ -60,9 +60,9 @@ impl Rounded {
 }
 
 impl RoundedRows {
-    /// Rounds embeddings of unit length, or zero: [sentences, dimension].
+    /// Rounds embeddings, [sentences, dimension], of unit length or zero.
     pub(super) fn new(dimension: usize, values: &[f32]) -> Result<Self, MiningError> {
-        // If the system refuses the registers of AMX, the products that need them must not run.
+        // If the system denies the AMX registers, products that need them must not run.
         let usable = available() & (cap::SAPPHIREAMX | cap::GRANITEAMX) == 0 || configure_thread();
         let (integers, scale) = round(dimension, values);
         let part = |rows: &[i8]| Tensor::try_from_slice(rows, &[rows.len() / dimension, dimension]);
@@ -71,25 +71,25 @@ impl RoundedRows {
         Ok(Self { parts, scale, room: None, usable })
     }
 
-    /// Whether this machine can compute products of integers.
+    /// Whether this machine can compute integer products.
     pub(super) fn are_usable(&self) -> bool {
         self.usable
     }
 
-    /// What products with these columns say.
+    /// Returns the bound for products with these columns.
     pub(super) fn bound(&self, other: &Rounded) -> Bound {
-        // The possible error of f32 arithmetic itself: lengths that are not quite 1, sums of many rounded values.
+        // The possible error of f32 arithmetic: norms that are not exactly 1, and sums of many rounded values.
         let arithmetic = other.columns.dims().1 as f64 * f64::from(f32::EPSILON);
         let (one, other) = (self.scale, other.scale);
         Bound { step: one.step * other.step, error: one.error + other.error * (1.0 + one.error) + arithmetic }
     }
 
-    /// How many parts there are.
+    /// The number of parts.
     pub(super) fn parts(&self) -> usize {
         self.parts.len()
     }
 
-    /// The first row of a part, and the products of its rows with all columns, [rows, columns].
+    /// Returns the first row of a part, and the products of its rows with all columns, [rows, columns].
     pub(super) fn products(&mut self, part: usize, other: &Rounded) -> Result<(usize, &[i32]), MiningError> {
         let rows = &self.parts[part];
         let shape = [rows.shape()[0], other.columns.dims().0];
@@ -104,20 +104,20 @@ impl RoundedRows {
 }
 
 impl Bound {
-    /// The smallest product whose cosine may reach this one, or one or two less.
+    /// Returns the smallest product whose cosine may reach this one, or a value up to two lower.
     pub(super) fn least(self, cosine: f32) -> i32 {
-        // Truncated toward zero and reduced by one, it is never too large. Values beyond an i32 become the nearest: no product
-        // reaches the one, all reach the other.
+        // Truncated toward zero and reduced by one, it is never too large. Values outside the range of i32 saturate: no product
+        // reaches the maximum, and all reach the minimum.
         (((f64::from(cosine) - self.error) / self.step) as i32).saturating_sub(1)
     }
 }
 
-/// The integers of embeddings, [sentences, dimension], by one step for all of them.
+/// Returns the integers of embeddings, [sentences, dimension], with one step for all of them.
 fn round(dimension: usize, values: &[f32]) -> (Vec<i8>, Scale) {
     let largest = values.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
     let step = if largest > 0.0 { largest / LARGEST } else { 1.0 };
     let per_step = step.recip();
-    // From 1 to 255, so that cutting off rounds.
+    // Shifted to 1 to 255, so that truncation rounds to the nearest integer.
     let above_zero = |value: &f32| (value * per_step + 128.5) as u8;
     let integers: Vec<i8> = values.iter().map(|value| above_zero(value).wrapping_sub(128).cast_signed()).collect();
     let error = |(values, integers): (&[f32], &[i8])| {
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn integers_and_their_error_are_those_worked_by_hand() {
-        // The step is 0.8 / 127. 0.6 is 95.25 of them, so 0.25 steps are lost, and 0.5 are of 0.1 = 15.875 by rounding up 0.125.
+        // The step is 0.8 / 127. 0.6 is 95.25 steps, so the error is 0.25. 0.1 is 15.875 steps, so the error is 0.125.
         let (integers, scale) = round(2, &[0.6, 0.8, 0.1, 0.0]);
         assert_eq!(integers, [95, 127, 16, 0]);
         assert!((scale.step - 0.8 / 127.0).abs() < 1e-9 && (scale.error - 0.25 * 0.8 / 127.0).abs() < 1e-7, "{scale:?}");

@@ -1,4 +1,4 @@
-//! Equal texts: a text that occurs often would fill the neighborhoods of its translations and be proposed over and over.
+//! Deduplication of equal texts. A frequent text would fill the neighborhoods of its translations and be proposed repeatedly.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -19,8 +19,8 @@ pub struct TextGroups {
 }
 
 impl TextGroups {
-    /// Groups texts that are equal byte by byte; a caller that wants to ignore spaces or case passes normalized texts. While it
-    /// runs, it holds 128 bits of the SHA-256 of each different text, up to 72 bytes with its position, and no text.
+    /// Groups texts that are equal byte by byte. To ignore spaces or case, pass normalized texts. While running, it keeps 128
+    /// bits of the SHA-256 of each distinct text, up to 72 bytes with its position, and no texts.
     pub fn of<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Result<Self, MiningError> {
         let mut first_with: HashMap<[u8; 16], u32> = HashMap::new();
         let mut representatives = Vec::new();
@@ -38,7 +38,7 @@ impl TextGroups {
         Ok(Self { representatives, different: first_with.len() })
     }
 
-    /// How many sentences there are.
+    /// The number of sentences.
     pub fn len(&self) -> usize {
         self.representatives.len()
     }
@@ -48,24 +48,24 @@ impl TextGroups {
         self.representatives.is_empty()
     }
 
-    /// The number of different texts.
+    /// The number of distinct texts.
     pub fn different(&self) -> usize {
         self.different
     }
 
-    /// The lowest number of a sentence with the same text as sentence `number`, which must be below `len`.
+    /// Returns the lowest number of a sentence with the same text as sentence `number`, which must be below `len`.
     pub fn representative(&self, number: u32) -> u32 {
         self.representatives[number as usize]
     }
 
-    /// The numbers of sentences that are the first with their text, ascending: those to embed and to search neighbors for.
+    /// Returns the numbers of sentences that are the first with their text, ascending. Only these are embedded and searched.
     pub fn representatives(&self) -> impl Iterator<Item = u32> {
         (0..).zip(&self.representatives).filter(|(number, representative)| number == *representative).map(|(number, _)| number)
     }
 }
 
-/// Keeps the best of all pairs with the same two texts, and gives it the numbers of the first sentences with these texts; by
-/// falling score as in `propose`. If only `TextGroups::representatives` were mined, nothing is left to do.
+/// Keeps the best of all pairs with the same two texts, with the numbers of the first sentences with these texts. Sorts them as
+/// in `propose`. If only `TextGroups::representatives` were mined, there is nothing to remove.
 pub fn deduplicate(pairs: Vec<Candidate>, first: &TextGroups, second: &TextGroups) -> Vec<Candidate> {
     let mut pairs = pairs;
     for pair in &mut pairs {

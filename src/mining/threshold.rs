@@ -1,4 +1,4 @@
-//! Estimates the score threshold of pairs from known pairs.
+//! Estimates the score threshold from known pairs.
 
 use std::collections::HashSet;
 
@@ -6,22 +6,22 @@ use serde::{Deserialize, Serialize};
 
 use super::Candidate;
 
-/// Known translation pairs, and what they say about the others.
+/// Known translation pairs: all or some of them.
 #[derive(Debug, Clone, Copy)]
 pub enum KnownPairs<'a> {
-    /// All translations: a proposed pair that is not among them is wrong. As in BUCC, and in the evaluation in `training`.
+    /// All translations: any other proposed pair is wrong. As in BUCC and the evaluation in `training`.
     All(&'a HashSet<(u32, u32)>),
-    /// Some, each with the only translation of its sentences: a proposed pair is evaluated only if it has a sentence of a known
-    /// pair.
+    /// Some of the translations, each the only one of its sentences. A proposed pair is only evaluated if it has a sentence of
+    /// a known pair.
     Some(&'a HashSet<(u32, u32)>),
 }
 
 /// Precision and recall of pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PairQuality {
-    /// Of the evaluated pairs, the share that is known; 0 without any.
+    /// The share of known pairs among the evaluated ones; 0 without any.
     pub precision: f64,
-    /// Of the known pairs, the share that is proposed; 0 without any.
+    /// The share of proposed pairs among the known ones; 0 without any.
     pub recall: f64,
     /// Their harmonic mean.
     pub f1: f64,
@@ -30,7 +30,7 @@ pub struct PairQuality {
 /// A threshold and the quality of the pairs that reach it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ThresholdFit {
-    /// Minimum score of proposed pairs. Finer than scores, so that it can lie between any two.
+    /// Minimum score of accepted pairs. An f64, so that it can lie between any two f32 scores.
     pub threshold: f64,
     /// Number of evaluated pairs that reach it.
     pub evaluated: usize,
@@ -38,9 +38,9 @@ pub struct ThresholdFit {
     pub quality: PairQuality,
 }
 
-/// Finds the threshold with the highest F1 for `pairs`, which fall in score: halfway between the last evaluated pair that it
-/// accepts and the next one. Of equally good thresholds, the highest; pairs with equal scores are accepted together. `None` if no
-/// known pair is proposed at all. The definition is that of the evaluation in `training`, whose known pairs are
+/// Finds the threshold with the highest F1 for `pairs`, which must be in descending order of score. It is halfway between the
+/// last evaluated pair that it accepts and the next one. In a tie, it is the highest; pairs with equal scores are accepted
+/// together. Returns `None` if no known pair is proposed. The definition is that of the evaluation in `training`, with
 /// `KnownPairs::All`.
 pub fn best_threshold(pairs: &[Candidate], known: KnownPairs<'_>) -> Option<ThresholdFit> {
     let evaluated_pairs: Vec<&Candidate> = known.evaluated(pairs).collect();
@@ -59,7 +59,7 @@ pub fn best_threshold(pairs: &[Candidate], known: KnownPairs<'_>) -> Option<Thre
     best
 }
 
-/// The quality of the pairs with at least the score `threshold`.
+/// Evaluates the pairs with a score of at least `threshold`.
 pub fn evaluate(pairs: &[Candidate], known: KnownPairs<'_>, threshold: f64) -> PairQuality {
     let proposed = known.evaluated(pairs).filter(|pair| f64::from(pair.score) >= threshold);
     let (count, right) = proposed.fold((0, 0), |(count, right), pair| (count + 1, right + usize::from(known.has(pair))));
@@ -119,7 +119,8 @@ mod tests {
 
     #[test]
     fn the_threshold_is_the_one_worked_by_hand() {
-        // Right, wrong, right, wrong of three known: F1 is 2/4, 2/5, 4/6, 4/7. Halfway between 1.2 and 1.0.
+        // Correct, wrong, correct, wrong, with three known pairs: F1 is 2/4, 2/5, 4/6, 4/7. The threshold is halfway between
+        // 1.2 and 1.0.
         let proposed = pairs(&[(0, 0, 1.5), (1, 2, 1.3), (2, 2, 1.2), (3, 1, 1.0)]);
         let known = HashSet::from([(0, 0), (2, 2), (9, 9)]);
         check(best_threshold(&proposed, KnownPairs::All(&known)), 1.1, 3, 4.0 / 6.0);
@@ -129,11 +130,12 @@ mod tests {
 
     #[test]
     fn of_some_known_pairs_nothing_is_concluded_about_other_sentences() {
-        // 5-5 and 6-6 are not evaluated; 0-3 is wrong, since 0 belongs to 0. Right, wrong, right of two: 2/3, 2/4, 4/5.
+        // 5-5 and 6-6 are not evaluated; 0-3 is wrong, because 0 belongs to 0. Correct, wrong, correct, with two known pairs:
+        // 2/3, 2/4, 4/5.
         let proposed = pairs(&[(5, 5, 1.9), (0, 0, 1.5), (6, 6, 1.4), (0, 3, 1.3), (2, 2, 1.2), (7, 7, 0.9)]);
         let known = HashSet::from([(0, 0), (2, 2)]);
         check(best_threshold(&proposed, KnownPairs::Some(&known)), 1.2, 3, 4.0 / 5.0);
-        // Taken for all, 5-5 and 6-6 would be wrong: 0, 2/4, 2/5, 2/6, 4/7, 4/8.
+        // With `KnownPairs::All`, 5-5 and 6-6 are wrong: 0, 2/4, 2/5, 2/6, 4/7, 4/8.
         check(best_threshold(&proposed, KnownPairs::All(&known)), 1.05, 5, 4.0 / 7.0);
     }
 
@@ -145,7 +147,7 @@ mod tests {
 
     #[test]
     fn of_equally_good_thresholds_the_highest_is_taken() {
-        // F1 is 2/3, 2/4, 2/5, 4/6 of two known.
+        // With two known pairs, F1 is 2/3, 2/4, 2/5, 4/6.
         let proposed = pairs(&[(0, 0, 1.5), (1, 2, 1.4), (3, 2, 1.3), (4, 4, 1.2)]);
         check(best_threshold(&proposed, KnownPairs::All(&HashSet::from([(0, 0), (4, 4)]))), 1.45, 1, 2.0 / 3.0);
     }

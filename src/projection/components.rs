@@ -1,5 +1,5 @@
-//! The plane on which vectors spread most: their first two principal components, by orthogonal iteration (Golub and Van Loan,
-//! Matrix Computations, section 8.2.4). No matrix of dimension × dimension is made.
+//! Principal component analysis: the first two principal components of vectors, by orthogonal iteration (Golub and Van Loan,
+//! Matrix Computations, section 8.2.4). It never builds a matrix of dimension × dimension.
 
 use ndarray::{Array1, Array2, ArrayView2, Axis, aview1};
 
@@ -7,13 +7,14 @@ use super::{Point, Vectors};
 use crate::classify::random::Random;
 use crate::mining::MiningError;
 
-/// Rounds at most. Components whose spread is about equal may need more, and then any plane among them will do.
+/// Maximum iterations. Components of nearly equal variance may need more, but then any plane they span is good enough.
 const ROUNDS_MAX: usize = 24;
-/// The directions have been found when the cosine of each with that of the round before is this near to 1.
-const SETTLED: f32 = 1e-5;
+/// The iteration has converged when the cosine of each direction with the previous one is this close to 1.
+const CONVERGENCE_TOLERANCE: f32 = 1e-5;
 const SEED: u64 = 1;
 
-/// Gives each vector's place on the plane, the mean of all in its middle. Ends early, with a worse plane, once `stop` says so.
+/// Projects each vector onto the principal plane, with the mean at the origin. Ends early, with a less accurate plane, once
+/// `stop` returns true.
 pub fn principal_plane(vectors: &Vectors, stop: impl Fn() -> bool) -> Result<Vec<Point>, MiningError> {
     let mean = mean(vectors)?;
     let mut random = Random::new(SEED);
@@ -27,13 +28,13 @@ pub fn principal_plane(vectors: &Vectors, stop: impl Fn() -> bool) -> Result<Vec
         for block in vectors.blocks() {
             let block = view(block, vectors.dimension())?;
             let places = places(&block, &mean, &directions);
-            // [dimension, rows] · [rows, 2], of vectors without their mean.
+            // [dimension, rows] · [rows, 2], with the mean subtracted from the vectors.
             next += &block.t().dot(&places);
             let sums = places.sum_axis(Axis(0));
             next -= &mean.view().insert_axis(Axis(1)).dot(&sums.view().insert_axis(Axis(0)));
         }
         orthonormalize(&mut next);
-        let settled = (0..2).all(|at| 1.0 - next.column(at).dot(&directions.column(at)).abs() < SETTLED);
+        let settled = (0..2).all(|at| 1.0 - next.column(at).dot(&directions.column(at)).abs() < CONVERGENCE_TOLERANCE);
         directions = next;
         if settled {
             break;
@@ -47,7 +48,7 @@ pub fn principal_plane(vectors: &Vectors, stop: impl Fn() -> bool) -> Result<Vec
     Ok(points)
 }
 
-/// Where vectors lie along the directions, [rows, 2].
+/// Returns the coordinates of vectors along the directions, [rows, 2].
 fn places(block: &ArrayView2<'_, f32>, mean: &Array1<f32>, directions: &Array2<f32>) -> Array2<f32> {
     block.dot(directions) - mean.dot(directions)
 }
@@ -65,8 +66,7 @@ fn view(block: &[f32], dimension: usize) -> Result<ArrayView2<'_, f32>, MiningEr
     ArrayView2::from_shape((rows, dimension), block).map_err(|_| MiningError::Shape)
 }
 
-/// Makes the first column of unit length and the second, too, at a right angle to it. A column of which nothing is left, as of
-/// vectors that lie on a line, becomes zero.
+/// Orthonormalizes the two columns by Gram–Schmidt. A column that vanishes, as for vectors on a line, becomes zero.
 fn orthonormalize(directions: &mut Array2<f32>) {
     let longest = directions.iter().fold(0.0_f32, |longest, value| longest.max(value.abs()));
     let unit = |column: Array1<f32>| {
@@ -75,7 +75,7 @@ fn orthonormalize(directions: &mut Array2<f32>) {
     };
     let first = unit(directions.column(0).to_owned());
     let mut second = directions.column(1).to_owned();
-    // Once more, for what rounding left of the first in the second.
+    // The second pass removes rounding errors of the first.
     for _ in 0..2 {
         second = &second - &(&first * first.dot(&second));
     }
@@ -90,7 +90,8 @@ mod tests {
 
     #[test]
     fn the_plane_is_that_of_the_largest_spreads() {
-        // Far along one axis, less along another, hardly along the rest, around a mean that is far from the middle.
+        // A large variance along one axis, a smaller one along another, hardly any along the rest, and a mean far from the
+        // origin.
         let mut random = Random::new(3);
         let mut vectors = Vectors::new(6);
         let mut expect = Vec::new();

@@ -1,42 +1,42 @@
-//! The fuzzy graph of neighbors (UMAP, sections 3.1 and 4.1, algorithms 2 and 3): how surely two points belong together, measured
-//! for each point by how far its own neighbors are, so that dense and thin regions count alike.
+//! The fuzzy neighbor graph (UMAP, sections 3.1 and 4.1, algorithms 2 and 3). An edge's weight is the membership strength of
+//! two points. Each point scales distances by those of its own neighbors, so dense and sparse regions are treated alike.
 
 use crate::mining::NeighborLists;
 
-/// What is nearer counts as equal: rounding alone makes such distances.
+/// Vectors closer than this count as equal, because rounding alone causes such distances.
 const EQUAL: f32 = 1e-6;
-/// Halvings of the range in which the width lies.
+/// Maximum bisection steps to find the width.
 const HALVINGS: usize = 64;
-/// How well the width must fit.
+/// Tolerance of the bisection.
 const TOLERANCE: f64 = 1e-5;
-/// The least width of a point, as a part of the mean distance of its neighbors.
+/// Minimum width of a point, relative to the mean distance of its neighbors.
 const WIDTH_MIN: f64 = 1e-3;
 
-/// Which points belong together, and how surely.
+/// The edges between points, with their membership strengths.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FuzzyGraph {
     pub(super) points: usize,
     pub(super) edges: Vec<Edge>,
 }
 
-/// Two points, the one of the lower number first, and how surely they belong together: above 0, at most 1.
+/// Two points, the lower number first, and their membership strength: above 0, at most 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Edge {
     pub(super) ends: (u32, u32),
     pub(super) weight: f32,
 }
 
-/// How a point looks at distances (algorithm 3).
+/// The distance scale of a point (algorithm 3).
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Scale {
-    /// The distance of the nearest one that is not equal, ρ: that far, others belong to it for sure.
+    /// ρ: the distance of the nearest neighbor that is not equal. Points up to this distance have membership strength 1.
     near: f64,
-    /// Beyond that, how slowly the surety falls, σ.
+    /// σ: how slowly the membership strength falls beyond that.
     width: f64,
 }
 
 impl FuzzyGraph {
-    /// Of neighbors with their cosines.
+    /// Builds the graph from neighbor lists with cosines.
     pub fn of(lists: &NeighborLists) -> Self {
         let all = (0..lists.len()).flat_map(|point| lists.of(point)).map(|(_, cosine)| f64::from(distance(cosine)));
         let mean_of_all = all.sum::<f64>() / lists.filled().max(1) as f64;
@@ -46,11 +46,14 @@ impl FuzzyGraph {
             let scale = Scale::of(&distances, mean_of_all);
             for ((other, _), distance) in lists.of(point).zip(&distances) {
                 let point = point as u32;
-                edges.push(Edge { ends: (point.min(other), point.max(other)), weight: scale.surety(*distance) as f32 });
+                edges.push(Edge {
+                    ends: (point.min(other), point.max(other)),
+                    weight: scale.membership_strength(*distance) as f32,
+                });
             }
         }
         edges.sort_unstable_by_key(|edge| edge.ends);
-        // The union of what the two points say (section 3.1): one of them is right, or the other.
+        // The probabilistic union of both directions (section 3.1).
         edges.dedup_by(|next, kept| {
             let same = next.ends == kept.ends;
             if same {
@@ -63,15 +66,15 @@ impl FuzzyGraph {
 }
 
 impl Scale {
-    /// Of a point with these distances, nearest first: the sureties of its neighbors add up to the binary logarithm of their
-    /// number.
+    /// Finds the scale of a point with these distances, nearest first, so that the membership strengths of its neighbors sum to
+    /// the binary logarithm of their number.
     fn of(distances: &[f32], mean_of_all: f64) -> Self {
         let near = distances.iter().copied().find(|distance| *distance > 0.0).map_or(0.0, f64::from);
         let target = (distances.len().max(1) as f64).log2();
         let mut scale = Self { near, width: 1.0 };
         let (mut low, mut high) = (0.0, f64::INFINITY);
         for _ in 0..HALVINGS {
-            let sum: f64 = distances.iter().map(|distance| scale.surety(*distance)).sum();
+            let sum: f64 = distances.iter().map(|distance| scale.membership_strength(*distance)).sum();
             if (sum - target).abs() < TOLERANCE {
                 break;
             }
@@ -87,7 +90,7 @@ impl Scale {
         scale
     }
 
-    fn surety(self, distance: f32) -> f64 {
+    fn membership_strength(self, distance: f32) -> f64 {
         let beyond = f64::from(distance) - self.near;
         if beyond <= 0.0 { 1.0 } else { (-beyond / self.width).exp() }
     }
@@ -106,12 +109,13 @@ mod tests {
     fn the_sureties_of_neighbors_add_up_to_the_logarithm_of_their_number() {
         for distances in [vec![0.1_f32, 0.2, 0.3, 0.4], vec![0.0, 0.0, 0.05, 0.9, 1.0, 1.1, 1.2, 1.3], vec![0.5; 8]] {
             let scale = Scale::of(&distances, 0.3);
-            let sum: f64 = distances.iter().map(|distance| scale.surety(*distance)).sum();
+            let sum: f64 = distances.iter().map(|distance| scale.membership_strength(*distance)).sum();
             let equal = distances.iter().filter(|distance| f64::from(**distance) <= scale.near).count() as f64;
             let target = (distances.len() as f64).log2().max(equal);
             assert!((sum - target).abs() < 1e-3, "{distances:?}: {sum} {target}");
         }
-        // Worked by hand: of two neighbors the nearer one is enough. After five halvings the other one adds e⁻¹⁶, which is nothing.
+        // Computed by hand: the nearer of two neighbors already contributes 1. After five bisection steps, the other one adds
+        // only e⁻¹⁶.
         assert_eq!(Scale::of(&[0.25, 0.75], 0.3), Scale { near: 0.25, width: 0.031_25 });
         assert_eq!(Scale::of(&[0.0, 0.0], 0.4), Scale { near: 0.0, width: 0.4e-3 });
     }
@@ -125,7 +129,8 @@ mod tests {
         let graph = FuzzyGraph::of(&lists);
         let ends: Vec<(u32, u32)> = graph.edges.iter().map(|edge| edge.ends).collect();
         assert_eq!((graph.points, ends), (3, vec![(0, 1), (0, 2), (1, 2)]));
-        // 0 and 1 are the nearest of each other; 2 is sure of 0, which then counts whatever 0 thinks of 2.
+        // 0 and 1 are each other's nearest. 0 is the nearest of 2, so their edge has weight 1, whatever the strength from 0 to
+        // 2.
         assert!((graph.edges[0].weight - 1.0).abs() < 1e-5 && (graph.edges[1].weight - 1.0).abs() < 1e-5, "{graph:?}");
         assert!(graph.edges[2].weight < 1e-4, "{graph:?}");
     }

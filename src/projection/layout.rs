@@ -1,43 +1,43 @@
-//! Points of a fuzzy graph moved until near ones are near (UMAP, section 3.2, algorithm 5): those that belong together attract
-//! each other, and drawn ones repel, with a step that grows smaller from epoch to epoch.
+//! The layout of a fuzzy graph on the plane (UMAP, section 3.2, algorithm 5): connected points attract each other, and randomly
+//! sampled points repel each other, with a step size that decreases with each epoch.
 
 use super::Point;
 use super::graph::{Edge, FuzzyGraph};
 use crate::classify::random::Random;
 
-/// The curve 1 / (1 + a·d^(2b)), fitted by least squares to definition 11: 1 up to a distance of 0.1 (min_dist), then falling
-/// exponentially, for distances up to 3.
+/// The parameters of the curve 1 / (1 + a·d^(2b)), fitted by least squares to definition 11: 1 up to a distance of 0.1
+/// (min_dist), then exponential decay, for distances up to 3.
 const A: f32 = 1.576_943_5;
 const B: f32 = 0.895_060_9;
-/// Drawn points that repel a point whenever one attracts it.
-const REPELLING: usize = 5;
-/// How far a point moves in one step, at most, along each axis.
+/// Negative samples: the number of random points that repel a point each time an edge attracts it.
+const NEGATIVE_SAMPLES: usize = 5;
+/// Maximum distance that a point moves along each axis in one step.
 const MOVE_MAX: f32 = 4.0;
-/// Keeps the repulsion of points in one place finite.
+/// Keeps the repulsion of coincident points finite.
 const REPULSION_MIN: f32 = 1e-3;
-/// Points start within this distance of the middle, along each axis.
+/// Points start within this distance of the origin along each axis.
 const START: f32 = 10.0;
-/// Sets points apart that start in one place.
+/// Separates points that start at the same position.
 const JITTER: f32 = 1e-3;
 const SEED: u64 = 2;
 
-/// Points that move.
+/// A layout in progress.
 pub struct Layout {
     points: Vec<Point>,
-    /// Their weights relative to the largest one: the part of the epochs in which they attract.
+    /// Edges with their weights relative to the largest: the share of epochs in which an edge attracts.
     edges: Vec<Edge>,
     epochs: usize,
     epoch: usize,
     random: Random,
 }
 
-/// Epochs that so many points take.
+/// Returns the number of epochs for this number of points.
 pub fn epochs(points: usize) -> usize {
     if points <= 10_000 { 500 } else { 200 }
 }
 
 impl Layout {
-    /// Begins with the points of the graph at `start`, scaled.
+    /// Initializes the points of the graph to `start`, scaled.
     pub fn new(graph: FuzzyGraph, start: &[Point]) -> Self {
         debug_assert_eq!(graph.points, start.len(), "each point has a place");
         let mut random = Random::new(SEED);
@@ -48,12 +48,12 @@ impl Layout {
         let heaviest = graph.edges.iter().fold(0.0_f32, |heaviest, edge| heaviest.max(edge.weight));
         let mut edges = graph.edges;
         edges.iter_mut().for_each(|edge| edge.weight /= heaviest);
-        // The others would never have their turn.
+        // Lighter edges would never attract.
         edges.retain(|edge| edge.weight * epochs as f32 >= 1.0);
         Self { points, edges, epochs, epoch: 0, random }
     }
 
-    /// Does one epoch; says whether there are more.
+    /// Runs one epoch. Returns whether there are more.
     pub fn step(&mut self) -> bool {
         let Self { points, edges, epochs, epoch, random } = self;
         if *epoch >= *epochs {
@@ -61,7 +61,7 @@ impl Layout {
         }
         let (before, rate) = (*epoch as f32, 1.0 - *epoch as f32 / *epochs as f32);
         for edge in edges {
-            // So often in all, evenly over the epochs.
+            // The edge attracts in its share of the epochs, evenly distributed.
             if (edge.weight * before).floor() == (edge.weight * (before + 1.0)).floor() {
                 continue;
             }
@@ -70,8 +70,8 @@ impl Layout {
                 let pull = attraction(points[one], points[other]);
                 shift(&mut points[one], pull, -rate);
                 shift(&mut points[other], pull, rate);
-                for _ in 0..REPELLING {
-                    // Which of so few points it is is hardly less likely for some than for others.
+                for _ in 0..NEGATIVE_SAMPLES {
+                    // The sampling is nearly uniform, because there are far fewer than 2³² points.
                     let drawn = (((random.next() >> 32) * points.len() as u64) >> 32) as usize;
                     let push = repulsion(points[one], points[drawn]);
                     shift(&mut points[one], push, rate);
@@ -82,7 +82,7 @@ impl Layout {
         *epoch < *epochs
     }
 
-    /// The points, scaled alike along both axes so that they lie between -1 and 1 and the longer side fills that.
+    /// Returns the points, scaled equally along both axes to between -1 and 1, so that the longer side fills this range.
     pub fn into_points(self) -> Vec<Point> {
         let mut points = self.points;
         let range = |axis: usize| {
@@ -101,7 +101,7 @@ impl Layout {
     }
 }
 
-/// How far `one` is to move away from where it is, toward `other`: the slope of the curve's logarithm.
+/// Returns the attraction between `one` and `other`: the gradient of the logarithm of the curve, with reversed sign.
 fn attraction(one: Point, other: Point) -> Point {
     let (difference, squared) = difference(one, other);
     if squared == 0.0 {
@@ -112,10 +112,10 @@ fn attraction(one: Point, other: Point) -> Point {
     difference.map(|value| (factor * value).clamp(-MOVE_MAX, MOVE_MAX))
 }
 
-/// How far `one` is to move away from `drawn`: the slope of the logarithm of what the curve leaves to 1.
+/// Returns the displacement of `one` away from `drawn`: the gradient of the logarithm of 1 minus the curve.
 fn repulsion(one: Point, drawn: Point) -> Point {
     let (difference, squared) = difference(one, drawn);
-    // Itself, or one in its place, to which every direction is away.
+    // The point itself, or one at the same position: the direction is undefined.
     if squared == 0.0 {
         return [0.0; 2];
     }
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn attraction_and_repulsion_are_the_slopes_of_the_logarithms() {
-        // By differences: of ln(1 / (1 + a·d^(2b))), and of ln(1 - 1 / (1 + a·d^(2b))), along the first axis.
+        // Compares with finite differences of ln(1 / (1 + a·d^(2b))) and of ln(1 - 1 / (1 + a·d^(2b))) along the first axis.
         let curve = |x: f64| 1.0 / (1.0 + f64::from(A) * (x * x + 0.25).powf(f64::from(B)));
         let slope = |of: &dyn Fn(f64) -> f64, x: f64| (of(x + 1e-5) - of(x - 1e-5)) / 2e-5;
         for x in [-1.5, -0.2, 0.3, 0.9, 2.5] {
@@ -163,7 +163,7 @@ mod tests {
             assert!((f64::from(attraction(one, other)[0]) - pull).abs() < 1e-3, "{x}: {pull}");
             let push = slope(&|x| (1.0 - curve(x)).ln(), x);
             let got = f64::from(repulsion(one, other)[0]);
-            // Weaker by what keeps it finite.
+            // `REPULSION_MIN` makes it weaker.
             assert!((got - push).abs() < 5e-3 * (1.0 + push.abs()), "{x}: {got} {push}");
         }
         assert_eq!((attraction([0.1; 2], [0.1; 2]), repulsion([0.1; 2], [0.1; 2])), ([0.0; 2], [0.0; 2]));

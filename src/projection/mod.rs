@@ -1,10 +1,10 @@
-//! Points on a plane for vectors: what is near among the vectors is near on the plane. Pure computation: where vectors come from,
-//! threads and files belong to others.
+//! Projects vectors onto a plane so that near vectors have near points. Pure computation: the caller reads the vectors, starts
+//! threads and writes files.
 //!
-//! `vectors` holds them and takes each group's mean away where that is asked, `components` finds the plane on which they spread
-//! most, `neighbors` the nearest of each by comparing all with all. `graph` and `layout` are UMAP (McInnes, Healy and Melville,
-//! 2018, arXiv 1802.03426): a fuzzy graph of the neighbors, and its points moved, from that plane on, until near ones are near.
-//! The same vectors give the same points, whatever the number of threads that compare them.
+//! `vectors` stores the vectors and optionally subtracts each group's mean, `components` finds the principal plane, and
+//! `neighbors` finds nearest neighbors by comparing all pairs. `graph` and `layout` are UMAP (McInnes, Healy and Melville,
+//! 2018, arXiv 1802.03426): a fuzzy graph of the neighbors, and its layout, which starts from the principal plane. The same
+//! vectors give the same points, for any number of threads.
 
 pub mod components;
 pub mod graph;
@@ -20,12 +20,12 @@ pub use layout::{Layout, epochs};
 pub use neighbors::Neighborhood;
 pub use vectors::Vectors;
 
-/// A place on the plane.
+/// A position on the plane.
 pub type Point = [f32; 2];
 
-/// Bytes of memory that all steps need at their height, for so many vectors with so many neighbors each.
+/// Returns the peak memory of all steps in bytes.
 pub fn bytes_needed(vectors: u64, dimension: u64, neighbors: u64) -> u64 {
-    // The values, and rounded to a byte; then the neighbors, found from both sides, and their lists.
+    // Each value takes 4 bytes, and 1 when rounded. Then there are the neighbors found in both directions, and their lists.
     let (values, lists) = (dimension.saturating_mul(5), neighbors.saturating_mul(24).saturating_add(32));
     vectors.saturating_mul(values.saturating_add(lists))
 }

@@ -1,21 +1,21 @@
-//! The nearest of each vector among all others, by comparing every two once. This is exact, and for as many vectors as a plane can
-//! show it takes seconds (`crate::mining::blocks`); an index would have none of centered vectors.
+//! Exact nearest neighbors within one set of vectors: compares each pair once (`crate::mining::blocks`). This takes seconds for
+//! as many vectors as a map can show. The collection's index cannot be used because it does not contain centered vectors.
 
 use parking_lot::Mutex;
 
 use super::Vectors;
 use crate::mining::{Block, Comparison, MiningError, Nearest, NeighborLists};
 
-/// Vectors that are compared with each other, in parts that may be compared side by side.
+/// Finds the neighbors of all vectors, in parts that can be compared in parallel.
 pub struct Neighborhood {
     per_query: usize,
     vectors: usize,
-    /// Each with what vectors of parts before it found.
+    /// Each part, with the neighbors found while comparing earlier parts with it.
     parts: Vec<(Block, Mutex<Nearest>)>,
 }
 
 impl Neighborhood {
-    /// Of all vectors, `neighbors` of each, or as many as there are others.
+    /// Prepares to find `neighbors` neighbors of each vector, or all others if there are fewer.
     pub fn new(vectors: Vectors, neighbors: usize) -> Result<Self, MiningError> {
         let (count, dimension) = (vectors.len(), vectors.dimension());
         let per_query = neighbors.min(count.saturating_sub(1)).max(1);
@@ -30,12 +30,13 @@ impl Neighborhood {
         Ok(Self { per_query, vectors: count, parts })
     }
 
-    /// How many parts there are.
+    /// The number of parts.
     pub fn parts(&self) -> usize {
         self.parts.len()
     }
 
-    /// Compares the vectors of a part with each other and with those of all parts behind it; gives what they found.
+    /// Compares the vectors of a part with each other and with those of all later parts. Returns the neighbors found for this
+    /// part.
     pub fn compare(&self, part: usize) -> Result<Nearest, MiningError> {
         let (block, _) = &self.parts[part];
         let mut nearest = Nearest::new(block.len(), self.per_query)?;
@@ -48,7 +49,7 @@ impl Neighborhood {
         Ok(nearest)
     }
 
-    /// The neighbors of all vectors. `found` is what `compare` gave, in the order of the parts.
+    /// Returns the neighbors of all vectors. `found` contains the results of `compare`, in the order of the parts.
     pub fn lists(self, found: Vec<Nearest>) -> Result<NeighborLists, MiningError> {
         let mut lists = NeighborLists::new(self.vectors, self.vectors, self.per_query)?;
         let mut both = Vec::with_capacity(2 * self.per_query);
@@ -84,7 +85,7 @@ mod tests {
         let rows: Vec<Vec<f32>> = vectors.blocks().flat_map(|block| block.chunks_exact(dimension)).map(<[f32]>::to_vec).collect();
         let neighborhood = Neighborhood::new(vectors, per_query).unwrap();
         assert_eq!(neighborhood.parts(), 3);
-        // In any order: the last part first.
+        // Parts can be compared in any order; this starts with the last.
         let mut found: Vec<Nearest> = (0..3).rev().map(|part| neighborhood.compare(part).unwrap()).collect();
         found.reverse();
         let lists = neighborhood.lists(found).unwrap();

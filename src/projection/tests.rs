@@ -1,4 +1,4 @@
-//! All steps one after the other, on vectors of which it is known what belongs together.
+//! Tests of all steps in sequence, on vectors with known clusters.
 
 use super::*;
 use crate::classify::random::Random;
@@ -6,12 +6,12 @@ use crate::domain::embedding::dot;
 
 const DIMENSION: usize = 16;
 
-/// Directions drawn at random.
+/// Returns random vectors.
 fn directions(count: usize, length: f32, random: &mut Random) -> Vec<[f32; DIMENSION]> {
     (0..count).map(|_| [(); DIMENSION].map(|()| random.within(length))).collect()
 }
 
-/// The vectors as rows.
+/// Returns the vectors as rows.
 fn rows(vectors: &Vectors) -> Vec<Vec<f32>> {
     vectors.blocks().flat_map(|block| block.chunks_exact(vectors.dimension())).map(<[f32]>::to_vec).collect()
 }
@@ -22,7 +22,7 @@ fn vectors(rows: impl Iterator<Item = [f32; DIMENSION]>) -> Vectors {
     vectors
 }
 
-/// Vectors around the centers of so many groups, in turns.
+/// Returns vectors around the centers of `groups` groups, in round-robin order.
 fn clusters(count: usize, groups: usize, spread: f32) -> Vectors {
     let mut random = Random::new(7);
     let centers = directions(groups, 1.0, &mut random);
@@ -48,7 +48,7 @@ fn squared_distance(one: Point, other: Point) -> f32 {
     (one[0] - other[0]).powi(2) + (one[1] - other[1]).powi(2)
 }
 
-/// All others by falling `nearness`, for each of `count`.
+/// Returns for each of `count` points all others in descending order of `nearness`.
 fn ranked(count: usize, nearness: impl Fn(usize, usize) -> f32) -> Vec<Vec<usize>> {
     let others = |one: usize| {
         let mut others: Vec<usize> = (0..count).filter(|other| *other != one).collect();
@@ -62,15 +62,15 @@ fn nearest_on_plane(points: &[Point]) -> Vec<Vec<usize>> {
     ranked(points.len(), |one, other| -squared_distance(points[one], points[other]))
 }
 
-/// The part of the nearest on the plane, so many for each, of which `same` holds.
+/// Returns the share of the `nearest` nearest points on the plane for which `same` is true.
 fn share(points: &[Point], nearest: usize, same: impl Fn(usize, usize) -> bool) -> f64 {
     let ranked = nearest_on_plane(points);
     let of = |(one, others): (usize, &Vec<usize>)| others[..nearest].iter().filter(|other| same(one, **other)).count();
     ranked.iter().enumerate().map(of).sum::<usize>() as f64 / (nearest * points.len()) as f64
 }
 
-/// Trustworthiness (Venna and Kaski, 2001, equation 1): 1 when all of the nearest on the plane are among the nearest of the vectors,
-/// less by the ranks of the others.
+/// Computes trustworthiness (Venna and Kaski, 2001, equation 1): 1 if all nearest points on the plane are also among the
+/// nearest vectors; the others reduce it according to their ranks.
 fn trustworthiness(rows: &[Vec<f32>], points: &[Point], nearest: usize) -> f64 {
     let count = rows.len();
     let among_vectors = ranked(count, |one, other| dot(&rows[one], &rows[other]));

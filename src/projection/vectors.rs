@@ -1,20 +1,20 @@
-//! Vectors in blocks, and centering: the mean of each group is taken away from its vectors, so that what the members of a group
-//! share does not set them apart from others. With languages as groups, what is left is what documents are about.
+//! Vectors in blocks, and centering: subtracts the mean of each group from its vectors, so that what a group has in common does
+//! not separate it from others. With languages as groups, the remainder represents topics.
 
 use std::collections::BTreeMap;
 
 use crate::mining::BLOCK_SENTENCES;
 
-/// Members that a group needs for a mean of its own; those of smaller groups lose the mean of all vectors.
+/// Minimum size of a group for its mean to be used; for smaller groups, the mean of all vectors is subtracted.
 const GROUP_MIN: usize = 5;
-/// What is shorter after centering is what rounding leaves of a vector, and has no direction.
+/// A vector that is shorter than this after centering consists of rounding errors and has no direction.
 const LENGTH_MIN: f64 = 1e-4;
 
-/// Vectors of unit length, those without a direction zero.
+/// Vectors of unit length, or zero if they have no direction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Vectors {
     dimension: usize,
-    /// [rows, dimension] each, all but the last with the rows of a block of mining.
+    /// [rows, dimension] each; all but the last have `BLOCK_SENTENCES` rows.
     blocks: Vec<Vec<f32>>,
     len: usize,
 }
@@ -26,7 +26,7 @@ struct Sum {
 }
 
 impl Vectors {
-    /// None, with room for vectors of so many values, which must not be 0.
+    /// Creates an empty set. `dimension` must not be 0.
     pub fn new(dimension: usize) -> Self {
         debug_assert!(dimension > 0, "a vector has values");
         Self { dimension, blocks: Vec::new(), len: 0 }
@@ -46,7 +46,7 @@ impl Vectors {
         }
     }
 
-    /// How many there are.
+    /// The number of vectors.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -61,7 +61,8 @@ impl Vectors {
         self.dimension
     }
 
-    /// Takes the mean of its group away from each vector, and makes what is left of unit length. `groups` has one for each.
+    /// Subtracts the mean of its group from each vector, and scales the result to unit length. `groups` has a group for each
+    /// vector.
     pub fn center(&mut self, groups: &[u32]) {
         let mut sums: BTreeMap<u32, Sum> = BTreeMap::new();
         let mut all = Sum::new(self.dimension);
@@ -81,12 +82,12 @@ impl Vectors {
         }
     }
 
-    /// Their values, block by block: [rows, dimension] each.
+    /// The values by block: [rows, dimension] each.
     pub(super) fn blocks(&self) -> impl Iterator<Item = &[f32]> {
         self.blocks.iter().map(Vec::as_slice)
     }
 
-    /// The same, given away.
+    /// Converts the vectors to their blocks.
     pub(super) fn into_blocks(self) -> impl Iterator<Item = Vec<f32>> {
         self.blocks.into_iter()
     }
@@ -112,7 +113,7 @@ impl Sum {
     }
 }
 
-/// Scales to unit length; what is not longer than `length_min` becomes zero.
+/// Scales to unit length. A vector not longer than `length_min` becomes zero.
 fn normalize(row: &mut [f32], length_min: f64) {
     let length = row.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>().sqrt();
     let scale = if length > length_min { length.recip() } else { 0.0 };
@@ -144,7 +145,7 @@ mod tests {
 
     #[test]
     fn centering_takes_away_what_a_group_shares() {
-        // Two groups of six on opposite sides of the first axis, with the same six topics.
+        // Two groups of six vectors on opposite sides along the first axis, with the same six topics.
         let topics: [[f32; 3]; 6] =
             [[0.5, 0.0, 0.0], [-0.5, 0.0, 0.0], [0.0, 0.5, 0.0], [0.0, -0.5, 0.0], [0.0, 0.0, 0.5], [0.0, 0.0, -0.5]];
         let of_group = |side: f32| topics.map(|topic| [side, topic[0], topic[1], topic[2]]);

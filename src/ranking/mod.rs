@@ -1,6 +1,7 @@
 //! Computes how well a passage answers a question. This is pure arithmetic on tokens and scores, without index, store or model.
 
-mod lanes;
+mod ahead;
+mod expansions;
 pub mod late_interaction;
 pub mod question;
 pub mod relevance;
@@ -19,7 +20,7 @@ pub use scorer::TokenScorer;
 pub use token_index::TokenIndex;
 pub use token_table::{TokenTable, TokenTableError};
 pub use translations::{Sense, Translations, TranslationsError};
-pub use word_index::{TellingWord, WordIndex, WordScores};
+pub use word_index::{SignificantWord, WordIndex, WordScores};
 
 use crate::domain::PassageId;
 

@@ -23,7 +23,7 @@ const READ_TOGETHER: usize = 256;
 /// From this cosine on, two tokens count as the same when deciding whether a match is significant.
 const SAME: f32 = 0.98;
 /// Minimum weight of a token, as a share of the average, for a match with it to be significant.
-const TELLING: f32 = 0.5;
+const SIGNIFICANT_MIN: f32 = 0.5;
 
 /// A question compared with the vocabulary of a collection.
 pub struct Question {
@@ -176,19 +176,19 @@ impl Question {
     }
 
     /// Whether a token is a significant token of the question.
-    pub fn is_telling(&self, token: u16) -> bool {
+    pub fn is_significant(&self, token: u16) -> bool {
         let lane = self.ids.iter().position(|id| *id == token);
-        lane.is_some_and(|lane| self.weights[lane / LANES][lane % LANES] >= self.telling())
+        lane.is_some_and(|lane| self.weights[lane / LANES][lane % LANES] >= self.significant())
     }
 
     /// Returns the minimum weight of a significant token.
-    fn telling(&self) -> f32 {
-        TELLING / self.ids.len().max(1) as f32
+    fn significant(&self) -> f32 {
+        SIGNIFICANT_MIN / self.ids.len().max(1) as f32
     }
 
     /// Returns the relation of each token of a passage to the question.
     pub fn matches(&self, tokens: &[u16]) -> Vec<TokenMatch> {
-        let telling = self.telling();
+        let significant = self.significant();
         let (near, same) = ((NEAR * ONE) as i16, (SAME * ONE) as i16);
         let mut matches = vec![TokenMatch::Other; tokens.len()];
         for (group, weights) in self.weights.iter().enumerate() {
@@ -197,9 +197,9 @@ impl Question {
             for (lane, &weight) in weights.iter().enumerate().filter(|(_, weight)| **weight > 0.0) {
                 let nearest = rows.iter().map(|row| row[lane]).max().unwrap_or(0);
                 for (found, cosine) in matches.iter_mut().zip(rows.iter().map(|row| row[lane])) {
-                    if weight >= telling && cosine >= near && cosine == nearest {
+                    if weight >= significant && cosine >= near && cosine == nearest {
                         *found = TokenMatch::Near;
-                    } else if weight < telling && cosine >= same && *found == TokenMatch::Other {
+                    } else if weight < significant && cosine >= same && *found == TokenMatch::Other {
                         *found = TokenMatch::Light;
                     }
                 }
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn near_tokens_are_cached() {
+    fn near_tokens_are_found_once() {
         let (scorer, index) = (TokenScorer::new(table()), passages());
         let first = scorer.question(&[5, 120, 17], &index).unwrap();
         let again = scorer.question(&[17, 5], &index).unwrap();

@@ -1,13 +1,12 @@
-//! The rows of a token table, and a cache of the near tokens of each question token.
+//! The rows of a token table, and the near tokens of each token, which are found once.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use numkong::{Dot as _, PackedMatrix, Tensor, available, cap, configure_thread};
-use quick_cache::Weighter;
-use quick_cache::sync::Cache;
 
 use super::TokenTable;
-use crate::vectors::Signs;
+use crate::vectors::{Signs, TOUCHED_TOGETHER, touch};
 
 /// Maximum number of distinct tokens of a question that are used. Of a longer question, the heaviest are used.
 pub(super) const QUESTION_TOKENS_MAX: usize = 2 * LANES;
@@ -23,16 +22,15 @@ pub(super) const NEAR: f32 = 0.6;
 /// found.
 const SCANNED: f32 = 0.3;
 /// From this estimate of the cosine on, two rows are compared. In the shipped table the error of an estimate has a standard
-/// deviation of 0.05, so two of 1,000 tokens with a cosine of `SCANNED` or more are missed, and none with 0.4 or more. One of 60
-/// rows is compared; that takes most of the time, because they are far apart in memory.
+/// deviation of 0.05, so two of 1,000 tokens with a cosine of `SCANNED` or more are missed, and none with 0.4 or more.
 const ESTIMATED: f32 = 0.2;
 /// The dimension of tables whose rows have signs is a multiple of this. Other rows are all compared.
 const SIGNS_STEP: usize = 64;
-/// Maximum number of near tokens in the cache, four bytes each, for all question tokens together. That is enough for some
-/// twenty thousand question tokens. Computing the near tokens of one takes about as long as the rest of a fast search.
-const REMEMBERED_MAX: u64 = 4 << 20;
+/// Maximum number of near tokens that are stored, four bytes each, for all tokens together. The shipped table has 9.8 million. Of
+/// a table with more, some are found again for each question.
+const STORED_MAX: usize = 10 << 20;
 
-/// The rows of a token table, and the cache of near tokens.
+/// The rows of a token table, and the near tokens found so far.
 pub(super) struct Rows {
     dimension: usize,
     /// [vocabulary, dimension]
@@ -42,7 +40,10 @@ pub(super) struct Rows {
     /// One over the length of each row, or 0 for a row of zeros.
     inverse_lengths: Vec<f32>,
     weights: Vec<f32>,
-    near: Cache<u16, Arc<[NearToken]>, ByLength>,
+    /// By token. Empty until a question has the token, or `Ahead` has found them.
+    near: Vec<OnceLock<Arc<[NearToken]>>>,
+    /// Number of near tokens stored so far.
+    stored: AtomicUsize,
 }
 
 /// A token and its cosine with another one, in units of 1 / `ONE`.
@@ -50,16 +51,6 @@ pub(super) struct Rows {
 pub(super) struct NearToken {
     pub(super) token: u16,
     pub(super) cosine: i16,
-}
-
-/// Weighs a cache entry by its number of near tokens.
-#[derive(Debug, Clone)]
-struct ByLength;
-
-impl Weighter<u16, Arc<[NearToken]>> for ByLength {
-    fn weight(&self, _token: &u16, near: &Arc<[NearToken]>) -> u64 {
-        near.len() as u64 + 1
-    }
 }
 
 /// Why a token table cannot be used.
@@ -80,9 +71,9 @@ impl Rows {
         rows.truncate(IDS_MAX * dimension);
         let length = |row: &[i8]| (row.iter().map(|&value| i32::from(value).pow(2)).sum::<i32>() as f32).sqrt();
         weights.truncate(IDS_MAX);
-        let near = Cache::with_weighter(REMEMBERED_MAX as usize / 256, REMEMBERED_MAX, ByLength);
+        let near = weights.iter().map(|_| OnceLock::new()).collect();
         let inverse_lengths = rows.chunks_exact(dimension).map(|row| length(row).max(1.0).recip()).collect();
-        Self { dimension, rows, signs: OnceLock::new(), inverse_lengths, weights, near }
+        Self { dimension, rows, signs: OnceLock::new(), inverse_lengths, weights, near, stored: AtomicUsize::new(0) }
     }
 
     /// Returns the row of a token, or `None` if it is not in the table.
@@ -93,6 +84,12 @@ impl Rows {
     /// Returns the number of tokens.
     pub(super) fn len(&self) -> usize {
         self.weights.len()
+    }
+
+    /// Returns the number of tokens whose near tokens were found.
+    #[cfg(test)]
+    pub(super) fn found(&self) -> usize {
+        self.near.iter().filter(|near| near.get().is_some()).count()
     }
 
     /// Gathers the rows of tokens, which must be in the table. [tokens, dimension]
@@ -127,37 +124,37 @@ impl Rows {
         counted
     }
 
-    /// Returns for each of `ids` the tokens with a cosine of `SCANNED` or more, nearest first.
-    pub(super) fn near(&self, ids: &[u16]) -> Vec<Arc<[NearToken]>> {
-        let near = |&id: &u16| {
-            self.near.get(&id).unwrap_or_else(|| {
-                let found = self.look_for_near(id);
-                self.near.insert(id, Arc::clone(&found));
-                found
-            })
-        };
-        ids.iter().map(near).collect()
+    /// Returns the tokens with a cosine of `SCANNED` or more with this one, nearest first.
+    pub(super) fn near(&self, id: u16) -> Arc<[NearToken]> {
+        let Some(place) = self.near.get(usize::from(id)) else { return Arc::default() };
+        place.get().cloned().unwrap_or_else(|| {
+            let found = self.find_near(id);
+            let stored = self.stored.fetch_add(found.len(), Ordering::Relaxed);
+            if stored.saturating_add(found.len()) > STORED_MAX || place.set(Arc::clone(&found)).is_err() {
+                self.stored.fetch_sub(found.len(), Ordering::Relaxed);
+            }
+            found
+        })
     }
 
-    /// Computes the same from the rows, without the cache.
-    fn look_for_near(&self, id: u16) -> Arc<[NearToken]> {
+    /// Computes the same from the rows.
+    fn find_near(&self, id: u16) -> Arc<[NearToken]> {
         let Some(own) = self.row(id) else { return Arc::default() };
         let compare = |token: u16| {
             let product = i8::dot(own, self.row(token)?)?;
             let cosine = self.cosine(product, token, id);
             (f32::from(cosine) >= SCANNED * ONE).then_some(NearToken { token, cosine })
         };
-        let mut near: Vec<NearToken> = match self.signs() {
-            Some(signs) => {
-                let estimates = signs.estimates(&self.unit(id));
-                (0..)
-                    .zip(estimates)
-                    .filter(|(_, estimate)| *estimate >= ESTIMATED)
-                    .filter_map(|(token, _)| compare(token))
-                    .collect()
-            }
-            None => (0..self.len()).filter_map(|token| compare(token as u16)).collect(),
+        let likely = match self.signs() {
+            Some(signs) => signs.at_least(&self.unit(id), ESTIMATED),
+            None => (0..self.len()).collect(),
         };
+        let likely: Vec<u16> = likely.into_iter().map(|token| token as u16).collect();
+        let mut near: Vec<NearToken> = Vec::new();
+        for part in likely.chunks(TOUCHED_TOGETHER) {
+            touch(part.iter().filter_map(|token| self.row(*token)));
+            near.extend(part.iter().filter_map(|token| compare(*token)));
+        }
         near.sort_unstable_by_key(|near| (std::cmp::Reverse(near.cosine), near.token));
         near.into()
     }
@@ -228,14 +225,14 @@ mod tests {
         // Each row is that of the token ten before it, with more and more of its own.
         let mut rows: Vec<i8> = (0..10 * dimension).map(|_| next()).collect();
         for place in 10 * dimension..2_000 * dimension {
-            rows.push((i32::from(rows[place - 10 * dimension]) * 3 / 4 + i32::from(next()) / 2) as i8);
+            rows.push((i32::from(rows[place - 10 * dimension]) * 4 / 5 + i32::from(next()) / 2) as i8);
         }
         let table = TokenTable { dimension, rows, scales: vec![1.0; 2_000], weights: vec![1.0; 2_000] };
         let rows = Rows::new(table);
         for id in [0, 777, 1_999] {
             let own = rows.row(id).unwrap();
             let cosine = |token: u16| (token, rows.cosine(dot(own, rows.row(token).unwrap()), token, id));
-            let found = rows.near(&[id]).remove(0);
+            let found = rows.near(id);
             assert!(found.is_sorted_by_key(|near| (std::cmp::Reverse(near.cosine), near.token)) && found[0].token == id);
             let found: HashMap<u16, i16> = found.iter().map(|near| (near.token, near.cosine)).collect();
             for (token, cosine) in (0..2_000).map(cosine) {

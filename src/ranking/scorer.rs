@@ -1,4 +1,4 @@
-//! Late interaction in a collection. The near tokens of a question's token depend only on the model and are cached, so scoring
+//! Late interaction in a collection. The near tokens of a question's token depend only on the model and are found once, so scoring
 //! a passage only takes lookups and maxima (`question`). Only the token ids of a passage are stored.
 //!
 //! A token of the question has the weight w_i = n_i u_i ln(1 + 1 / f_i): how often it occurs in the question, times its learned
@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use super::ahead::Ahead;
 use super::question::Question;
 use super::rows::{NEAR, NearToken, ONE, Rows, ScorerError};
 use super::{TokenIndex, TokenTable};
@@ -20,13 +21,14 @@ const SHARE_MIN: f32 = 1e-3;
 /// A model's token table, prepared for scoring.
 pub struct TokenScorer {
     table: Arc<Rows>,
+    ahead: Ahead,
     relevance: RelevanceWeights,
 }
 
 impl TokenScorer {
     /// Takes a model's token table. Ids from 65,536 on are never searched for.
     pub fn new(table: TokenTable) -> Self {
-        Self { table: Arc::new(Rows::new(table)), relevance: RelevanceWeights::default() }
+        Self { table: Arc::new(Rows::new(table)), ahead: Ahead::default(), relevance: RelevanceWeights::default() }
     }
 
     /// Sets the model's weights of all evidence.
@@ -43,7 +45,8 @@ impl TokenScorer {
     pub fn question(&self, tokens: &[u32], index: &TokenIndex) -> Result<Question, ScorerError> {
         let counted = if index.is_empty() { Vec::new() } else { self.table.counted(tokens) };
         let ids: Vec<u16> = counted.iter().map(|&(token, _)| token).collect();
-        let near = self.table.near(&ids);
+        let near: Vec<Arc<[NearToken]>> = ids.iter().map(|id| self.table.near(*id)).collect();
+        self.ahead.start(&self.table);
         let passages = index.len() as f32;
         let share_min = SHARE_MIN.max(1.0 / (passages + 1.0));
         let weight = |(&(_, weight), near): (&(u16, f32), &Arc<[NearToken]>)| {

@@ -12,7 +12,7 @@ use multiversion::multiversion;
 use rustc_hash::FxHashMap;
 
 use super::best;
-use super::lanes::{Lane, Lanes};
+use super::expansions::{Expansion, ExpansionCache};
 use super::translations::Translations;
 use crate::domain::{PassageId, WORD_COUNT_BITS, WORD_COUNT_MAX, WordCounts};
 
@@ -34,10 +34,10 @@ const SAME_MIN: f32 = 0.02;
 /// Minimum contribution of one concept to that probability. It skips most words of a concept, because they hardly mean it.
 const PART_MIN: f32 = SAME_MIN / 8.0;
 /// Minimum rarity of a word of the question, as a share of the average, for a match with it to be significant.
-const TELLING: f32 = 0.5;
+const SIGNIFICANT_MIN: f32 = 0.5;
 /// Minimum probability that a word of the collection means what a significant word of the question does, to be one of its
 /// matches.
-const MEANT_MIN: f32 = 0.1;
+const MEANING_MIN: f32 = 0.1;
 /// Maximum number of visits per passage of the collection, with the minimum below. A passage counts once for each word that
 /// leads to it. Beyond that, the most frequent words of the question are ignored.
 const VISITS_PER_PASSAGE: usize = 1;
@@ -72,7 +72,7 @@ pub struct WordIndex {
     /// Number of changes so far.
     version: u32,
     /// What words of earlier questions found.
-    lanes: Lanes,
+    expansions: ExpansionCache,
 }
 
 /// The words of the collection that have a concept.
@@ -126,22 +126,22 @@ pub struct WordScores {
     /// The highest possible score: that of a passage that has every word of the question once.
     possible: f32,
     /// The significant words of the question, rarest first.
-    telling: Vec<TellingWord>,
+    significant: Vec<SignificantWord>,
 }
 
 /// A significant word of a question: passages that have it or a translation of it are more likely to match.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TellingWord {
+pub struct SignificantWord {
     /// Its number.
     pub word: u32,
     /// The numbers of the words of the collection that are likely to mean the same, and its own if the collection has it.
-    pub meant: Vec<u32>,
+    pub meanings: Vec<u32>,
 }
 
 impl WordScores {
     /// Returns the significant words of the question, rarest first.
-    pub fn into_telling(self) -> Vec<TellingWord> {
-        self.telling
+    pub fn into_significant(self) -> Vec<SignificantWord> {
+        self.significant
     }
 }
 
@@ -228,23 +228,27 @@ impl WordIndex {
                 distinct.push(*word);
             }
         }
-        let lane = |word| self.lanes.get(word, self.version, || self.lane(word, translations));
-        let mut lanes: Vec<Arc<Lane>> = distinct.into_iter().map(lane).collect();
-        let possible: f32 = lanes.iter().map(|lane| lane.rarity).sum();
-        lanes.sort_by(|a, b| b.rarity.total_cmp(&a.rarity));
-        let least = TELLING * possible / lanes.len().max(1) as f32;
-        let telling = lanes.iter().filter(|lane| lane.rarity >= least).map(|lane| self.telling(lane)).collect();
+        let expansion = |word| self.expansions.get(word, self.version, || self.expansion(word, translations));
+        let mut expansions: Vec<Arc<Expansion>> = distinct.into_iter().map(expansion).collect();
+        let possible: f32 = expansions.iter().map(|expansion| expansion.rarity).sum();
+        expansions.sort_by(|a, b| b.rarity.total_cmp(&a.rarity));
+        let least = SIGNIFICANT_MIN * possible / expansions.len().max(1) as f32;
+        let significant = expansions
+            .iter()
+            .filter(|expansion| expansion.rarity >= least)
+            .map(|expansion| self.significant(expansion))
+            .collect();
         let mut left = VISITS_MIN.max(VISITS_PER_PASSAGE * self.len());
         let mut scores = vec![0.0; self.passages.len()];
         let (mut counts, mut met) = (vec![0.0; self.passages.len()], Vec::new());
-        for (number, lane) in lanes.iter().enumerate() {
-            left = left.saturating_sub(lane.visits);
+        for (number, expansion) in expansions.iter().enumerate() {
+            left = left.saturating_sub(expansion.visits);
             if number > 0 && left == 0 {
                 break;
             }
-            self.add(lane, &mut counts, &mut met, &mut scores);
+            self.add(expansion, &mut counts, &mut met, &mut scores);
         }
-        WordScores { scores, possible, telling }
+        WordScores { scores, possible, significant }
     }
 
     /// Returns the score of a passage, about 0 to 1, or 0 for a missing one.
@@ -260,13 +264,16 @@ impl WordIndex {
         best(&scores.scores, passage, limit).into_iter().map(|(passage, score)| (passage, score / possible)).collect()
     }
 
-    fn telling(&self, lane: &Lane) -> TellingWord {
-        let meant = lane.words.iter().filter(|(_, same)| *same >= MEANT_MIN);
-        TellingWord { word: lane.asked, meant: meant.map(|(place, _)| self.postings[*place as usize].word).collect() }
+    fn significant(&self, expansion: &Expansion) -> SignificantWord {
+        let meanings = expansion.words.iter().filter(|(_, same)| *same >= MEANING_MIN);
+        SignificantWord {
+            word: expansion.word,
+            meanings: meanings.map(|(place, _)| self.postings[*place as usize].word).collect(),
+        }
     }
 
     /// Finds the words of the collection that mean the same as a word of the question.
-    fn lane(&self, word: u32, translations: &Translations) -> Lane {
+    fn expansion(&self, word: u32, translations: &Translations) -> Expansion {
         // The position of each word found, with the probability in the lower half. The bits of probabilities sort like the
         // probabilities.
         let mut found: Vec<u64> = Vec::new();
@@ -292,7 +299,7 @@ impl WordIndex {
         let words: Vec<(u32, f32)> = words.filter(|(_, same)| *same >= SAME_MIN).collect();
         let (all, having) = (self.len() as f32, expected.min(self.len() as f32));
         let visits = words.iter().map(|(place, _)| self.frequency(*place)).sum();
-        Lane { asked: word, words, visits, rarity: (1.0 + (all - having + 0.5) / (having + 0.5)).ln() }
+        Expansion { word, words, visits, rarity: (1.0 + (all - having + 0.5) / (having + 0.5)).ln() }
     }
 
     fn frequency(&self, place: u32) -> usize {
@@ -313,13 +320,14 @@ impl WordIndex {
     }
 
     /// Adds the score of a word of the question to each passage. `counts` must be zeros before, and is zeros after.
-    fn add(&self, lane: &Lane, counts: &mut [f32], met: &mut Vec<u32>, scores: &mut [f32]) {
+    fn add(&self, expansion: &Expansion, counts: &mut [f32], met: &mut Vec<u32>, scores: &mut [f32]) {
         let mean = self.length_sum as f32 / self.len().max(1) as f32;
-        let formula = Formula { rarity: lane.rarity, per_word: B / mean.max(1.0) };
-        let entries = lane.words.iter().flat_map(|(place, same)| self.posting(*place).iter().map(move |entry| (entry, same)));
+        let formula = Formula { rarity: expansion.rarity, per_word: B / mean.max(1.0) };
+        let entries =
+            expansion.words.iter().flat_map(|(place, same)| self.posting(*place).iter().map(move |entry| (entry, same)));
         let entries =
             entries.map(|(entry, same)| ((entry >> WORD_COUNT_BITS) as usize, same * (entry & u32::from(WORD_COUNT_MAX)) as f32));
-        if lane.visits > scores.len() / SCORED_PART {
+        if expansion.visits > scores.len() / SCORED_PART {
             entries.for_each(|(slot, count)| counts[slot] += count);
             return add_all(&formula, counts, &self.lengths, scores);
         }

@@ -57,13 +57,16 @@ fn a_word_without_translations_finds_itself() {
 #[test]
 fn significant_words_come_with_what_they_mean_in_the_collection() {
     let index = index(&[&[BOAT, 1], &[SHIP, 1], &[TREE, 1], &[1]]);
-    let telling = |question: &[u32]| {
-        let telling = index.scores(question, &translations()).into_telling();
-        telling.into_iter().map(|TellingWord { word, meant }| (word, BTreeSet::from_iter(meant))).collect::<Vec<_>>()
+    let significant = |question: &[u32]| {
+        let significant = index.scores(question, &translations()).into_significant();
+        significant
+            .into_iter()
+            .map(|SignificantWord { word, meanings }| (word, BTreeSet::from_iter(meanings)))
+            .collect::<Vec<_>>()
     };
-    assert_eq!(telling(&[BATEAU, 1]), [(BATEAU, BTreeSet::from([BOAT, SHIP]))], "all passages have word 1");
-    assert_eq!(telling(&[TREE]), [(TREE, BTreeSet::from([TREE]))]);
-    assert_eq!(telling(&[60]), [(60, BTreeSet::new())]);
+    assert_eq!(significant(&[BATEAU, 1]), [(BATEAU, BTreeSet::from([BOAT, SHIP]))], "all passages have word 1");
+    assert_eq!(significant(&[TREE]), [(TREE, BTreeSet::from([TREE]))]);
+    assert_eq!(significant(&[60]), [(60, BTreeSet::new())]);
 }
 
 #[test]

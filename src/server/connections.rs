@@ -1,10 +1,11 @@
-//! The open connections: a bounded number, of which idle ones give way.
+//! Limits the number of open connections by closing idle ones.
 //!
-//! A connection works from the head of a request until its response is handed over; otherwise it is idle. When few places are
-//! free, one of those that have been idle the longest is closed, of the address with the most connections: whoever opens
-//! thousands pays with their own. One whose next request has arrived meanwhile stays, and the next one is asked. A place is free
-//! once the socket is closed, so the bound holds for files too. Some places are cleared ahead of need, so a new connection does
-//! not wait until another one is closed. Requests have limits of their own below this one, so there is always one that is idle.
+//! A connection is busy from the head of a request until its response is handed over; otherwise it is idle. When few slots are
+//! free, one of the connections that have been idle the longest is closed: that of the address with the most connections, so a
+//! client that opens thousands loses its own. If its next request has arrived meanwhile, it stays, and another one is chosen. A
+//! slot is free once the socket is closed, so the limit also bounds open files. Some slots are freed in advance, so a new
+//! connection does not wait until another one is closed. The limits on requests are lower than this one, so some connection is
+//! always idle.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -17,54 +18,54 @@ use tokio::sync::Notify;
 
 use crate::http::settings::ConnectionMeter;
 
-/// Number of idle connections to choose from: any caller may make the server choose.
-const LOOKED_AT: usize = 64;
-/// Places to keep free for new connections: at most this many, and at most this share of all.
+/// Number of idle connections to choose from. It is bounded because any caller can trigger the choice.
+const EVICTION_CANDIDATES_MAX: usize = 64;
+/// Slots to keep free for new connections: at most this many, and at most this fraction of all.
 const FREE_MAX: usize = 64;
 const FREE_SHARE: usize = 16;
 
 /// All connections.
 pub(super) struct Connections {
     max: usize,
-    /// Places to keep free by closing idle connections ahead of need.
+    /// Slots to keep free by closing idle connections in advance.
     free: usize,
     meter: ConnectionMeter,
     open: Mutex<Open>,
-    /// Notified when a place may have become free.
+    /// Notified when a slot may have become free.
     changed: Notify,
 }
 
 #[derive(Default)]
 struct Open {
-    /// The last number assigned: to a connection, and to the moment when one became idle.
+    /// The last number assigned, to a connection or to the moment when one became idle.
     last: u64,
     by_id: HashMap<u64, Entry>,
-    /// The idle ones, by when they became idle.
+    /// The idle connections, by when they became idle.
     idle: BTreeMap<u64, u64>,
     by_address: HashMap<IpAddr, usize>,
-    /// Connections that were told to give way and are not closed yet.
-    giving_way: usize,
+    /// Connections that were told to close and are still open.
+    close_pending: usize,
 }
 
 struct Entry {
     address: IpAddr,
     /// Unanswered requests.
     working: usize,
-    /// Its key among the idle ones.
+    /// Its key in `idle`.
     idle_since: u64,
-    gives_way: bool,
+    close_requested: bool,
     close: Arc<Notify>,
 }
 
-/// The place of one connection; dropping it makes room.
-pub(super) struct Place {
+/// The slot of one connection; dropping it frees the slot.
+pub(super) struct ConnectionSlot {
     connections: Arc<Connections>,
     close: Arc<Notify>,
     id: u64,
 }
 
 /// An unanswered request.
-pub(super) struct Working {
+pub(super) struct ActiveRequest {
     connections: Arc<Connections>,
     id: u64,
 }
@@ -76,9 +77,9 @@ impl Connections {
         Arc::new(Self { max, free, meter, open: Mutex::default(), changed: Notify::new() })
     }
 
-    /// A place for one more connection of `address`. Waits while none is free: all open ones work, or one that gives way is still
-    /// being closed.
-    pub(super) async fn enter(self: &Arc<Self>, address: IpAddr) -> Place {
+    /// A slot for a new connection of `address`. Waits while none is free, because every open connection is busy or still
+    /// closing.
+    pub(super) async fn enter(self: &Arc<Self>, address: IpAddr) -> ConnectionSlot {
         loop {
             let changed = self.changed.notified();
             if let Some(place) = self.try_enter(address) {
@@ -88,21 +89,21 @@ impl Connections {
         }
     }
 
-    fn try_enter(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
+    fn try_enter(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionSlot> {
         let mut open = self.open.lock();
-        while open.by_id.len() + 1 + self.free > self.max + open.giving_way && open.ask_to_give_way() {
-            self.meter.gave_way.fetch_add(1, Ordering::Relaxed);
+        while open.by_id.len() + 1 + self.free > self.max + open.close_pending && open.request_close() {
+            self.meter.evicted.fetch_add(1, Ordering::Relaxed);
         }
         if open.by_id.len() >= self.max {
             return None;
         }
         let (id, close) = (open.next(), Arc::new(Notify::new()));
-        let entry = Entry { address, working: 0, idle_since: id, gives_way: false, close: Arc::clone(&close) };
+        let entry = Entry { address, working: 0, idle_since: id, close_requested: false, close: Arc::clone(&close) };
         open.by_id.insert(id, entry);
         open.idle.insert(id, id);
         *open.by_address.entry(address).or_default() += 1;
         self.meter.open.store(open.by_id.len() as u64, Ordering::Relaxed);
-        Some(Place { connections: Arc::clone(self), close, id })
+        Some(ConnectionSlot { connections: Arc::clone(self), close, id })
     }
 }
 
@@ -114,26 +115,26 @@ impl Open {
 
     /// Of the connections that have been idle the longest, the first one of the address with the most connections.
     fn victim(&self) -> Option<u64> {
-        let oldest = self.idle.values().take(LOOKED_AT).enumerate();
+        let oldest = self.idle.values().take(EVICTION_CANDIDATES_MAX).enumerate();
         let count = |id: &u64| self.by_id.get(id).and_then(|entry| self.by_address.get(&entry.address)).copied();
         oldest.max_by_key(|&(place, id)| (count(id), Reverse(place))).map(|(_, id)| *id)
     }
 
-    /// Tells an idle connection to close; returns whether there is one.
-    fn ask_to_give_way(&mut self) -> bool {
+    /// Tells an idle connection to close; returns whether there was one.
+    fn request_close(&mut self) -> bool {
         let Some(entry) = self.victim().and_then(|victim| self.by_id.get_mut(&victim)) else { return false };
-        entry.gives_way = true;
+        entry.close_requested = true;
         entry.close.notify_one();
         let since = entry.idle_since;
         self.idle.remove(&since);
-        self.giving_way += 1;
+        self.close_pending += 1;
         true
     }
 
     fn remove(&mut self, id: u64) {
         let Some(entry) = self.by_id.remove(&id) else { return };
         self.idle.remove(&entry.idle_since);
-        self.giving_way -= usize::from(entry.gives_way);
+        self.close_pending -= usize::from(entry.close_requested);
         if let Some(count) = self.by_address.get_mut(&entry.address) {
             *count -= 1;
             if *count == 0 {
@@ -143,45 +144,45 @@ impl Open {
     }
 }
 
-impl Place {
-    /// Waits until another connection needs the place; `must_go` says whether it gets it.
-    pub(super) async fn given_away(&self) {
+impl ConnectionSlot {
+    /// Waits until another connection needs the slot; `must_close` decides whether to give it up.
+    pub(super) async fn wait_for_close_request(&self) {
         self.close.notified().await;
     }
 
-    /// Whether the connection is still idle, so that another one gets its place. It is not if a request has arrived since it was
-    /// chosen, even if it is `unread`: nobody who sent one is cut off without a response.
-    pub(super) fn must_go(&self, unread: bool) -> bool {
+    /// Whether the connection is still idle and gives its slot to another one. It is not if a request has arrived since it was
+    /// chosen, even an `unread` one: no client that has sent a request is cut off without a response.
+    pub(super) fn must_close(&self, unread: bool) -> bool {
         let mut open = self.connections.open.lock();
         let now = open.next();
         let Some(entry) = open.by_id.get_mut(&self.id) else { return true };
         if entry.working == 0 && !unread {
             return true;
         }
-        entry.gives_way = false;
+        entry.close_requested = false;
         if entry.working == 0 {
             entry.idle_since = now;
             open.idle.insert(now, self.id);
         }
-        open.giving_way -= 1;
+        open.close_pending -= 1;
         drop(open);
         self.connections.changed.notify_one();
         false
     }
 
-    /// A request has arrived.
-    pub(super) fn work(&self) -> Working {
-        Working::begin(&self.connections, self.id)
+    /// Marks the connection as busy with a request that has arrived.
+    pub(super) fn work(&self) -> ActiveRequest {
+        ActiveRequest::begin(&self.connections, self.id)
     }
 
-    /// The same for what does not hold the place.
-    pub(super) fn worker(&self) -> impl Fn() -> Working + use<> {
+    /// The same for code that does not hold the slot.
+    pub(super) fn worker(&self) -> impl Fn() -> ActiveRequest + use<> {
         let (connections, id) = (Arc::clone(&self.connections), self.id);
-        move || Working::begin(&connections, id)
+        move || ActiveRequest::begin(&connections, id)
     }
 }
 
-impl Working {
+impl ActiveRequest {
     fn begin(connections: &Arc<Connections>, id: u64) -> Self {
         let mut open = connections.open.lock();
         if let Some(entry) = open.by_id.get_mut(&id) {
@@ -193,7 +194,7 @@ impl Working {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let mut open = self.connections.open.lock();
         open.remove(self.id);
@@ -203,13 +204,13 @@ impl Drop for Place {
     }
 }
 
-impl Drop for Working {
+impl Drop for ActiveRequest {
     fn drop(&mut self) {
         let mut open = self.connections.open.lock();
         let now = open.next();
         if let Some(entry) = open.by_id.get_mut(&self.id) {
             entry.working = entry.working.saturating_sub(1);
-            if entry.working == 0 && !entry.gives_way {
+            if entry.working == 0 && !entry.close_requested {
                 entry.idle_since = now;
                 open.idle.insert(now, self.id);
             }
@@ -229,8 +230,8 @@ mod tests {
         IpAddr::from([192, 0, 2, last])
     }
 
-    fn is_closed(place: &Place) -> bool {
-        place.given_away().now_or_never().is_some()
+    fn is_closed(place: &ConnectionSlot) -> bool {
+        place.wait_for_close_request().now_or_never().is_some()
     }
 
     #[test]
@@ -245,14 +246,14 @@ mod tests {
         let [first, _second, _third] = greedy;
         drop(first);
         let _next = enter(3);
-        assert_eq!(connections.meter.gave_way.load(Ordering::Relaxed), 1);
+        assert_eq!(connections.meter.evicted.load(Ordering::Relaxed), 1);
     }
 
     #[test]
     fn places_are_cleared_before_the_last_one_is_taken() {
         let connections = Connections::new(32, ConnectionMeter::default());
         let enter = || connections.try_enter(address(1)).unwrap();
-        let mut open: Vec<Place> = (0..30).map(|_| enter()).collect();
+        let mut open: Vec<ConnectionSlot> = (0..30).map(|_| enter()).collect();
         assert!(!open.iter().any(is_closed), "two places are free");
         open.extend([enter(), enter()]);
         assert!(is_closed(&open[0]) && is_closed(&open[1]) && !is_closed(&open[2]), "the next two come in without waiting");
@@ -279,20 +280,20 @@ mod tests {
         let connections = Connections::new(2, ConnectionMeter::default());
         let (one, two) = (connections.try_enter(address(1)).unwrap(), connections.try_enter(address(1)).unwrap());
         assert!(connections.try_enter(address(2)).is_none() && is_closed(&one));
-        assert!(!one.must_go(true), "its request is unread");
+        assert!(!one.must_close(true), "its request is unread");
         assert!(connections.try_enter(address(2)).is_none() && is_closed(&two) && !is_closed(&one));
         let working = two.work();
-        assert!(!two.must_go(false), "its request is being answered");
+        assert!(!two.must_close(false), "its request is being answered");
         drop(working);
         assert!(connections.try_enter(address(2)).is_none() && is_closed(&one));
-        assert!(one.must_go(false));
+        assert!(one.must_close(false));
         drop(one);
         assert!(connections.try_enter(address(2)).is_some());
         drop(two);
     }
 
     #[tokio::test]
-    async fn who_finds_no_place_waits_for_one() {
+    async fn a_connection_without_a_slot_waits_for_one() {
         let connections = Connections::new(1, ConnectionMeter::default());
         let first = connections.enter(address(1)).await;
         let working = first.work();

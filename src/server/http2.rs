@@ -1,7 +1,8 @@
-//! HTTP/2 on one connection: agreed on in the TLS handshake, or spoken from the first byte without TLS.
+//! HTTP/2 on one connection: negotiated in the TLS handshake, or spoken from the first byte without TLS.
 //!
-//! What bounds a connection of HTTP/1.1 bounds one of HTTP/2, too: hyper does not end one that is idle, that never finishes a
-//! request, or whose client keeps its window shut, so this does. Streams have their own tasks, and end with the connection.
+//! A connection of HTTP/2 has the same timeouts as one of HTTP/1.1. hyper does not close a connection that is idle, never
+//! finishes a request, or whose client keeps its window closed; this module does. Streams run in their own tasks, and end with
+//! the connection.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,20 +20,20 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tower::ServiceExt as _;
 
-use super::connections::Working;
+use super::connections::ActiveRequest;
 use super::socket::Socket;
 use super::{CONNECTION_BYTES_MAX, Connection};
 use crate::http::middleware::permit_body::PermitBody;
 use crate::http::middleware::traffic::ClientAddress;
 
-/// Requests that one connection may have open.
+/// Maximum concurrent streams of one connection.
 const STREAMS_MAX: u32 = 128;
-/// How long a connection that is told to end may take after its last answer.
+/// How long a connection that is told to close may stay open after its last response.
 const GOODBYE: Duration = Duration::from_secs(3);
 
 impl Connection {
-    /// Answers requests until the client has gone, or has to go.
-    pub(super) async fn speak_http2(&self, stream: impl AsyncRead + AsyncWrite + Unpin, socket: &Socket) {
+    /// Serves requests until the client disconnects or must be disconnected.
+    pub(super) async fn serve_http2(&self, stream: impl AsyncRead + AsyncWrite + Unpin, socket: &Socket) {
         let activity = Arc::new(Activity::default());
         let (client, router, work) = (ClientAddress(self.address.ip()), self.shared.router.clone(), self.place.worker());
         let began = Arc::clone(&activity);
@@ -41,7 +42,7 @@ impl Connection {
             request.extensions_mut().insert(client);
             let running = (work(), Running::new(&began));
             let (answering, began) = (router.clone().oneshot(request), Arc::clone(&began));
-            async move { answering.await.map(|answer| answer.map(|body| Answer::new(PermitBody::new(body, running), began))) }
+            async move { answering.await.map(|answer| answer.map(|body| ResponseBody::new(PermitBody::new(body, running), began))) }
         });
         let mut http = http2::Builder::new(TokioExecutor::new());
         http.timer(TokioTimer::new()).max_concurrent_streams(STREAMS_MAX).max_header_list_size(CONNECTION_BYTES_MAX as u32);
@@ -51,7 +52,7 @@ impl Connection {
         let stopped = async move {
             let _ = stop.wait_for(|stop| *stop).await;
         };
-        // One that arrived after the shutdown began is told that the server stops, and goes.
+        // A connection that arrived after the shutdown began is told that the server stops, and is closed.
         let patience = if self.alive.is_some() { self.shared.header_timeout } else { GOODBYE };
         let leaving = async {
             tokio::select! {
@@ -81,19 +82,19 @@ impl Connection {
     }
 }
 
-/// What goes on in the streams of a connection.
+/// The activity in the streams of a connection.
 #[derive(Default)]
 struct Activity {
-    /// Requests without a complete answer.
+    /// Requests whose responses are not complete.
     running: watch::Sender<usize>,
-    /// Answers of which the client has not taken all that there is.
-    owed: AtomicUsize,
-    /// Grows with every piece of an answer.
+    /// Responses with data that the client has not taken yet.
+    unsent: AtomicUsize,
+    /// Increases with every chunk of a response.
     pieces: AtomicUsize,
 }
 
 impl Activity {
-    /// Waits until no request has run for so long, since the connection began or the last one ended.
+    /// Waits until no request has run for `patience`, counted from the start of the connection or the end of the last request.
     async fn idle(&self, patience: Duration) {
         let mut running = self.running.subscribe();
         loop {
@@ -104,14 +105,14 @@ impl Activity {
         }
     }
 
-    /// Waits until the client has taken nothing for so long of what there is for it.
+    /// Waits until the client has taken none of the data available for it for `patience`.
     async fn stalled(&self, socket: &Socket, patience: Duration) {
         let progress = || (socket.written(), self.pieces.load(Ordering::Relaxed));
         let mut before = progress();
         loop {
             tokio::time::sleep(patience).await;
             let now = progress();
-            if now == before && self.owed.load(Ordering::Relaxed) > 0 {
+            if now == before && self.unsent.load(Ordering::Relaxed) > 0 {
                 return;
             }
             before = now;
@@ -119,7 +120,7 @@ impl Activity {
     }
 }
 
-/// A request that runs.
+/// A running request.
 struct Running(Arc<Activity>);
 
 impl Running {
@@ -135,38 +136,38 @@ impl Drop for Running {
     }
 }
 
-/// An answer, which is polled when the client has taken what came before.
-struct Answer {
-    body: PermitBody<(Working, Running)>,
+/// A response body, which is polled when the client has taken the previous chunk.
+struct ResponseBody {
+    body: PermitBody<(ActiveRequest, Running)>,
     activity: Arc<Activity>,
-    owed: bool,
+    unsent: bool,
 }
 
-impl Answer {
-    fn new(body: PermitBody<(Working, Running)>, activity: Arc<Activity>) -> Self {
-        let mut answer = Self { body, activity, owed: false };
-        answer.set_owed(true);
+impl ResponseBody {
+    fn new(body: PermitBody<(ActiveRequest, Running)>, activity: Arc<Activity>) -> Self {
+        let mut answer = Self { body, activity, unsent: false };
+        answer.set_unsent(true);
         answer
     }
 
-    fn set_owed(&mut self, owed: bool) {
-        match (self.owed, owed) {
-            (false, true) => self.activity.owed.fetch_add(1, Ordering::Relaxed),
-            (true, false) => self.activity.owed.fetch_sub(1, Ordering::Relaxed),
+    fn set_unsent(&mut self, unsent: bool) {
+        match (self.unsent, unsent) {
+            (false, true) => self.activity.unsent.fetch_add(1, Ordering::Relaxed),
+            (true, false) => self.activity.unsent.fetch_sub(1, Ordering::Relaxed),
             _ => 0,
         };
         self.activity.pieces.fetch_add(1, Ordering::Relaxed);
-        self.owed = owed;
+        self.unsent = unsent;
     }
 }
 
-impl hyper::body::Body for Answer {
+impl hyper::body::Body for ResponseBody {
     type Data = Bytes;
     type Error = axum::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let frame = Pin::new(&mut self.body).poll_frame(context);
-        self.set_owed(matches!(frame, Poll::Ready(Some(Ok(_)))));
+        self.set_unsent(matches!(frame, Poll::Ready(Some(Ok(_)))));
         frame
     }
 
@@ -179,8 +180,8 @@ impl hyper::body::Body for Answer {
     }
 }
 
-impl Drop for Answer {
+impl Drop for ResponseBody {
     fn drop(&mut self) {
-        self.set_owed(false);
+        self.set_unsent(false);
     }
 }

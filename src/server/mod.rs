@@ -30,24 +30,24 @@ use tower::ServiceExt as _;
 use crate::http::middleware::permit_body::PermitBody;
 use crate::http::middleware::traffic::ClientAddress;
 use crate::http::settings::{ConnectionMeter, Drain};
-use connections::{Connections, Place};
+use connections::{ConnectionSlot, Connections};
 use socket::Socket;
 pub use tls::{Tls, TlsError};
 
 /// Timeout of the TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Timeout of a client that reads nothing of what is sent to it; a slow reader reads something now and then.
+/// Timeout for a client that reads nothing of what is sent to it. Even a slow reader reads something now and then.
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(300);
 /// Size of a connection's read and write buffers: the head of a request must fit.
 const CONNECTION_BYTES_MAX: usize = 64 << 10;
-/// Pause after a connection could not be accepted, for example for lack of file descriptors.
+/// Pause after a connection could not be accepted, for example because there are no file descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
 /// How to serve.
 pub struct ServeOptions {
     /// Maximum connections; beyond that, the one that has been idle the longest is closed.
     pub connections_max: usize,
-    /// What counts them.
+    /// Counts the connections.
     pub connections: ConnectionMeter,
     /// How long a connection may stay without the complete head of its next request, even if it is idle.
     pub header_timeout: Duration,
@@ -59,8 +59,8 @@ pub struct ServeOptions {
     pub drain: Drain,
 }
 
-/// Serves `router` until `stop` becomes true and the requests running then have been answered. Meanwhile new requests reach the
-/// router too, which refuses them: a client learns at once that it should go elsewhere. Dropping the future ends it early.
+/// Serves `router` until `stop` becomes true and the requests running at that time have been answered. New requests still reach
+/// the router meanwhile, which refuses them, so clients learn at once to go elsewhere. Dropping the future stops early.
 pub async fn serve(listener: TcpListener, router: Router, options: ServeOptions, mut stop: watch::Receiver<bool>) {
     let connections = Connections::new(options.connections_max.max(1), options.connections.clone());
     // Each connection from before the shutdown holds a sender; once all are gone, the receiver ends.
@@ -87,7 +87,7 @@ pub async fn serve(listener: TcpListener, router: Router, options: ServeOptions,
                         tokio::select! {
                             biased;
                             () = running.as_mut() => return,
-                            () = connection.place.given_away() => if connection.place.must_go(socket.has_unread()) {
+                            () = connection.place.wait_for_close_request() => if connection.place.must_close(socket.has_unread()) {
                                 return tracing::debug!(%address, "closed an idle connection to make room for another");
                             },
                         }
@@ -109,13 +109,13 @@ struct Shared {
 struct Connection {
     shared: Arc<Shared>,
     address: SocketAddr,
-    place: Place,
+    place: ConnectionSlot,
     /// None if the connection arrived after the shutdown began.
     alive: Option<mpsc::Sender<Infallible>>,
 }
 
-/// Waits for a connection, then for a place for it.
-async fn accept(listener: &TcpListener, connections: &Arc<Connections>) -> (TcpStream, SocketAddr, Place) {
+/// Waits for a connection, then for a slot for it.
+async fn accept(listener: &TcpListener, connections: &Arc<Connections>) -> (TcpStream, SocketAddr, ConnectionSlot) {
     loop {
         match listener.accept().await {
             Ok((stream, address)) => return (stream, address, connections.enter(address.ip()).await),
@@ -128,7 +128,7 @@ async fn accept(listener: &TcpListener, connections: &Arc<Connections>) -> (TcpS
     }
 }
 
-/// Whether only the incoming connection failed.
+/// Whether the error concerns only the incoming connection.
 fn is_of_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind as Kind;
     matches!(error.kind(), Kind::ConnectionRefused | Kind::ConnectionAborted | Kind::ConnectionReset)
@@ -147,25 +147,25 @@ impl Connection {
             let begins = tokio::select! {
                 biased;
                 begins = tokio::time::timeout(self.shared.header_timeout, socket.begins_http2()) => begins,
-                // A client that has sent nothing does not delay a shutdown: `speak` sends it away.
+                // A client that has sent nothing does not delay a shutdown: `serve_http1` closes its connection.
                 () = stopped => Ok(Ok(false)),
             };
             return match begins {
-                Ok(Ok(true)) => self.speak_http2(stream, &socket).await,
-                Ok(Ok(false)) => self.speak(stream).await,
+                Ok(Ok(true)) => self.serve_http2(stream, &socket).await,
+                Ok(Ok(false)) => self.serve_http1(stream).await,
                 Ok(Err(error)) => tracing::debug!(address = %self.address, %error, "a connection failed"),
                 Err(_) => tracing::debug!(address = %self.address, "a client sent nothing"),
             };
         };
         match tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.acceptor().accept(stream)).await {
-            Ok(Ok(stream)) if stream.get_ref().1.alpn_protocol() == Some(tls::HTTP2) => self.speak_http2(stream, &socket).await,
-            Ok(Ok(stream)) => self.speak(stream).await,
+            Ok(Ok(stream)) if stream.get_ref().1.alpn_protocol() == Some(tls::HTTP2) => self.serve_http2(stream, &socket).await,
+            Ok(Ok(stream)) => self.serve_http1(stream).await,
             Ok(Err(error)) => tracing::debug!(address = %self.address, %error, "a TLS handshake failed"),
             Err(_) => tracing::debug!(address = %self.address, "a TLS handshake took too long"),
         }
     }
 
-    async fn speak(&self, stream: impl AsyncRead + AsyncWrite + Unpin) {
+    async fn serve_http1(&self, stream: impl AsyncRead + AsyncWrite + Unpin) {
         let client = ClientAddress(self.address.ip());
         let service = service_fn(|request: Request<Incoming>| {
             let mut request = request.map(Body::new);

@@ -1,4 +1,4 @@
-//! A connection's socket, which can tell whether a request waits in it while HTTP is spoken over it.
+//! A connection's socket. While HTTP uses it, it can tell whether an unread request has arrived.
 
 use std::io;
 use std::pin::Pin;
@@ -11,9 +11,9 @@ use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// What HTTP/2 begins with where HTTP/1.1 has a method.
+/// The start of an HTTP/2 connection preface, where HTTP/1.1 has a method.
 const PRIOR_KNOWLEDGE: &[u8; 4] = b"PRI ";
-/// How often and after what pause to look again at a socket that has less than that.
+/// How often to look again at a socket that has received fewer bytes than that, and the pause between.
 const LOOKS_MAX: usize = 100;
 const LOOK_PAUSE: Duration = Duration::from_millis(10);
 
@@ -21,7 +21,7 @@ const LOOK_PAUSE: Duration = Duration::from_millis(10);
 #[derive(Debug, Clone)]
 pub(super) struct Socket {
     stream: Arc<TcpStream>,
-    /// Bytes that the client has taken, or the system for it.
+    /// Bytes accepted by the client, or by the system's send buffer.
     written: Arc<AtomicU64>,
 }
 
@@ -32,12 +32,12 @@ impl Socket {
         Self { stream: Arc::new(stream), written: Arc::default() }
     }
 
-    /// Bytes that were written.
+    /// Number of bytes written.
     pub(super) fn written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// Waits for the first bytes, and says whether they are those of HTTP/2. They stay unread.
+    /// Waits for the first bytes, and returns whether they begin an HTTP/2 connection. They stay unread.
     pub(super) async fn begins_http2(&self) -> io::Result<bool> {
         let mut first = [0; PRIOR_KNOWLEDGE.len()];
         for _ in 0..LOOKS_MAX {

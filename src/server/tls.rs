@@ -29,7 +29,7 @@ pub enum TlsError {
     File { path: PathBuf, source: std::io::Error },
     #[error("{} contains no {expected} in PEM format", path.display())]
     Pem { path: PathBuf, expected: &'static str },
-    /// Certificate and key do not belong together, or their kind is not supported.
+    /// Certificate and key do not match, or their kind is not supported.
     #[error("cannot use the certificate with its key")]
     Pair(#[source] rustls::Error),
 }
@@ -38,7 +38,7 @@ pub enum TlsError {
 pub struct Tls {
     certificate: PathBuf,
     key: PathBuf,
-    /// The last content read, good or bad.
+    /// The last content read, whether valid or not.
     seen: Mutex<Files>,
     current: Arc<Current>,
     acceptor: TlsAcceptor,
@@ -50,7 +50,7 @@ struct Files {
     key: Vec<u8>,
 }
 
-/// The pair that new connections get.
+/// The pair that new connections use.
 #[derive(Debug)]
 struct Current(RwLock<Arc<CertifiedKey>>);
 
@@ -61,7 +61,7 @@ impl ResolvesServerCert for Current {
 }
 
 impl Tls {
-    /// Reads both files and checks that they belong together.
+    /// Reads both files and checks that they match.
     pub fn open(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
         let provider = Arc::new(ring::default_provider());
         let files = read(certificate, key)?;
@@ -81,8 +81,8 @@ impl Tls {
         &self.acceptor
     }
 
-    /// Reads the files again and returns whether there is a new pair. Open connections keep the old one; if the new
-    /// one cannot be used, all do.
+    /// Reads the files again and returns whether there is a new pair. Open connections keep the old one; if the new one is
+    /// unusable, new connections use the old one, too.
     pub fn reload(&self) -> Result<bool, TlsError> {
         let files = read(&self.certificate, &self.key)?;
         let mut seen = self.seen.lock();
@@ -95,7 +95,7 @@ impl Tls {
         Ok(true)
     }
 
-    /// Reloads when the files have changed, and at once on SIGHUP; forever.
+    /// Reloads the files when they change, and at once on SIGHUP. Never returns.
     pub async fn keep_current(self: Arc<Self>, mut hangup: tokio::signal::unix::Signal) {
         let mut failing = false;
         loop {

@@ -48,6 +48,6 @@ fn with_keys(passages: &[PendingPassage], embedded: Vec<Embedded>) -> Result<Vec
 }
 
 /// Whether a failure is temporary.
-pub(super) fn is_passing(error: &EmbedError) -> bool {
+pub(super) fn is_transient(error: &EmbedError) -> bool {
     matches!(error, EmbedError::QueueFull { .. } | EmbedError::Stopping)
 }

@@ -10,7 +10,7 @@ use crate::embed::{EmbedError, QueryError};
 use crate::index::IndexError;
 use crate::ranking::ScorerError;
 use crate::service::collections::projections::error::ProjectionError;
-use crate::service::limits::shares::Refusal;
+use crate::service::limits::shares::LimitExceeded;
 use crate::service::mining::MineError;
 use crate::storage::StorageError;
 use crate::store::StoreError;
@@ -78,7 +78,7 @@ pub enum Error {
     ModelCurrent { collection: CollectionName, model: String },
     #[error("job {job} is already re-embedding collection {collection}")]
     AlreadyReembedding { collection: CollectionName, job: JobId },
-    /// A job embeds with another model than the one that the server has now.
+    /// The job embeds with another model than the one that is loaded now.
     #[error(
         "the job embeds with model {expected} (fingerprint {expected_fingerprint}), \
          but the server now has {loaded} (fingerprint {loaded_fingerprint}); send the request again"
@@ -112,10 +112,10 @@ pub enum Error {
     #[error("{limit} jobs are already running or waiting, the most that may; nothing was accepted")]
     JobsWaiting { limit: usize },
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] LimitExceeded),
     /// The upload was too slow, and another upload was waiting for its slot.
     #[error("the file arrived too slowly while others waited for a place (uploads_max); nothing was accepted")]
-    UploadGaveWay,
+    UploadEvicted,
     /// The stored state of a job cannot be read back: another program must have changed it.
     #[error("job {id} cannot continue: {problem}")]
     JobState { id: JobId, problem: &'static str },
@@ -126,11 +126,11 @@ pub enum Error {
     #[error("the file may have at most {limit} bytes uncompressed; nothing was accepted")]
     FileTooLarge { limit: u64 },
     #[error("{packed} bytes decompress to more than {limit} bytes, {ratio} times as many; nothing was accepted")]
-    PackedTooDensely { packed: u64, limit: u64, ratio: u64 },
+    CompressionRatioTooHigh { packed: u64, limit: u64, ratio: u64 },
     #[error("the header row {problem}")]
     Header { problem: String },
     #[error("the disk needs {needed} bytes besides a reserve of {reserve}, but has {free} free; nothing was accepted")]
-    NoRoom { needed: u64, reserve: u64, free: u64 },
+    InsufficientDiskSpace { needed: u64, reserve: u64, free: u64 },
     #[error("there is no snapshot {id}")]
     SnapshotNotFound { id: SnapshotId },
     #[error("a snapshot {id} already exists")]
@@ -142,7 +142,7 @@ pub enum Error {
     TermsPending { collection: CollectionName, done: u64, total: u64 },
     #[error("a vector must have {expected} values, as collection {collection} has, got {got}")]
     VectorDimension { collection: CollectionName, expected: usize, got: usize },
-    /// The document that hits should be similar to has no embedding yet.
+    /// The document to find similar documents for has no embedding yet.
     #[error("document {id} is stored but still waits for its embedding, so nothing can be compared with it yet")]
     NotEmbedded { id: DocumentId },
     /// The positive and the negative examples have the same mean.
@@ -177,7 +177,7 @@ pub enum Error {
         "the data directory {} has a catalog.sqlite, so it belongs to a server without the setting store: name another one with the \
          setting data, or leave store out", path.display()
     )]
-    EmbeddedStoreThere { path: PathBuf },
+    EmbeddedStoreExists { path: PathBuf },
     /// The operation is not available because the documents are on a database server.
     #[error("{operation} with the store on a database server: {instead}")]
     OnDatabaseServer { operation: &'static str, instead: &'static str },

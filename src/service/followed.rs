@@ -1,4 +1,4 @@
-//! Tracks how much of a shared catalog this server has in memory. `following` brings the memory up to date.
+//! Tracks which version of a shared catalog this server has in memory. `following` brings the memory up to date.
 
 use std::sync::atomic::AtomicI64;
 use std::time::Instant;
@@ -8,24 +8,24 @@ use parking_lot::Mutex;
 use crate::storage::CatalogPart;
 use crate::store::StoreError;
 
-/// How up to date the memory of this server is with the catalog.
+/// The versions of the catalog that this server has in memory.
 #[derive(Default)]
-pub(super) struct Following {
-    /// The last look at the catalog. Among concurrent requests, one looks on behalf of all.
-    pub(super) looked: tokio::sync::Mutex<Option<Look>>,
-    pub(super) parts: [Followed; CatalogPart::ALL.len()],
+pub(super) struct CatalogSync {
+    /// The last check of the catalog. One of several concurrent requests checks on behalf of all.
+    pub(super) last_check: tokio::sync::Mutex<Option<CatalogCheck>>,
+    pub(super) parts: [PartSync; CatalogPart::ALL.len()],
 }
 
-/// A look at the catalog.
-pub(super) struct Look {
+/// A check of the catalog for changes.
+pub(super) struct CatalogCheck {
     pub(super) begun: Instant,
     pub(super) failure: Option<StoreError>,
 }
 
-/// How up to date one part of the memory is.
+/// The version of one part of the catalog in memory.
 #[derive(Default)]
-pub(super) struct Followed {
-    /// The version that the memory has.
+pub(super) struct PartSync {
+    /// The version that is in memory.
     pub(super) version: AtomicI64,
     /// Held while the memory changes, and during changes that this server makes to the catalog, so that an older state of the
     /// catalog never replaces a newer one in memory.

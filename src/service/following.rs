@@ -1,7 +1,9 @@
-//! Follows the catalog where several servers share one: collections, aliases and keys are in memory, and other servers change them.
+//! Keeps this server in sync with a catalog that several servers share. Collections, aliases and keys are cached in memory, and
+//! other servers may change them.
 //!
-//! A request first passes `Service::follow`: then the memory is at least as new as the catalog was when the request arrived. A change
-//! goes through `State::change_catalog`: it is checked against the memory, and the catalog takes it only if the memory is up to date.
+//! Each request first calls `Service::sync_catalog`. After that, the memory is at least as new as the catalog was when the request
+//! arrived. A change goes through `State::change_catalog`, which checks it against the memory. The catalog accepts the change
+//! only if the memory is up to date.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +12,7 @@ use std::time::Instant;
 
 use super::blocking::blocking;
 use super::error::Error;
-use super::followed::Look;
+use super::followed::CatalogCheck;
 use super::state::{BrokenCollection, Service, State};
 use crate::domain::{Collection, CollectionId, chain};
 use crate::service::open_collection::OpenCollection;
@@ -22,13 +24,13 @@ const ATTEMPTS_MAX: u32 = 1_000;
 
 impl Service {
     /// Makes sure that this server knows what other servers acknowledged before this call.
-    pub async fn follow(&self) -> Result<(), Error> {
+    pub async fn sync_catalog(&self) -> Result<(), Error> {
         if self.state.catalog.shared().is_none() {
             return Ok(());
         }
         let arrived = Instant::now();
-        let mut looked = self.state.following.looked.lock().await;
-        if let Some(look) = looked.as_ref().filter(|look| look.begun >= arrived) {
+        let mut last_check = self.state.following.last_check.lock().await;
+        if let Some(look) = last_check.as_ref().filter(|look| look.begun >= arrived) {
             return look.failure.clone().map_or(Ok(()), |failure| Err(failure.into()));
         }
         let (begun, state) = (Instant::now(), Arc::clone(&self.state));
@@ -38,7 +40,7 @@ impl Service {
             Err(Error::Store(error)) => Some(error.clone()),
             Err(_) => return followed,
         };
-        *looked = Some(Look { begun, failure });
+        *last_check = Some(CatalogCheck { begun, failure });
         followed
     }
 }
@@ -70,8 +72,8 @@ impl State {
         Ok(())
     }
 
-    /// Changes a part of the catalog, and the memory with it. `change` checks the memory and then changes both; it is repeated if
-    /// another server changed that part of the catalog meanwhile. Blocks.
+    /// Changes a part of the catalog together with the memory. `change` checks the memory and then changes both. It runs again
+    /// if another server changed that part of the catalog meanwhile. Blocks.
     pub(super) fn change_catalog<T>(&self, part: CatalogPart, mut change: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
         let followed = &self.following.parts[part as usize];
         let mut attempts = 0;
@@ -91,18 +93,19 @@ impl State {
         }
     }
 
-    /// Whether another server has changed a part of the catalog since. Blocks.
+    /// Whether another server has changed a part of the catalog, and this server has not read the change yet. Blocks.
     pub(super) fn is_behind(&self, part: CatalogPart) -> Result<bool, Error> {
         let Some(catalog) = self.catalog.shared() else { return Ok(false) };
         Ok(catalog.versions()?.of(part) != catalog.known(part))
     }
 
-    /// Waits for running changes of the memory to finish, because the server stops. Nothing changes the memory after this.
+    /// Waits for running changes of the memory to finish, because the server is stopping. Nothing changes the memory after
+    /// this.
     pub(super) fn end_following(&self) {
         self.following.parts.iter().for_each(|followed| drop(followed.applying.lock()));
     }
 
-    /// Records the versions that the memory has from the start.
+    /// Records the versions of the catalog that were read at start-up.
     pub(super) fn begin_following(&self) {
         let Some(catalog) = self.catalog.shared() else { return };
         for part in CatalogPart::ALL {
@@ -110,7 +113,7 @@ impl State {
         }
     }
 
-    /// Opens what is new, closes what is gone, and takes in what changed.
+    /// Opens new collections, closes deleted ones, and updates rows, metadata indexes and aliases that changed.
     fn apply_names(&self, catalog: &PostgresCatalog) -> Result<(), Error> {
         let CatalogNames { collections, aliases, replaced, mut metadata_indexes } = catalog.names()?;
         let ids: HashMap<_, _> = collections.iter().map(|row| (row.id.clone(), row.name.clone())).collect();
@@ -122,13 +125,13 @@ impl State {
                 if collection.current() != row {
                     collection.set_current(row);
                 }
-                collection.know_indexes(indexes);
+                collection.refresh_metadata_indexes(indexes);
             } else if let Some(collection) = self.open_found(row)? {
                 opened.push(Arc::new(collection));
             }
         }
         let stays = |row: &Collection| ids.get(&row.id) == Some(&row.name);
-        // In this order, so that a name always leads somewhere: to the new collections, by the new aliases, then away from the old ones.
+        // This order keeps every name resolvable: add the new collections, switch the aliases, then remove the old collections.
         let mut gone: Vec<Arc<OpenCollection>> = Vec::new();
         {
             let mut open = self.open.write();
@@ -148,15 +151,15 @@ impl State {
             match self.successor(&replaced, &collection.row.id) {
                 Some(next) => {
                     tracing::info!(collection = %next.row.name, id = %next.row.id, "collection embedded anew by another server");
-                    self.hand_on(&collection, &next);
+                    self.redirect_writes(&collection, &next);
                 }
-                None => self.leave(collection),
+                None => self.close_deleted(collection),
             }
         }
         Ok(())
     }
 
-    /// The open collection that took the place of another one.
+    /// Returns the open collection that replaced the collection `id`, after one or more replacements.
     fn successor(&self, replaced: &HashMap<CollectionId, CollectionId>, id: &CollectionId) -> Option<Arc<OpenCollection>> {
         let mut next = replaced.get(id)?;
         while let Some(later) = replaced.get(next) {
@@ -165,7 +168,7 @@ impl State {
         self.collection_by_id(&next.0)
     }
 
-    /// Waits until this server knows what took the place of a collection that was replaced through another server.
+    /// Waits until this server knows the replacement of a collection that another server has replaced.
     pub(super) async fn find_replacement(self: &Arc<Self>, old: &OpenCollection) -> Result<(), Error> {
         let following = Arc::clone(self);
         blocking(move || following.catch_up()).await?;
@@ -175,7 +178,7 @@ impl State {
         if old.replacement.get().is_some() { Ok(()) } else { Err(StoreError::Replaced.into()) }
     }
 
-    /// Opens a collection that another server created; `None` if it cannot be, or is gone again.
+    /// Opens a collection that another server created. Returns `None` if it is damaged or has been deleted again.
     fn open_found(&self, row: Collection) -> Result<Option<OpenCollection>, Error> {
         if self.broken.read().get(&row.name).is_some_and(|broken| broken.row.id == row.id) {
             return Ok(None);
@@ -194,11 +197,11 @@ impl State {
     }
 
     /// Closes a collection that another server deleted.
-    fn leave(&self, collection: Arc<OpenCollection>) {
+    fn close_deleted(&self, collection: Arc<OpenCollection>) {
         tracing::info!(collection = %collection.row.name, id = %collection.row.id, "collection deleted through another server");
-        // Whoever finds the collection missing from now on must find it deleted.
+        // Requests that still hold the collection must see that it is deleted.
         collection.mark_deleted();
-        // Closing waits for writes, but following must not, so this runs on a thread of its own.
+        // Closing waits for writes, which must not delay the synchronization, so it runs on a separate thread.
         self.runtime.spawn_blocking(move || {
             if let Err(error) = collection.destroy() {
                 let (collection, error) = (&collection.row.name, &error as &dyn std::error::Error);

@@ -11,7 +11,7 @@ use crate::service::open_collection::OpenCollection;
 
 /// A collection that a request works on.
 ///
-/// It stays with the collection that was found, even if the name or the alias changes meanwhile. Once the collection is
+/// It keeps referring to the collection that was found, even if the name or the alias changes meanwhile. Once the collection is
 /// deleted, every use fails with `CollectionNotFound`. After re-embedding, new operations work on the replacement.
 #[derive(Clone)]
 pub struct CollectionHandle {

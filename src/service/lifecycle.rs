@@ -13,7 +13,7 @@ use tokio::sync::{Semaphore, watch};
 use super::blocking::blocking;
 use super::error::Error;
 use super::folders::{CATALOG, COLLECTIONS_DIR, sync_dir};
-use super::jobs::{Jobs, made_by, takeover};
+use super::jobs::{Jobs, collections_built_by, takeover};
 use super::search;
 use super::state::{BrokenCollection, Parts, Service, State};
 use super::upload_receiver::Uploads;
@@ -21,11 +21,11 @@ use crate::domain::{Collection, CollectionName, JobId, Page, chain};
 use crate::service::documents::expiry;
 use crate::service::folders::orphaned;
 use crate::service::keys::keyring::Keyring;
-use crate::service::limits::shares::Bound;
+use crate::service::limits::shares::SharedLimit;
 use crate::service::open_collection::OpenCollection;
 use crate::service::open_collection::damage::check_after_crash;
+use crate::service::open_collection::maintenance;
 use crate::service::open_collection::repair::recover;
-use crate::service::open_collection::upkeep;
 use crate::storage::{CatalogStorage, PostgresCatalog, PostgresOptions, PostgresServer, ReplicaOptions};
 use crate::store::{self, Catalog, OpenDatabases, StoreError};
 
@@ -55,10 +55,10 @@ impl Service {
 
     /// Like `open`, but with everything on a database server, which other servers may use at the same time. The data directory
     /// then only holds files of jobs and maps. If there is a replica, it answers reads.
-    pub fn open_on(options: &PostgresOptions, replica: Option<&ReplicaOptions>, parts: Parts) -> Result<Self, Error> {
+    pub fn open_on_postgres(options: &PostgresOptions, replica: Option<&ReplicaOptions>, parts: Parts) -> Result<Self, Error> {
         let lock = store::lock(&parts.data_dir)?;
         if parts.data_dir.join(CATALOG).exists() {
-            return Err(Error::EmbeddedStoreThere { path: parts.data_dir });
+            return Err(Error::EmbeddedStoreExists { path: parts.data_dir });
         }
         let server = PostgresServer::connect_with(options, replica)?;
         let catalog = Box::new(PostgresCatalog::open(&server)?);
@@ -79,7 +79,7 @@ impl Service {
             .map_err(|source| Error::Folder { path: collections_dir.clone(), source })?;
         let rows = all_rows(&*catalog)?;
         let unfinished = catalog.unfinished_jobs()?;
-        orphaned::sweep(&collections_dir, &rows, &made_by(&unfinished))?;
+        orphaned::sweep(&collections_dir, &rows, &collections_built_by(&unfinished))?;
         let going_on: Vec<JobId> = unfinished.into_iter().map(|job| job.id).collect();
         let aliases = catalog.aliases()?.into_iter().map(|alias| (alias.name, alias.collection)).collect();
         let state = State {
@@ -96,14 +96,14 @@ impl Service {
             broken: RwLock::new(BTreeMap::new()),
             open_databases: Arc::new(OpenDatabases::at_most(databases_open_max)),
             aliases: RwLock::new(aliases),
-            naming: Arc::new(tokio::sync::Mutex::new(())),
+            names_lock: Arc::new(tokio::sync::Mutex::new(())),
             write_threads: Arc::new(Semaphore::new(WRITE_THREADS)),
             background_turns: Arc::new(Semaphore::new(BACKGROUND_TURNS)),
             stopping: AtomicBool::new(false),
             recovery_threads: Mutex::new(Vec::new()),
             jobs,
             classifiers: Default::default(),
-            memory: Bound::new("in_flight_bytes_max", memory_bytes),
+            memory: SharedLimit::new("in_flight_bytes_max", memory_bytes),
             uploads: Uploads::new(uploads_max),
             stop_announced: watch::Sender::new(false),
             schedule: Default::default(),
@@ -134,7 +134,7 @@ impl Service {
         self.state.end_statements_by(Instant::now() + STATEMENT_GRACE);
         self.state.jobs.stop().await;
         // Waits for a collection that is being created or deleted.
-        let _naming = self.state.naming.lock().await;
+        let _naming = self.state.names_lock.lock().await;
         let following = Arc::clone(&self.state);
         blocking(move || {
             following.end_following();
@@ -277,7 +277,7 @@ fn recover_until_done(state: &State, collection: &Arc<OpenCollection>) {
     }
 }
 
-/// Prepares a collection for lexical search and late interaction, if it is older than those. Retries after a failure.
+/// Prepares a collection for lexical search and late interaction, if it is older than these. Retries after a failure.
 fn fill(state: &State, collection: &OpenCollection) {
     while !collection.should_stop() {
         match search::fill(collection, &state.embedder) {
@@ -292,10 +292,9 @@ fn fill(state: &State, collection: &OpenCollection) {
     }
 }
 
-/// Checks that a saved index finds every passage, unless it was checked before. The collection may have no worker that would do
-/// it.
+/// Checks that a saved index finds every passage, unless it was checked before. The collection may have no worker to do it.
 fn look_through(collection: &OpenCollection) {
-    if let Err(error) = upkeep::catch_up(collection) {
+    if let Err(error) = maintenance::catch_up(collection) {
         let error = &error as &dyn std::error::Error;
         tracing::error!(collection = %collection.row.name, error, "cannot check the index");
     }

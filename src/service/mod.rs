@@ -1,13 +1,12 @@
-//! The operations of the server. This is the only layer where rows, index and embedder meet. Handlers call it and nothing below
-//! it.
+//! The operations of the server. This is the only layer that combines rows, index and embedder. Handlers call nothing below it.
 //!
 //! Each resource has a module with the same name as in `crate::http`: `classifiers`, `collections` (with aliases, projections
 //! and re-embedding), `documents` (with import and export), `jobs`, `keys`, `mining`, `models`, `search` and `snapshots`. Each
 //! job type is in the module of its resource, and `jobs` runs them all.
 //!
-//! `state` has what all operations share. `lifecycle` opens it and shuts it down, and `following` brings it up to date with
-//! other servers. `open_collection` is a collection in use: its database and index, their repair and upkeep, and the background
-//! worker. A request works on a collection through a `handle`. `limits` bounds what all requests take together. `moving` moves
+//! `state` holds what all operations share. `lifecycle` opens it and shuts it down, and `following` keeps it in sync with other
+//! servers. `open_collection` is a collection in use: its database and index, their repair and maintenance, and the background
+//! worker. A request works on a collection through a `handle`. `limits` bounds what all requests use together. `moving` moves
 //! data while no server uses it.
 
 mod blocking;

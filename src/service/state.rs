@@ -13,14 +13,14 @@ use tokio::sync::{Semaphore, watch};
 use super::classifiers::ClassifierCache;
 use super::embedding::priority;
 use super::error::Error;
-use super::followed::Following;
+use super::followed::CatalogSync;
 use super::jobs::Jobs;
 use super::upload_receiver::Uploads;
-use crate::domain::{Collection, CollectionName, Embedded, Limits, ModelInfo, Payer};
+use crate::domain::{Collection, CollectionName, Embedded, Limits, ModelInfo, QuotaOwner};
 use crate::embed::Embedder;
 use crate::service::keys::keyring::Keyring;
 use crate::service::limits::budget::RequestMemory;
-use crate::service::limits::shares::Bound;
+use crate::service::limits::shares::SharedLimit;
 use crate::service::open_collection::OpenCollection;
 use crate::service::snapshots::ScheduleMeter;
 use crate::storage::{CatalogStorage, PostgresServer};
@@ -75,8 +75,8 @@ pub(crate) struct State {
     pub(super) limits: Limits,
     pub(super) power_safe: bool,
     pub(super) catalog: Box<dyn CatalogStorage>,
-    /// How up to date the memory is with the catalog.
-    pub(super) following: Following,
+    /// The versions of the catalog that are in memory.
+    pub(super) following: CatalogSync,
     /// The database server that holds everything. `None` if the data directory does.
     pub(super) server: Option<Arc<PostgresServer>>,
     /// The lock on the data directory, held until this process ends.
@@ -87,10 +87,10 @@ pub(crate) struct State {
     pub(super) broken: RwLock<BTreeMap<CollectionName, BrokenCollection>>,
     /// Bounds the databases that are open at once, over all collections.
     pub(super) open_databases: Arc<OpenDatabases>,
-    /// Aliases, each with its collection's own name. Only changed while `naming` is held.
+    /// Aliases, each with its collection's own name. Only changed while `names_lock` is held.
     pub(super) aliases: RwLock<BTreeMap<CollectionName, CollectionName>>,
     /// Held while a collection is created or deleted, so that the catalog, the folders and `open` change together.
-    pub(super) naming: Arc<tokio::sync::Mutex<()>>,
+    pub(super) names_lock: Arc<tokio::sync::Mutex<()>>,
     /// Bounds the threads that block in writes, so that searches always find one.
     pub(super) write_threads: Arc<Semaphore>,
     /// Bounds the background batches at the encoder, over all collections.
@@ -100,7 +100,7 @@ pub(crate) struct State {
     pub(super) jobs: Jobs,
     pub(super) classifiers: ClassifierCache,
     /// Bounds the memory of bodies and answers, over all requests.
-    pub(super) memory: Arc<Bound>,
+    pub(super) memory: Arc<SharedLimit>,
     /// Bounds the files that are received at once.
     pub(super) uploads: Uploads,
     /// True once the server is about to stop.
@@ -152,12 +152,12 @@ impl Service {
     }
 
     /// Creates the memory account of a new request by `payer`.
-    pub fn request_memory(&self, payer: Payer) -> RequestMemory {
+    pub fn request_memory(&self, payer: QuotaOwner) -> RequestMemory {
         RequestMemory::new(&self.state.memory, payer)
     }
 
     /// Returns the limits that all requests share: memory and uploads.
-    pub fn shared_bounds(&self) -> Vec<Arc<Bound>> {
+    pub fn shared_bounds(&self) -> Vec<Arc<SharedLimit>> {
         vec![Arc::clone(&self.state.memory), self.state.uploads.bound()]
     }
 }

@@ -18,9 +18,9 @@ use tokio::sync::{Notify, mpsc};
 use super::blocking::blocking;
 use super::error::Error;
 use super::folders::sync_dir;
-use crate::domain::{FileEncoding, Limits, Payer};
+use crate::domain::{FileEncoding, Limits, QuotaOwner};
 use crate::service::limits::budget::RequestMemory;
-use crate::service::limits::shares::{Bound, Held, Refusal};
+use crate::service::limits::shares::{LimitExceeded, LimitShare, SharedLimit};
 
 /// If an upload sends less than `PACE_BYTES` in this time, it loses its slot to one that waits. Otherwise a very slow sender
 /// would keep its slot forever.
@@ -62,15 +62,15 @@ impl UploadBounds {
 
 /// The running uploads.
 pub(super) struct Uploads {
-    bound: Arc<Bound>,
+    bound: Arc<SharedLimit>,
     pace: Duration,
     coming: Mutex<Vec<Weak<Upload>>>,
 }
 
 /// The slot of an upload.
 pub(super) struct Upload {
-    payer: Payer,
-    place: Mutex<Option<Held>>,
+    payer: QuotaOwner,
+    place: Mutex<Option<LimitShare>>,
     came: Mutex<Came>,
     gives_way: Notify,
 }
@@ -87,11 +87,11 @@ impl Uploads {
     }
 
     fn with_pace(uploads_max: usize, pace: Duration) -> Self {
-        Self { bound: Bound::new("uploads_max", uploads_max as u64), pace, coming: Mutex::default() }
+        Self { bound: SharedLimit::new("uploads_max", uploads_max as u64), pace, coming: Mutex::default() }
     }
 
     /// Returns the limit on their number.
-    pub(super) fn bound(&self) -> Arc<Bound> {
+    pub(super) fn bound(&self) -> Arc<SharedLimit> {
         Arc::clone(&self.bound)
     }
 
@@ -100,7 +100,7 @@ impl Uploads {
     pub(super) fn begin(&self) -> Result<Arc<Upload>, Error> {
         let payer = RequestMemory::current().payer();
         let place = self.bound.take(payer.clone(), 1).or_else(|refusal| {
-            let of = matches!(refusal, Refusal::Share { .. }).then_some(&payer);
+            let of = matches!(refusal, LimitExceeded::Share { .. }).then_some(&payer);
             if !self.make_room(of) {
                 return Err(refusal);
             }
@@ -114,7 +114,7 @@ impl Uploads {
         Ok(upload)
     }
 
-    fn make_room(&self, of: Option<&Payer>) -> bool {
+    fn make_room(&self, of: Option<&QuotaOwner>) -> bool {
         let coming: Vec<Arc<Upload>> = self.coming.lock().iter().filter_map(Weak::upgrade).collect();
         let late = coming.into_iter().filter(|upload| of.is_none_or(|payer| upload.payer == *payer));
         let late = late.filter_map(|upload| {
@@ -161,7 +161,7 @@ where
     loop {
         let next = tokio::select! {
             next = tokio::time::timeout(bounds.silence_max, body.next()) => next,
-            () = upload.gives_way.notified() => return Err(Error::UploadGaveWay),
+            () = upload.gives_way.notified() => return Err(Error::UploadEvicted),
         };
         let piece = match next {
             Ok(Some(Ok(bytes))) => {
@@ -196,11 +196,11 @@ impl Drop for Unclaimed {
 }
 
 /// Checks that the disk of `folder` has room for `needed` bytes in addition to the reserve.
-pub(super) fn check_room(folder: &Path, needed: u64, reserve: u64) -> Result<(), Error> {
+pub(super) fn check_disk_space(folder: &Path, needed: u64, reserve: u64) -> Result<(), Error> {
     let access = |source| Error::Folder { path: folder.to_owned(), source };
     let disk = rustix::fs::statvfs(folder).map_err(|error| access(error.into()))?;
     let free = disk.f_bavail.saturating_mul(disk.f_frsize);
-    if free < needed.saturating_add(reserve) { Err(Error::NoRoom { needed, reserve, free }) } else { Ok(()) }
+    if free < needed.saturating_add(reserve) { Err(Error::InsufficientDiskSpace { needed, reserve, free }) } else { Ok(()) }
 }
 
 fn write<B: AsRef<[u8]>>(
@@ -227,7 +227,7 @@ fn write<B: AsRef<[u8]>>(
     let mut buffer = vec![0; COPY_BYTES];
     loop {
         if written >= next_check {
-            check_room(folder, BYTES_PER_CHECK, bounds.disk_reserve)?;
+            check_disk_space(folder, BYTES_PER_CHECK, bounds.disk_reserve)?;
             next_check = written + BYTES_PER_CHECK;
         }
         let read = match unpacked.read(&mut buffer) {
@@ -243,7 +243,7 @@ fn write<B: AsRef<[u8]>>(
         let packed = packed.load(Ordering::Relaxed);
         let limit = DENSE_BYTES.max(packed.saturating_mul(RATIO_MAX));
         if encoding != FileEncoding::Identity && written > limit {
-            return Err(Error::PackedTooDensely { packed, limit, ratio: RATIO_MAX });
+            return Err(Error::CompressionRatioTooHigh { packed, limit, ratio: RATIO_MAX });
         }
         file.write_all(&buffer[..read]).map_err(access)?;
     }
@@ -385,7 +385,7 @@ mod tests {
         let receiving = receive(drops, FileEncoding::Identity, path.clone(), (BOUNDS, &slow));
         let next = async { uploads.begin().map(drop) };
         let (received, next) = tokio::join!(receiving, next);
-        assert!(matches!(received, Err(Error::UploadGaveWay)), "{received:?}");
+        assert!(matches!(received, Err(Error::UploadEvicted)), "{received:?}");
         next.unwrap();
     }
 
@@ -394,7 +394,7 @@ mod tests {
         let uploads = Uploads::with_pace(1, Duration::from_secs(3_600));
         let steady = uploads.begin().unwrap();
         steady.came(PACE_BYTES);
-        assert!(matches!(uploads.begin(), Err(Error::Refused(Refusal::Full { .. }))));
+        assert!(matches!(uploads.begin(), Err(Error::Refused(LimitExceeded::Full { .. }))));
         drop(steady);
         assert!(uploads.begin().is_ok());
     }
@@ -407,7 +407,7 @@ mod tests {
             [(FileEncoding::Gzip, gzip(&zeros)), (FileEncoding::Zstd, zstd::encode_all(&zeros[..], 3).unwrap())]
         {
             let error = receive_pieces(pieces(&body, 4_096), encoding, BOUNDS).await.unwrap_err();
-            assert!(matches!(error, Error::PackedTooDensely { ratio: RATIO_MAX, .. }), "{error:?}");
+            assert!(matches!(error, Error::CompressionRatioTooHigh { ratio: RATIO_MAX, .. }), "{error:?}");
             let error = receive_pieces(pieces(&body, 4_096), encoding, small).await.unwrap_err();
             assert!(matches!(error, Error::FileTooLarge { limit: 1_000 }), "{error:?}");
         }
@@ -417,6 +417,6 @@ mod tests {
     async fn a_full_disk_is_reported_with_its_free_space() {
         let bounds = UploadBounds { disk_reserve: u64::MAX / 2, ..BOUNDS };
         let error = receive_pieces(pieces(b"text", 10), FileEncoding::Identity, bounds).await.unwrap_err();
-        assert!(matches!(error, Error::NoRoom { free, .. } if free > 0), "{error:?}");
+        assert!(matches!(error, Error::InsufficientDiskSpace { free, .. } if free > 0), "{error:?}");
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Calls block. Every change is atomic, and durable when its call returns. If several servers share a catalog, a change fails
 //! with `StoreError::CatalogChanged` if this server does not know the catalog's current state. A change of a job fails with
-//! `StoreError::JobElsewhere` if the job belongs to another server.
+//! `StoreError::JobTakenOver` if the job belongs to another server.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use crate::domain::{
     JobStatus, JobType, KeyId, Language, Metadata, Page, RequestKey,
 };
 use crate::store::{
-    Catalog, ClassifierText, FinishedTraining, StoreError, StoredClassifier, StoredKey, WholeCatalog, WholeClassifier,
+    Catalog, CatalogContents, ClassifierContents, ClassifierText, FinishedTraining, StoreError, StoredClassifier, StoredKey,
 };
 
 /// Declares the operations. Each catalog implements them under the same names.
@@ -78,8 +78,8 @@ catalog_storage! {
     /// Lists at most `page.limit` collections, sorted by name.
     fn list(page: &Page<CollectionName>) -> Vec<Collection>;
 
-    /// Removes a collection, with its aliases, and returns it. A database server drops its documents at once; a folder stays for the
-    /// caller to delete.
+    /// Removes a collection, with its aliases, and returns it. A database server drops its documents immediately; a folder
+    /// stays for the caller to delete.
     fn delete(name: &CollectionName) -> Option<Collection>;
 
     /// Returns all aliases, sorted by name.
@@ -157,7 +157,7 @@ catalog_storage! {
     fn classifier_count() -> usize;
 
     /// Reads everything that a classifier needs for predictions.
-    fn whole_classifier(id: &str) -> Option<WholeClassifier>;
+    fn classifier_contents(id: &str) -> Option<ClassifierContents>;
 
     /// Returns the texts of a classifier in order, each with its key.
     fn classifier_texts(id: &str) -> Vec<(i64, ClassifierText)>;
@@ -185,8 +185,8 @@ catalog_storage! {
     /// Adds the content of another catalog, all or nothing. The documents of its collections must already be here. Keys that
     /// already exist here stay as they are. Fails with `StoreError::CollectionExists` if a collection here has the name of a
     /// new collection or alias, and with `StoreError::AliasExists` if an alias here has the name of a new collection.
-    fn take_in(whole: &WholeCatalog) -> ();
+    fn import_contents(whole: &CatalogContents) -> ();
 
     /// Adds a classifier of another catalog unchanged. Returns whether the name was free.
-    fn take_in_classifier(whole: &WholeClassifier) -> bool;
+    fn import_classifier(whole: &ClassifierContents) -> bool;
 }

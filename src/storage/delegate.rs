@@ -22,7 +22,7 @@ macro_rules! delegate_to {
             fn counts() -> Result<CollectionCounts, StoreError>;
             fn embedded_keys(after: Option<DocumentKey>, limit: usize) -> Result<Vec<(DocumentKey, DocumentId)>, StoreError>;
             fn embeddings_by_document(keys: &[DocumentKey]) -> Result<Vec<DocumentEmbeddings>, StoreError>;
-            fn traits_of(ids: &[DocumentId], path: Option<&MetadataPath>) -> Result<Vec<Option<DocumentTraits>>, StoreError>;
+            fn attributes_of(ids: &[DocumentId], path: Option<&MetadataPath>) -> Result<Vec<Option<DocumentAttributes>>, StoreError>;
             fn sequence() -> Result<Sequence, StoreError>;
             fn metadata_indexes() -> Vec<MetadataPath>;
             fn set_metadata_indexes(paths: Vec<MetadataPath>) -> Result<(), StoreError>;
@@ -31,20 +31,20 @@ macro_rules! delegate_to {
                 -> Result<Idempotent<Vec<Upserted>>, StoreError>;
             fn upsert_for_job(job: &JobId, documents: Vec<PreparedDocument>, checkpoint: Answer<Upserted>)
                 -> Result<Vec<Upserted>, StoreError>;
-            fn patch(id: &DocumentId, patch: DocumentPatch, recut: Option<Recut>, precondition: Precondition)
+            fn patch(id: &DocumentId, patch: DocumentPatch, resplit: Option<ResplitText>, precondition: Precondition)
                 -> Result<PatchOutcome, StoreError>;
             fn patch_for_job(job: &JobId, patches: Vec<TextPatch>, checkpoint: Answer<Patched>) -> Result<Vec<Patched>, StoreError>;
             fn delete_if(id: &DocumentId, precondition: Precondition) -> Result<Option<Deleted>, StoreError>;
-            fn delete_some(filter: &SearchFilter, until: Sequence, after: i64) -> Result<DeletedSome, StoreError>;
-            fn update_some(filter: &SearchFilter, until: Sequence, after: i64, patch: DocumentPatch)
-                -> Result<UpdatedSome, StoreError>;
+            fn delete_batch(filter: &SearchFilter, until: Sequence, after: i64) -> Result<DeletedBatch, StoreError>;
+            fn update_batch(filter: &SearchFilter, until: Sequence, after: i64, patch: DocumentPatch)
+                -> Result<UpdatedBatch, StoreError>;
             fn expiry_due() -> bool;
             fn delete_expired() -> Result<Expired, StoreError>;
             fn idempotency_record(request: &RequestKey) -> Result<Option<String>, StoreError>;
             fn record_answer(request: &RequestKey, answer: String) -> Result<(), StoreError>;
             fn job_checkpoint(job: &JobId) -> Result<Option<String>, StoreError>;
-            fn whole_documents(after: Option<DocumentKey>, limit: usize, bytes_max: u64) -> Result<Vec<WholeDocument>, StoreError>;
-            fn take_in(job: &JobId, documents: Vec<WholeDocument>, sequence: Sequence, checkpoint: String) -> Result<(), StoreError>;
+            fn document_records(after: Option<DocumentKey>, limit: usize, bytes_max: u64) -> Result<Vec<DocumentRecord>, StoreError>;
+            fn insert_records(job: &JobId, documents: Vec<DocumentRecord>, sequence: Sequence, checkpoint: String) -> Result<(), StoreError>;
             fn mark_cut_by_older_rules() -> Result<(), StoreError>;
             fn forget_job_checkpoints(kept: &[JobId]) -> Result<(), StoreError>;
             fn document_count() -> Result<u64, StoreError>;

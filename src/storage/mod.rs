@@ -23,7 +23,7 @@ pub use nearest::{Nearest, NearestSearch, Unit};
 pub use operations::{Answer, Storage};
 pub use passage_set::PassageSet;
 pub use postgres::{
-    Adoption, CatalogNames, CatalogPart, CatalogVersions, HeldWrites, JobHold, LookedAfter, Postgres, PostgresCatalog,
+    Adoption, CatalogNames, CatalogPart, CatalogVersions, ClaimedJobs, HeldWrites, JobOwnership, Postgres, PostgresCatalog,
     PostgresOptions, PostgresServer, ReplicaLag, ReplicaOptions, ReplicaState,
 };
-pub use scope::{Scope, WordPassages};
+pub use scope::{RequiredPassages, Scope};

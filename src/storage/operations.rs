@@ -19,7 +19,7 @@ use std::time::Instant;
 use super::error::StorageError;
 use super::nearest::{Nearest, NearestSearch};
 use super::passage_set::PassageSet;
-use super::scope::{Scope, WordPassages};
+use super::scope::{RequiredPassages, Scope};
 use crate::domain::{
     CollectionCounts, Document, DocumentHead, DocumentId, DocumentPage, DocumentPatch, Embedding, FacetRequest, Facets, JobId,
     Metadata, MetadataPath, MiningUnit, Page, PassageEmbedding, PassageId, Precondition, QueryTerms, RequestKey, ScrollPage,
@@ -27,9 +27,9 @@ use crate::domain::{
 };
 use crate::index::Neighbor;
 use crate::store::{
-    Deleted, DeletedSome, DocumentEmbeddings, DocumentKey, DocumentTraits, EmbeddedDocument, Expired, HitSizes, Idempotent,
-    MovedDocument, PassageDocument, PassageRow, PassageText, PatchOutcome, Patched, PendingPassage, PreparedDocument, Recut,
-    Revision, SearchFilter, StoreError, TextPatch, TokenChanges, UpdatedSome, Upserted, WholeDocument,
+    CopiedDocument, Deleted, DeletedBatch, DocumentAttributes, DocumentEmbeddings, DocumentKey, DocumentRecord, EmbeddedDocument,
+    Expired, HitSizes, Idempotent, PassageDocument, PassageRow, PassageText, PatchOutcome, Patched, PendingPassage,
+    PreparedDocument, ResplitText, Revision, SearchFilter, StoreError, TextPatch, TokenChanges, UpdatedBatch, Upserted,
 };
 
 /// Makes the text that is stored together with a write from the write's outcomes.
@@ -95,13 +95,13 @@ pub trait Storage: Send + Sync {
     ) -> Result<Vec<Upserted>, StoreError>;
 
     /// Changes title, metadata, language and expiry if the precondition holds, and returns the changed document. If the title
-    /// changes, the passages of `recut` replace the old ones; otherwise passages and embeddings stay. A patch that changes
+    /// changes, the passages of `resplit` replace the old ones; otherwise passages and embeddings stay. A patch that changes
     /// nothing keeps the version.
     fn patch(
         &self,
         id: &DocumentId,
         patch: DocumentPatch,
-        recut: Option<Recut>,
+        resplit: Option<ResplitText>,
         precondition: Precondition,
     ) -> Result<PatchOutcome, StoreError>;
 
@@ -118,17 +118,17 @@ pub trait Storage: Send + Sync {
 
     /// Deletes some of the matching documents that were not changed after `until`, starting after the position `after`, which
     /// is 0 at first. The transaction is short, so that other writes can run between two calls.
-    fn delete_some(&self, filter: &SearchFilter, until: Sequence, after: i64) -> Result<DeletedSome, StoreError>;
+    fn delete_batch(&self, filter: &SearchFilter, until: Sequence, after: i64) -> Result<DeletedBatch, StoreError>;
 
-    /// Changes metadata and expiry of some of the matching documents, chosen like in `delete_some`. If one of them would become
+    /// Changes metadata and expiry of some of the matching documents, chosen like in `delete_batch`. If one of them would become
     /// too large, the whole transaction fails.
-    fn update_some(
+    fn update_batch(
         &self,
         filter: &SearchFilter,
         until: Sequence,
         after: i64,
         patch: DocumentPatch,
-    ) -> Result<UpdatedSome, StoreError>;
+    ) -> Result<UpdatedBatch, StoreError>;
 
     /// Whether there may be an expired document that is not removed yet. Reads nothing.
     fn expiry_due(&self) -> bool;
@@ -152,16 +152,20 @@ pub trait Storage: Send + Sync {
     /// Reads at most `limit` documents with keys above `after`, with everything stored about them, in the order of their keys.
     /// Includes documents that have expired but are not removed yet. Ends early once they have `bytes_max` bytes, but returns
     /// at least one if there are any.
-    fn whole_documents(&self, after: Option<DocumentKey>, limit: usize, bytes_max: u64)
-    -> Result<Vec<WholeDocument>, StoreError>;
+    fn document_records(
+        &self,
+        after: Option<DocumentKey>,
+        limit: usize,
+        bytes_max: u64,
+    ) -> Result<Vec<DocumentRecord>, StoreError>;
 
-    /// Stores whole documents of another engine unchanged, with their keys, versions, times and embeddings, together with the
+    /// Stores documents of another engine unchanged, with their keys, versions, times and embeddings, together with the
     /// checkpoint of the job that moves them. Their ids and keys must not exist here. The next change gets a number after
     /// `sequence`, the last one there.
-    fn take_in(
+    fn insert_records(
         &self,
         job: &JobId,
-        documents: Vec<WholeDocument>,
+        documents: Vec<DocumentRecord>,
         sequence: Sequence,
         checkpoint: String,
     ) -> Result<(), StoreError>;
@@ -181,12 +185,13 @@ pub trait Storage: Send + Sync {
     /// together, but always reads the first one.
     fn documents_by_key(&self, keys: &[DocumentKey], bytes_max: usize) -> Result<Vec<Option<Document>>, StoreError>;
 
-    /// Copies documents of another collection with their keys and ids, replacing what is stored under them. For the job that
-    /// builds this collection as a replacement of the other. `StoreError::JobElsewhere` if another server has taken over the job.
-    fn take_documents(&self, job: &JobId, documents: Vec<MovedDocument>) -> Result<(), StoreError>;
+    /// Copies documents of another collection with their keys and ids, replacing what is stored under them. Used by the job
+    /// that builds this collection as a replacement of the other. Fails with `StoreError::JobTakenOver` if another server has
+    /// taken over the job.
+    fn write_copies(&self, job: &JobId, documents: Vec<CopiedDocument>) -> Result<(), StoreError>;
 
-    /// Removes documents by their keys. For the same job.
-    fn drop_documents(&self, job: &JobId, keys: Vec<DocumentKey>) -> Result<(), StoreError>;
+    /// Removes documents by their keys, for the same job.
+    fn delete_by_key(&self, job: &JobId, keys: Vec<DocumentKey>) -> Result<(), StoreError>;
 
     /// Reads at most `limit` passages without an embedding, with keys above `after`, in the order of their keys.
     fn pending(&self, after: PassageId, limit: usize) -> Result<Vec<PendingPassage>, StoreError>;
@@ -266,23 +271,27 @@ pub trait Storage: Send + Sync {
 
     /// Finds the passages that have what the terms require. Returns `None` if they require nothing. Has the same errors as
     /// `lexical`.
-    fn demanded(&self, terms: &QueryTerms) -> Result<Option<WordPassages>, StoreError>;
+    fn required_matches(&self, terms: &QueryTerms) -> Result<Option<RequiredPassages>, StoreError>;
 
-    /// Reads the tokens of passages. With `after`, only reads what changed after that sequence number, if the engine still
-    /// knows that. With `words`, also reads their words.
+    /// Reads the tokens of passages. With `after`, only reads what changed after that sequence number, if the tombstones since
+    /// then still exist. With `words`, also reads their words.
     fn token_changes(&self, after: Option<Sequence>, words: bool) -> Result<TokenChanges, StoreError>;
 
     /// Reads the keys and ids of at most `limit` documents with an embedded passage and a key above `after`, in the order of
     /// their keys.
     fn embedded_keys(&self, after: Option<DocumentKey>, limit: usize) -> Result<Vec<(DocumentKey, DocumentId)>, StoreError>;
 
-    /// Reads the embeddings of documents, in the order of `keys`. Leaves out documents that are gone. Another document may have
-    /// got such a key meanwhile.
+    /// Reads the embeddings of documents, in the order of `keys`. Leaves out documents that are gone. A new document may have
+    /// reused the key of a deleted one.
     fn embeddings_by_document(&self, keys: &[DocumentKey]) -> Result<Vec<DocumentEmbeddings>, StoreError>;
 
     /// Reads the languages of documents, and their values at `path` if given, in the order of `ids`. Returns `None` for a
     /// document that does not exist.
-    fn traits_of(&self, ids: &[DocumentId], path: Option<&MetadataPath>) -> Result<Vec<Option<DocumentTraits>>, StoreError>;
+    fn attributes_of(
+        &self,
+        ids: &[DocumentId],
+        path: Option<&MetadataPath>,
+    ) -> Result<Vec<Option<DocumentAttributes>>, StoreError>;
 
     /// Returns the passages in a scope, embedded or not.
     fn passages_in(&self, scope: Scope<'_>) -> Result<Arc<PassageSet>, StoreError>;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::passage_set::PassageSet;
-use crate::store::{Demanded, SearchFilter};
+use crate::store::{RequiredMatches, SearchFilter};
 
 /// The scope of a search: the documents that match a filter, and among their passages those that have the required words.
 #[derive(Debug, Clone, Copy)]
@@ -11,12 +11,12 @@ pub struct Scope<'a> {
     /// The filter that documents must match.
     pub filter: &'a SearchFilter,
     /// The passages that have the required words. `None` if no words are required.
-    pub words: Option<&'a WordPassages>,
+    pub words: Option<&'a RequiredPassages>,
 }
 
 /// The passages that have the words that a query requires.
 #[derive(Debug, Clone)]
-pub enum WordPassages {
+pub enum RequiredPassages {
     /// Only these passages.
     Only(Arc<PassageSet>),
     /// All passages except these.
@@ -30,13 +30,13 @@ impl Scope<'_> {
     }
 }
 
-impl WordPassages {
+impl RequiredPassages {
     /// Returns `None` if all passages have what is required.
-    pub(super) fn of(demanded: Option<Demanded>) -> Option<Self> {
-        match demanded? {
-            Demanded::Only(passages) => Some(Self::Only(Arc::new(passages.into_iter().collect()))),
-            Demanded::AllBut(passages) if passages.is_empty() => None,
-            Demanded::AllBut(passages) => Some(Self::AllBut(Arc::new(passages.into_iter().collect()))),
+    pub(super) fn of(required_matches: Option<RequiredMatches>) -> Option<Self> {
+        match required_matches? {
+            RequiredMatches::Only(passages) => Some(Self::Only(Arc::new(passages.into_iter().collect()))),
+            RequiredMatches::AllBut(passages) if passages.is_empty() => None,
+            RequiredMatches::AllBut(passages) => Some(Self::AllBut(Arc::new(passages.into_iter().collect()))),
         }
     }
 }

@@ -60,9 +60,9 @@ impl Catalog {
     /// Wraps an open connection.
     pub(super) fn opened(mut connection: Connection, lock: File) -> Result<Self, StoreError> {
         let deadline = Deadline::default();
-        deadline.watch(&mut connection).map_err(|fault| fault.while_doing(CHECKING))?;
+        deadline.watch(&mut connection).map_err(|fault| fault.into_store_error(CHECKING))?;
         // The catalog is small and everything depends on it, so check all of it.
-        let mut damage = structure(&connection, CHECKING, 1).map_err(|fault| fault.while_doing(CHECKING))?;
+        let mut damage = structure(&connection, CHECKING, 1).map_err(|fault| fault.into_store_error(CHECKING))?;
         if let Some(error) = damage.pop() {
             return Err(error);
         }
@@ -115,10 +115,9 @@ impl Catalog {
         self.run("changing a collection", |connection| Ok(connection.execute(sql, values)? > 0))
     }
 
-    /// Gives a collection another database and model: replaces the row with id `old` by `new`, which has its own id, all or
-    /// nothing. Aliases and idempotency records that pointed to the old id point to the new one. Returns whether the old one
-    /// existed.
-    pub fn succeed(&self, old: &CollectionId, new: &Collection) -> Result<bool, StoreError> {
+    /// Replaces the row with id `old` by `new`, which has another id, database and model, in one transaction. Aliases and
+    /// idempotency records of the old id then point to the new one. Returns whether the old row existed.
+    pub fn swap_in(&self, old: &CollectionId, new: &Collection) -> Result<bool, StoreError> {
         let (name, fingerprint) = new.model.as_ref().map_or(("", ""), |model| (model.name.as_str(), model.fingerprint.as_str()));
         let bounds = new.passages;
         self.run("replacing a collection", |connection| {
@@ -179,14 +178,14 @@ impl Catalog {
         })
     }
 
-    /// Runs statements. Errors say what was being done.
+    /// Runs statements. Errors name the operation `doing`.
     pub(super) fn run<T>(
         &self,
         doing: &'static str,
         work: impl FnOnce(&Connection) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
         let connection = self.connection.lock();
-        work(&connection).map_err(|fault| fault.while_doing(doing))
+        work(&connection).map_err(|fault| fault.into_store_error(doing))
     }
 }
 
@@ -314,8 +313,8 @@ mod tests {
             passages: Some(PassageBounds { tokens_max: 40, overlap_tokens: 8 }),
             ..old.clone()
         };
-        assert!(catalog.succeed(&old.id, &new).unwrap());
-        assert!(!catalog.succeed(&old.id, &new).unwrap());
+        assert!(catalog.swap_in(&old.id, &new).unwrap());
+        assert!(!catalog.swap_in(&old.id, &new).unwrap());
         drop(catalog);
         let catalog = Catalog::open(folder.path()).unwrap();
         assert_eq!(catalog.get(&name("news")).unwrap(), Some(new.clone()));

@@ -88,6 +88,6 @@ fn rows_of(
 
 /// Separates damage from unrelated failures.
 fn damage(fault: impl Into<Fault>, doing: &'static str) -> Result<StoreError, Fault> {
-    let error = fault.into().while_doing(doing);
+    let error = fault.into().into_store_error(doing);
     if error.is_damage() { Ok(error) } else { Err(error.into()) }
 }

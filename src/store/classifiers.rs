@@ -66,7 +66,7 @@ pub struct FinishedTraining {
 
 /// A classifier with everything it needs for predictions, read from a single state of the catalog.
 #[derive(Debug, Clone, PartialEq)]
-pub struct WholeClassifier {
+pub struct ClassifierContents {
     /// Its row.
     pub row: StoredClassifier,
     /// The weights, for a kind that has them.
@@ -157,14 +157,14 @@ impl Catalog {
     }
 
     /// Reads everything that a classifier needs for predictions.
-    pub fn whole_classifier(&self, id: &str) -> Result<Option<WholeClassifier>, StoreError> {
+    pub fn classifier_contents(&self, id: &str) -> Result<Option<ClassifierContents>, StoreError> {
         self.run("reading a classifier", |connection| {
             let transaction = connection.unchecked_transaction()?;
             let Some(row) = find(&transaction, "id", id)? else { return Ok(None) };
             let sql = "select weights from classifiers where id = ?1";
             let weights = transaction.prepare_cached(sql)?.query_row([id], |row| row.get(0))?;
             let texts = texts(&transaction, id)?.into_iter().map(|(_, text)| text).collect();
-            Ok(Some(WholeClassifier { row, weights, texts }))
+            Ok(Some(ClassifierContents { row, weights, texts }))
         })
     }
 

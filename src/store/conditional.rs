@@ -6,7 +6,7 @@ use super::checksum::DocumentRow;
 use super::documents::DocumentStore;
 use super::error::Fault;
 use super::expiry::LIVE;
-use super::patch::{Recut, patched};
+use super::patch::{ResplitText, patched};
 use super::rows::embedded;
 use super::writer::WriteTransaction;
 use super::{Deleted, PendingPassage, PreparedDocument, StoreError, TermsOf, Upserted, mutations, queries, term_rows};
@@ -18,7 +18,7 @@ pub enum PatchOutcome {
     /// There is no such document.
     Absent,
     /// The document's text or title is no longer the one that the patch was prepared for. Nothing was changed.
-    Overtaken,
+    Conflict,
     /// The document as it is now, and its passages that the patch left without embedding.
     Done(Box<Document>, Vec<PendingPassage>),
 }
@@ -49,13 +49,13 @@ impl DocumentStore {
     }
 
     /// Changes title, metadata, language and expiry if the precondition holds, and returns the changed document. If the title
-    /// changes, the passages of `recut` replace the old ones; otherwise passages and embeddings stay. A patch that changes
+    /// changes, the passages of `resplit` replace the old ones; otherwise passages and embeddings stay. A patch that changes
     /// nothing keeps the version.
     pub fn patch(
         &self,
         id: &DocumentId,
         patch: DocumentPatch,
-        recut: Option<Recut>,
+        resplit: Option<ResplitText>,
         precondition: Precondition,
     ) -> Result<PatchOutcome, StoreError> {
         let (id, terms_of) = (id.clone(), self.terms_of);
@@ -65,16 +65,16 @@ impl DocumentStore {
             let title = patch.title.clone().applied(document.title.clone());
             let mut replacing = None;
             if title != document.title {
-                replacing = recut.as_ref().filter(|recut| recut.title == title && recut.text == document.text);
+                replacing = resplit.as_ref().filter(|resplit| resplit.title == title && resplit.text == document.text);
                 if replacing.is_none() {
-                    return Ok(PatchOutcome::Overtaken);
+                    return Ok(PatchOutcome::Conflict);
                 }
             }
             change(transaction, &document, &patch, terms_of)?;
             let pending = match replacing {
-                Some(recut) => {
+                Some(resplit) => {
                     let language = patch.language.or(document.language);
-                    replace_passages(transaction, &Document { language, ..document }, recut, terms_of)?
+                    replace_passages(transaction, &Document { language, ..document }, resplit, terms_of)?
                 }
                 None => Vec::new(),
             };
@@ -103,7 +103,7 @@ fn check(transaction: &WriteTransaction<'_>, id: &DocumentId, precondition: &Pre
 fn replace_passages(
     transaction: &mut WriteTransaction<'_>,
     document: &Document,
-    recut: &Recut,
+    resplit: &ResplitText,
     terms_of: TermsOf,
 ) -> Result<Vec<PendingPassage>, Fault> {
     let connection = transaction.connection;
@@ -111,12 +111,12 @@ fn replace_passages(
     let key: i64 = statement.query_row([document.id.as_str()], |row| row.get(0))?;
     let sql = "select id, embedding from passages where document = ?1 and embedding is not null order by ordinal limit 1";
     let mut statement = connection.prepare_cached(sql)?;
-    let embedding = match recut.keeps_embedding {
+    let embedding = match resplit.keeps_embedding {
         true => statement.query_row([key], |row| Ok(embedded(row, 0))).optional()?.transpose()?.map(|(_, embedding)| embedding),
         false => None,
     };
     mutations::remove_passages(transaction, key)?;
-    mutations::insert_passages(transaction, key, &recut.prepared(document, embedding), terms_of)
+    mutations::insert_passages(transaction, key, &resplit.prepared(document, embedding), terms_of)
 }
 
 /// Applies a patch to the row of a document that was read in this transaction. Returns whether that changed anything.

@@ -26,7 +26,7 @@ const STATEMENTS_CACHED: usize = 64;
 /// of 1,000 is only two batches of documents, and each time the same index pages would be written and synced again.
 const CHECKPOINT_PAGES: i64 = 4_096;
 
-/// Size of the writer's page cache in KiB. A transaction that needs more writes pages before it ends, and then again.
+/// Size of the writer's page cache in KiB. A larger transaction writes some pages before the commit, and then again.
 const WRITER_CACHE_KIB: i64 = 16 << 10;
 
 /// Size of a reader's page cache in KiB.
@@ -47,7 +47,7 @@ pub(super) fn open_writer(path: &Path, schema: &Schema, power_safe: bool) -> Res
         configure_writer(path, &mut connection, schema, power_safe)?;
         Ok(connection)
     };
-    let connection = open().map_err(|fault| fault.while_doing(OPENING))?;
+    let connection = open().map_err(|fault| fault.into_store_error(OPENING))?;
     if fresh {
         // The caller may have created the folder without syncing its parent.
         sync_folder(folder)?;
@@ -69,7 +69,7 @@ pub(super) fn open_existing_writer(path: &Path, schema: &Schema, power_safe: boo
         configure_writer(path, &mut connection, schema, power_safe)?;
         Ok(connection)
     };
-    open().map_err(|fault| fault.while_doing(OPENING))
+    open().map_err(|fault| fault.into_store_error(OPENING))
 }
 
 /// Refuses a missing or empty database. Looks only at the file: SQLite removes the log of an empty database when opening it.
@@ -147,7 +147,7 @@ fn sync_folder(path: &Path) -> Result<(), StoreError> {
     File::open(path).and_then(|folder| folder.sync_all()).map_err(|error| file_error(path, error))
 }
 
-/// Makes an error that names the file. A full or read-only disk has an error of its own.
+/// Makes an error that names the file. A full or read-only disk gets a different error.
 pub(super) fn file_error(path: &Path, error: io::Error) -> StoreError {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::ReadOnlyFilesystem => {

@@ -1,4 +1,4 @@
-//! Copies databases that are in use. A copy is as of one moment, and complete in a single file.
+//! Copies databases that are in use. A copy has the state at one moment, complete in a single file.
 
 use std::fs::File;
 use std::path::Path;
@@ -21,12 +21,12 @@ pub struct Copied {
 }
 
 impl DocumentStore {
-    /// Copies the database into the file `to`, which must not exist, without making writers or readers wait. The copy is as of
-    /// the moment when this begins. `stop` is checked regularly; once it returns true, the copy ends with an error. The file is
-    /// durable when this returns.
+    /// Copies the database into the file `to`, which must not exist, without blocking writers or readers. The copy has the
+    /// state at the start of this call. `stop` is checked regularly; once it returns true, the copy ends with an error. The
+    /// file is durable when this returns.
     pub fn copy_to(&self, to: &Path, stop: impl Fn() -> bool + Send + 'static) -> Result<Copied, StoreError> {
         let _open = self.connections.lend()?;
-        let copied = copy(self.database(), to, stop).map_err(|fault| fault.while_doing("copying a database"))?;
+        let copied = copy(self.database(), to, stop).map_err(|fault| fault.into_store_error("copying a database"))?;
         File::open(to).and_then(|file| file.sync_all()).map_err(|error| file_error(to, error))?;
         Ok(copied)
     }

@@ -50,7 +50,7 @@ mod tests {
             write_queue_max: 8,
             readers_max: 2,
             terms_of: |_, _| Default::default(),
-            places: None,
+            slots: None,
         };
         let store = DocumentStore::open(folder.path(), &options).unwrap();
         (folder, store)

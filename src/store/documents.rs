@@ -16,7 +16,7 @@ use super::filter::{Condition, compile};
 use super::migrate::COLLECTION;
 use super::open_databases::{Database, StoreOptions};
 use super::records::{Change, Deleted, DocumentKey, HitSizes, PassageRow, PendingPassage, PreparedDocument, Upserted};
-use super::unchanged::{check_filled, open_unchanged};
+use super::unchanged::{check_filled, open_read_only};
 use super::writer::WriteTransaction;
 use super::{StoreError, TermsOf, check, expiry, log, metadata_indexes, mutations, queries};
 use crate::domain::{
@@ -89,7 +89,7 @@ impl DocumentStore {
             if lost.is_some() {
                 // Otherwise the next start would find the same damage again, before the changes written since.
                 let emptied = connection.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()));
-                emptied.map_err(|error| Fault::from(error).while_doing("emptying a log"))?;
+                emptied.map_err(|error| Fault::from(error).into_store_error("emptying a log"))?;
             }
             Ok(connection)
         };
@@ -101,9 +101,9 @@ impl DocumentStore {
 
     /// Like `open_existing`, but for reading a database that nobody else has open, without changing any of its files. Fails
     /// with `StoreError::NotUpToDate` if it would have to be changed first.
-    pub fn open_unchanged(folder: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
+    pub fn open_read_only(folder: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
         let database = folder.join(DATABASE);
-        let open = || open_unchanged(&database, &COLLECTION);
+        let open = || open_read_only(&database, &COLLECTION);
         let store = Self::start(Database::unchanged(database.clone(), options), options.terms_of, false, open)?;
         store.read("looking for what an older version left", check_filled)?;
         Ok(store)
@@ -278,7 +278,7 @@ impl DocumentStore {
 
     /// Reads at most `limit` changes of the index's content after `after`, in the order of the sequence, each with its own
     /// number. A passage that was embedded again appears only at its last number, and a deleted one only at its deletion. Fails
-    /// with `StoreError::ChangesForgotten` if tombstones after `after` were purged and `after` is not zero.
+    /// with `StoreError::ChangesPurged` if tombstones after `after` were purged and `after` is not zero.
     pub fn changes(&self, after: Sequence, limit: usize) -> Result<Vec<(Sequence, Change)>, StoreError> {
         self.read("reading changes", |connection| queries::changes(connection, after, limit))
     }
@@ -407,12 +407,12 @@ impl Drop for DocumentStore {
 
 /// Refuses a database that ends before `reached`, and leaves its log unchanged.
 fn check_reaches(database: &Path, connection: &Connection, reached: Sequence) -> Result<(), StoreError> {
-    let stored = queries::sequence(connection).map_err(|fault| fault.while_doing("reading the sequence"))?;
+    let stored = queries::sequence(connection).map_err(|fault| fault.into_store_error("reading the sequence"))?;
     if stored >= reached {
         return Ok(());
     }
     let kept = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
-    kept.map_err(|error| Fault::from(error).while_doing("preserving the log of a database"))?;
+    kept.map_err(|error| Fault::from(error).into_store_error("preserving the log of a database"))?;
     Err(StoreError::DatabaseBehind { path: database.to_owned(), stored, reached })
 }
 

@@ -58,16 +58,16 @@ pub enum StoreError {
     /// A server that does not share its database is already using it.
     #[error("a server of an older version uses the database: stop it first, or give each server a database of its own")]
     DatabaseInUse,
-    /// Another server changed the catalog since this one last looked. Nothing was stored.
+    /// Another server has changed the catalog since this one last read it. Nothing was stored.
     #[error("the catalog was changed at the same moment; try again")]
     CatalogChanged,
     /// Another server has taken over the job. Nothing of this write was stored.
     #[error("another server runs the job")]
-    JobElsewhere,
-    /// Another collection with another model took the place of this one, through another server. Nothing of a write was stored.
+    JobTakenOver,
+    /// Another server has replaced this collection by one with another model. Nothing of a write was stored.
     #[error("the collection was embedded anew a moment ago; send the request again")]
     Replaced,
-    /// A job that there is one of at a time is unfinished. Nothing was stored.
+    /// Another job of this type is unfinished, and only one may run at a time. Nothing was stored.
     #[error("another job of this type is unfinished for the collection")]
     JobUnfinished,
     /// A collection with this name already exists.
@@ -81,8 +81,8 @@ pub enum StoreError {
     AliasExists { name: CollectionName },
     /// The schema of a foreign database differs from what the migrations of its version make.
     #[error("the database's {kind} {name} {problem}")]
-    StrangeObject { kind: String, name: String, problem: &'static str },
-    /// A statement was ended because the store closes, or because its caller no longer wants it. Nothing of a write was stored.
+    SchemaMismatch { kind: String, name: String, problem: &'static str },
+    /// A statement was ended because the store closes or its caller canceled it. Nothing of a write was stored.
     #[error("interrupted while {doing}")]
     Interrupted { doing: &'static str },
     /// The queue of the collection's writer is full. Nothing of this write was stored.
@@ -139,8 +139,8 @@ pub enum StoreError {
     #[error("only passages up to {filled} of {until} are ready for lexical search")]
     LexicalIncomplete { filled: u64, until: u64 },
     /// Tombstones after `after` were purged, so an index that only reaches `after` cannot catch up and must be rebuilt.
-    #[error("tombstones are purged up to change {}, so an index at change {} cannot catch up", forgotten.0, after.0)]
-    ChangesForgotten { after: Sequence, forgotten: Sequence },
+    #[error("tombstones are purged up to change {}, so an index at change {} cannot catch up", purged_to.0, after.0)]
+    ChangesPurged { after: Sequence, purged_to: Sequence },
 }
 
 impl StoreError {
@@ -173,7 +173,7 @@ fn version_text(current: Option<Sequence>) -> String {
     current.map_or("does not exist".to_owned(), |version| format!("has version {}", version.0))
 }
 
-/// An error inside the store that does not say yet what was being done.
+/// An internal error that does not name the failed operation yet.
 #[derive(Debug)]
 pub(crate) enum Fault {
     Sqlite(rusqlite::Error),
@@ -181,8 +181,8 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    /// Completes the error with what was being done.
-    pub(super) fn while_doing(self, doing: &'static str) -> StoreError {
+    /// Adds the name of the failed operation.
+    pub(super) fn into_store_error(self, doing: &'static str) -> StoreError {
         match self {
             Self::Store(error) => error,
             Self::Sqlite(source) => match source.sqlite_error_code() {
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     fn store_error(code: i32) -> StoreError {
-        Fault::Sqlite(rusqlite::Error::SqliteFailure(ffi::Error::new(code), None)).while_doing("testing")
+        Fault::Sqlite(rusqlite::Error::SqliteFailure(ffi::Error::new(code), None)).into_store_error("testing")
     }
 
     fn check(code: i32, unavailable: bool) {

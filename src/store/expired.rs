@@ -1,4 +1,4 @@
-//! Removes documents that have expired. Like any other deletion, this draws sequence numbers and leaves tombstones for the
+//! Removes documents that have expired. Like any other deletion, this uses sequence numbers and leaves tombstones for the
 //! index.
 
 use rusqlite::{Connection, OptionalExtension as _};
@@ -42,7 +42,7 @@ impl DocumentStore {
             false => self.write_patiently(DOING, move |transaction| remove(transaction, &keys))?,
         };
         if !more {
-            // Done before reading, so that a write in between, which notes its own expiry, is not forgotten.
+            // Cleared before reading, so that the expiry time that a concurrent write records is not lost.
             let next = self.connections.next_expiry();
             next.forget();
             let first = self.read(DOING, first).inspect_err(|_| next.note(i64::MIN))?;
@@ -59,7 +59,7 @@ fn due(connection: &Connection) -> Result<Vec<i64>, Fault> {
     Ok(statement.query_map([REMOVED_PER_TRANSACTION as i64], |row| row.get(0))?.collect::<Result<_, _>>()?)
 }
 
-/// Removes the documents whose rows say that they have expired. So a damaged index or row cannot remove anything.
+/// Removes the documents that have expired according to their rows, so that a damaged index or row cannot remove anything.
 fn remove(transaction: &mut WriteTransaction<'_>, keys: &[i64]) -> Result<(Vec<i64>, Vec<StoreError>), Fault> {
     let sql = format!("select {DOCUMENT_COLUMNS} from documents d where d.key = ?1");
     let mut statement = transaction.connection.prepare_cached(&sql)?;

@@ -10,7 +10,7 @@ use super::error::Fault;
 use super::filter::{Condition, walk};
 use super::rows::to_sql;
 use crate::domain::{
-    Facet, FacetRequest, FacetValue, Facets, Field, HistogramInterval, Measured, MetadataPath, Scalar, SearchFilter,
+    Facet, FacetRequest, FacetValue, Facets, Field, HistogramInterval, MetadataPath, NumberOrTime, Scalar, SearchFilter,
     ValueSummary, timestamps,
 };
 
@@ -167,11 +167,11 @@ fn summary(connection: &Connection, condition: &Condition, facet: &FacetRequest)
     let mut rows = statement.query(params_from_iter(values))?;
     while let Some(row) = rows.next()? {
         let measured = match row.get_ref(1)? {
-            ValueRef::Integer(ms) if is_own => Measured::Time(ms),
-            ValueRef::Integer(integer) => Measured::Number(integer as f64),
-            ValueRef::Real(real) => Measured::Number(real),
+            ValueRef::Integer(ms) if is_own => NumberOrTime::Time(ms),
+            ValueRef::Integer(integer) => NumberOrTime::Number(integer as f64),
+            ValueRef::Real(real) => NumberOrTime::Number(real),
             ValueRef::Text(text) => match std::str::from_utf8(text).ok().and_then(timestamps::parse) {
-                Some(ms) => Measured::Time(ms),
+                Some(ms) => NumberOrTime::Time(ms),
                 None => continue,
             },
             ValueRef::Null | ValueRef::Blob(_) => continue,

@@ -15,7 +15,7 @@ pub(super) struct Condition {
     pub(super) values: Vec<Value>,
 }
 
-/// Compiles a filter. An empty one matches every document. No condition is true of an expired document. SQLite can use an index
+/// Compiles a filter. An empty one matches every document. No condition matches an expired document. SQLite can use an index
 /// for the paths in `indexes`.
 pub(super) fn compile(filter: &SearchFilter, indexes: &[MetadataPath]) -> Condition {
     let mut compiler = Compiler { condition: Condition { sql: LIVE.to_owned(), values: Vec::new() }, indexes };
@@ -284,7 +284,7 @@ impl Compiler<'_> {
     fn prefix(&mut self, expression: &str, prefix: &str) {
         self.sql(&format!("{expression} >= "));
         self.value(Value::Text(prefix.to_owned()));
-        if let Some(end) = after_all_with(prefix) {
+        if let Some(end) = prefix_upper_bound(prefix) {
             self.sql(&format!(" and {expression} < "));
             self.value(Value::Text(end));
         }
@@ -292,7 +292,7 @@ impl Compiler<'_> {
 }
 
 /// Returns the smallest text, by code points, that is greater than every text with this prefix, or `None` if there is none.
-pub(crate) fn after_all_with(prefix: &str) -> Option<String> {
+pub(crate) fn prefix_upper_bound(prefix: &str) -> Option<String> {
     let mut chars: Vec<char> = prefix.chars().collect();
     while let Some(last) = chars.pop() {
         if let Some(next) = (last..=char::MAX).nth(1) {

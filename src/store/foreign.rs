@@ -1,6 +1,6 @@
 //! Foreign databases, which come from archives. They are never opened like our own, because a trigger, a view or an index on an
 //! expression would run its author's statements in this server. Instead, a foreign database is opened by a connection that can
-//! only read rows of the tables that this program makes. Its schema must be exactly what the migrations make. Then `adoption`
+//! only read rows of the tables that this program makes. Its schema must be exactly what the migrations make. Then `foreign_import`
 //! copies its rows into a database of our own.
 
 use std::fs::File;
@@ -73,7 +73,7 @@ pub(super) struct ForeignDatabase {
     looks: Arc<AtomicU32>,
 }
 
-/// Checks by the header of a database that it is of this kind and of a version that this server knows. This does not make
+/// Checks the header of a database: that it is of this kind, and that this server knows its version. This does not make
 /// anything else in it trustworthy.
 pub fn check_head(kind: DatabaseKind, head: &[u8]) -> Result<(), StoreError> {
     version(kind.schema(), head).map(drop)
@@ -87,7 +87,7 @@ pub fn check_foreign(kind: DatabaseKind, path: &Path) -> Result<(), StoreError> 
 
 /// Whether a collection's database has any document. Nobody may have it open. A database without tables has none.
 pub fn holds_documents(database: &Path) -> Result<bool, StoreError> {
-    any_document(database).map_err(|fault| fault.while_doing("looking for documents"))
+    any_document(database).map_err(|fault| fault.into_store_error("looking for documents"))
 }
 
 fn any_document(database: &Path) -> Result<bool, Fault> {
@@ -129,13 +129,13 @@ impl ForeignDatabase {
             foreign.indexes = foreign.compare(kind.schema())?;
             Ok(foreign)
         });
-        opened.map_err(|fault| match fault.while_doing(LOOKING) {
+        opened.map_err(|fault| match fault.into_store_error(LOOKING) {
             StoreError::Sqlite { doing, source } => StoreError::Damaged { doing, source },
             error => error,
         })
     }
 
-    /// Records that a row has arrived, which restarts the time for the next one.
+    /// Records that a row has arrived, and restarts the time limit for the next one.
     pub(super) fn row_came(&self) {
         self.looks.store(0, Ordering::Relaxed);
     }
@@ -271,7 +271,7 @@ impl Object {
 
     fn strange(&self, problem: &'static str) -> StoreError {
         let shown = |text: &str| text.chars().take(SHOWN_CHARS).collect::<String>();
-        StoreError::StrangeObject { kind: shown(&self.kind), name: shown(&self.name), problem }
+        StoreError::SchemaMismatch { kind: shown(&self.kind), name: shown(&self.name), problem }
     }
 }
 
@@ -307,7 +307,7 @@ mod tests {
         check_head(DatabaseKind::Collection, &std::fs::read(&path).unwrap()).unwrap();
         match (check_foreign(DatabaseKind::Collection, &path), expect) {
             (Ok(()), None) => (),
-            (Err(StoreError::StrangeObject { kind, name, .. }), Some(expect)) => assert_eq!((&*kind, &*name), expect, "{sql}"),
+            (Err(StoreError::SchemaMismatch { kind, name, .. }), Some(expect)) => assert_eq!((&*kind, &*name), expect, "{sql}"),
             (found, _) => panic!("{sql}: {found:?}"),
         }
     }

@@ -11,9 +11,9 @@ use crate::domain::RequestKey;
 #[derive(Debug, Clone, PartialEq)]
 pub enum Idempotent<T> {
     /// The request was executed now.
-    Now(T),
+    Executed(T),
     /// The request was executed before, with this record.
-    Before(String),
+    Replayed(String),
 }
 
 impl DocumentStore {
@@ -29,11 +29,11 @@ impl DocumentStore {
         self.write("storing documents", move |transaction| {
             let now_ms = transaction.now_ms;
             if let Some(before) = find(transaction.connection, &request, now_ms)? {
-                return Ok(Idempotent::Before(before));
+                return Ok(Idempotent::Replayed(before));
             }
             let outcomes = mutations::upsert(transaction, &documents, terms_of)?;
             keep(transaction.connection, &request, &answer(&outcomes), now_ms, ANSWERS_MAX)?;
-            Ok(Idempotent::Now(outcomes))
+            Ok(Idempotent::Executed(outcomes))
         })
     }
 

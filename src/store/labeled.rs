@@ -39,7 +39,7 @@ pub enum Patched {
     /// The document was changed.
     Done,
     /// The document is gone or has another title or text. It was left unchanged.
-    Overtaken,
+    Conflict,
     /// The metadata would have become too large or too deep.
     TooLarge,
 }
@@ -86,7 +86,7 @@ impl DocumentStore {
                 let found = queries::get(transaction.connection, &id)?
                     .filter(|document| (&document.title, &document.text) == (&title, &text));
                 outcomes.push(match found {
-                    None => Patched::Overtaken,
+                    None => Patched::Conflict,
                     Some(document) => match conditional::change(transaction, &document, &patch, terms_of) {
                         Ok(_) => Patched::Done,
                         // Nothing of this patch was written.

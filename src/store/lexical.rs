@@ -19,7 +19,7 @@ use crate::domain::{Language, PassageId, QueryTerms, TermPhrase};
 
 /// The passages that have what a query requires.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Demanded {
+pub enum RequiredMatches {
     /// Only these passages.
     Only(Vec<PassageId>),
     /// All passages except these.
@@ -29,8 +29,8 @@ pub enum Demanded {
 /// Number of passages that get their terms in one step. Bounds how long the writer is busy.
 const FILL_STEP: usize = 256;
 
-/// Weights of the ranking. A word found without its accents counts slightly less than one found as spelled. So it ranks after
-/// it, but two such words still rank before one.
+/// Weights of the ranking. A word found without its accents counts slightly less than an exact match. So it ranks below one
+/// exact match, but two such words rank above one.
 const RANK: &str = "bm25(1.0, 0.8)";
 
 impl DocumentStore {
@@ -48,11 +48,11 @@ impl DocumentStore {
 
     /// Finds the passages that have what the terms require, in no particular order. Returns `None` if they require nothing. Has
     /// the same errors as `lexical`.
-    pub fn demanded(&self, terms: &QueryTerms) -> Result<Option<Demanded>, StoreError> {
-        if !terms.demands() {
+    pub fn required_matches(&self, terms: &QueryTerms) -> Result<Option<RequiredMatches>, StoreError> {
+        if !terms.has_constraints() {
             return Ok(None);
         }
-        self.read("searching by words", |connection| demanded(connection, terms)).map(Some)
+        self.read("searching by words", |connection| required_matches(connection, terms)).map(Some)
     }
 
     /// Adds the terms or stems of some passages that are older than those. Returns whether there may be more. A crash only
@@ -70,12 +70,12 @@ impl DocumentStore {
     }
 }
 
-/// What passages of an older database lack.
+/// The data that passages of an older database lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Filling {
-    /// Their terms. Lexical search is off until all have theirs.
+    /// Their terms. Lexical search is off until all passages have them.
     Terms,
-    /// Their stems. Until they have them, passages are found without.
+    /// Their stems. Until then, these passages are searched without stems.
     Stems,
 }
 
@@ -126,17 +126,17 @@ fn search(
     connection.prepare_cached(&sql)?.query_and_then(params_from_iter(values), read)?.collect()
 }
 
-fn demanded(connection: &Connection, terms: &QueryTerms) -> Result<Demanded, Fault> {
+fn required_matches(connection: &Connection, terms: &QueryTerms) -> Result<RequiredMatches, Fault> {
     check_filled(connection)?;
     let (required, excluded) = (required(terms), excluded(terms));
     let expression = match (&required, &excluded) {
-        (None, None) => return Ok(Demanded::AllBut(Vec::new())),
+        (None, None) => return Ok(RequiredMatches::AllBut(Vec::new())),
         (Some(one), None) | (None, Some(one)) => one.clone(),
         (Some(required), Some(excluded)) => format!("{required} NOT {excluded}"),
     };
     let mut statement = connection.prepare_cached("select rowid from lexical where lexical match ?1")?;
     let found = statement.query_and_then([expression], |row| passage_id(row.get(0)?))?.collect::<Result<_, _>>()?;
-    Ok(if required.is_some() { Demanded::Only(found) } else { Demanded::AllBut(found) })
+    Ok(if required.is_some() { RequiredMatches::Only(found) } else { RequiredMatches::AllBut(found) })
 }
 
 /// Refuses to search before every passage has its terms.

@@ -1,4 +1,4 @@
-//! Checks the write-ahead log before SQLite reads it for acknowledged changes that SQLite would not reach.
+//! Checks the write-ahead log, before SQLite reads it, for acknowledged changes that SQLite would not reach.
 //!
 //! SQLite reads a log up to the first frame that does not match its checksum, and silently ignores the rest. That is right for
 //! the end of a log, which a power loss may tear, because nothing there was acknowledged. It is wrong for damage in the middle.

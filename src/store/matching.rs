@@ -1,4 +1,4 @@
-//! The documents that match a filter: reads their passages for searches and pages of them, deletes and changes them.
+//! Documents that match a filter: reads their passages for searches, reads pages of them, deletes and changes them.
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, params_from_iter};
@@ -24,7 +24,7 @@ const CHANGED_PER_TRANSACTION: usize = 500;
 pub struct Matching {
     /// The sequence number of the database when they were read.
     pub sequence: Sequence,
-    /// Whether `passages` are all of them. Otherwise they are those of changed documents, to be added after removing `dropped`.
+    /// Whether `passages` has all of them. Otherwise it only has those of changed documents: remove `dropped`, then add them.
     pub complete: bool,
     /// Passages that are gone or whose document changed.
     pub dropped: Vec<PassageId>,
@@ -34,7 +34,7 @@ pub struct Matching {
 
 /// The result of one transaction of a longer deletion.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DeletedSome {
+pub struct DeletedBatch {
     /// The rows of the deleted documents, as `StoreError::CorruptRow` names them.
     pub rows: Vec<i64>,
     /// Where the next transaction continues. `None` when done.
@@ -43,7 +43,7 @@ pub struct DeletedSome {
 
 /// The result of one transaction of a longer change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UpdatedSome {
+pub struct UpdatedBatch {
     /// Number of documents that matched.
     pub matched: usize,
     /// The rows of those that were changed, as `StoreError::CorruptRow` names them.
@@ -54,7 +54,7 @@ pub struct UpdatedSome {
 
 impl DocumentStore {
     /// Reads the passages, embedded or not, whose documents match. With `after`, only reads what changed after that sequence
-    /// number, if the database still knows that.
+    /// number, if the tombstones since then still exist.
     pub fn matching_passages(&self, filter: &SearchFilter, after: Option<Sequence>) -> Result<Matching, StoreError> {
         let condition = self.compile(filter);
         self.read("filtering documents", |connection| matching(connection, &condition, after))
@@ -70,30 +70,30 @@ impl DocumentStore {
     /// Deletes some of the matching documents that were not changed after `until`, starting after the position `after`, which
     /// is 0 at first. The transaction is short, so that other writes can run between two calls. A document that no longer
     /// matches when its turn comes stays. Waits for a place in the write queue if the queue is full.
-    pub fn delete_some(&self, filter: &SearchFilter, until: Sequence, after: i64) -> Result<DeletedSome, StoreError> {
+    pub fn delete_batch(&self, filter: &SearchFilter, until: Sequence, after: i64) -> Result<DeletedBatch, StoreError> {
         const DOING: &str = "deleting documents";
         let condition = self.compile(filter);
         let keys = self.read(DOING, |connection| candidates(connection, &condition, until, after))?;
-        let Some(&last) = keys.last() else { return Ok(DeletedSome { rows: Vec::new(), next: None }) };
+        let Some(&last) = keys.last() else { return Ok(DeletedBatch { rows: Vec::new(), next: None }) };
         let next = (keys.len() == CHANGED_PER_TRANSACTION).then_some(last);
         let delete = move |transaction: &mut WriteTransaction<'_>| delete_keys(transaction, &condition, until, &keys);
         let rows = self.write_patiently(DOING, delete)?;
-        Ok(DeletedSome { rows, next })
+        Ok(DeletedBatch { rows, next })
     }
 
-    /// Changes metadata and expiry of some of the matching documents, chosen like in `delete_some`. If one of them would become
+    /// Changes metadata and expiry of some of the matching documents, chosen like in `delete_batch`. If one of them would become
     /// too large, the whole transaction fails.
-    pub fn update_some(
+    pub fn update_batch(
         &self,
         filter: &SearchFilter,
         until: Sequence,
         after: i64,
         patch: DocumentPatch,
-    ) -> Result<UpdatedSome, StoreError> {
+    ) -> Result<UpdatedBatch, StoreError> {
         const DOING: &str = "changing documents";
         let (condition, terms_of) = (self.compile(filter), self.terms_of);
         let keys = self.read(DOING, |connection| candidates(connection, &condition, until, after))?;
-        let Some(&last) = keys.last() else { return Ok(UpdatedSome { matched: 0, rows: Vec::new(), next: None }) };
+        let Some(&last) = keys.last() else { return Ok(UpdatedBatch { matched: 0, rows: Vec::new(), next: None }) };
         let next = (keys.len() == CHANGED_PER_TRANSACTION).then_some(last);
         self.write_patiently(DOING, move |transaction| {
             let sql =
@@ -111,16 +111,16 @@ impl DocumentStore {
                     rows.push(key);
                 }
             }
-            Ok(UpdatedSome { matched, rows, next })
+            Ok(UpdatedBatch { matched, rows, next })
         })
     }
 }
 
 fn matching(connection: &Connection, condition: &Condition, after: Option<Sequence>) -> Result<Matching, Fault> {
     let sequence = queries::sequence(connection)?;
-    let forgotten = queries::tombstones_purged(connection)?;
+    let purged_to = queries::tombstones_purged(connection)?;
     let (mut dropped, mut passages) = (Vec::new(), Vec::new());
-    let Some(after) = after.filter(|after| *after >= forgotten) else {
+    let Some(after) = after.filter(|after| *after >= purged_to) else {
         let sql = format!("select p.id from documents d cross join passages p on p.document = d.key where {}", condition.sql);
         ids(connection, &sql, &condition.values, &mut passages)?;
         return Ok(Matching { sequence, complete: true, dropped, passages });

@@ -1,5 +1,4 @@
-//! Declared metadata indexes. The list of their paths is stored beside the documents, so that a copy of the database has them,
-//! too.
+//! Declared metadata indexes. The list of their paths is stored beside the documents, so a copy of the database includes it.
 
 use rusqlite::Connection;
 

@@ -6,7 +6,6 @@ pub mod catalog;
 pub mod documents;
 pub mod error;
 
-mod adoption;
 mod aliases;
 mod check;
 mod checkpoints;
@@ -18,11 +17,13 @@ mod conditional;
 mod connection;
 mod copies;
 mod deadline;
+mod document_records;
 mod expired;
 mod expiry;
 mod facets;
 mod filter;
 mod foreign;
+mod foreign_import;
 mod hits;
 mod idempotency;
 mod idempotency_records;
@@ -49,15 +50,13 @@ mod swap;
 mod term_rows;
 mod token_rows;
 mod unchanged;
-mod whole;
 mod whole_catalog;
 mod writer;
 
 pub use crate::domain::SearchFilter;
-pub use adoption::Adoption;
 pub use catalog::{Catalog, lock};
 pub(crate) use catalog::{codes, read_collection};
-pub use classifiers::{ClassifierText, FinishedTraining, StoredClassifier, TrainingProgress, WholeClassifier};
+pub use classifiers::{ClassifierContents, ClassifierText, FinishedTraining, StoredClassifier, TrainingProgress};
 pub(crate) use classifiers::{read_classifier, read_classifier_text};
 pub use clock::{Clock, system_clock};
 pub(crate) use columns::Columns;
@@ -67,27 +66,28 @@ pub use documents::DocumentStore;
 pub use error::StoreError;
 pub use expired::Expired;
 pub(crate) use expiry::NextExpiry;
-pub(crate) use filter::after_all_with;
+pub(crate) use filter::prefix_upper_bound;
 pub use foreign::{DatabaseKind, check_foreign, check_head, holds_documents};
+pub use foreign_import::ForeignImport;
 pub use idempotency::Idempotent;
 pub(crate) use jobs::{created_job, read_job};
 pub use keys::StoredKey;
 pub(crate) use keys::{names_json, read_key};
 pub use labeled::{EmbeddedDocument, Patched, TextPatch};
-pub use lexical::Demanded;
-pub use matching::{DeletedSome, Matching, UpdatedSome};
+pub use lexical::RequiredMatches;
+pub use matching::{DeletedBatch, Matching, UpdatedBatch};
 pub use open_databases::{OpenDatabases, StoreOptions};
 pub use passage_tokens::{PassageTokens, PassageWords, TokenChanges};
-pub use patch::Recut;
+pub use patch::ResplitText;
 pub(crate) use patch::patched;
-pub use projected::{DocumentEmbeddings, DocumentTraits};
+pub use projected::{DocumentAttributes, DocumentEmbeddings};
 pub(crate) use queries::CUTTING_RULES;
 pub use records::{
-    Change, Deleted, DocumentKey, HitSizes, PassageDocument, PassageRow, PendingPassage, PreparedDocument, Upserted,
-    WholeDocument, WholePassage,
+    Change, CopiedDocument, CopiedPassage, Deleted, DocumentKey, DocumentRecord, HitSizes, KeyedDocument, PassageDocument,
+    PassageRecord, PassageRow, PendingPassage, PreparedDocument, Upserted,
 };
 pub use sentences::PassageText;
 pub use snapshot_metadata::{Replacement, SnapshotMetadata};
-pub use swap::{HandedOver, MovedDocument, MovedPassage, Revision};
+pub use swap::{Revision, SwapState};
 pub use term_rows::TermsOf;
-pub use whole_catalog::WholeCatalog;
+pub use whole_catalog::CatalogContents;

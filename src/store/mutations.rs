@@ -1,7 +1,7 @@
 //! The changes that the writer makes to documents and passages, inside its transaction.
 //!
-//! Every sequence number is drawn once: one for each passage that is removed or gets its embedding, then one for the document
-//! itself. So changes are totally ordered, and a page of them can end anywhere.
+//! Each change gets its own sequence number: one for each passage that is removed or gets its embedding, then one for the
+//! document itself. So changes are totally ordered, and a page of them can end anywhere.
 
 use std::collections::HashMap;
 
@@ -210,7 +210,7 @@ pub(super) fn insert_passages(
     let sql = "insert into passages (id, document, ordinal, start, end, headings, checksum, embedding, embedded_sequence)
                values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
     let mut statement = connection.prepare_cached(sql)?;
-    // The checksum includes the key, so the key is drawn here. Autoincrement remembers it as if it had drawn the key itself.
+    // The checksum includes the key, so the key is allocated here. SQLite's autoincrement counter follows the largest key.
     let mut id: i64 = connection
         .prepare_cached("select coalesce((select seq from sqlite_sequence where name = 'passages'), 0)")?
         .query_row([], |row| row.get(0))?;

@@ -1,8 +1,8 @@
 //! Limits the number of open databases, however many collections there are.
 //!
 //! An open database takes a thread, some files and some memory. So a database is opened when it is read or written, and stays
-//! open until another one needs its place. Then the least recently used idle database is closed. If all are in use, callers
-//! wait for a place. A caller that is using a database never waits for the place of another one, so places always become free.
+//! open until another one needs its slot. Then the least recently used idle database is closed. If all are in use, callers wait
+//! for a slot. A caller that is using a database never waits for the slot of another one, so slots always become free.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use super::deadline::Deadline;
 use super::expiry::NextExpiry;
 use super::migrate::COLLECTION;
 use super::readers::Readers;
-use super::unchanged::open_unchanged;
+use super::unchanged::open_read_only;
 use super::writer::Writer;
 use super::{StoreError, TermsOf};
 
@@ -35,16 +35,16 @@ pub struct StoreOptions {
     pub readers_max: usize,
     /// Computes the terms of a passage for lexical search.
     pub terms_of: TermsOf,
-    /// Where it gets a place while it is open. `None` if it has a place of its own.
-    pub places: Option<Arc<OpenDatabases>>,
+    /// Where it gets a slot while it is open. `None` if it does not share its limit with other databases.
+    pub slots: Option<Arc<OpenDatabases>>,
 }
 
-/// The places for open databases. All databases with a common limit share it.
+/// The slots for open databases. All databases with a common limit share it.
 pub struct OpenDatabases {
     places_max: usize,
-    places: Mutex<Vec<Arc<Database>>>,
+    slots: Mutex<Vec<Arc<Database>>>,
     freed: Condvar,
-    /// Number of callers that wait for a place.
+    /// Number of callers that wait for a slot.
     waiting: AtomicUsize,
     /// Counts uses, to find the least recent one.
     uses: AtomicU64,
@@ -55,7 +55,7 @@ impl OpenDatabases {
     pub fn at_most(places_max: usize) -> Self {
         Self {
             places_max: places_max.max(1),
-            places: Mutex::default(),
+            slots: Mutex::default(),
             freed: Condvar::new(),
             waiting: AtomicUsize::new(0),
             uses: AtomicU64::new(0),
@@ -64,43 +64,43 @@ impl OpenDatabases {
 
     /// Returns the number of open databases.
     pub fn count(&self) -> usize {
-        self.places.lock().len()
+        self.slots.lock().len()
     }
 
-    /// Gives `database` a place. If there is none, closes another database for it.
+    /// Gives `database` a slot. If none is free, closes another database.
     fn take(&self, database: &Arc<Database>) {
-        let mut places = self.places.lock();
-        while places.len() >= self.places_max {
+        let mut slots = self.slots.lock();
+        while slots.len() >= self.places_max {
             // Counted before looking, so that a caller that stops using a database after that wakes this one.
             self.waiting.fetch_add(1, Ordering::SeqCst);
-            places = match least_used(&places) {
+            slots = match least_used(&slots) {
                 Some((idle, opened)) => {
-                    drop(places);
+                    drop(slots);
                     idle.finish_closing(&opened);
-                    let mut places = self.places.lock();
-                    places.retain(|other| !Arc::ptr_eq(other, &idle));
-                    places
+                    let mut slots = self.slots.lock();
+                    slots.retain(|other| !Arc::ptr_eq(other, &idle));
+                    slots
                 }
                 None => {
-                    self.freed.wait(&mut places);
-                    places
+                    self.freed.wait(&mut slots);
+                    slots
                 }
             };
             self.waiting.fetch_sub(1, Ordering::SeqCst);
         }
-        places.push(Arc::clone(database));
+        slots.push(Arc::clone(database));
     }
 
     fn give_back(&self, database: &Database) {
-        self.places.lock().retain(|other| !std::ptr::eq(Arc::as_ptr(other), database));
+        self.slots.lock().retain(|other| !std::ptr::eq(Arc::as_ptr(other), database));
         self.tell();
     }
 
-    /// Wakes the callers that wait for a place, after one may have become free.
+    /// Wakes the callers that wait for a slot, after one may have become free.
     fn tell(&self) {
         if self.waiting.load(Ordering::SeqCst) > 0 {
-            // Once this lock is free, a caller that has looked and found no place is waiting.
-            let _places = self.places.lock();
+            // Once this lock is free, a caller that found no slot is waiting.
+            let _places = self.slots.lock();
             self.freed.notify_all();
         }
     }
@@ -113,8 +113,8 @@ impl fmt::Debug for OpenDatabases {
 }
 
 /// Returns the least recently used idle database, and blocks new uses of it.
-fn least_used(places: &[Arc<Database>]) -> Option<(Arc<Database>, Arc<Opened>)> {
-    let mut by_use: Vec<_> = places.iter().map(|database| (database.last_use.load(Ordering::Relaxed), database)).collect();
+fn least_used(slots: &[Arc<Database>]) -> Option<(Arc<Database>, Arc<Opened>)> {
+    let mut by_use: Vec<_> = slots.iter().map(|database| (database.last_use.load(Ordering::Relaxed), database)).collect();
     by_use.sort_unstable_by_key(|(last_use, _)| *last_use);
     by_use.into_iter().find_map(|(_, database)| Some((Arc::clone(database), database.begin_closing()?)))
 }
@@ -216,7 +216,7 @@ impl Database {
             clock,
             next_expiry: NextExpiry::default(),
             deadline: Deadline::default(),
-            bound: options.places.clone().unwrap_or_else(alone),
+            bound: options.slots.clone().unwrap_or_else(alone),
             last_use: AtomicU64::new(0),
             state: Mutex::new(State { phase: Phase::Closed, users: 0 }),
             changed: Condvar::new(),
@@ -246,7 +246,7 @@ impl Database {
     /// Opens the database unless it is open, and keeps it open until the lease is dropped.
     pub(super) fn lend(self: &Arc<Self>) -> Result<Lease<'_>, StoreError> {
         self.lend_opened_by(|| match self.unchanged {
-            true => open_unchanged(&self.path, &COLLECTION),
+            true => open_read_only(&self.path, &COLLECTION),
             false => open_existing_writer(&self.path, &COLLECTION, self.power_safe),
         })
     }
@@ -316,7 +316,7 @@ impl Database {
 
     fn start(&self, mut connection: Connection) -> Result<Opened, StoreError> {
         let prepared = self.deadline.watch(&mut connection).and_then(|()| give_clock(&connection, self.clock));
-        prepared.map_err(|fault| fault.while_doing("opening a database"))?;
+        prepared.map_err(|fault| fault.into_store_error("opening a database"))?;
         if self.unchanged {
             let readers = Readers::only(connection, self.path.clone(), self.deadline.clone(), self.clock);
             return Ok(Opened { readers, writer: None });

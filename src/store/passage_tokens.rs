@@ -26,7 +26,7 @@ pub type PassageWords = Vec<(PassageId, WordCounts)>;
 pub struct TokenChanges {
     /// The sequence number of the database when they were read.
     pub sequence: Sequence,
-    /// Whether `passages` are all of them. Otherwise they are those embedded since, to be added after removing `removed`.
+    /// Whether `passages` has all of them. Otherwise it only has those embedded since: remove `removed`, then add them.
     pub complete: bool,
     /// Passages that are gone.
     pub removed: Vec<PassageId>,
@@ -37,8 +37,9 @@ pub struct TokenChanges {
 }
 
 impl DocumentStore {
-    /// Reads the tokens of passages. With `after`, only reads what changed after that sequence number, if the database still
-    /// knows that. With `words`, also reads their words. Leaves out damaged rows, whose passages count as having no tokens.
+    /// Reads the tokens of passages. With `after`, only reads what changed after that sequence number, if the tombstones since
+    /// then still exist. With `words`, also reads their words. Leaves out damaged rows, whose passages count as having no
+    /// tokens.
     pub fn token_changes(&self, after: Option<Sequence>, words: bool) -> Result<TokenChanges, StoreError> {
         self.read("reading tokens", |connection| token_changes(connection, after, words))
     }
@@ -64,8 +65,8 @@ impl DocumentStore {
 
 fn token_changes(connection: &Connection, after: Option<Sequence>, words: bool) -> Result<TokenChanges, Fault> {
     let sequence = queries::sequence(connection)?;
-    let forgotten = queries::tombstones_purged(connection)?;
-    let after = after.filter(|after| *after >= forgotten);
+    let purged_to = queries::tombstones_purged(connection)?;
+    let after = after.filter(|after| *after >= purged_to);
     let mut changes = TokenChanges { complete: after.is_none(), ..TokenChanges::at(sequence) };
     if after.is_some_and(|after| after >= sequence) {
         return Ok(changes);

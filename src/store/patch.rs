@@ -5,7 +5,7 @@ use crate::domain::{Document, DocumentPatch, Embedding, Language, Metadata, Pass
 
 /// A text that was split again because its title changes.
 #[derive(Debug, Clone)]
-pub struct Recut {
+pub struct ResplitText {
     /// The title that it was split with.
     pub title: Option<String>,
     /// The text.
@@ -58,7 +58,7 @@ pub(crate) fn patched(document: &Document, patch: &DocumentPatch) -> Result<Opti
     Ok(Some(PatchedFields { metadata: merged, language, language_confidence, title, expires_at_ms, renews_terms }))
 }
 
-impl Recut {
+impl ResplitText {
     /// Returns the document with the passages that replace its old ones. `embedding` is that of its only passage, if it keeps
     /// one.
     pub(crate) fn prepared(&self, document: &Document, embedding: Option<Embedding>) -> PreparedDocument {

@@ -23,7 +23,7 @@ pub struct DocumentEmbeddings {
 
 /// The values that color a document's point.
 #[derive(Debug, Clone, PartialEq)]
-pub struct DocumentTraits {
+pub struct DocumentAttributes {
     /// Its language.
     pub language: Option<Language>,
     /// The value at the requested path of its metadata.
@@ -37,16 +37,20 @@ impl DocumentStore {
         self.read("reading ids", |connection| embedded_keys(connection, after, limit))
     }
 
-    /// Reads the embeddings of documents, in the order of `keys`. Leaves out documents that are gone. Another document may have
-    /// got such a key meanwhile.
+    /// Reads the embeddings of documents, in the order of `keys`. Leaves out documents that are gone. A new document may have
+    /// reused the key of a deleted one.
     pub fn embeddings_by_document(&self, keys: &[DocumentKey]) -> Result<Vec<DocumentEmbeddings>, StoreError> {
         self.read("reading embeddings", |connection| embeddings_by_document(connection, keys))
     }
 
     /// Reads the languages of documents, and their values at `path` if given, in the order of `ids`. Returns `None` for a
     /// document that does not exist.
-    pub fn traits_of(&self, ids: &[DocumentId], path: Option<&MetadataPath>) -> Result<Vec<Option<DocumentTraits>>, StoreError> {
-        self.read("reading languages", |connection| traits_of(connection, ids, path))
+    pub fn attributes_of(
+        &self,
+        ids: &[DocumentId],
+        path: Option<&MetadataPath>,
+    ) -> Result<Vec<Option<DocumentAttributes>>, StoreError> {
+        self.read("reading languages", |connection| attributes_of(connection, ids, path))
     }
 }
 
@@ -86,16 +90,16 @@ fn embeddings_by_document(connection: &Connection, keys: &[DocumentKey]) -> Resu
     Ok(found)
 }
 
-fn traits_of(
+fn attributes_of(
     connection: &Connection,
     ids: &[DocumentId],
     path: Option<&MetadataPath>,
-) -> Result<Vec<Option<DocumentTraits>>, Fault> {
+) -> Result<Vec<Option<DocumentAttributes>>, Fault> {
     let sql = format!("select d.key, d.language, case when ?2 then d.metadata end from documents d where d.id = ?1 and {LIVE}");
     let mut statement = connection.prepare_cached(&sql)?;
     let mut found = Vec::with_capacity(ids.len());
     for id in ids {
-        let read = |row: &rusqlite::Row<'_>| -> Result<DocumentTraits, Fault> {
+        let read = |row: &rusqlite::Row<'_>| -> Result<DocumentAttributes, Fault> {
             let key = row.get(0)?;
             let language = language(key, row.get(1)?)?;
             let metadata = row.get_ref(2)?.as_str_or_null().map_err(rusqlite::Error::from)?;
@@ -107,7 +111,7 @@ fn traits_of(
                 }
                 _ => None,
             };
-            Ok(DocumentTraits { language, value })
+            Ok(DocumentAttributes { language, value })
         };
         let row = statement.query_row(params![id.as_str(), path.is_some()], |row| Ok(read(row)));
         found.push(row.optional()?.transpose()?);

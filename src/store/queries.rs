@@ -189,10 +189,10 @@ pub(super) fn tombstones_purged(connection: &Connection) -> Result<Sequence, Fau
 }
 
 pub(super) fn changes(connection: &Connection, after: Sequence, limit: usize) -> Result<Vec<(Sequence, Change)>, Fault> {
-    let forgotten = tombstones_purged(connection)?;
+    let purged_to = tombstones_purged(connection)?;
     // An empty index contains nothing that could have been removed.
-    if after > Sequence(0) && after < forgotten {
-        return Err(StoreError::ChangesForgotten { after, forgotten }.into());
+    if after > Sequence(0) && after < purged_to {
+        return Err(StoreError::ChangesPurged { after, purged_to }.into());
     }
     let sql = "select embedded_sequence as sequence, id, embedding from passages where embedded_sequence > ?1
                union all

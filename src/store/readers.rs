@@ -53,7 +53,7 @@ impl Readers {
             let transaction = ReadTransaction::begin(lease.connection()?)?;
             work(transaction.0)
         };
-        run().map_err(|fault: Fault| fault.while_doing(doing))
+        run().map_err(|fault: Fault| fault.into_store_error(doing))
     }
 
     /// Waits for the running reads and closes the connections. Later reads fail with `StoreError::Closed`.

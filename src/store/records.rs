@@ -1,8 +1,8 @@
 //! Input and output of a collection's database: prepared documents, outcomes, pending passages, changes, and the data of hits.
 
 use crate::domain::{
-    Document, DocumentId, Embedding, Language, Metadata, Passage, PassageContext, PassageId, PassageSpan, Sequence, TokenSet,
-    WordCounts,
+    Document, DocumentId, Embedding, Language, Metadata, Passage, PassageContext, PassageEmbedding, PassageId, PassageSpan,
+    Sequence, TokenSet, WordCounts,
 };
 
 /// A document ready to store: validated, its language known, split into passages.
@@ -127,20 +127,35 @@ pub struct HitSizes {
     pub passage: u64,
 }
 
-/// A document with everything that an engine stores about it.
+/// A document with its key and its passages, as one database hands it to another.
 #[derive(Debug, Clone, PartialEq)]
-pub struct WholeDocument {
+pub struct KeyedDocument<P> {
     /// Its key.
     pub key: DocumentKey,
     /// The document.
     pub document: Document,
     /// Its passages, in order.
-    pub passages: Vec<WholePassage>,
+    pub passages: P,
 }
 
-/// A passage of a `WholeDocument`.
+/// A document with everything that an engine stores about it.
+pub type DocumentRecord = KeyedDocument<Vec<PassageRecord>>;
+
+/// A document to copy. `None` in place of its passages if those of the replacement have the same title and text and stay.
+pub type CopiedDocument = KeyedDocument<Option<Vec<CopiedPassage>>>;
+
+/// A passage of a document to copy.
 #[derive(Debug, Clone, PartialEq)]
-pub struct WholePassage {
+pub struct CopiedPassage {
+    /// Its position.
+    pub span: PassageSpan,
+    /// `None` if it waits for its embedding.
+    pub embedding: Option<PassageEmbedding>,
+}
+
+/// A passage of a `DocumentRecord`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PassageRecord {
     /// Its key.
     pub id: PassageId,
     /// Its position.
@@ -153,11 +168,11 @@ pub struct WholePassage {
     pub words: WordCounts,
 }
 
-impl WholeDocument {
+impl DocumentRecord {
     /// Returns approximately how many bytes it takes in memory.
     pub fn bytes(&self) -> u64 {
-        let values = |passage: &WholePassage| passage.embedded.as_ref().map_or(0, |(_, embedding)| embedding.dimension());
-        let passages = self.passages.iter().map(|passage| size_of::<WholePassage>() + values(passage) * size_of::<f32>());
+        let values = |passage: &PassageRecord| passage.embedded.as_ref().map_or(0, |(_, embedding)| embedding.dimension());
+        let passages = self.passages.iter().map(|passage| size_of::<PassageRecord>() + values(passage) * size_of::<f32>());
         (self.document.text.len() + passages.sum::<usize>()) as u64
     }
 }

@@ -69,8 +69,8 @@ impl Catalog {
     }
 
     /// Applies a restored snapshot, all or nothing. Fails with `StoreError::CollectionExists` if a collection that is not
-    /// replaced has the name of a new collection, or any collection that of an alias. Fails with `StoreError::AliasExists` or
-    /// `StoreError::ClassifierExists` if one would have to be replaced and may not.
+    /// replaced has the name of a new collection, or if any collection has the name of a new alias. Fails with
+    /// `StoreError::AliasExists` or `StoreError::ClassifierExists` if one exists and must not be replaced.
     pub fn replace(&self, change: &Replacement) -> Result<(), StoreError> {
         self.run("replacing collections", |connection| {
             attached(connection, change.metadata.origin.as_deref(), |connection| {
@@ -219,7 +219,7 @@ mod tests {
             origin.create(collection).unwrap();
             origin.set_alias(&name(alias), &collection.id).unwrap();
         }
-        assert!(origin.succeed(&old.id, &new).unwrap());
+        assert!(origin.swap_in(&old.id, &new).unwrap());
         let copy = Catalog::open(&folder.path().join("copy")).unwrap();
         copy.fill(&[old], Some(&folder.path().join("origin"))).unwrap();
         assert_eq!(copy.aliases().unwrap(), [Alias { name: name("latest"), collection: name("news") }]);

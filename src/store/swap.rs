@@ -1,9 +1,9 @@
-//! Builds a replacement for a database: documents are copied as they are, with their keys, times and sequence
-//! numbers, while their passages and embeddings are made anew.
+//! Builds a replacement for a database. Documents are copied unchanged, with their keys, times and sequence numbers; their
+//! passages and embeddings are new.
 //!
-//! A document draws a sequence number with every change, and no two have the same. So comparing two ordered lists of numbers
-//! finds the documents that the replacement lacks, or has in an older revision, whatever was changed or deleted in
-//! between and wherever a crash interrupted the work.
+//! Every change of a document gets a new sequence number. So comparing the two databases' ordered lists of numbers finds the
+//! documents that the replacement lacks or has in an older revision, regardless of what was changed or deleted since, and of
+//! where a crash interrupted the copy.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -13,8 +13,8 @@ use super::error::Fault;
 use super::migrate::COLLECTION;
 use super::rows::{self, DOCUMENT_COLUMNS, to_sql};
 use super::writer::WriteTransaction;
-use super::{DocumentKey, DocumentStore, PreparedDocument, StoreError, TermsOf, mutations, term_rows};
-use crate::domain::{Document, PassageEmbedding, PassageSpan, Sequence};
+use super::{CopiedDocument, DocumentKey, DocumentStore, PreparedDocument, StoreError, TermsOf, mutations, term_rows};
+use crate::domain::{Document, Sequence};
 
 /// One state of a document. Ordered by the sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,33 +30,13 @@ impl Revision {
     pub const FIRST: Self = Self { sequence: Sequence(0), key: DocumentKey(i64::MIN) };
 }
 
-/// A document to copy.
-#[derive(Debug, Clone)]
-pub struct MovedDocument {
-    /// Its key.
-    pub key: DocumentKey,
-    /// The document as it is in the other database.
-    pub document: Document,
-    /// Its passages; `None` if the replacement's passages have the same title and text and stay.
-    pub passages: Option<Vec<MovedPassage>>,
-}
-
-/// A passage of a document to copy.
-#[derive(Debug, Clone)]
-pub struct MovedPassage {
-    /// Its position.
-    pub span: PassageSpan,
-    /// `None` if it waits for its embedding.
-    pub embedding: Option<PassageEmbedding>,
-}
-
-/// What a database hands over to the one that takes its place.
+/// The state that the replacement of a database needs besides the documents.
 #[derive(Debug, Clone, Default)]
-pub struct HandedOver {
+pub struct SwapState {
     /// Its last change.
     pub sequence: Sequence,
     answers: Vec<IdempotencyRecord>,
-    /// By the ids of jobs.
+    /// By job id.
     checkpoints: Vec<(String, String)>,
 }
 
@@ -70,7 +50,7 @@ struct IdempotencyRecord {
 }
 
 impl DocumentStore {
-    /// Counts the documents with those that have expired and are not removed yet.
+    /// Counts the documents, including those that have expired but are not removed yet.
     pub fn document_count(&self) -> Result<u64, StoreError> {
         self.read("counting documents", |connection| {
             let sql = "select coalesce(sum(documents), 0) from language_counts";
@@ -78,19 +58,19 @@ impl DocumentStore {
         })
     }
 
-    /// Reads the revisions of all documents after `after`, in order, at most `limit`.
+    /// Reads the revisions of at most `limit` documents after `after`, in order.
     pub fn revisions(&self, after: Revision, limit: usize) -> Result<Vec<Revision>, StoreError> {
         self.read("reading revisions", |connection| revisions(connection, after, limit))
     }
 
-    /// Reads documents by their keys, in order; `None` for a deleted one. Stops once the texts exceed `bytes_max`
-    /// bytes together, but always reads the first one.
+    /// Reads documents by their keys, in order, with `None` for a deleted one. Stops once the texts exceed `bytes_max` bytes
+    /// together, but always reads the first one.
     pub fn documents_by_key(&self, keys: &[DocumentKey], bytes_max: usize) -> Result<Vec<Option<Document>>, StoreError> {
         self.read("reading documents", |connection| documents_of(connection, keys, bytes_max))
     }
 
-    /// Writes copied documents over what is stored under their keys and ids.
-    pub fn take_documents(&self, documents: Vec<MovedDocument>) -> Result<(), StoreError> {
+    /// Writes copied documents, replacing what is stored under their keys and ids.
+    pub fn write_copies(&self, documents: Vec<CopiedDocument>) -> Result<(), StoreError> {
         let terms_of = self.terms_of;
         self.write_patiently("copying documents", move |transaction| {
             documents.iter().try_for_each(|document| take(transaction, document, terms_of))
@@ -98,14 +78,14 @@ impl DocumentStore {
     }
 
     /// Removes documents by their keys.
-    pub fn drop_documents(&self, keys: Vec<DocumentKey>) -> Result<(), StoreError> {
+    pub fn delete_by_key(&self, keys: Vec<DocumentKey>) -> Result<(), StoreError> {
         self.write_patiently("removing documents", move |transaction| {
             keys.into_iter().try_for_each(|key| mutations::delete_key(transaction, key.0).map(drop))
         })
     }
 
-    /// Reads what the database that takes this one's place needs besides the documents.
-    pub fn handed_over(&self) -> Result<HandedOver, StoreError> {
+    /// Reads the state that the replacement of this database needs besides the documents.
+    pub fn swap_state(&self) -> Result<SwapState, StoreError> {
         let (answers, checkpoints) = self.read("reading stored answers and checkpoints", |connection| {
             let sql = "select key, fingerprint, answer, created_at_ms from idempotency_records order by rowid";
             let mut statement = connection.prepare_cached(sql)?;
@@ -122,13 +102,14 @@ impl DocumentStore {
             let checkpoints = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
             Ok((answers, checkpoints))
         })?;
-        Ok(HandedOver { sequence: self.sequence()?, answers, checkpoints })
+        Ok(SwapState { sequence: self.sequence()?, answers, checkpoints })
     }
 
-    /// Makes this database continue another one: its next change comes after the last one there, it answers repeated requests as
-    /// that one did, and jobs go on where they were. Then all of it is on the disk, even if commits do not wait for that.
-    pub fn succeed(&self, before: HandedOver) -> Result<(), StoreError> {
-        let HandedOver { sequence, answers, checkpoints } = before;
+    /// Applies the state of the database that this one replaces: the next change gets a number after its last one, repeated
+    /// requests get the same answers, and jobs continue from their checkpoints. Everything is durable when this returns, even
+    /// if commits do not wait for the disk.
+    pub fn swap_in(&self, before: SwapState) -> Result<(), StoreError> {
+        let SwapState { sequence, answers, checkpoints } = before;
         self.write_patiently("replacing a database", move |transaction| {
             transaction.raise_sequence(sequence);
             let sql =
@@ -147,20 +128,20 @@ impl DocumentStore {
         self.sync()
     }
 
-    /// Makes everything committed survive power loss: a commit that waits for the disk includes those before it, which are in
-    /// the same log; whatever left the log waited for the disk then. The files themselves are never opened here:
-    /// closing one would drop the locks that SQLite holds on it for this process.
+    /// Makes all committed changes survive power loss. A commit that waits for the disk includes all earlier ones in the same
+    /// log, and a checkpoint syncs what it moves out of the log. Does not open and close the files themselves: closing one
+    /// would release the locks that SQLite holds on it for this process.
     pub fn sync(&self) -> Result<(), StoreError> {
         if self.connections.power_safe() {
             return Ok(());
         }
         let _open = self.connections.lend()?;
         let connection = open_existing_writer(self.database(), &COLLECTION, true)?;
-        // SQLite writes nothing for a change that changes no byte.
+        // SQLite writes nothing if a statement changes no byte.
         let change =
             "begin immediate; update state set sequence = sequence + 1; update state set sequence = sequence - 1; commit";
         let synced = connection.execute_batch(change);
-        synced.map_err(|error| Fault::from(error).while_doing("syncing a database"))
+        synced.map_err(|error| Fault::from(error).into_store_error("syncing a database"))
     }
 }
 
@@ -192,11 +173,11 @@ fn documents_of(connection: &Connection, keys: &[DocumentKey], bytes_max: usize)
     Ok(found)
 }
 
-fn take(transaction: &mut WriteTransaction<'_>, moved: &MovedDocument, terms_of: TermsOf) -> Result<(), Fault> {
-    let MovedDocument { key, document, passages } = moved;
+fn take(transaction: &mut WriteTransaction<'_>, moved: &CopiedDocument, terms_of: TermsOf) -> Result<(), Fault> {
+    let CopiedDocument { key, document, passages } = moved;
     transaction.raise_sequence(document.sequence);
     let Some(passages) = passages else {
-        // The text has changed: the comparison finds the document again.
+        // If the text has changed meanwhile, the next comparison finds the document again.
         let sql = "select language from documents where key = ?1 and id = ?2 and text = ?3 and title is ?4";
         let values = params![key.0, document.id.as_str(), document.text, document.title];
         let same = transaction.connection.prepare_cached(sql)?.query_row(values, |row| row.get(0)).optional()?;
@@ -226,14 +207,14 @@ fn take(transaction: &mut WriteTransaction<'_>, moved: &MovedDocument, terms_of:
     Ok(())
 }
 
-/// Adds what `write_row` writes.
+/// Inserts the row that `write_row` writes.
 pub(super) const INSERT: &str = "insert into documents
     (key, id, language, language_confidence, created_at_ms, updated_at_ms, sequence, metadata, text, title, expires_at_ms, checksum)
     values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
 const UPDATE: &str = "update documents set id = ?2, language = ?3, language_confidence = ?4, created_at_ms = ?5,
     updated_at_ms = ?6, sequence = ?7, metadata = ?8, text = ?9, title = ?10, expires_at_ms = ?11, checksum = ?12 where key = ?1";
 
-/// Writes a document's row as it is in the other database, including its sequence number.
+/// Writes a document's row unchanged, including its sequence number.
 pub(super) fn write_row(
     transaction: &mut WriteTransaction<'_>,
     sql: &str,
@@ -277,7 +258,7 @@ mod tests {
     use super::super::connection::open_writer;
     use super::*;
 
-    /// The locks that processes hold on a file, as the system lists them.
+    /// Returns the locks that processes hold on a file, as the system lists them.
     #[cfg(target_os = "linux")]
     fn locks(path: &std::path::Path) -> Vec<String> {
         use std::os::unix::fs::MetadataExt as _;
@@ -287,22 +268,22 @@ mod tests {
         let mut found: Vec<String> =
             lines.filter(|line| line.split(' ').any(|part| part.ends_with(&inode))).map(lock_of).collect();
         found.sort();
-        // The system lists a lock twice when others come or go while it is read.
+        // The system may list a lock twice if others are taken or released while it is read.
         found.dedup();
         found
     }
 
-    /// A line of `/proc/locks` without its number, which changes.
+    /// Returns a line of `/proc/locks` without its number, which changes.
     #[cfg(target_os = "linux")]
     fn lock_of(line: &str) -> String {
         line.split_once(": ").map_or(line, |(_, lock)| lock).to_owned()
     }
 
-    /// An empty database whose commits do not wait for the disk.
+    /// Creates an empty database whose commits do not wait for the disk.
     fn relaxed_store() -> (tempfile::TempDir, DocumentStore) {
         let folder = tempfile::tempdir().unwrap();
         let terms_of: TermsOf = |_, _| Default::default();
-        let options = StoreOptions { power_safe: false, write_queue_max: 8, readers_max: 1, terms_of, places: None };
+        let options = StoreOptions { power_safe: false, write_queue_max: 8, readers_max: 1, terms_of, slots: None };
         let store = DocumentStore::open(folder.path(), &options).unwrap();
         (folder, store)
     }
@@ -311,7 +292,7 @@ mod tests {
     fn a_database_that_goes_on_waits_for_the_disk_with_a_commit_of_its_own() {
         let (_folder, store) = relaxed_store();
         let log = || std::fs::metadata(store.database().with_extension("sqlite-wal")).unwrap().len();
-        store.succeed(HandedOver { sequence: Sequence(7), ..HandedOver::default() }).unwrap();
+        store.swap_in(SwapState { sequence: Sequence(7), ..SwapState::default() }).unwrap();
         let before = log();
         store.sync().unwrap();
         assert!(log() > before, "a commit without a change would wait for nothing");
@@ -327,7 +308,7 @@ mod tests {
         if before.is_empty() {
             return eprintln!("skipped: the system does not list the locks on files");
         }
-        store.succeed(HandedOver { sequence: Sequence(7), ..HandedOver::default() }).unwrap();
+        store.swap_in(SwapState { sequence: Sequence(7), ..SwapState::default() }).unwrap();
         assert_eq!(locks(store.database()), before);
         assert_eq!(store.sequence().unwrap(), Sequence(7));
     }

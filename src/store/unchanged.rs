@@ -13,13 +13,13 @@ use super::migrate::{Schema, applied, check_schema};
 use super::{StoreError, log};
 
 /// Opens a database, including the content of its log. Fails with `StoreError::NotUpToDate` if migrations are missing.
-pub(super) fn open_unchanged(path: &Path, schema: &Schema) -> Result<Connection, StoreError> {
+pub(super) fn open_read_only(path: &Path, schema: &Schema) -> Result<Connection, StoreError> {
     check_there(path)?;
     log::check(path)?;
     let logged = log::path_of(path).metadata().is_ok_and(|log| log.len() > 0);
     let open = if logged { with_log } else { without_log };
     let connection = open(path).and_then(|connection| check(connection, path, schema));
-    connection.map_err(|fault| fault.while_doing("opening a database to read it"))
+    connection.map_err(|fault| fault.into_store_error("opening a database to read it"))
 }
 
 /// Opens it as immutable, so that SQLite neither looks for a lock or log nor makes one.
@@ -79,7 +79,7 @@ mod tests {
     }
 
     fn sequence(path: &Path) -> i64 {
-        let connection = open_unchanged(path, &COLLECTION).unwrap();
+        let connection = open_read_only(path, &COLLECTION).unwrap();
         assert!(connection.execute("update state set sequence = 9", []).is_err());
         connection.query_row("select sequence from state", [], |row| row.get(0)).unwrap()
     }
@@ -117,7 +117,7 @@ mod tests {
         let path = folder.path().join("documents.sqlite");
         apply(&mut Connection::open(&path).unwrap(), &COLLECTION, 3).unwrap();
         let before = files(folder.path());
-        let refused = open_unchanged(&path, &COLLECTION);
+        let refused = open_read_only(&path, &COLLECTION);
         assert!(matches!(&refused, Err(StoreError::NotUpToDate { problem }) if problem.contains("version 3 of")), "{refused:?}");
         assert!(files(folder.path()) == before);
     }

@@ -1,4 +1,4 @@
-//! Takes in the content of another catalog: collections with their aliases, keys, and classifiers. The documents of the
+//! Imports the content of another catalog: collections with their aliases, keys, and classifiers. The documents of the
 //! collections must already be there.
 
 use std::path::Path;
@@ -6,19 +6,19 @@ use std::path::Path;
 use rusqlite::{Connection, params};
 
 use super::catalog::{CATALOG_FILE, lock};
-use super::classifiers::{WholeClassifier, insert_texts, json};
+use super::classifiers::{ClassifierContents, insert_texts, json};
 use super::connection::check_there;
 use super::error::Fault;
 use super::migrate::CATALOG;
 use super::rows::to_sql;
 use super::snapshot_metadata::{insert_all, set_alias};
-use super::unchanged::open_unchanged;
+use super::unchanged::open_read_only;
 use super::{Catalog, StoreError, StoredKey, keys};
 use crate::domain::{Alias, Collection};
 
 /// The content of a catalog without classifiers and jobs.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct WholeCatalog {
+pub struct CatalogContents {
     /// The collections.
     pub collections: Vec<Collection>,
     /// Their aliases.
@@ -30,18 +30,18 @@ pub struct WholeCatalog {
 impl Catalog {
     /// Like `open_existing`, but for reading a catalog that nobody else has open, without changing any of its files. Fails with
     /// `StoreError::NotUpToDate` if it would have to be changed first.
-    pub fn open_unchanged(data_dir: &Path) -> Result<Self, StoreError> {
+    pub fn open_read_only(data_dir: &Path) -> Result<Self, StoreError> {
         let path = data_dir.join(CATALOG_FILE);
         check_there(&path)?;
         let lock = lock(data_dir)?;
-        Self::opened(open_unchanged(&path, &CATALOG)?, lock)
+        Self::opened(open_read_only(&path, &CATALOG)?, lock)
     }
 
     /// Adds the content of another catalog, all or nothing. Keys that already exist here stay. Fails with
     /// `StoreError::CollectionExists` if a collection here has the name of a new collection or alias, and with
     /// `StoreError::AliasExists` if an alias here has the name of a new collection.
-    pub fn take_in(&self, whole: &WholeCatalog) -> Result<(), StoreError> {
-        self.run("taking in a catalog", |connection| {
+    pub fn import_contents(&self, whole: &CatalogContents) -> Result<(), StoreError> {
+        self.run("importing a catalog", |connection| {
             let transaction = connection.unchecked_transaction()?;
             check_aliases(&transaction, &whole.collections)?;
             insert_all(&transaction, &whole.collections)?;
@@ -61,8 +61,8 @@ impl Catalog {
     }
 
     /// Adds a classifier of another catalog unchanged. Returns whether the name was free.
-    pub fn take_in_classifier(&self, whole: &WholeClassifier) -> Result<bool, StoreError> {
-        self.run("taking in a classifier", |connection| {
+    pub fn import_classifier(&self, whole: &ClassifierContents) -> Result<bool, StoreError> {
+        self.run("importing a classifier", |connection| {
             let transaction = connection.unchecked_transaction()?;
             let inserted = insert_classifier(&transaction, whole)?;
             if inserted > 0 {
@@ -86,7 +86,7 @@ fn check_aliases(connection: &Connection, collections: &[Collection]) -> Result<
 }
 
 /// Adds a row. Returns 0 if the name is taken.
-fn insert_classifier(connection: &Connection, whole: &WholeClassifier) -> Result<usize, Fault> {
+fn insert_classifier(connection: &Connection, whole: &ClassifierContents) -> Result<usize, Fault> {
     let sql = "insert into classifiers (id, name, job, next_job, version, state, model, model_fingerprint, dimension, definition,
                    report, weights, error_code, error_detail, created_at_ms, trained_at_ms)
                values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16) on conflict (name) do nothing";

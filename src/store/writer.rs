@@ -21,9 +21,9 @@ use crate::domain::Sequence;
 const GROUP_COMMANDS_MAX: usize = 256;
 
 /// Number of changed rows after which a transaction takes no more commands. Bounds how long the first command waits for its
-/// answer, and how far the write-ahead log grows between checkpoints. A batch of some hundreds of documents reaches it alone.
-/// So such a batch goes into the index while the next one is being written. In one transaction, the batches would wait for each
-/// other and leave a core idle.
+/// answer, and how far the write-ahead log grows between checkpoints. A batch of some hundreds of documents reaches the limit
+/// on its own, so it goes into the index while the next batch is being written. In one transaction, the batches would wait for
+/// each other and leave a core idle.
 const GROUP_ROWS_MAX: u64 = 2_000;
 
 /// A handle on the thread. Dropping it ends the thread after the waiting writes are done.
@@ -131,18 +131,18 @@ impl<'c> WriteTransaction<'c> {
         Ok(transaction)
     }
 
-    /// Returns the last number drawn.
+    /// Returns the last sequence number in use.
     pub(super) fn sequence(&self) -> Sequence {
         Sequence(self.sequence)
     }
 
-    /// Draws the next sequence number. Numbers of a failed command are not reused.
+    /// Returns a new sequence number. Numbers of a failed command are not reused.
     pub(super) fn next_sequence(&mut self) -> i64 {
         self.sequence += 1;
         self.sequence as i64
     }
 
-    /// Draws all numbers up to `sequence` that were not drawn yet, for rows from another database.
+    /// Marks all numbers up to `sequence` as used, for rows from another database.
     pub(super) fn raise_sequence(&mut self, sequence: Sequence) {
         self.sequence = self.sequence.max(sequence.0);
     }
@@ -155,7 +155,7 @@ impl<'c> WriteTransaction<'c> {
     fn commit(self, next_expiry: &NextExpiry) -> Result<(), Fault> {
         self.connection.prepare_cached("update state set sequence = ?1")?.execute([self.sequence as i64])?;
         self.connection.prepare_cached("commit")?.execute([])?;
-        // Noted after the commit: a search for the next expiry that runs before this sees the new documents itself.
+        // Recorded after the commit: a search for the next expiry that runs before this sees the new documents itself.
         next_expiry.note(self.first_expiry_ms);
         Ok(())
     }
@@ -211,7 +211,7 @@ impl<T: Send, F: FnOnce(&mut WriteTransaction<'_>) -> Result<T, Fault> + Send> C
         let Some(work) = self.work.take() else { return Ok(()) };
         let connection = transaction.connection;
         connection.prepare_cached("savepoint command")?.execute([])?;
-        let result = work(transaction).map_err(|fault| fault.while_doing(self.doing));
+        let result = work(transaction).map_err(|fault| fault.into_store_error(self.doing));
         if let Err(error) = &result {
             if connection.is_autocommit() {
                 return Err(error.clone().into());
@@ -246,7 +246,7 @@ fn run(
         let mut group = Vec::new();
         let committed =
             run_group(&connection, first, commands, clock, &mut group).and_then(|transaction| transaction.commit(next_expiry));
-        let result = committed.map_err(|fault| fault.while_doing("committing"));
+        let result = committed.map_err(|fault| fault.into_store_error("committing"));
         for command in group {
             command.answer(&result);
         }
@@ -255,7 +255,7 @@ fn run(
     let unwatched = connection.progress_handler(0, None::<fn() -> bool>);
     let checkpointed = connection.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()));
     let closed = connection.close().map_err(|(_, error)| error);
-    unwatched.and(checkpointed).and(closed).map_err(|error| Fault::from(error).while_doing("closing a database"))
+    unwatched.and(checkpointed).and(closed).map_err(|error| Fault::from(error).into_store_error("closing a database"))
 }
 
 /// Runs the waiting commands without committing. `group` receives every command that was taken from the queue.

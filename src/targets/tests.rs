@@ -1,4 +1,4 @@
-//! Putting, finding, fetching and pruning snapshots, in a folder and in a bucket in memory.
+//! Tests of uploading, finding, downloading and pruning snapshots, in a folder and in an in-memory bucket.
 
 use object_store::memory::InMemory;
 
@@ -43,7 +43,7 @@ async fn ids(target: &Target) -> Vec<i64> {
 async fn check(target: &Target) {
     target.check_writable().await.unwrap();
     assert_eq!(ids(target).await, [0; 0]);
-    // More than one part.
+    // Large enough for more than one part.
     let content: Vec<u8> = (0..20_000_000_u32).map(|n| (n % 251) as u8).collect();
     let first = snapshot(1, &content);
     target.put(&first, file(&content)).await.unwrap();

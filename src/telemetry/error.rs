@@ -1,6 +1,6 @@
-//! Errors when the log and the traces are started.
+//! Errors while setting up the log and the traces.
 
-/// An error of the log's set-up.
+/// Why the log or the traces could not be set up.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum TelemetryError {

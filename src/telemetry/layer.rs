@@ -1,4 +1,4 @@
-//! The common form of the layers of the log and of the traces.
+//! The type that the layers of the log and of the traces have in common.
 
 use tracing_subscriber::Registry;
 use tracing_subscriber::layer::Layer;

@@ -1,6 +1,6 @@
 //! Traces to an OpenTelemetry collector: the spans of requests, embedding, index and store, over HTTP with protobuf.
 //!
-//! A separate thread sends spans in batches. If the collector is away, they are dropped; the server does not wait.
+//! A separate thread sends spans in batches. If the collector is unreachable, they are dropped; the server does not wait.
 
 use opentelemetry::trace::TracerProvider as _;
 use opentelemetry::{KeyValue, global};
@@ -16,11 +16,11 @@ use super::error::TelemetryError;
 use super::layer::BoxedLayer;
 use crate::config::Config;
 
-/// Running traces. Dropping it sends the rest.
+/// The running export of traces. Dropping it sends the rest.
 pub(super) struct Traces(SdkTracerProvider);
 
 impl Traces {
-    /// Starts the thread that sends, if an endpoint is set; also returns the layer that makes the spans.
+    /// Starts the sending thread if an endpoint is set, and also returns the layer that creates the spans.
     pub(super) fn start(config: &Config) -> Result<Option<(Self, BoxedLayer)>, TelemetryError> {
         let Some(endpoint) = &config.otel_endpoint else { return Ok(None) };
         let exporter = SpanExporter::builder()
@@ -36,7 +36,8 @@ impl Traces {
             SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource).with_sampler(sampler).build();
         global::set_text_map_propagator(TraceContextPropagator::new());
         let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer("dragoman"));
-        // Whatever the log shows, and nothing from other crates: the exporter's own spans would never end.
+        // This filter is independent of the log's. It excludes other crates: the exporter's own spans would cause new exports
+        // forever.
         let layer = layer.with_filter(Targets::new().with_target("dragoman", LevelFilter::INFO));
         Ok(Some((Self(provider), layer.boxed())))
     }

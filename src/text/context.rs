@@ -1,12 +1,11 @@
-//! Builds the text that is embedded for a passage: its title and headings, as far as there is room for them, followed by the
-//! passage.
+//! Builds the text to embed for a passage: its title and headings, as far as they fit, followed by the passage.
 
 use std::borrow::Cow;
 
 use super::{TextError, Tokenize};
 use crate::domain::PassageContext;
 
-/// One in this many of the model's tokens may belong to the context.
+/// The context may use up to one in this many of the model's tokens.
 pub(super) const SHARE: usize = 4;
 
 /// Returns the text to embed for a passage with a model that reads `tokens_max` tokens.

@@ -1,4 +1,4 @@
-//! Errors between raw text and token ids.
+//! Errors of the text pipeline, from raw text to token ids.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ pub enum TextError {
     Load { path: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
     #[error("cannot read {}", path.display())]
     File { path: PathBuf, source: std::io::Error },
-    /// The head that recognizes languages is damaged, or made for another tokenizer.
+    /// The language head is damaged, or was made for another tokenizer.
     #[error("cannot use the language head {}: {problem}", path.display())]
     LanguageHead { path: PathBuf, problem: String },
     #[error("cannot tokenize a text of {bytes} bytes")]

@@ -1,8 +1,8 @@
 //! Detects which of the 62 languages a text is written in.
 //!
-//! A bundle may have a language head, trained on the same text as the encoder: `head`. Its result is rejected if the evidence is
-//! weak, or if letters contradict it: `outside`. For a bundle without a head, rules decide: `rules`. Either way, a text without
-//! letters, or in a script that none of the languages uses, has no language.
+//! A bundle may have a language head, trained on the same text as the encoder: `head`. `outside` rejects its result if the
+//! evidence is weak, or if letters contradict it. Without a head, `rules` decides. In both cases, a text without letters, or in
+//! a script that none of the languages uses, has no language.
 
 pub mod head;
 mod outside;
@@ -11,14 +11,14 @@ mod script;
 
 use std::borrow::Cow;
 
-use super::{Cut, TextError, Tokenizer};
+use super::{TextError, TextPassage, Tokenizer};
 use crate::bundle::{Bundle, LANGUAGE_HEAD};
 use crate::domain::DetectedLanguage;
 use head::LanguageHead;
 use rules::RuleDetector;
 
 /// Number of characters in each part of a long text that a head reads: beginning, middle and end. A hundred are nearly always
-/// enough, but a text may begin with a notice or end with a list in another language. So a book takes no longer than a page.
+/// enough, but a text may begin with a notice or end with a list in another language. This makes a book as fast as a page.
 const PART_CHARACTERS: usize = 512;
 /// Maximum number of characters of a text that is read as a whole.
 const CHARACTERS_MAX: usize = 3 * PART_CHARACTERS;
@@ -62,12 +62,12 @@ impl LanguageDetector {
     /// scripts, or has nothing seen in training. With a head, also returns `None` if the text is in a language other than the
     /// 62.
     pub fn detect(&self, text: &str) -> Option<DetectedLanguage> {
-        self.detect_cut(text, None)
+        self.detect_passage(text, None)
     }
 
     /// Like `detect`, but if `cut` is given, it is the only passage of the text. Its tokens are usually those that the head
     /// needs.
-    pub fn detect_cut(&self, text: &str, cut: Option<&Cut>) -> Option<DetectedLanguage> {
+    pub fn detect_passage(&self, text: &str, cut: Option<&TextPassage>) -> Option<DetectedLanguage> {
         match &self.way {
             Way::Rules(rules) => rules.detect(text),
             Way::Head { head, tokenizer } => {
@@ -78,7 +78,7 @@ impl LanguageDetector {
                 let whole = cut.filter(|cut| cut.context.is_empty() && cut.range.len() == text.len() && seen.len() == text.len());
                 let encoded = whole.is_none().then(|| tokenizer.encode(&seen, CHARACTERS_MAX).ok()).flatten();
                 let ids = whole.map(|cut| &cut.tokens.ids).or(encoded.as_ref().map(|encoded| &encoded.ids))?;
-                let found = head.weigh(ids)?;
+                let found = head.predict(ids)?;
                 (!outside::is_outside(&seen, ids, &found, head)).then_some(found.detected)
             }
         }
@@ -149,7 +149,7 @@ mod tests {
         for text in ["katze hund", "chat, chien", "  katze", "hund katze ", "1. chien", "123", " ", &"katze ".repeat(200)] {
             let cuts = crate::text::split_passages(&tokenizer, text, PassageBounds::adjacent(1_000)).expect("the text is split");
             assert_eq!(cuts.len(), 1);
-            assert_eq!(detector.detect_cut(text, cuts.first()), detector.detect(text), "{text:?}");
+            assert_eq!(detector.detect_passage(text, cuts.first()), detector.detect(text), "{text:?}");
         }
     }
 

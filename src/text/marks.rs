@@ -25,7 +25,7 @@ pub const MARKED_BYTES_MAX: usize = 16 << 10;
 
 /// The terms of a query, ready to be looked up.
 #[derive(Debug, Default)]
-pub struct SoughtTerms {
+pub struct TermMatcher {
     whole: HashSet<String>,
     beginnings: Vec<String>,
 }
@@ -57,7 +57,7 @@ struct Run {
     characters: Range<usize>,
 }
 
-impl SoughtTerms {
+impl TermMatcher {
     /// Takes the terms of a query.
     pub fn new(terms: QueryTerms) -> Self {
         let (beginnings, whole): (Vec<_>, Vec<_>) = terms.terms.into_iter().partition(|term| term.prefix);
@@ -137,21 +137,21 @@ impl PassageWords {
     }
 
     /// Returns the positions of the query's terms: ranges of bytes in the passage, in no particular order.
-    pub fn of_terms(&self, sought: &SoughtTerms) -> Vec<Range<usize>> {
+    pub fn find_terms(&self, term_matcher: &TermMatcher) -> Vec<Range<usize>> {
         let (mut marks, stemmer) = (Vec::new(), self.language.and_then(stemmer));
         for run in &self.runs {
             let characters = &self.characters[run.characters.clone()];
             if run.class == Class::Word {
-                if has_term(self.text(characters), stemmer.as_ref(), |term| sought.has(term)) {
+                if has_term(self.text(characters), stemmer.as_ref(), |term| term_matcher.has(term)) {
                     marks.extend(source(characters));
                 }
                 continue;
             }
-            if run.class == Class::Hangul && characters.len() > 2 && sought.has(self.text(characters)) {
+            if run.class == Class::Hangul && characters.len() > 2 && term_matcher.has(self.text(characters)) {
                 marks.extend(source(characters));
             }
-            let pairs = characters.windows(2).filter(|pair| sought.whole.contains(cut(self.text(pair))));
-            let alone = characters.chunks(1).filter(|one| sought.has_beginning(self.text(one)));
+            let pairs = characters.windows(2).filter(|pair| term_matcher.whole.contains(cut(self.text(pair))));
+            let alone = characters.chunks(1).filter(|one| term_matcher.has_beginning(self.text(one)));
             marks.extend(pairs.chain(alone).filter_map(source));
         }
         marks
@@ -159,13 +159,13 @@ impl PassageWords {
 
     /// Returns the words of which `pieces`, which are ranges of bytes in the passage, make up at least half. In scripts without
     /// spaces, returns the characters of the pieces. In no particular order.
-    pub fn of_pieces(&self, pieces: &[Range<usize>]) -> Vec<Range<usize>> {
+    pub fn find_pieces(&self, pieces: &[Range<usize>]) -> Vec<Range<usize>> {
         let mut marks = Vec::new();
         for run in &self.runs {
             let characters = &self.characters[run.characters.clone()];
             let Some(whole) = source(characters) else { continue };
-            let near: Vec<&Range<usize>> = pieces.iter().filter(|piece| meet(piece, &whole)).collect();
-            let is_in_a_piece = |one: &&Character| near.iter().any(|piece| meet(piece, &one.source));
+            let near: Vec<&Range<usize>> = pieces.iter().filter(|piece| overlap(piece, &whole)).collect();
+            let is_in_a_piece = |one: &&Character| near.iter().any(|piece| overlap(piece, &one.source));
             let inside = characters.iter().filter(is_in_a_piece);
             if run.class == Class::Unspaced {
                 marks.extend(inside.map(|one| one.source.clone()));
@@ -178,7 +178,7 @@ impl PassageWords {
 
     /// Returns the words whose number (`plain_words::word_key`) is wanted: ranges of bytes in the passage, in no particular
     /// order.
-    pub fn of_words(&self, mut is_wanted: impl FnMut(u32) -> bool) -> Vec<Range<usize>> {
+    pub fn find_words(&self, mut is_wanted: impl FnMut(u32) -> bool) -> Vec<Range<usize>> {
         let mut marks = Vec::new();
         for run in &self.runs {
             let characters = &self.characters[run.characters.clone()];
@@ -186,7 +186,7 @@ impl PassageWords {
             plain_words::each(&runs::Run { class: run.class, text: self.text(characters) }, |word, range| {
                 if is_wanted(word_key(word)) {
                     let shown = start + range.start..start + range.end;
-                    marks.extend(characters.iter().filter(|one| meet(&one.shown, &shown)).map(|one| one.source.clone()));
+                    marks.extend(characters.iter().filter(|one| overlap(&one.shown, &shown)).map(|one| one.source.clone()));
                 }
             });
         }
@@ -202,21 +202,21 @@ impl PassageWords {
 }
 
 /// Sorts marks, merges those that overlap or touch, and keeps the first `MARKS_MAX`.
-pub fn joined(mut marks: Vec<Range<usize>>) -> Vec<Range<usize>> {
+pub fn merge_marks(mut marks: Vec<Range<usize>>) -> Vec<Range<usize>> {
     marks.sort_unstable_by_key(|mark| (mark.start, mark.end));
-    let mut joined: Vec<Range<usize>> = Vec::new();
+    let mut merged: Vec<Range<usize>> = Vec::new();
     for mark in marks {
-        match joined.last_mut() {
+        match merged.last_mut() {
             Some(last) if mark.start <= last.end => last.end = last.end.max(mark.end),
-            _ => joined.push(mark),
+            _ => merged.push(mark),
         }
     }
-    joined.truncate(MARKS_MAX);
-    joined
+    merged.truncate(MARKS_MAX);
+    merged
 }
 
 /// Whether two ranges overlap.
-pub fn meet(one: &Range<usize>, other: &Range<usize>) -> bool {
+pub fn overlap(one: &Range<usize>, other: &Range<usize>) -> bool {
     one.start < other.end && other.start < one.end
 }
 
@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     fn marks(query: &str, passage: &str) -> Vec<Range<usize>> {
-        joined(PassageWords::new(passage, None).of_terms(&SoughtTerms::new(query_terms(query, None))))
+        merge_marks(PassageWords::new(passage, None).find_terms(&TermMatcher::new(query_terms(query, None))))
     }
 
     /// Returns the passage with brackets around its marks.
@@ -255,7 +255,7 @@ mod tests {
     fn words_are_found_by_their_numbers_in_every_script() {
         let check = |words: &[&str], passage: &str, expect: &str| {
             let wanted: Vec<u32> = words.iter().map(|word| word_key(word)).collect();
-            let marks = joined(PassageWords::new(passage, None).of_words(|key| wanted.contains(&key)));
+            let marks = merge_marks(PassageWords::new(passage, None).find_words(|key| wanted.contains(&key)));
             assert_eq!(bracketed(passage, &marks), expect, "{words:?}");
         };
         check(&["fahre", "sechs"], "Die Fähre fährt um SECHS.", "Die [Fähre] fährt um [SECHS].");
@@ -315,7 +315,7 @@ mod tests {
     fn a_word_is_marked_if_pieces_make_up_half_of_it() {
         let check = |passage: &str, pieces: &[&str], expect: &str| {
             let pieces: Vec<_> = pieces.iter().map(|piece| passage.find(piece).map(|at| at..at + piece.len()).unwrap()).collect();
-            let marks = joined(PassageWords::new(passage, None).of_pieces(&pieces));
+            let marks = merge_marks(PassageWords::new(passage, None).find_pieces(&pieces));
             assert_eq!(bracketed(passage, &marks), expect);
         };
         check("die Züge fahren", &["Züg"], "die [Züge] fahren");

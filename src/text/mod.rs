@@ -25,5 +25,5 @@ mod words;
 pub use crate::bundle::TEXT_VERSION;
 pub use error::TextError;
 pub use language::{LanguageDetector, head::LanguageHead};
-pub use segment::{Cut, Reading, split_passages, split_text};
+pub use segment::{PassageLimits, TextPassage, split_passages, split_text};
 pub use tokenize::{Tokenize, Tokenizer, Tokens};

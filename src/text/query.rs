@@ -1,6 +1,6 @@
 //! Parses the operators of a query: quotes around words that must occur in this order, and a minus before excluded words.
 //!
-//! A mark is an operator only where nobody would write it by chance. An apostrophe, an inch sign, the quote within a Hebrew
+//! A mark is only an operator where people would not type it otherwise. An apostrophe, an inch sign, the quote within a Hebrew
 //! abbreviation, a hyphen, a dash and a negative number are plain text, and so is a quote that is never closed. The rules are
 //! in `docs/search.md`.
 
@@ -20,7 +20,7 @@ pub struct QueryText {
     pub excluded: Vec<String>,
 }
 
-/// Why a query cannot be answered.
+/// The reason why a query is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum QueryError {
@@ -71,7 +71,7 @@ impl QueryText {
         read
     }
 
-    /// Takes a query without operators, whatever it contains.
+    /// Treats the whole query as text, without operators.
     pub fn literal(query: &str) -> Self {
         Self { text: query.to_owned(), ..Self::default() }
     }
@@ -132,7 +132,7 @@ struct Quoted<'q> {
     bytes: usize,
 }
 
-/// Finds quotes. Remembers which marks are never closed, so that a query full of them is not read again for each.
+/// Finds quotes. Remembers which marks are never closed, so that a query full of them takes linear time.
 #[derive(Default)]
 struct Marks {
     unclosed: Vec<char>,

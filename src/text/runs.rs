@@ -17,7 +17,7 @@ pub(super) fn is_spaced_letter(c: char) -> bool {
 /// How to find the terms in a character's script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
-    /// Words are between spaces or punctuation.
+    /// Words are separated by spaces or punctuation.
     Word,
     /// There are no spaces between words: Han, kana, Thai, Lao, Khmer, Burmese.
     Unspaced,
@@ -86,7 +86,8 @@ pub(super) fn normalized(text: &str) -> String {
     let mut before = ' ';
     let mut take = |c: char| {
         match c {
-            // Persian uses this between parts of a word, where some write a space. In Indic scripts it only shapes letters.
+            // Persian uses the zero-width non-joiner between parts of a word, where some people type a space. In Indic scripts
+            // it only affects the shape of letters.
             '\u{200c}' if is_arabic(before) => shown.push(' '),
             // Joiners, zero-width spaces, direction marks, the soft hyphen, the Arabic tatweel.
             '\u{ad}' | '\u{640}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' => {}
@@ -124,7 +125,7 @@ fn digit(c: char) -> Option<char> {
 /// has neither.
 ///
 /// Only removes marks that readers see as an addition: those of Latin and Greek letters, stress in Cyrillic, and vowel points
-/// in Arabic and Hebrew. In Indic scripts a mark is a vowel, and in Cyrillic й is a letter of its own, not an и with a breve.
+/// in Arabic and Hebrew. In Indic scripts a mark is a vowel, and in Cyrillic й is a separate letter, not an и with a breve.
 pub(super) fn fold(word: &str) -> Option<String> {
     if word.is_ascii() {
         return None;

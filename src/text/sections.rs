@@ -1,4 +1,4 @@
-//! Splits a text into sections: the text between two headings, with the headings above it.
+//! Splits a text into sections: the parts between two headings, with the headings above them.
 //!
 //! A passage never crosses the end of a section. A section that is too short to mean anything on its own joins its neighbor.
 
@@ -41,8 +41,8 @@ pub(super) fn sections(text: &str, whole: &Range<usize>, headings: &[Heading]) -
     found
 }
 
-/// Joins sections that mean nothing on their own to a neighbor. A heading without a text joins what follows it, and so does a
-/// short section at the beginning. A short section elsewhere joins the one before it, if the two fit into one passage.
+/// Merges sections that are too short to be useful with a neighbor. A heading without a text joins what follows it, and so does
+/// a short section at the beginning. A short section elsewhere joins the one before it, if the two fit into one passage.
 pub(super) fn joined(
     text: &str,
     sections: Vec<Section>,

@@ -23,7 +23,7 @@ const SHORT_SHARE: usize = 4;
 
 /// A part of a text that the model reads in full.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cut {
+pub struct TextPassage {
     /// Its bytes in the text.
     pub range: Range<usize>,
     /// Its context.
@@ -34,7 +34,7 @@ pub struct Cut {
 
 /// The limits of a passage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reading {
+pub struct PassageLimits {
     /// The limits of the passage itself.
     pub bounds: PassageBounds,
     /// Maximum number of tokens of the model, for the passage and its context together.
@@ -42,8 +42,8 @@ pub struct Reading {
 }
 
 /// Splits a text without a title like `split_text`, for a model that reads no more than one passage.
-pub fn split_passages(tokenizer: &impl Tokenize, text: &str, bounds: PassageBounds) -> Result<Vec<Cut>, TextError> {
-    split_text(tokenizer, None, text, Reading { bounds, tokens_max: bounds.tokens_max })
+pub fn split_passages(tokenizer: &impl Tokenize, text: &str, bounds: PassageBounds) -> Result<Vec<TextPassage>, TextError> {
+    split_text(tokenizer, None, text, PassageLimits { bounds, tokens_max: bounds.tokens_max })
 }
 
 /// Splits `text` into byte ranges of at most `reading.bounds.tokens_max` tokens each. With their context they have at most
@@ -52,13 +52,18 @@ pub fn split_passages(tokenizer: &impl Tokenize, text: &str, bounds: PassageBoun
 /// around them. There is always at least one, and each starts and ends after the previous one. With an overlap, a range begins
 /// with the last sentences of the previous one in its section, or otherwise with its last words.
 ///
-/// There is one exception to the limits: a single character with more tokens is a range of its own.
-pub fn split_text(tokenizer: &impl Tokenize, title: Option<&str>, text: &str, reading: Reading) -> Result<Vec<Cut>, TextError> {
+/// There is one exception to the limits: a single character with more tokens is a separate range.
+pub fn split_text(
+    tokenizer: &impl Tokenize,
+    title: Option<&str>,
+    text: &str,
+    reading: PassageLimits,
+) -> Result<Vec<TextPassage>, TextError> {
     let all = 0..text.len();
     let whole = trimmed(text, all.clone());
     let added = tokenizer.encode("a", usize::MAX)?.ids.len().saturating_sub(tokenizer.offsets("a")?.len());
     let above = PassageContext { title: title.map(str::to_owned), headings: None };
-    let room = Room::under(tokenizer, above, reading, added)?;
+    let room = PassageBudget::under(tokenizer, above, reading, added)?;
     if whole.is_empty() {
         return Ok(vec![room.cut(tokenizer, text, all)?]);
     }
@@ -69,10 +74,10 @@ pub fn split_text(tokenizer: &impl Tokenize, title: Option<&str>, text: &str, re
     {
         return Ok(vec![only]);
     }
-    let cutter = Cutter::new(tokenizer, text, structure, Frame { title, reading, added })?;
+    let cutter = Splitter::new(tokenizer, text, structure, Frame { title, reading, added })?;
     let mut passages = Vec::new();
     for section in joined(text, sections, |range| cutter.is_short(range), |range| cutter.fits(range)) {
-        cutter.cut_section(&section, &mut passages)?;
+        cutter.split_section(&section, &mut passages)?;
     }
     Ok(passages)
 }
@@ -80,13 +85,13 @@ pub fn split_text(tokenizer: &impl Tokenize, title: Option<&str>, text: &str, re
 /// The settings that all passages of a text share.
 struct Frame<'a> {
     title: Option<&'a str>,
-    reading: Reading,
+    reading: PassageLimits,
     /// Number of tokens that the tokenizer adds to every text.
     added: usize,
 }
 
 /// A context, and the room it leaves.
-struct Room {
+struct PassageBudget {
     context: PassageContext,
     /// The part of the context that is embedded.
     embedded: PassageContext,
@@ -96,8 +101,13 @@ struct Room {
     budget: usize,
 }
 
-impl Room {
-    fn under(tokenizer: &impl Tokenize, context: PassageContext, reading: Reading, added: usize) -> Result<Self, TextError> {
+impl PassageBudget {
+    fn under(
+        tokenizer: &impl Tokenize,
+        context: PassageContext,
+        reading: PassageLimits,
+        added: usize,
+    ) -> Result<Self, TextError> {
         let (embedded, taken) = match context.is_empty() {
             true => (PassageContext::default(), 0),
             false => shortened(tokenizer, &context, reading.tokens_max)?,
@@ -108,20 +118,20 @@ impl Room {
     }
 
     /// Makes a passage of the part `range` of `text`, whether it fits or not.
-    fn cut(&self, tokenizer: &impl Tokenize, text: &str, range: Range<usize>) -> Result<Cut, TextError> {
+    fn cut(&self, tokenizer: &impl Tokenize, text: &str, range: Range<usize>) -> Result<TextPassage, TextError> {
         let tokens = tokenizer.encode(&self.embedded.with(&text[range.clone()]), usize::MAX)?;
-        Ok(Cut { range, context: self.context.clone(), tokens })
+        Ok(TextPassage { range, context: self.context.clone(), tokens })
     }
 
     /// Makes a passage of the part `range` of `text`, if it is not too long.
-    fn fitting(&self, tokenizer: &impl Tokenize, text: &str, range: Range<usize>) -> Result<Option<Cut>, TextError> {
+    fn fitting(&self, tokenizer: &impl Tokenize, text: &str, range: Range<usize>) -> Result<Option<TextPassage>, TextError> {
         let cut = self.cut(tokenizer, text, range)?;
         Ok(Some(cut).filter(|cut| cut.tokens.ids.len() <= self.tokens_max))
     }
 }
 
 /// A text, with everything that decides where to split it. This is computed once for the whole text.
-struct Cutter<'a, T> {
+struct Splitter<'a, T> {
     tokenizer: &'a T,
     text: &'a str,
     frame: Frame<'a>,
@@ -134,7 +144,7 @@ struct Cutter<'a, T> {
     starts: [Vec<usize>; 3],
 }
 
-impl<'a, T: Tokenize> Cutter<'a, T> {
+impl<'a, T: Tokenize> Splitter<'a, T> {
     fn new(tokenizer: &'a T, text: &'a str, structure: Structure, frame: Frame<'a>) -> Result<Self, TextError> {
         let mut reached = 0;
         let mut token_starts = Vec::new();
@@ -170,12 +180,12 @@ impl<'a, T: Tokenize> Cutter<'a, T> {
 
     /// Whether a part of the text fits into one passage, whatever its context.
     fn fits(&self, range: &Range<usize>) -> bool {
-        let Reading { bounds, tokens_max } = self.frame.reading;
+        let PassageLimits { bounds, tokens_max } = self.frame.reading;
         self.tokens_in(range) <= bounds.tokens_max.min(tokens_max - tokens_max / SHARE).saturating_sub(self.frame.added)
     }
 
     /// Splits a section and adds its passages.
-    fn cut_section(&self, section: &Section, passages: &mut Vec<Cut>) -> Result<(), TextError> {
+    fn split_section(&self, section: &Section, passages: &mut Vec<TextPassage>) -> Result<(), TextError> {
         let whole = trimmed(self.text, section.range.clone());
         let (first, further) = (self.room(&section.above)?, self.room(&section.path)?);
         let mut found = vec![self.passage_from(whole.start, whole.end, &first)?];
@@ -198,19 +208,19 @@ impl<'a, T: Tokenize> Cutter<'a, T> {
     }
 
     /// Returns the limits of a passage under these headings. Leaves out a heading that repeats the title.
-    fn room(&self, above: &[usize]) -> Result<Room, TextError> {
+    fn room(&self, above: &[usize]) -> Result<PassageBudget, TextError> {
         let title = self.frame.title;
         let headings = above.iter().map(|&place| self.headings[place].text.as_str());
         let headings: Vec<&str> =
             headings.filter(|heading| title.is_none_or(|title| title.trim().to_lowercase() != heading.to_lowercase())).collect();
         let headings = (!headings.is_empty()).then(|| headings.join("\n"));
         let context = PassageContext { title: title.map(str::to_owned), headings };
-        Room::under(self.tokenizer, context, self.frame.reading, self.frame.added)
+        PassageBudget::under(self.tokenizer, context, self.frame.reading, self.frame.added)
     }
 
     /// Returns the longest passage that starts at `start` and ends by `end`. A part of a text may have more tokens than it had
     /// within the whole text (a split word gains a mark), so this counts its own tokens and shortens it until they fit.
-    fn passage_from(&self, start: usize, end: usize, room: &Room) -> Result<Cut, TextError> {
+    fn passage_from(&self, start: usize, end: usize, room: &PassageBudget) -> Result<TextPassage, TextError> {
         let mut budget = room.budget;
         loop {
             let range = trimmed(self.text, start..self.end_within(start, end, budget));
@@ -261,7 +271,12 @@ impl<'a, T: Tokenize> Cutter<'a, T> {
 
     /// If the last passage of a section is too short, joins it to the one before, or makes it start earlier if the two do not
     /// fit into one.
-    fn lengthen_last(&self, found: &mut Vec<Cut>, first: &Room, further: &Room) -> Result<(), TextError> {
+    fn lengthen_last(
+        &self,
+        found: &mut Vec<TextPassage>,
+        first: &PassageBudget,
+        further: &PassageBudget,
+    ) -> Result<(), TextError> {
         let [.., before, last] = &found[..] else { return Ok(()) };
         let (before, last) = (before.range.clone(), last.range.clone());
         if !self.is_short(&last) {

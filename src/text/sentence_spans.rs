@@ -1,4 +1,4 @@
-//! Finds the sentences of a text. Sentences do not cross blocks or items, and headings are sentences of their own.
+//! Finds the sentences of a text. Sentences do not cross blocks or items, and headings are separate sentences.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use super::structure::structure;
 pub fn sentence_spans(text: &str) -> Vec<Range<usize>> {
     let structure = structure(text);
     let mut starts = sentence_starts(text);
-    // A heading is always a sentence of its own, so ends of sentences within it do not count.
+    // A heading is always a separate sentence, so sentence ends within it do not count.
     starts.retain(|at| {
         let before = structure.headings.partition_point(|heading| heading.range.start < *at);
         before.checked_sub(1).is_none_or(|place| structure.headings[place].range.end <= *at)

@@ -1,4 +1,4 @@
-//! Finds the stem of a word, which is the common part of its forms, by Snowball's rules for its language.
+//! Finds the stem of a word, which its inflected forms have in common, by Snowball's rules for the language.
 
 use std::borrow::Cow;
 

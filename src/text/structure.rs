@@ -1,7 +1,7 @@
 //! Finds the structure of a text line by line: headings, paragraphs, lists, tables and code, in Markdown or without any markup.
 //!
-//! It only finds where parts begin. Anything unknown is a paragraph, so a text without this structure loses nothing. The worst
-//! that can happen is that its passages end in other places.
+//! It only finds where parts begin. Anything unknown is a paragraph, so a text without this structure loses nothing. At worst,
+//! passages end in different places.
 
 use std::ops::Range;
 
@@ -90,7 +90,7 @@ struct Scan<'a> {
     fence: Option<(char, usize)>,
     /// Whether the previous line is blank.
     blank: bool,
-    /// Whether the next block belongs to the heading or rule before it, or is the first of all.
+    /// Whether the next block belongs to the heading or rule before it, or is the first block.
     leads: bool,
 }
 
@@ -183,7 +183,7 @@ impl Scan<'_> {
         self.blank = false;
     }
 
-    /// Returns the previous line, if it is a paragraph of its own that an underline can turn into a heading.
+    /// Returns the previous line, if it is a single-line paragraph that an underline can turn into a heading.
     fn underlined(&self) -> Option<Range<usize>> {
         let above = self.blocks.last().filter(|block| block.kind == Kind::Paragraph && block.lines == 1);
         let above = above.filter(|_| !self.blank && !self.leads)?;

@@ -24,12 +24,12 @@ pub trait Tokenize {
     /// Returns the first `tokens_max` token ids of `text`.
     fn encode(&self, text: &str, tokens_max: usize) -> Result<Tokens, TextError>;
 
-    /// Returns the byte range in `text` of each of its tokens, in order, without tokens that are added to every text.
+    /// Returns the byte range in `text` of each of its tokens, in order, without special tokens that are added to every text.
     fn offsets(&self, text: &str) -> Result<Vec<Range<usize>>, TextError> {
         Ok(self.pieces(text)?.into_iter().map(|(_, range)| range).collect())
     }
 
-    /// Returns the same with the id of each token.
+    /// Returns the id and the byte range in `text` of each token, like `offsets`.
     fn pieces(&self, text: &str) -> Result<Vec<(u32, Range<usize>)>, TextError>;
 }
 
@@ -107,7 +107,8 @@ impl Tokenizer {
         Tokenize::offsets(self, text)
     }
 
-    /// Returns the tokens of any text with their byte ranges in it, without tokens that are added to every text.
+    /// Returns the tokens of a text with their byte ranges, without special tokens that are added to every text. Works with any
+    /// tokenizer.
     fn general(&self, text: &str) -> Result<Vec<(u32, Range<usize>)>, TextError> {
         let encoding = self.inner.encode(text, false).map_err(|source| TextError::Tokenize { bytes: text.len(), source })?;
         let ranges = encoding.get_offsets().iter().map(|&(start, end)| start..end);

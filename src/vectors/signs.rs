@@ -117,6 +117,15 @@ impl Signs {
         estimates
     }
 
+    /// Returns the rows whose estimated product with a query, plus the offset of the row, is at least `least`, in order.
+    pub fn at_least(&self, query: &[f32], least: f32) -> Vec<usize> {
+        let mut found = Vec::new();
+        at_least(&self.words, &self.groups, &self.planes(query), least, &mut found);
+        // The last group may have missing rows.
+        found.retain(|row| *row < self.rows);
+        found
+    }
+
     fn planes(&self, query: &[f32]) -> Planes {
         let rotated = self.rotated(query);
         let deviation = (rotated.iter().map(|value| value * value).sum::<f32>() / self.bits as f32).sqrt();
@@ -147,23 +156,61 @@ impl Signs {
     "aarch64+neon",
 ))]
 fn estimate(words: &[[u64; LANES]], groups: &[Group], planes: &Planes, estimates: &mut [f32]) {
-    let Planes { words: query, step } = planes;
-    let weighted = |[one, two, four]: [u32; PLANES]| one + 2 * two + 4 * four;
-    let in_query: u32 = query.iter().map(|planes| weighted(planes.map(u64::count_ones))).sum();
-    // The product of integers that are sums of signs, from the number of bits set in either and in both.
-    let alone = LARGEST * (query.len() * WORD) as f32 - 2.0 * in_query as f32;
-    for ((words, group), estimates) in words.chunks_exact(query.len()).zip(groups).zip(estimates.chunks_exact_mut(LANES)) {
+    let products = Products::of(planes);
+    for ((words, group), estimates) in words.chunks_exact(planes.words.len()).zip(groups).zip(estimates.as_chunks_mut().0) {
+        products.estimate(words, group, estimates);
+    }
+}
+
+/// Finds the rows whose estimates are at least `least`. Compiled like `estimate`.
+#[multiversion(targets(
+    "x86_64+avx512f+avx512bw+avx512vl+avx512dq+avx512vpopcntdq",
+    "x86_64+avx2+fma+popcnt",
+    "x86_64+popcnt",
+    "aarch64+neon",
+))]
+fn at_least(words: &[[u64; LANES]], groups: &[Group], planes: &Planes, least: f32, found: &mut Vec<usize>) {
+    let products = Products::of(planes);
+    let mut estimates = [0.0; LANES];
+    for ((words, group), first) in words.chunks_exact(planes.words.len()).zip(groups).zip((0..).step_by(LANES)) {
+        products.estimate(words, group, &mut estimates);
+        // Avoids a branch for each row, because most groups have none.
+        if estimates.iter().fold(false, |any, estimate| any | (*estimate >= least)) {
+            found.extend((first..).zip(estimates).filter(|(_, estimate)| *estimate >= least).map(|(row, _)| row));
+        }
+    }
+}
+
+/// What the products of a query with all rows have in common.
+struct Products<'p> {
+    planes: &'p Planes,
+    /// The product with a row without any set bit.
+    alone: f32,
+}
+
+impl<'p> Products<'p> {
+    #[inline(always)]
+    fn of(planes: &'p Planes) -> Self {
+        let weighted = |[one, two, four]: [u32; PLANES]| one + 2 * two + 4 * four;
+        let in_query: u32 = planes.words.iter().map(|planes| weighted(planes.map(u64::count_ones))).sum();
+        Self { planes, alone: LARGEST * (planes.words.len() * WORD) as f32 - 2.0 * in_query as f32 }
+    }
+
+    /// Estimates the products with the rows of a group: products of integers that are sums of signs, from the number of bits set
+    /// in either and in both.
+    #[inline(always)]
+    fn estimate(&self, words: &[[u64; LANES]], group: &Group, estimates: &mut [f32; LANES]) {
         let mut common = [0_u64; LANES];
-        for (rows, planes) in words.iter().zip(query) {
+        for (rows, planes) in words.iter().zip(&self.planes.words) {
             for lane in 0..LANES {
                 let in_both = planes.map(|plane| u64::from((rows[lane] & plane).count_ones()));
                 common[lane] += in_both[0] + 2 * in_both[1] + 4 * in_both[2];
             }
         }
         for lane in 0..LANES {
-            let product = alone - 2.0 * LARGEST * group.set[lane] as f32 + 4.0 * common[lane] as u32 as f32;
+            let product = self.alone - 2.0 * LARGEST * group.set[lane] as f32 + 4.0 * common[lane] as u32 as f32;
             // A product beyond all numbers counts as the greatest, so that it is compared.
-            estimates[lane] = (group.factor[lane] * step * product + group.offset[lane]).min(f32::MAX);
+            estimates[lane] = (group.factor[lane] * self.planes.step * product + group.offset[lane]).min(f32::MAX);
         }
     }
 }
@@ -258,6 +305,16 @@ mod tests {
         let deviation = ((0..600).map(|row| wrong(row).powi(2)).sum::<f32>() / 600.0).sqrt();
         assert!(mean.abs() < 0.01 * length && deviation < 0.06 * length, "{mean} and {deviation} of {length}");
         assert!(wrong(7).abs() < 0.06 * length, "{}", wrong(7));
+    }
+
+    #[test]
+    fn the_rows_with_the_greatest_estimates_are_found() {
+        let (signs, query) = (filled(601, 256), values(7, 256));
+        let estimates = signs.estimates(&query);
+        for least in [f32::NEG_INFINITY, 300.0, 599.5, f32::INFINITY] {
+            let expect: Vec<usize> = (0..601).filter(|row| estimates[*row] >= least).collect();
+            assert_eq!(signs.at_least(&query, least), expect, "{least}");
+        }
     }
 
     #[test]

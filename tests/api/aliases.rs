@@ -49,7 +49,7 @@ async fn aliases_are_listed_by_name_in_pages() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn names_do_not_clash() {
+async fn aliases_and_collections_share_one_namespace() {
     let server = with_two().await;
     let set = async |alias: &str, collection: &str| {
         server.put(&format!("/v1/aliases/{alias}"), &json!({ "collection": collection })).await

@@ -1,4 +1,4 @@
-//! Archives of snapshots, taken apart and put together as no server would: for tests of what comes from elsewhere.
+//! Snapshot archives that are unpacked, changed and repacked in ways that no server would, for tests of untrusted archives.
 
 use std::io::Read as _;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tar::{EntryType, Header};
 
-/// The entries of an archive, in their order.
+/// The entries of an archive, in order.
 #[derive(Clone)]
 pub struct Parts(pub Vec<Part>);
 
@@ -17,11 +17,11 @@ pub struct Part {
     pub name: String,
     pub kind: EntryType,
     pub bytes: Vec<u8>,
-    /// What the header says, when that is not the number of bytes.
+    /// The size in the header, if it differs from the number of bytes.
     pub declared: Option<u64>,
 }
 
-/// Takes an archive apart.
+/// Unpacks an archive.
 pub fn parts(archive: &[u8]) -> Parts {
     let mut tar = tar::Archive::new(zstd::stream::read::Decoder::new(archive).expect("zstd"));
     let part = |entry: std::io::Result<tar::Entry<'_, _>>| {
@@ -33,7 +33,7 @@ pub fn parts(archive: &[u8]) -> Parts {
     Parts(tar.entries().expect("entries").map(part).collect())
 }
 
-/// Works on a database that is given by its bytes; gives its bytes after that.
+/// Opens a database from its bytes, runs `work` on it, and returns its new bytes.
 pub fn sqlite(bytes: &[u8], work: impl FnOnce(&Connection)) -> Vec<u8> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("database");
@@ -64,7 +64,7 @@ impl Parts {
         serde_json::from_slice(self.bytes("manifest.json")).expect("JSON")
     }
 
-    /// Gives an entry other bytes, and the manifest a sum that fits them.
+    /// Replaces the bytes of an entry, and updates its checksum in the manifest.
     pub fn with(mut self, name: &str, bytes: Vec<u8>) -> Self {
         let sum = json!({"bytes": bytes.len(), "sha256": sha256(&bytes)});
         self.0.iter_mut().filter(|part| part.name == name).for_each(|part| part.bytes = bytes.clone());
@@ -97,18 +97,18 @@ impl Parts {
         self
     }
 
-    /// Adds an entry at the beginning.
+    /// Inserts an entry at the beginning.
     pub fn with_first(mut self, part: Part) -> Self {
         self.0.insert(0, part);
         self
     }
 
-    /// Puts the archive together, with more bytes behind the end of the tar file.
+    /// Packs the archive, with extra bytes after the end of the tar file.
     pub fn pack(&self, behind: usize) -> Vec<u8> {
         let mut tar = Vec::new();
         for part in &self.0 {
             let mut header = Header::new_gnu();
-            // Not by a method: these refuse the names that a test needs.
+            // Set directly, because `Header`'s methods reject the names that a test needs.
             let name = part.name.as_bytes();
             header.as_mut_bytes()[..name.len()].copy_from_slice(name);
             header.set_entry_type(part.kind);

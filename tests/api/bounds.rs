@@ -1,5 +1,5 @@
-//! What all requests share: memory, streams of events, files that are received. Nobody gets all of it, and small requests always get
-//! their answer.
+//! Limits that all requests share: memory, event streams, uploads. No caller gets all of it, and small requests always get an
+//! answer.
 
 use axum::body::Body;
 use axum::http::Request;
@@ -16,7 +16,7 @@ use crate::server::Server;
 const GREEDY: &str = "192.0.2.1";
 const OTHER: &str = "192.0.2.2";
 
-/// A request of a client with this address.
+/// A request from a client with this address.
 fn from(address: &str, request: Request<Body>) -> Request<Body> {
     let mut request = request;
     request.extensions_mut().insert(ClientAddress(address.parse().expect("an address")));
@@ -31,12 +31,12 @@ fn get(path: &str) -> Request<Body> {
     Request::get(path).body(Body::empty()).expect("a request")
 }
 
-/// Begins an answer without reading it.
+/// Starts an answer without reading it.
 async fn begin(server: &Server, address: &str, request: Request<Body>) -> Response {
     server.router.clone().oneshot(from(address, request)).await.expect("an answer")
 }
 
-/// Begins so many answers without reading them, all at the same place.
+/// Starts this many answers from the same client without reading them.
 async fn begin_all(server: &Server, address: &str, count: usize, request: impl Fn() -> Request<Body>) -> Vec<Response> {
     let mut begun = Vec::new();
     for _ in 0..count {
@@ -49,7 +49,7 @@ fn statuses(answers: &[Response]) -> Vec<u16> {
     answers.iter().map(|answer| answer.status().as_u16()).collect()
 }
 
-/// A server with eight documents of 512 KiB each, found by any vector.
+/// A server with eight documents of 512 KiB each, which match any vector.
 async fn with_large_documents(in_flight_bytes_max: u64) -> Server {
     let server = Server::with_limits(Limits { in_flight_bytes_max, ..Limits::default() });
     assert_eq!(server.post("/v1/collections", &json!({"name": "points", "dimension": 2})).await.status, 201);
@@ -66,7 +66,7 @@ fn search(limit: usize) -> Request<Body> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_answers_on_their_way_are_bounded_together_and_small_ones_always_come() {
+async fn answers_in_flight_share_a_memory_limit_and_small_ones_are_exempt() {
     let server = with_large_documents(16 << 20).await;
     let unread = begin_all(&server, GREEDY, 6, || search(8)).await;
     assert_eq!(statuses(&unread), [200, 200, 429, 429, 429, 429], "one caller gets half of it");
@@ -86,7 +86,7 @@ async fn the_answers_on_their_way_are_bounded_together_and_small_ones_always_com
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_large_answer_is_the_same_in_pieces() {
+async fn a_large_answer_is_streamed_unchanged() {
     let server = with_large_documents(64 << 20).await;
     let answer = server.send(from(GREEDY, search(8))).await;
     let hits = answer.body["hits"].as_array().expect("hits");
@@ -121,7 +121,7 @@ async fn bodies_of_requests_are_bounded_together() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_waits_for_events_takes_nobodys_place() {
+async fn event_streams_have_their_own_limit_and_take_no_request_slot() {
     let settings = Settings { requests_max: 1, event_streams_max: 4, ..Settings::default() };
     let server = Server::with_settings(Limits::default(), settings, None);
     let job = server.finished(&server.post("/v1/snapshots", &json!({})).await).await;
@@ -139,7 +139,7 @@ async fn who_waits_for_events_takes_nobodys_place() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_caller_leaves_places_to_others() {
+async fn one_caller_gets_at_most_half_of_the_request_slots() {
     let server = Server::with_settings(Limits::default(), Settings { requests_max: 4, ..Settings::default() }, None);
     let unread = begin_all(&server, GREEDY, 4, || get("/v1/models")).await;
     assert_eq!(statuses(&unread), [200, 200, 429, 429]);
@@ -148,7 +148,7 @@ async fn one_caller_leaves_places_to_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn silent_files_leave_places_to_others() {
+async fn stalled_uploads_of_one_caller_leave_upload_slots_to_others() {
     let server = Server::with_limits(Limits { uploads_max: 4, ..Limits::default() });
     assert_eq!(server.post("/v1/collections", &json!({"name": "news"})).await.status, 201);
     let import = |body: Body| {

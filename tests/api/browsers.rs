@@ -1,4 +1,4 @@
-//! What browsers and generators of requests are told: headers that protect pages, methods that a path really has.
+//! What browsers and API tools rely on: headers that protect pages, and the methods that a path supports.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use dragoman::http;
 use crate::server::Server;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_answer_is_taken_for_what_it_is_and_shown_in_no_frame() {
+async fn every_answer_has_nosniff_and_a_strict_content_security_policy() {
     let server = Server::with_news().await;
     for path in
         ["/healthz", "/v1/collections", "/v1/none", "/v1/collections/none", "/openapi.json", "/docs", "/docs/", "/docs/errors"]
@@ -25,14 +25,14 @@ async fn every_answer_is_taken_for_what_it_is_and_shown_in_no_frame() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_policy_lets_the_browser_of_the_document_work() {
+async fn the_content_security_policy_allows_the_api_reference_page() {
     let server = Server::start();
     let page = server.get("/docs/").await;
     let policy = page.header("content-security-policy").unwrap_or_default();
     for rule in ["script-src 'self'", "style-src 'self'", "img-src 'self' data:", "connect-src 'self'"] {
         assert!(policy.contains(rule), "{policy}");
     }
-    // Scripts and styles that stand in the page itself would not run.
+    // The policy forbids inline scripts and styles.
     for part in page.text.split("<script").skip(1) {
         let (tag, rest) = part.split_once('>').expect("the end of a tag");
         assert!(tag.contains("src=\"./") && rest.trim_start().starts_with("</script>"), "{part}");
@@ -45,7 +45,7 @@ async fn the_policy_lets_the_browser_of_the_document_work() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn allow_names_what_the_document_has() {
+async fn the_allow_header_lists_the_documented_methods() {
     let server = Server::with_news().await;
     let document = http::document();
     let documented = |template: &str| -> BTreeSet<String> {
@@ -58,7 +58,7 @@ async fn allow_names_what_the_document_has() {
         assert_eq!((answer.status, answer.code()), (405, Some("method_not_allowed")), "{template}");
         let allowed: BTreeSet<String> = answer.header("allow").expect("a list").split(", ").map(str::to_owned).collect();
         let mut expect = documented(template);
-        // A word such as `count` is an id of a document, too.
+        // A word such as `count` is also a valid document id.
         if template.contains("/documents/") {
             expect.extend(documented("/v1/collections/{collection}/documents/{id}"));
         }

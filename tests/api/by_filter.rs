@@ -20,7 +20,7 @@ async fn numbered(count: usize) -> Server {
     Server::with_documents(json!((0..count).map(document).collect::<Vec<_>>())).await
 }
 
-/// All pages of a list, one after the other.
+/// All pages of a list, concatenated.
 async fn pages(server: &Server, mut body: Value) -> Vec<Vec<String>> {
     let mut pages = Vec::new();
     loop {
@@ -36,7 +36,7 @@ async fn pages(server: &Server, mut body: Value) -> Vec<Vec<String>> {
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_follow_each_other_in_every_order() {
     let server = numbered(5).await;
-    // Stored later, so last by time.
+    // Stored later, so it is last by time.
     server.post(DOCUMENTS, &json!({"documents": [{"id": "a", "text": "Es regnet.", "metadata": {"even": true}}]})).await;
     let even = json!({"field": "even", "eq": true});
     let check = async |order: &str, descending: bool, expect: &[&[&str]]| {
@@ -60,7 +60,7 @@ async fn pages_follow_each_other_in_every_order() {
     assert_eq!(pages(&server, json!({"filter": {"or": []}})).await, [Vec::<String>::new()]);
 }
 
-/// A document for each kind of value, by the order that `order_by` documents.
+/// One document per kind of value, in the order that `order_by` documents.
 const VALUES: [(&str, &str); 10] = [
     ("h", "-1.5"),
     ("e", "0.1"),
@@ -184,7 +184,7 @@ async fn documents_are_counted() {
 #[tokio::test(flavor = "multi_thread")]
 async fn documents_are_deleted_by_filter_once() {
     let server = numbered(1_000).await;
-    // More than one transaction takes.
+    // More documents than one transaction deletes.
     server.post(DOCUMENTS, &json!({"documents": (1_000..1_700).map(|n| json!({"id": format!("e{n}"), "text": "Il neige.", "metadata": {"even": usize::is_multiple_of(n, 2)}})).collect::<Vec<_>>()})).await;
     let delete = format!("{DOCUMENTS}/delete");
     let even = json!({"filter": {"field": "even", "eq": true}});
@@ -233,7 +233,7 @@ async fn two_deletions_at_once_delete_nothing_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn values_are_counted_by_type_with_arrays_value_by_value() {
+async fn facets_count_values_by_type_and_array_elements_separately() {
     let documents = json!([
         {"id": "a", "text": "un", "language": "fr", "metadata": {"tag": ["x", "x", 1, true, null, {"y": 1}], "in": {"n": 1}}},
         {"id": "b", "text": "deux", "language": "fr", "metadata": {"tag": ["1", 1.0, "x"], "in": {"n": 1.5}}},
@@ -279,7 +279,7 @@ async fn a_bad_facet_names_its_place() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_names_no_limit_is_answered_however_low_the_limit_of_the_server_is() {
+async fn requests_without_a_limit_are_answered_even_with_a_low_server_limit() {
     let server = Server::with_limits(Limits { page_max: 2, ..Limits::default() });
     assert_eq!(server.post("/v1/collections", &json!({"name": "news"})).await.status, 201);
     let documents: Vec<Value> =

@@ -31,7 +31,7 @@ fn documents() -> Value {
 }
 
 impl Server {
-    /// Makes a classifier and waits until it is trained.
+    /// Creates a classifier and waits until it is trained.
     async fn classifier(&self, body: &Value) -> Value {
         let made = self.post("/v1/classifiers", body).await;
         assert_eq!(made.status, 201, "{}", made.text);
@@ -71,7 +71,7 @@ fn text(value: &Value) -> &str {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_network_learns_from_the_texts_of_the_request() {
     let server = Server::start();
-    // Few examples and a quick network: what is tested is the road, not the quality.
+    // Few examples and a fast network: this tests the path, not the quality.
     let mlp = json!({"learning_rate": 0.02, "epochs_max": 60, "runs": 2, "validation_share": 0.25, "dropout": 0.0});
     let body = json!({"name": "topics", "kind": "mlp", "examples": weather_and_sports(), "mlp": mlp});
     let made = server.classifier(&body).await;
@@ -93,7 +93,7 @@ async fn a_network_learns_from_the_texts_of_the_request() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn neighbors_of_a_collection_count_new_labels_at_once() {
+async fn a_knn_classifier_uses_new_labels_at_once() {
     let server = Server::with_documents(documents()).await;
     let source = json!({"collection": "news", "field": "topic"});
     let made = server.classifier(&json!({"name": "topics", "kind": "knn", "source": source, "knn": {"neighbors": 3}})).await;
@@ -110,13 +110,13 @@ async fn neighbors_of_a_collection_count_new_labels_at_once() {
     let neighbor = &explained["predictions"][0]["neighbors"][0];
     assert_eq!((&neighbor["id"], &neighbor["labels"], &neighbor["language"]), (&json!("w3"), &json!(["weather"]), &json!("en")));
     assert!(neighbor["score"].as_f64().expect("a score") > 0.99, "{neighbor}");
-    // Asked about the document itself, its own label is no evidence.
+    // For the document itself, its own label does not count.
     let own = json!({"documents": {"collection": "news", "ids": ["w3"]}, "explain": 10});
     let own = server.predict("topics", own).await.body;
     assert_eq!((&own["predictions"][0]["id"], &own["predictions"][0]["labels"]), (&json!("w3"), &json!(["weather"])));
     assert!(own["predictions"][0]["neighbors"].as_array().expect("neighbors").iter().all(|one| one["id"] != "w3"));
     assert_eq!(own["predictions"][0]["neighbors"].as_array().map(Vec::len), Some(9));
-    // Deleted, a document votes no more.
+    // A deleted document no longer votes.
     for id in ["e0", "e1"] {
         server.delete(&format!("/v1/collections/news/documents/{id}")).await;
     }
@@ -144,7 +144,7 @@ async fn prototypes_need_no_examples_and_are_calibrated_by_some() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn label_sets_are_told_label_by_label() {
+async fn a_multi_label_classifier_predicts_each_label_independently() {
     let server = Server::start();
     let both = json!({"text": "rain delays goal", "labels": ["weather", "sports", "weather"]});
     let none = json!({"text": "stocks fall", "labels": []});
@@ -209,7 +209,7 @@ async fn an_evaluation_tells_labels_languages_and_the_gap() {
     assert_eq!(judged["transfer"], transfer);
     let bins = judged["calibration"]["bins"].as_array().expect("bins");
     assert_eq!(bins.iter().filter_map(|bin| bin["examples"].as_u64()).sum::<u64>(), 4);
-    // Its own documents, each without itself.
+    // Its own documents, each evaluated without itself.
     let documents = json!({"documents": {"collection": "news", "field": "topic", "filter": {"field": "topic", "eq": "weather"}}});
     let own = server.post("/v1/classifiers/topics/evaluate", &documents).await.body;
     assert_eq!((&own["all"]["examples"], &own["labels"][0]["support"]), (&json!(4), &json!(4)), "{own}");
@@ -224,7 +224,7 @@ async fn an_evaluation_tells_labels_languages_and_the_gap() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_array_of_labels_is_a_level_of_its_own() {
+async fn an_array_of_labels_counts_as_one_metadata_level() {
     let server = Server::with_documents(json!([{"id": "a", "text": "rain storm"}])).await;
     let examples = json!([{"text": "rain storm", "labels": ["weather", "north"]}, {"text": "goal keeper", "labels": ["sports"]}]);
     let knn = json!({"neighbors": 1});
@@ -414,7 +414,7 @@ async fn the_neighbors_of_a_deleted_collection_are_gone() {
     server.classifier(&json!({"name": "network", "kind": "mlp", "source": source, "mlp": mlp})).await;
     assert_eq!(server.delete("/v1/collections/news").await.status, 204);
     server.predict("topics", json!({"texts": ["rain"]})).await.assert_error(404, "collection_not_found", "", &["news"]);
-    // What was learned from it stays learned; only its passages cannot be shown.
+    // The trained weights remain; only the passages can no longer be shown.
     assert_eq!(server.labels("network", json!({"texts": ["rain"]})).await.len(), 1);
     let explain = json!({"texts": ["rain"], "explain": 1});
     server.predict("network", explain).await.assert_error(404, "collection_not_found", "", &["news"]);

@@ -10,7 +10,7 @@ fn close(got: &Value, expect: f64) {
     assert!((got - expect).abs() < 1e-4, "{got} is not {expect}");
 }
 
-/// The cosine by `/v1/embeddings`.
+/// The cosine computed from `/v1/embeddings`.
 async fn cosine(server: &Server, one: &str, other: &str) -> f64 {
     let body = server.post("/v1/embeddings", &json!({"input": [one, other]})).await.body;
     let values = |index: usize| -> Vec<f64> {

@@ -1,5 +1,5 @@
-//! The console's files as browsers get them: their types, the policy, what is cached, that they name no other server. What the
-//! pages do is tested in a browser (`scripts/console_tests.sh`).
+//! The console's files as browsers get them: media types, content policy, caching, no references to other servers. The behavior
+//! of the pages is tested in a browser (`scripts/console_tests.sh`).
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use dragoman::http::settings::Settings;
 
 use crate::server::{Answer, Server};
 
-/// What the whole console may weigh, in bytes.
+/// Maximum size of the whole console, in bytes.
 const BYTES_MAX: u64 = 150_000;
 
 fn folder() -> PathBuf {
@@ -30,7 +30,7 @@ async fn conditional(server: &Server, path: &str, tag: &str) -> Answer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_file_is_served_as_what_it_is_under_the_strict_policy() {
+async fn every_file_has_its_media_type_and_the_strict_policy() {
     let server = Server::start();
     let names = files().into_iter().map(|(name, _)| format!("/console/{name}"));
     for path in names.chain(["/".to_owned()]) {
@@ -84,7 +84,7 @@ async fn the_console_needs_no_key_where_the_api_does() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_file_of_the_console_is_not_there() {
+async fn unknown_console_paths_are_not_found() {
     let server = Server::start();
     for path in ["/console", "/console/", "/console/none.js", "/console/..%2Fmod.rs", "/index.html"] {
         let answer = server.send_unchecked(Request::builder().uri(path).body(Body::empty()).expect("a request")).await;
@@ -104,7 +104,7 @@ fn the_files_are_small_and_name_no_other_server() {
     assert!(total <= BYTES_MAX, "{total} bytes, more than {BYTES_MAX}");
     for (name, _) in files() {
         let text = std::fs::read_to_string(folder().join(&name)).expect("text");
-        // Namespaces of SVG are names, not addresses.
+        // SVG namespaces are identifiers, not addresses.
         let text = text.replace("http://www.w3.org/2000/svg", "");
         for foreign in ["http://", "https://", "\"//", "'//", "@import"] {
             assert!(!text.contains(foreign), "{name} has {foreign}");

@@ -58,7 +58,7 @@ async fn a_document_is_durable_when_stored_is_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn some_failed_is_no_plain_success() {
+async fn a_partly_failed_upsert_answers_207() {
     let server = Server::with_news().await;
     let documents =
         json!([{"id": "a", "text": "Bonjour"}, {"id": "b", "text": " \n"}, {"id": "c", "text": "x", "language": "xx"}]);

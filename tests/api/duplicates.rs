@@ -1,11 +1,12 @@
-//! What `/v1/collections/{collection}/duplicates` finds among vectors of any length, and among equal texts in several languages.
+//! What `/v1/collections/{collection}/duplicates` finds among vectors of any length, and among equal texts in several
+//! languages.
 
 use serde_json::{Value, json};
 
 use crate::mining::{lines, sentence, translation};
 use crate::server::Server;
 
-/// The ids of each cluster, sorted.
+/// The sorted ids of each cluster.
 async fn found(server: &Server, collection: &str, request: Value) -> Vec<Vec<String>> {
     let job = server.finished(&server.post(&format!("/v1/collections/{collection}/duplicates"), &request).await).await;
     assert_eq!(job["status"], "succeeded", "{job}");
@@ -19,7 +20,7 @@ async fn found(server: &Server, collection: &str, request: Value) -> Vec<Vec<Str
     lines(&answer).iter().map(members).collect()
 }
 
-/// A collection of vectors of eight values that are compared by their distance.
+/// A collection of eight-dimensional vectors that are compared by distance.
 async fn points(server: &Server, name: &str, documents: &[Value]) {
     let new = json!({"name": name, "dimension": 8, "metric": "l2"});
     assert_eq!(server.post("/v1/collections", &new).await.status, 201);
@@ -27,7 +28,7 @@ async fn points(server: &Server, name: &str, documents: &[Value]) {
     assert_eq!(answer.status, 200, "{}", answer.text);
 }
 
-/// So much of one axis, and so much of another.
+/// A vector with this much along one axis and this much along another.
 fn vector(axis: usize, value: f64, other: usize, other_value: f64) -> Vec<f64> {
     let value_at = |at: usize| if at == axis { value } else { f64::from(u8::from(at == other)) * other_value };
     (0..8).map(value_at).collect()
@@ -38,7 +39,7 @@ async fn vectors_are_duplicates_by_their_cosine_however_long_they_are() {
     let server = Server::start();
     for (name, length) in [("long", 20.0), ("short", 0.1)] {
         let of_axis = |n: usize| {
-            // The cosine of the first and the third is 0.96, that of the last two 0.28.
+            // The cosine of the first and the third vector is 0.96, that of the last two 0.28.
             [
                 json!({"id": format!("a{n}"), "vector": vector(n, length, n + 4, 0.0)}),
                 json!({"id": format!("again{n}"), "vector": vector(n, length, n + 4, 0.0)}),
@@ -55,7 +56,7 @@ async fn vectors_are_duplicates_by_their_cosine_however_long_they_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn short_vectors_beside_equal_ones_are_near_to_others_all_the_same() {
+async fn short_vectors_with_exact_copies_are_still_paired_with_near_ones() {
     let server = Server::start();
     let (one, near) = (vector(0, 0.1, 1, 0.0), vector(0, 0.096, 1, 0.028));
     let documents = [
@@ -93,7 +94,7 @@ async fn whole_documents_are_compared_when_that_is_asked() {
     let document = |id: &str, language: &str, texts: Vec<String>| json!({"id": id, "language": language, "text": texts.iter().map(|text| format!("{text}. ")).collect::<String>()});
     let (long, other) = (|| (0..6).map(sentence).collect::<Vec<_>>(), (20..26).map(sentence).collect());
     let mut documents = vec![document("a", "en", long()), document("b", "en", other)];
-    // One shares a sentence with the first, one is all of it in another order, one its translation.
+    // One document shares a sentence with the first, one reorders it, one translates it.
     documents.push(document("quotes", "en", std::iter::once(sentence(0)).chain((40..45).map(sentence)).collect()));
     documents.push(document("reversed", "en", long().into_iter().rev().collect()));
     documents.push(document("translated", "de", (0..6).map(translation).collect()));

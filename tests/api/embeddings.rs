@@ -1,4 +1,4 @@
-//! `/v1/embeddings`, in OpenAI's shape.
+//! `/v1/embeddings`, in OpenAI's format.
 
 use axum::body::Body;
 use axum::http::Request;
@@ -49,7 +49,7 @@ async fn base64_holds_the_same_floats() {
     let server = Server::start();
     let floats = server.post(PATH, &json!({"input": "Guten Morgen", "encoding_format": "float"})).await;
     let floats: Vec<f32> = serde_json::from_value(floats.body["data"][0]["embedding"].clone()).expect("numbers");
-    // The document describes the form with numbers alone, so this answer is not checked against it.
+    // The OpenAPI document only describes the numeric form, so this answer is not checked against it.
     let body = json!({"input": "Guten Morgen", "encoding_format": "base64", "user": "u"}).to_string();
     let request = Request::post(PATH).header("content-type", "application/json").body(Body::from(body)).expect("a request");
     let answer = server.send_unchecked(request).await;

@@ -1,4 +1,4 @@
-//! Bodies that are packed, both ways: `Content-Encoding` of requests, `Accept-Encoding` of answers.
+//! Compressed bodies in both directions: `Content-Encoding` of requests, `Accept-Encoding` of answers.
 
 use std::io::{Read as _, Write as _};
 
@@ -34,14 +34,14 @@ async fn send(server: &Server, path: &str, encoding: &str, body: Vec<u8>) -> Ans
     server.send(request.body(Body::from(body)).expect("a request")).await
 }
 
-/// Asks with `Accept-Encoding`.
+/// Sends a request with `Accept-Encoding`.
 async fn ask(server: &Server, path: &str, accepted: &str) -> Answer {
     let request = Request::builder().method(Method::GET).uri(path).header("accept-encoding", accepted);
     server.send_unchecked(request.body(Body::empty()).expect("a request")).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn packed_requests_are_read() {
+async fn compressed_requests_are_accepted() {
     let server = Server::with_news().await;
     for encoding in ENCODINGS {
         let text = "Le train est en retard. ".repeat(5_000);
@@ -73,7 +73,7 @@ async fn the_size_limit_holds_for_what_a_request_unpacks_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_are_packed_when_asked() {
+async fn answers_are_compressed_on_request() {
     let documents: Vec<Value> = (0..50).map(|n| json!({"id": n.to_string(), "text": "Le train est en retard."})).collect();
     let server = Server::with_documents(json!(documents)).await;
     for path in ["/v1/collections/news/documents?limit=50", "/openapi.json", "/docs/errors", "/"] {
@@ -95,7 +95,7 @@ async fn answers_are_packed_when_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn events_are_not_packed() {
+async fn event_streams_are_not_compressed() {
     let server = Server::with_documents(json!([{"id": "a", "text": "Bonjour"}])).await;
     let job = server.finished(&server.post("/v1/snapshots", &json!({})).await).await;
     let id = job["id"].as_str().expect("an id");

@@ -1,4 +1,4 @@
-//! Documents that expire: `expires_at` and `ttl_seconds` in every request, and what is never found again.
+//! Expiring documents: `expires_at` and `ttl_seconds` in every request, and expired documents are never found.
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -22,12 +22,12 @@ async fn an_expiry_is_stored_shown_and_exported() {
     assert_eq!(server.get(&format!("{DOCUMENTS}/b")).await.body.get("expires_at"), None);
     let exported = export(&server).await;
     assert_eq!((&exported[0]["expires_at"], exported[1].get("expires_at")), (&json!(FUTURE), None));
-    // An import takes it as it was exported.
+    // An import accepts what was exported.
     server.delete(&format!("{DOCUMENTS}/a")).await;
     let imported = server.import("application/x-ndjson", format!("{}\n", exported[0])).await;
     assert_eq!(imported["status"], "succeeded", "{imported}");
     assert_eq!(export(&server).await[0], exported[0]);
-    // Put again without it, the document stays.
+    // Put again without an expiry, the document stays.
     server.put(&format!("{DOCUMENTS}/a"), &json!({"text": "un"})).await;
     assert_eq!(server.get(&format!("{DOCUMENTS}/a")).await.body.get("expires_at"), None);
 }

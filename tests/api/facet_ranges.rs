@@ -1,4 +1,4 @@
-//! Facets that add up the numbers and dates of a field: range and histogram.
+//! Facets that aggregate a field's numbers and dates: range and histogram.
 
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ async fn facet(server: &Server, facet: Value) -> Value {
     answer.body["facets"][0].clone()
 }
 
-/// Where buckets begin, and how many documents they have.
+/// The start and the number of documents of each bucket.
 fn buckets(facet: &Value) -> Vec<(Value, u64)> {
     let buckets = facet["histogram"].as_array().expect("buckets").iter();
     buckets.map(|bucket| (bucket["from"].clone(), bucket["documents"].as_u64().expect("a number"))).collect()

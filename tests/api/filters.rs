@@ -1,4 +1,4 @@
-//! The filter of every request that takes one: what it keeps, and that a bad one is refused with its place.
+//! The filter of every request that takes one: which documents it keeps, and that an invalid one is refused with its location.
 
 use serde_json::{Value, json};
 
@@ -72,7 +72,7 @@ async fn a_bad_filter_is_refused_everywhere_with_its_place() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_field_of_too_many_keys_is_refused_and_one_of_the_most_is_asked_for() {
+async fn a_field_path_has_at_most_32_keys() {
     let server = Server::with_news().await;
     let count = async |keys: usize| {
         let filter = json!({"field": vec!["a"; keys].join("."), "exists": true});
@@ -86,16 +86,16 @@ async fn a_field_of_too_many_keys_is_refused_and_one_of_the_most_is_asked_for() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_language_said_often_is_said_once() {
+async fn repeated_languages_are_deduplicated() {
     let server = Server::with_documents(json!([{"id": "a", "text": "Il pleut.", "language": "fr"}])).await;
-    // More than a statement of SQLite may have parameters.
+    // More than SQLite allows as parameters of one statement.
     let languages = vec!["fr"; 40_000];
     let found = server.post("/v1/collections/news/search", &json!({"query": "pluie", "languages": languages})).await;
     assert_eq!((found.status, &found.body["hits"][0]["id"]), (200, &json!("a")), "{}", found.text);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_filter_of_many_truths_or_of_many_empty_nodes_is_answered_or_refused() {
+async fn many_booleans_in_a_filter_are_answered_and_many_empty_conditions_refused() {
     let server = Server::with_documents(json!([{"id": "a", "text": "Il pleut.", "metadata": {"wet": true}}])).await;
     let count = async |filter: Value| server.post("/v1/collections/news/documents/count", &json!({"filter": filter})).await;
     let truths: Vec<bool> = (0..5_000).map(|n| n % 2 == 0).collect();

@@ -1,4 +1,4 @@
-//! What a key that is restricted to some collections does not learn of the others.
+//! What a key restricted to some collections does not learn about the others.
 
 use dragoman::domain::Limits;
 use dragoman::http::settings::Settings;
@@ -8,7 +8,7 @@ use crate::server::Server;
 
 const OPERATOR: &str = "the key of the configuration";
 
-/// A server with the collections `news` and `salaries`, called with the operator's key.
+/// A server with the collections `news` and `salaries`, called with the admin key.
 async fn guarded() -> Server {
     let server = Server::with_settings(Limits::default(), Settings::default(), Some(OPERATOR)).with_key(OPERATOR);
     for (collection, labels) in [("news", ["public", "open"]), ("salaries", ["underpaid", "overpaid"])] {
@@ -31,14 +31,14 @@ async fn guarded() -> Server {
     server
 }
 
-/// A key of the scope `write` for one collection.
+/// A key with the scope `write` for one collection.
 async fn restricted(server: &Server, collection: &str) -> Server {
     let made = server.post("/v1/keys", &json!({"name": "k", "scope": "write", "collections": [collection]})).await;
     server.with_key(made.body["secret"].as_str().expect("a secret"))
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_evaluation_shows_the_labels_of_a_classifier_to_those_who_reach_what_it_learned_from() {
+async fn an_evaluation_shows_labels_only_to_keys_with_access_to_the_training_data() {
     let server = guarded().await;
     let news = restricted(&server, "news").await;
     let documents = json!({"documents": {"collection": "news", "field": "label"}});
@@ -63,7 +63,7 @@ async fn an_evaluation_shows_the_labels_of_a_classifier_to_those_who_reach_what_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_list_of_jobs_has_no_mining_of_others_texts() {
+async fn mining_jobs_with_texts_are_hidden_from_other_restricted_keys() {
     let server = guarded().await;
     let (one, other) = (restricted(&server, "news").await, restricted(&server, "news").await);
     let texts: Vec<String> = (0..4).map(|n| format!("my secret sentence {n}")).collect();

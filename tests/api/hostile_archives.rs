@@ -1,4 +1,4 @@
-//! Archives that nobody made in good faith: each is refused with a word about why, and nothing of it stays.
+//! Malicious archives: each is refused with a reason, and leaves nothing behind.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::server::{Answer, Server};
 const ID: &str = "0198c0de-7a11-7000-8000-2f1de5c0ffee";
 const CATALOG: &str = "catalog.sqlite";
 
-/// A server with a snapshot of itself, its archive taken apart.
+/// A server and the unpacked archive of its own snapshot.
 async fn attacked() -> (Server, Parts) {
     let documents = json!([{"id": "fr", "text": "Le train est en retard."}, {"id": "ja", "text": "電車が遅れている。"}]);
     let server = Server::with_documents(documents).await;
@@ -39,7 +39,7 @@ async fn upload(server: &Server, archive: Vec<u8>) -> Answer {
     server.send(request.body(Body::from(archive)).expect("a request")).await
 }
 
-/// All files and folders below, but those of SQLite's log.
+/// All files and folders below, except SQLite's log files.
 fn below(folder: &Path) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     for entry in std::fs::read_dir(folder).expect("a folder") {
@@ -54,7 +54,7 @@ fn below(folder: &Path) -> BTreeSet<PathBuf> {
     found
 }
 
-/// Sends an archive that must be refused.
+/// Uploads an archive that must be refused.
 async fn refuse(server: &Server, archive: Vec<u8>, code: &str, words: &[&str]) {
     let before = below(server._folder.path());
     let answer = upload(server, archive).await;
@@ -63,7 +63,7 @@ async fn refuse(server: &Server, archive: Vec<u8>, code: &str, words: &[&str]) {
     assert_eq!(below(server._folder.path()), before, "{words:?} left something");
 }
 
-/// Sends an archive whose restoring must fail.
+/// Uploads an archive whose restore must fail.
 async fn fail(server: &Server, archive: &Parts, words: &[&str]) {
     let before = below(server._folder.path());
     let taken = upload(server, archive.pack(0)).await;
@@ -118,7 +118,7 @@ async fn only_plain_files_of_known_names_are_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sizes_that_are_not_true_cost_nothing() {
+async fn false_entry_sizes_are_refused_without_allocating() {
     let (server, good) = attacked().await;
     let database = good.database();
     for declared in [1 << 62, 1 << 50] {
@@ -129,7 +129,7 @@ async fn sizes_that_are_not_true_cost_nothing() {
     let mut overflowing = good.clone();
     overflowing.0.iter_mut().filter(|part| part.name == database).for_each(|part| part.declared = Some(u64::MAX));
     refuse(&server, overflowing.pack(0), "invalid_snapshot", &["overflow"]).await;
-    // Larger than the archive, smaller than the bound: the file ends early.
+    // Larger than the archive, but within the limit: the file ends early.
     for (name, declared) in [(&*database, 1 << 30), ("manifest.json", 1 << 20)] {
         let mut long = good.clone();
         long.0.iter_mut().filter(|part| part.name == name).for_each(|part| part.declared = Some(declared));
@@ -156,13 +156,13 @@ async fn an_archive_of_more_files_than_the_server_may_hold_is_refused_at_the_fir
     for number in 0..10_003_u64 {
         many.0.push(Part::file(&format!("collections/0198c0de-0000-7000-8000-{number:012x}.sqlite"), head.clone()));
     }
-    // What comes after it is not looked at.
+    // Entries after it are not read.
     many.0.push(Part::file("nonsense", Vec::new()));
     refuse(&server, many.pack(0), "invalid_snapshot", &["more files than 10000 collections"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_manifest_is_not_believed() {
+async fn a_manifest_is_checked_against_the_archive() {
     let (server, good) = attacked().await;
     let check = async |change: fn(&mut Value), words: &[&str]| {
         refuse(&server, good.clone().with_manifest(change).pack(0), "invalid_snapshot", words).await;
@@ -208,7 +208,7 @@ async fn databases_of_other_kinds_are_refused_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn databases_with_more_than_this_program_makes_are_not_opened() {
+async fn databases_with_unknown_schema_objects_are_not_opened() {
     let (server, good) = attacked().await;
     let database = good.database();
     let check = async |name: &str, sql: &str, words: &[&str]| fail(&server, &good.clone().with_sql(name, sql), words).await;
@@ -225,7 +225,7 @@ async fn databases_with_more_than_this_program_makes_are_not_opened() {
     check(CATALOG, "create index lies on collections (description)", &["index lies"]).await;
 }
 
-/// Gives the trigger `lies` a name that SQLite reserves for itself, which a reader of schemas may pass over.
+/// Gives the trigger `lies` a name that is reserved for SQLite, which a schema check might skip.
 const RESERVED_NAME: &str = "pragma writable_schema = on;
     update sqlite_schema set name = 'sqlite_lies', sql = replace(sql, 'lies', 'sqlite_lies') where name = 'lies'";
 
@@ -250,11 +250,11 @@ async fn a_trigger_that_never_ends_is_refused() {
 async fn an_index_on_an_expression_is_refused() {
     let (server, good) = attacked().await;
     let database = good.database();
-    // Takes 2,000 bytes of memory for each byte of a text that is written.
+    // Allocates 2,000 bytes for each byte of text that is written.
     let fat = "on documents (length(hex(zeroblob(length(text) * 1000))))";
     let check = async |sql: &str, words: &[&str]| fail(&server, &good.clone().with_sql(&database, sql), words).await;
     check(&format!("create index fat {fat}"), &["index fat"]).await;
-    // Under the name of one that this program could have made, for a path that is declared and one that is not.
+    // Uses a name that this program could have generated, once for a declared path and once for an undeclared one.
     let declared = "insert into metadata_indexes values ('year', 'documents_metadata_1')";
     let words = ["index documents_metadata_1", "defined differently"];
     check(&format!("{declared}; create index documents_metadata_1 {fat}"), &words).await;
@@ -274,7 +274,7 @@ async fn a_unique_index_that_would_refuse_writes_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_table_with_a_condition_of_its_own_is_refused() {
+async fn a_table_with_an_extra_check_constraint_is_refused() {
     let (server, good) = attacked().await;
     let sql = "pragma writable_schema = on;
         update sqlite_schema set sql = replace(sql, 'text text not null', 'text text not null check (length(hex(zeroblob(99))) > 0)')
@@ -300,7 +300,7 @@ async fn a_schema_of_many_objects_is_not_read_to_its_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tree_whose_branches_are_one_is_refused() {
+async fn a_btree_that_shares_pages_is_refused() {
     let (server, good) = attacked().await;
     let mut bytes = good.bytes(&good.database()).to_vec();
     let mut root = 0_u32;
@@ -309,7 +309,8 @@ async fn a_tree_whose_branches_are_one_is_refused() {
         root = database.query_row(sql, [], |row| row.get(0)).expect("a root");
     });
     let size = usize::from(u16::from_be_bytes([bytes[16], bytes[17]]));
-    // The root becomes a branch whose two children are one leaf, a copy of what it was. Deep trees of this kind never end.
+    // The root becomes an interior page whose two children are the same leaf, a copy of the root. Deep trees of this kind are
+    // endless.
     let page = (root as usize - 1) * size;
     assert_eq!(bytes[page], 13, "the root is a leaf");
     let leaf = bytes[page..page + size].to_vec();
@@ -326,7 +327,7 @@ async fn a_tree_whose_branches_are_one_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn numbers_at_the_end_of_all_numbers_are_refused() {
+async fn exhausted_or_inconsistent_ids_and_sequences_are_refused() {
     let (server, good) = attacked().await;
     let database = good.database();
     let check = async |sql: &str, words: &[&str]| fail(&server, &good.clone().with_sql(&database, sql), words).await;
@@ -383,7 +384,7 @@ async fn a_damaged_embedding_is_made_anew_from_its_text() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_does_not_fit_together_is_not_put_in_place() {
+async fn inconsistent_databases_are_not_restored() {
     let (server, good) = attacked().await;
     let database = good.database();
     let check = async |name: &str, sql: &str, words: &[&str]| fail(&server, &good.clone().with_sql(name, sql), words).await;
@@ -399,7 +400,7 @@ async fn what_does_not_fit_together_is_not_put_in_place() {
     check(CATALOG, "update classifiers set dimension = 65", &["different dimensions"]).await;
     check(CATALOG, "update classifier_texts set embedding = null", &["no embedding"]).await;
     check(CATALOG, "update classifier_texts set embedding = x'0000803f'", &["different dimensions"]).await;
-    // Pages after the first one that are no pages of a database.
+    // Pages after the first are not valid database pages.
     let mut torn = good.bytes(&database).to_vec();
     torn[4_096..].iter_mut().for_each(|byte| *byte ^= 0x5a);
     fail(&server, &good.clone().with(&database, torn), &["damaged"]).await;

@@ -1,8 +1,8 @@
-//! Requests that no client in its right mind sends: the example of every operation with a JSON body, mutated at random. No
-//! answer is a failure of the server, each fits the document, a refusal names its place, and all come in bounded time.
+//! Malformed requests: the example of every operation with a JSON body, randomly mutated. No request causes a server error,
+//! each answer matches the OpenAPI document, each refusal names the faulty member, and all answers arrive in bounded time.
 //!
 //! `DRAGOMAN_TEST_REQUESTS` sets how many are sent to each operation, `DRAGOMAN_TEST_SEED` repeats a run,
-//! `DRAGOMAN_TEST_LAST_REQUEST` names a file that gets each body before it is sent.
+//! `DRAGOMAN_TEST_LAST_REQUEST` names a file to which each body is written before it is sent.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -17,15 +17,15 @@ use crate::server::{Answer, Server};
 
 const ADMIN: &str = "the key of the configuration";
 const REQUESTS: u64 = 24;
-/// The longest that one answer may take, on a machine that does other things, too.
+/// The longest that one answer may take, on a machine that is also busy with other work.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Marks a text in a body that is to stand for raw JSON, or for what is none.
+/// Marks a string in a body that is replaced by raw JSON or by invalid JSON.
 const MARK: char = '\u{e000}';
 
-/// A generator of numbers: xorshift.
-struct Dice(u64);
+/// A random number generator: xorshift.
+struct Random(u64);
 
-impl Dice {
+impl Random {
     fn below(&mut self, end: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -34,7 +34,7 @@ impl Dice {
     }
 }
 
-/// What a value may become, raw, as not all of it can be said in JSON.
+/// Replacement values, raw, because some of them are not valid JSON.
 #[rustfmt::skip]
 const RAW: &[&str] = &[
     "null", "true", "-1", "0", "1", "1.5", "-0", "4294967296", "2147483648", "9007199254740993",
@@ -48,7 +48,7 @@ const RAW: &[&str] = &[
     "[1,\"1\",null,{}]",
 ];
 
-/// The same with larger ones.
+/// The same, with larger values.
 fn raw_values() -> Vec<String> {
     let mut values: Vec<String> = RAW.iter().map(|&raw| raw.to_owned()).collect();
     values.extend([
@@ -71,7 +71,7 @@ fn raw_values() -> Vec<String> {
     values
 }
 
-/// All places in a value, as pointers.
+/// The JSON pointers of all values in a document.
 fn places(value: &Value, at: &str, found: &mut Vec<String>) {
     found.push(at.to_owned());
     match value {
@@ -87,8 +87,8 @@ fn places(value: &Value, at: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Changes a body in one place, or two; gives it as text.
-fn mutated(example: &Value, raw: &[String], dice: &mut Dice) -> String {
+/// Changes a body in one or two places; returns it as text.
+fn mutated(example: &Value, raw: &[String], dice: &mut Random) -> String {
     let mut body = example.clone();
     for _ in 0..1 + dice.below(2) {
         let mut found = Vec::new();
@@ -123,7 +123,7 @@ fn mutated(example: &Value, raw: &[String], dice: &mut Dice) -> String {
 }
 
 /// Changes a body as bytes.
-fn garbled(example: &Value, dice: &mut Dice) -> Vec<u8> {
+fn garbled(example: &Value, dice: &mut Random) -> Vec<u8> {
     let text = example.to_string().into_bytes();
     match dice.below(7) {
         0 => Vec::new(),
@@ -169,7 +169,7 @@ fn targets(document: &Value, parameters: &[(&str, String)]) -> Vec<Target> {
     found
 }
 
-/// What the requests are sent to: a collection, an alias, a classifier and a snapshot, behind a key.
+/// The targets of the requests: a collection, an alias, a classifier and a snapshot, with a key.
 async fn attacked() -> (Server, String) {
     let limits = Limits { jobs_queued_max: 20, ..Limits::default() };
     let server = Server::with_settings(limits, Settings::default(), Some(ADMIN)).with_key(ADMIN);
@@ -188,10 +188,10 @@ async fn attacked() -> (Server, String) {
     (server, job["details"]["snapshot"].as_str().expect("an id").to_owned())
 }
 
-/// Refusals of a request that is right by itself, for what the server holds or for the body as a whole: they name no place in it.
+/// Refusals of well-formed requests, because of the server's state or because of the body as a whole: they name no location.
 const WITHOUT_PLACE: [&str; 4] = ["after the change", "nothing to evaluate with", "are the same sentences", "expected an object"];
 
-/// Says what is wrong with an answer, if anything; that it fits the document was checked as it came.
+/// Describes what is wrong with an answer, if anything. Its schema was already checked.
 fn problem(answer: &Answer, took: Duration) -> Option<String> {
     if took > PATIENCE {
         return Some(format!("took {took:?}"));
@@ -209,9 +209,9 @@ fn problem(answer: &Answer, took: Duration) -> Option<String> {
     if detail.is_empty() || detail.len() > 4_096 {
         return Some(format!("has a detail of {} bytes", detail.len()));
     }
-    // OpenAI's shape names the place in another way.
+    // Errors in OpenAI's format give the location in another member.
     let placed = !answer.places().is_empty() || !answer.body["error"]["param"].is_null();
-    // It has no way to say that the place is the whole body.
+    // That format cannot say that the location is the whole body.
     let whole =
         answer.body["error"].is_object() && (detail.starts_with("missing field `") || detail.starts_with("invalid type: "));
     let placed = placed || whole || WITHOUT_PLACE.iter().any(|words| detail.contains(words));
@@ -219,7 +219,7 @@ fn problem(answer: &Answer, took: Duration) -> Option<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_request_brings_the_server_out_of_order() {
+async fn no_request_causes_a_server_error() {
     let number = |name: &str, usual: u64| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual);
     let (requests, seed) = (number("DRAGOMAN_TEST_REQUESTS", REQUESTS), number("DRAGOMAN_TEST_SEED", 0x5eed));
     let (server, snapshot) = attacked().await;
@@ -231,7 +231,7 @@ async fn no_request_brings_the_server_out_of_order() {
         ("classifier", "topics".to_owned()),
     ];
     let raw = raw_values();
-    let mut dice = Dice(seed.max(1));
+    let mut dice = Random(seed.max(1));
     let (mut sent, mut refused, mut slowest) = (0, 0, (Duration::ZERO, String::new()));
     let mut problems = Vec::new();
     for target in targets(&server.document, &parameters) {
@@ -241,7 +241,7 @@ async fn no_request_brings_the_server_out_of_order() {
                 _ => mutated(&target.example, &raw, &mut dice).into_bytes(),
             };
             if let Ok(path) = std::env::var("DRAGOMAN_TEST_LAST_REQUEST") {
-                // After a stack overflow nothing else can tell.
+                // After a stack overflow, this file is the only record of the request.
                 std::fs::write(path, [target.id.as_bytes(), b"\n", &body].concat()).expect("written");
             }
             let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! Under which names a server without keys answers, and which web pages may call it.
+//! Under which host names a server without keys answers, and which web pages may call it.
 
 use axum::body::Body;
 use axum::http::{Method, Request};
@@ -54,7 +54,7 @@ async fn with_keys_every_name_is_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_needs_no_key_anywhere_is_answered_under_every_name() {
+async fn public_routes_are_answered_under_every_host_name() {
     let server = Server::start();
     for path in ["/healthz", "/readyz", "/openapi.json", "/docs/"] {
         assert_eq!(get(&server, path, &[("host", "pod-7.example:7700")]).await.status, 200, "{path}");
@@ -69,7 +69,7 @@ async fn what_needs_no_key_anywhere_is_answered_under_every_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_host_is_named_well_or_the_request_is_refused() {
+async fn a_repeated_or_malformed_host_header_is_refused() {
     let guarded = Server::with_settings(Limits::default(), Settings::default(), Some("the key of the configuration"));
     for server in [Server::start(), guarded] {
         for path in ["/v1/collections", "/healthz"] {
@@ -105,7 +105,7 @@ async fn pages_of_other_origins_are_refused() {
     assert_eq!(get(&server, "/v1/collections", &[host, foreign, ("origin", "https://example.org")]).await.status, 403);
 }
 
-/// What a form, or a request in mode `no-cors`, of a page elsewhere sends: no header of its own.
+/// What a foreign page's form or `no-cors` request sends: no custom headers.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_foreign_page_starts_or_cancels_anything() {
     let server = Server::start();

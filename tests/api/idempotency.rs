@@ -1,4 +1,4 @@
-//! `Idempotency-Key`: a request that is sent again answers the same and does nothing.
+//! `Idempotency-Key`: a repeated request gets the same answer and does nothing.
 
 use axum::http::Method;
 use dragoman::domain::Limits;
@@ -46,7 +46,7 @@ async fn a_key_belongs_to_one_request() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_of_which_nothing_was_stored_is_not_remembered() {
+async fn a_request_that_stored_nothing_leaves_no_record() {
     let server = Server::with_news().await;
     let bad = json!({"documents": [{"id": "a", "text": " "}]});
     assert_eq!(keyed(&server, DOCUMENTS, "k", &bad).await.status, 422);
@@ -79,11 +79,11 @@ async fn a_collection_is_created_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_requests_with_one_key_at_once_one_is_done() {
+async fn concurrent_requests_with_one_key_are_executed_once() {
     let server = Server::with_news().await;
     let body = json!({"documents": [{"text": "Il pleut."}, {"text": "Il neige."}]});
     let answers = futures::future::join_all((0..6).map(|_| keyed(&server, DOCUMENTS, "k", &body))).await;
-    // Those that came while the first was being embedded have waited for it.
+    // The requests that arrived while the first was being embedded have waited for it.
     assert!(answers.iter().all(|answer| answer.status == 200 && answer.body == answers[0].body), "{answers:?}");
     assert_eq!(server.get("/v1/collections/news").await.body["documents"], 2);
 }
@@ -106,7 +106,7 @@ async fn a_job_of_mining_is_accepted_once() {
         assert_ne!(keyed(&server, path, &format!("{path} again"), &body).await.body["id"], first.body["id"]);
     }
     assert_eq!(server.get("/v1/jobs").await.body["jobs"].as_array().map(Vec::len), Some(4));
-    // A key stands for one request, whatever that created.
+    // A key belongs to one request, whatever that request created.
     keyed(&server, "/v1/collections", "/v1/mine", &json!({"name": "blog"})).await.assert_error(
         409,
         "idempotency_conflict",

@@ -18,7 +18,7 @@ fn request(media_type: &str, encoding: &str, body: impl Into<Body>) -> Request<B
     request.body(body.into()).expect("a request")
 }
 
-/// The lines of a stream of JSON.
+/// The lines of an NDJSON stream.
 fn lines(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
@@ -67,7 +67,7 @@ async fn lines_are_imported_and_each_has_a_result() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn types_are_for_columns_of_tables() {
+async fn column_types_are_accepted_only_for_tables() {
     let server = Server::with_news().await;
     let send = |types: &str, media_type: &str, body: &'static str| {
         let request = Request::post(format!("{IMPORT}?types={types}")).header("content-type", media_type);
@@ -119,7 +119,7 @@ async fn packed_files_are_unpacked_and_bombs_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bytes_are_lines_of_json() {
+async fn an_octet_stream_is_read_as_ndjson() {
     let server = Server::with_news().await;
     let job = server.import("application/octet-stream", "{\"id\":\"a\",\"text\":\"Bonjour\"}\n").await;
     assert_eq!((&job["status"], &job["details"]["created"]), (&json!("succeeded"), &json!(1)), "{job}");

@@ -118,7 +118,7 @@ async fn old_jobs_are_forgotten_with_their_results() {
     for _ in 0..3 {
         made.push(server.import(NDJSON, "{\"text\":\"x\"}").await["id"].as_str().expect("an id").to_owned());
     }
-    // The last job is over a moment before the first is forgotten.
+    // The last job ends a moment before the first is forgotten.
     let path = format!("/v1/jobs/{}/results", made[0]);
     for _ in 0..1_000 {
         if server.get(&path).await.status == 404 {

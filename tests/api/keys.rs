@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::http::{Method, Request};
 use dragoman::domain::{Limits, Scope};
 use dragoman::http;
-use dragoman::http::middleware::access::{Access, Reach};
+use dragoman::http::middleware::access::{Access, CollectionAccess};
 use dragoman::http::settings::Settings;
 use serde_json::{Value, json};
 
@@ -13,12 +13,12 @@ use crate::server::{Answer, Server};
 
 const OPERATOR: &str = "the key of the configuration, 42";
 
-/// A server with an admin key in its configuration, called with it.
+/// A server with an admin key in its configuration, which is used for calls.
 fn guarded() -> Server {
     Server::with_settings(Limits::default(), Settings::default(), Some(OPERATOR)).with_key(OPERATOR)
 }
 
-/// Makes a key and gives its secret.
+/// Creates a key and returns its secret.
 async fn make(server: &Server, scope: &str, collections: Option<&[&str]>) -> String {
     let mut body = json!({"name": scope, "scope": scope});
     if let Some(collections) = collections {
@@ -157,7 +157,7 @@ async fn an_expired_key_is_refused() {
     assert_eq!(keys(&server).await.len(), 1, "it is still listed");
 }
 
-/// A time so many milliseconds from now, as RFC 3339.
+/// The time this many milliseconds from now, as RFC 3339.
 fn jiff_in_ms(ms: i64) -> String {
     (jiff::Timestamp::now() + jiff::SignedDuration::from_millis(ms)).to_string()
 }
@@ -235,7 +235,7 @@ async fn a_job_is_canceled_by_those_who_may_start_one() {
     server.post(&cancel, &json!(null)).await.assert_error(409, "job_finished", "", &[]);
 }
 
-/// Every operation of the document: its method, its path with something in every place, its id.
+/// Every operation of the OpenAPI document: its method, its path with the parameters filled in, and its id.
 fn operations() -> Vec<(Method, String, String)> {
     let document = http::document();
     let mut found = Vec::new();
@@ -273,7 +273,7 @@ async fn every_operation_needs_the_key_that_its_route_declares() {
             assert_ne!(status, 401, "{id} with scope {}", scope.name());
             assert_eq!(status == 403, *scope < needed, "{id} with scope {} answers {status}", scope.name());
         }
-        let closed = matches!(reach, Reach::Path | Reach::Everything);
+        let closed = matches!(reach, CollectionAccess::Path | CollectionAccess::Everything);
         assert_eq!(call(&elsewhere).await == 403, closed, "{id} with a key for another collection");
     }
 }

@@ -1,4 +1,4 @@
-//! Languages as requests name them: any tag of BCP 47 for one of the 62, wherever one may stand.
+//! Languages in requests: any BCP 47 tag of one of the 62 languages, wherever a language is accepted.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::server::Server;
 
 const NEWS: &str = "/v1/collections/news";
 
-/// Documents whose languages are tagged in many ways; none of their texts says a language by itself.
+/// Documents whose languages are tagged in many ways. The language cannot be detected from any of their texts.
 fn documents() -> Value {
     let tags = [
         ("br", "pt-BR"),

@@ -1,4 +1,4 @@
-//! The API in process: no port, no model, no GPU. One file per resource, and `protocol` for what all share.
+//! The API in process: no port, no model, no GPU. One file per resource, and `protocol` for what all resources share.
 
 #![expect(clippy::panic, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! `/mcp`: the Model Context Protocol, message by message. What a tool does is what the REST operation behind it does.
+//! `/mcp`: the Model Context Protocol, message by message. A tool does the same as the REST operation behind it.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::server::Server;
 
-/// Every tool, and whether it only reads.
+/// Every tool, and whether it is read-only.
 pub const TOOLS: [(&str, bool); 9] = [
     ("list_collections", true),
     ("search", true),
@@ -40,7 +40,7 @@ pub async fn call(server: &Server, tool: &str, arguments: Value) -> Value {
     ask(server, "tools/call", json!({"name": tool, "arguments": arguments})).await
 }
 
-/// Calls a tool that succeeds, and gives its answer.
+/// Calls a tool that succeeds, and returns its answer.
 pub async fn value(server: &Server, tool: &str, arguments: Value) -> Value {
     let result = call(server, tool, arguments).await;
     assert_eq!(result["isError"], false, "{result}");
@@ -49,14 +49,14 @@ pub async fn value(server: &Server, tool: &str, arguments: Value) -> Value {
     result["structuredContent"].clone()
 }
 
-/// Calls a tool that fails, and gives the problem.
+/// Calls a tool that fails, and returns the problem.
 pub async fn problem(server: &Server, tool: &str, arguments: Value) -> Value {
     let result = call(server, tool, arguments).await;
     assert_eq!(result["isError"], true, "{result}");
     result["structuredContent"].clone()
 }
 
-/// An answer without what differs from one call to the next.
+/// An answer without what differs between calls.
 fn lasting(mut answer: Value) -> Value {
     if let Some(members) = answer.as_object_mut() {
         ["took_ms", "request_id", "instance"].into_iter().for_each(|name| drop(members.remove(name)));
@@ -181,7 +181,7 @@ async fn collections_are_listed_page_by_page() {
     assert_eq!(first["collections"][0]["name"], "news");
     let second = value(&server, "list_collections", json!({"limit": 1, "cursor": first["next_cursor"]})).await;
     assert_eq!(second["collections"][0]["name"], "shop");
-    // Every client may leave out the arguments where none is required.
+    // Clients may omit `arguments` when none are required.
     let all = ask(&server, "tools/call", json!({"name": "list_collections"})).await;
     assert_eq!(all["structuredContent"]["collections"].as_array().map(Vec::len), Some(2), "{all}");
 }
@@ -270,7 +270,7 @@ async fn arguments_that_a_tool_does_not_have_or_lacks_are_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_tool_or_no_method_is_a_protocol_error() {
+async fn unknown_tools_and_methods_are_protocol_errors() {
     let server = Server::start();
     let answer = server.post("/mcp", &message("tools/call", &json!({"name": "drop_tables", "arguments": {}}))).await;
     assert_eq!((answer.status, &answer.body["error"]["code"]), (200, &json!(-32602)), "{}", answer.text);
@@ -305,7 +305,7 @@ async fn a_huge_message_is_refused_whatever_a_body_may_have() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn there_is_no_stream_that_could_stay_open() {
+async fn get_and_delete_are_not_allowed() {
     let server = Server::start();
     for method in [Method::GET, Method::DELETE] {
         let request = Request::builder().method(method).uri("/mcp").header("accept", "text/event-stream");
@@ -315,7 +315,7 @@ async fn there_is_no_stream_that_could_stay_open() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_operator_can_leave_it_out() {
+async fn the_operator_can_disable_mcp() {
     let server = Server::with_settings(Limits::default(), Settings { mcp: false, ..Settings::default() }, None);
     server.post("/mcp", &message("ping", &json!({}))).await.assert_error(404, "route_not_found", "", &[]);
 }

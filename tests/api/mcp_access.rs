@@ -1,4 +1,4 @@
-//! Who may call the tools of `/mcp`, within which limits, and what the operator sees of it.
+//! Who may call the tools of `/mcp`, within which limits, and what the operator sees.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -96,7 +96,7 @@ async fn a_restricted_key_learns_nothing_of_other_collections() {
         let stored = json!({"collection": collection, "ids": ["rain"]});
         let told = problem(&news, "classify", json!({"classifier": "news.topics", "documents": stored})).await;
         assert_eq!(told["code"], "forbidden", "{told}");
-        // Neither does a path within a name lead anywhere else.
+        // A path inside a name leads nowhere else either.
         let told = problem(&news, "get_document", json!({"collection": format!("news/../{collection}"), "id": "rain"})).await;
         assert_eq!(told["code"], "forbidden", "{told}");
     }
@@ -151,7 +151,7 @@ async fn a_message_is_refused_while_the_server_stops() {
     server.post("/mcp", &message("ping", &json!({}))).await.assert_error(503, "unavailable", "", &["stopping"]);
 }
 
-/// A server with the collection `news`, whose encoder is stopped by the control.
+/// A server with the collection `news` whose encoder the control has paused.
 fn with_encoder(settings: Settings) -> (Server, FakeControl) {
     let folder = tempfile::tempdir().expect("a folder");
     let (embedder, control) = Embedder::fake_with(&FakeOptions::of(DIMENSION));
@@ -191,7 +191,7 @@ async fn a_call_ends_with_its_client() {
         }
         panic!("never are {expect} requests running");
     };
-    // The message, the operation in it, and the question for the metrics.
+    // The message, its operation, and the request for the metrics.
     running_requests("3").await;
     running.abort();
     running_requests("1").await;

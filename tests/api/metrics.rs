@@ -14,12 +14,12 @@ async fn scrape(server: &Server) -> Answer {
     server.send_unchecked(Request::get("/metrics").body(Body::empty()).expect("a request")).await
 }
 
-/// The same for a client that asks for one form.
+/// The same, with this `Accept` header.
 async fn scrape_as(server: &Server, accept: &str) -> Answer {
     server.send_unchecked(Request::get("/metrics").header("accept", accept).body(Body::empty()).expect("a request")).await
 }
 
-/// The value of a sample, which is named with its labels.
+/// The value of a sample, named with its labels.
 fn sample(text: &str, name: &str) -> Option<f64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
 }
@@ -57,7 +57,7 @@ async fn requests_documents_and_the_encoder_are_counted() {
     ] {
         assert_eq!(sample(text, name), Some(value), "{name} in {text}");
     }
-    // The worker may have begun with a passage before the request that stored it: then it is embedded twice.
+    // The worker may start embedding a passage before the request that stored it does: then it is embedded twice.
     let embedded = sample(text, "dragoman_embed_texts_total").expect("texts");
     assert!((2.0..=4.0).contains(&embedded), "{text}");
     assert_eq!(sample(text, "dragoman_embed_tokens_total"), Some(3.0 * embedded), "{text}");
@@ -82,7 +82,7 @@ async fn metrics_need_a_key_that_reads_unless_they_are_open() {
     server.get("/v1/models").await.assert_error(401, "unauthorized", "", &[]);
 }
 
-/// The lines of samples that do not change from one scrape to the next; each scrape has them in another order.
+/// The samples that do not change between scrapes, as a set, because each scrape orders them differently.
 fn stable(text: &str) -> BTreeSet<&str> {
     let moving =
         ["dragoman_request", "dragoman_resident_memory", "dragoman_bound_used", "dragoman_embed", "dragoman_collection_"];
@@ -117,7 +117,7 @@ async fn who_does_not_ask_for_openmetrics_gets_the_text_format() {
     }
 }
 
-/// Checks that each sample belongs to the metric that was described last, with help and type, and that none is described twice.
+/// Checks that each sample belongs to the metric described last, with help and type, and that no metric is described twice.
 fn described(text: &str) {
     let (mut metric, mut kind, mut seen) = ("", "", Vec::new());
     for line in text.lines() {
@@ -138,7 +138,7 @@ fn described(text: &str) {
     }
 }
 
-/// Every metric of this server that an expression names.
+/// Every metric of this server that a PromQL expression names.
 fn named(expressions: &str) -> BTreeSet<&str> {
     let words = expressions.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
     words.filter(|word| word.starts_with("dragoman_")).collect()
@@ -147,7 +147,7 @@ fn named(expressions: &str) -> BTreeSet<&str> {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_dashboard_and_the_alerts_show_is_measured() {
     let server = Server::with_documents(json!([{"id": "a", "text": "Le chat dort.", "language": "fr"}])).await;
-    // Counted from the first scrape on.
+    // Counted only after the first scrape.
     scrape(&server).await;
     let text = scrape(&server).await.text;
     let samples: Vec<&str> = text.lines().filter_map(|line| line.split(['{', ' ']).next()).collect();

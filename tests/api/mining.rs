@@ -1,4 +1,4 @@
-//! `/v1/mine`, `/v1/collections/{collection}/duplicates` and what their jobs find.
+//! `/v1/mine`, `/v1/collections/{collection}/duplicates` and the results of their jobs.
 
 use axum::body::Body;
 use axum::http::Request;
@@ -11,7 +11,7 @@ use crate::server::{Answer, Server};
 const OPERATOR: &str = "the operator's own key";
 const NO_JOB: &str = "/v1/jobs/0198c0de-7a11-7000-8000-2f1de5c0ffee";
 
-/// A made-up word, another for each number.
+/// A made-up word, different for each number.
 fn word(number: u64) -> String {
     let mut state = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let letter = |_| {
@@ -23,12 +23,12 @@ fn word(number: u64) -> String {
     (0..8).map(letter).collect()
 }
 
-/// A sentence that shares no word with another number's.
+/// A sentence that shares no word with the sentence of another number.
 pub fn sentence(number: u64) -> String {
     (0..4).map(|at| word(number * 4 + at)).collect::<Vec<_>>().join(" ")
 }
 
-/// What the stand-in encoder takes for its translation: mostly the same words.
+/// What the fake encoder takes for the sentence's translation: mostly the same words.
 pub fn translation(number: u64) -> String {
     format!("{} {} {} {}", word(number * 4 + 2), word(number * 4 + 1), word(number * 4), word(900_000 + number))
 }
@@ -40,7 +40,7 @@ async fn collection(server: &Server, name: &str, documents: impl Iterator<Item =
     assert_eq!(answer.status, 200, "{answer:?}");
 }
 
-/// Collections `one` and `other` with ten translations, 0 to 9, and five sentences each that have none.
+/// The collections `one` and `other` with ten translation pairs, 0 to 9, and five untranslated sentences each.
 async fn with_two() -> Server {
     let server = Server::start();
     fill(&server).await;
@@ -57,7 +57,7 @@ fn both() -> Value {
     json!({"first": {"collection": "one"}, "second": {"collection": "other"}})
 }
 
-/// The request with more members.
+/// The request with additional members.
 fn with(mut request: Value, more: Value) -> Value {
     let more = more.as_object().expect("members").clone();
     request.as_object_mut().expect("an object").extend(more);
@@ -258,14 +258,14 @@ async fn documents_are_sentences_when_that_is_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_way_of_looking_for_neighbors_can_be_chosen() {
+async fn exact_or_approximate_neighbor_search_can_be_chosen() {
     let server = with_two().await;
     for (choice, exact) in [(json!({}), true), (json!({"exact": true}), true), (json!({"exact": false}), false)] {
         let (job, pairs) = mined(&server, &with(both(), with(json!({"threshold": 1.25}), choice))).await;
         assert_ids(&pairs, &numbered("a", "b", 0..10));
         assert_eq!((&job["details"]["exact"], job["details"].get("candidates").is_some()), (&json!(exact), !exact), "{job}");
     }
-    // Lists get indexes of their own then.
+    // Without `exact`, lists of texts get their own indexes.
     let texts = |from: fn(u64) -> String| json!({"texts": (0..20).map(from).collect::<Vec<_>>()});
     let (job, pairs) = mined(&server, &json!({"first": texts(sentence), "second": texts(translation), "exact": false})).await;
     assert_ids(&pairs, &numbered("", "", 0..20));
@@ -284,7 +284,7 @@ async fn sides_that_are_too_small_for_the_neighbors_are_refused() {
     refused(&server, json!({"first": {"texts": ["a"]}, "second": one}), "/first", &["as neighbors, 4, got 1"]).await;
     let part = json!({"collection": "other", "filter": {"field": "id", "eq": "b1"}});
     refused(&server, json!({"first": one, "second": part}), "/second", &["as neighbors, 4, got 1"]).await;
-    // Copies are found out by the job.
+    // Duplicate texts are only detected by the job.
     let copies = json!({"first": {"texts": ["a", "a", "a", "a", "a"]}, "second": one});
     let job = server.finished(&server.post("/v1/mine", &copies).await).await;
     assert_eq!((&job["status"], &job["error"]["code"]), (&json!("failed"), &json!("invalid_request")), "{job}");
@@ -370,7 +370,7 @@ async fn a_job_that_needs_too_much_is_refused_before_it_starts() {
     assert_eq!(server.get("/v1/jobs").await.body["jobs"], json!([]));
 }
 
-/// Makes a key of the scope `write` for collections.
+/// Creates a key with the scope `write` for collections.
 async fn key(server: &Server, collections: &[&str]) -> Server {
     let answer = server.post("/v1/keys", &json!({"name": "k", "scope": "write", "collections": collections})).await;
     assert_eq!(answer.status, 201, "{answer:?}");
@@ -411,7 +411,7 @@ async fn duplicates_are_clustered_within_and_across_languages() {
         document("de1-again", "de", sentence(1)),
         document("de2", "de", sentence(2)),
         document("de2-near", "de", translation(2)),
-        // Equal sentences of one document are no duplicates.
+        // Equal sentences within one document are no duplicates.
         document("song", "de", format!("{s}. {s}. {s}. {s}. {s}. {s}. {s}. {s}.", s = sentence(3))),
     ]);
     assert_eq!(server.post("/v1/collections/news/documents", &json!({"documents": documents})).await.status, 200);

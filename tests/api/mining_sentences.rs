@@ -1,11 +1,11 @@
-//! `unit: sentence` in mining and duplicates: sentences of whole documents, in all languages, each with its place.
+//! `unit: sentence` in mining and duplicates: the sentences of whole documents, in all languages, each with its position.
 
 use serde_json::{Value, json};
 
 use crate::mining::{lines, sentence, translation};
 use crate::server::Server;
 
-/// A document whose sentences are these, each with a capital letter and a full stop.
+/// A document with these sentences, each capitalized and ended with a full stop.
 fn document(id: &str, language: &str, sentences: &[String]) -> Value {
     let text: Vec<String> = sentences.iter().map(|one| format!("{}{}.", one[..1].to_uppercase(), &one[1..])).collect();
     json!({"id": id, "language": language, "text": text.join(" ")})
@@ -17,7 +17,7 @@ async fn fill(server: &Server, name: &str, documents: &[Value]) {
     assert_eq!(answer.status, 200, "{}", answer.text);
 }
 
-/// Fifteen German sentences in three documents, and fifteen French ones in five, of which ten are translations, in another order.
+/// Fifteen German sentences in three documents and fifteen French ones in five, ten of them translations, in a different order.
 async fn with_two() -> Server {
     let server = Server::start();
     let german = |at: u64| document(&format!("de{at}"), "de", &(at * 5..at * 5 + 5).map(sentence).collect::<Vec<_>>());
@@ -61,7 +61,7 @@ async fn sentences_of_documents_are_mined_with_their_places() {
             assert_eq!((shown["text"].as_str(), &shown["language"]), (Some(part.as_str()), &whole["language"]));
         }
     }
-    // The first German document has sentences 0 to 4, of each of which another French document has the translation.
+    // The first German document has sentences 0 to 4, whose translations are in five different French documents.
     let of_first = pairs.iter().filter(|pair| pair["first"]["id"] == "de0");
     let mut french: Vec<&str> = of_first.map(|pair| pair["second"]["id"].as_str().expect("an id")).collect();
     french.sort_unstable();

@@ -1,4 +1,4 @@
-//! Members that the document does not let be null.
+//! Members for which the OpenAPI document does not allow null.
 
 use axum::http::Method;
 use dragoman::http;

@@ -1,4 +1,4 @@
-//! Documents that are stored and wait for their embedding, and ids that no path can hold.
+//! Documents that are stored but wait for their embedding, and ids that no path can contain.
 
 use axum::http::Method;
 use serde_json::json;
@@ -31,7 +31,7 @@ async fn a_request_that_is_sent_again_meanwhile_waits_for_the_first() {
     let waiting = control.clone();
     tokio::task::spawn_blocking(move || waiting.wait_until_blocked()).await.expect("the first request is being embedded");
     let again = send();
-    // It is there, and has found what the first one stored.
+    // The request has arrived and found what the first one stored.
     for _ in 0..20 {
         tokio::task::yield_now().await;
     }
@@ -52,7 +52,7 @@ async fn ids_that_clients_take_out_of_a_path_are_refused() {
         put.assert_error(422, "invalid_request", "id", &["must not be"]);
         let job = server.import("application/x-ndjson", format!("{}\n", json!({"id": id, "text": "Il pleut."}))).await;
         assert_eq!((&job["details"]["created"], &job["details"]["failed"]), (&json!(0), &json!(1)));
-        // One that an earlier version stored can still be asked for, and be deleted.
+        // An id that an earlier version stored can still be requested and deleted.
         let absent = server.get(&format!("{DOCUMENTS}/{}", id.replace('.', "%2E"))).await;
         absent.assert_error(404, "document_not_found", "", &[]);
     }

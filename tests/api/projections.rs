@@ -19,7 +19,7 @@ const PATH: &str = "/v1/collections/points/projections";
 const DOCUMENTS: &str = "/v1/collections/points/documents";
 const OPERATOR: &str = "the key of the configuration, 42";
 
-/// A server on this folder, of which one job runs at once. One that went away may hold the folder for another moment.
+/// A server on this folder that runs one job at a time. A previous server may hold the folder for another moment.
 async fn server_on(folder: &Arc<TempDir>) -> (Server, Arc<FakeControl>) {
     loop {
         let (embedder, control) = Embedder::fake_with(&FakeOptions::of(64));
@@ -49,14 +49,14 @@ fn vector(number: usize) -> Vec<f64> {
     (0..8).map(|at| f64::from(u8::from(at == number % 2)) + noise(at)).collect()
 }
 
-/// A document whose topic is of the axis that it is near to, and whose language says nothing about it.
+/// A document whose topic belongs to the axis that it is near; its language is unrelated.
 fn document(number: usize) -> Value {
     let (topic, language) = (["sport", "money"][number % 2], ["de", "fr", "fr"][number % 3]);
     let metadata = json!({"topic": topic, "tags": [format!("t{}", number % 25)], "page": {"number": number % 4}});
     json!({"id": format!("d{number:02}"), "vector": vector(number), "language": language, "metadata": metadata})
 }
 
-/// Makes the collection `points` with so many documents.
+/// Creates the collection `points` with this many documents.
 async fn fill(server: &Server, documents: usize) {
     let new = json!({"name": "points", "dimension": 8, "metric": "l2"});
     assert_eq!(server.post("/v1/collections", &new).await.status, 201);
@@ -71,7 +71,7 @@ async fn with_points(documents: usize) -> Server {
     server
 }
 
-/// Computes a projection, and gives the job as it ended.
+/// Computes a projection, and returns the finished job.
 async fn project(server: &Server, request: Value) -> Value {
     let job = server.finished(&server.post(PATH, &request).await).await;
     assert_eq!(job["status"], "succeeded", "{job}");
@@ -92,7 +92,7 @@ fn ids(answer: &Answer) -> Vec<&str> {
     answer.body["ids"].as_array().expect("ids").iter().map(|id| id.as_str().expect("an id")).collect()
 }
 
-/// The files of projections in the folder of the only collection.
+/// The projection files in the folder of the only collection.
 fn files(server: &Server) -> Vec<PathBuf> {
     let folder = server._folder.path().join("collections");
     let folder = std::fs::read_dir(folder).expect("a folder").next().expect("a collection").expect("an entry").path();
@@ -146,13 +146,13 @@ async fn a_map_is_computed_listed_and_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn values_are_told_as_text_the_most_frequent_ones_alone() {
+async fn only_the_most_frequent_values_are_listed() {
     let server = with_points(50).await;
     project(&server, json!({})).await;
     let answer = server.get(&format!("{PATH}/none?field=tags")).await;
     let values = answer.body["values"].as_array().expect("values");
     assert_eq!((values.len(), &values[0], &values[18]), (19, &json!("t0"), &json!("t3")), "{values:?}");
-    // Of 25 tags, each of two documents, six are left.
+    // Of 25 tags with two documents each, six are left out.
     let rare = numbers(&answer.body["value"]).into_iter().filter(|value| *value < 0.0).count();
     assert_eq!(rare, 12);
     let answer = server.get(&format!("{PATH}/none?field=page.number")).await;
@@ -319,11 +319,11 @@ async fn a_map_goes_with_its_collection_and_is_in_no_snapshot() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_job_at_a_time_computes_the_map_of_a_center() {
+async fn one_job_at_a_time_computes_each_projection() {
     let folder = Arc::new(tempfile::tempdir().expect("a folder"));
     let (server, control) = server_on(&folder).await;
     fill(&server, 20).await;
-    // The only job that may run waits for the encoder.
+    // The one running job waits for the encoder.
     control.pause();
     let texts = |word: &str| (0..4).map(|number| format!("{word} {number}")).collect::<Vec<_>>();
     let request = json!({"first": {"texts": texts("one")}, "second": {"texts": texts("other")}});

@@ -1,4 +1,4 @@
-//! What all resources share: errors, request ids, limits, media types, the document and its pages.
+//! What all resources share: errors, request ids, limits, media types, the OpenAPI document and its pages.
 
 use axum::Router;
 use axum::body::Body;
@@ -97,13 +97,13 @@ async fn everything_that_is_wrong_with_a_request_is_named() {
         let answer = server.post(path, &body).await;
         assert_eq!((answer.status, answer.places()), (422, places.to_vec()), "{path}: {}", answer.text);
     };
-    // Of wrong types.
+    // Wrong types.
     let body = json!({"query": 3, "limit": "ten", "languages": ["fr", 1], "explain": null, "colour": 1});
     check("/v1/collections/news/search", body, &["/query", "/limit", "/languages/1", "/explain", "/colour"]).await;
     check(PATH, json!({"metric": "manhattan", "hnsw": {"m": "few", "n": 1}}), &["/metric", "/hnsw/m", "/hnsw/n", "/name"]).await;
     check("/v1/similarity", json!({"pairs": [{"first": "a"}, {}]}), &["/pairs/0/second", "/pairs/1/first", "/pairs/1/second"])
         .await;
-    // Out of their bounds.
+    // Out of range.
     let body = json!({"query": " ", "limit": 0, "languages": ["xx", "fr", "yy"], "filter": {"field": "a", "like": 1}});
     check("/v1/collections/news/search", body, &["/query", "/limit", "/languages/0", "/languages/2", "/filter/like"]).await;
     let body = json!({"searches": [{"query": " "}, {"query": "a"}, {"query": "a", "limit": 0, "score_min": 1e39}]});

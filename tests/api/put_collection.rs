@@ -31,7 +31,7 @@ async fn the_same_request_again_leaves_the_collection_and_its_documents() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn settings_that_are_left_out_may_be_any() {
+async fn omitted_settings_match_any_value() {
     let server = Server::start();
     let points = json!({"name": "news", "dimension": 3, "metric": "l2", "hnsw": {"ef_search": 200}});
     assert_eq!(server.post("/v1/collections", &points).await.status, 201);
@@ -83,7 +83,7 @@ async fn a_restricted_key_puts_only_its_own_collections() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_many_who_put_the_same_one_creates_it() {
+async fn concurrent_identical_puts_create_one_collection() {
     let server = Server::start();
     let settings = json!({"description": "shared"});
     let all = futures::future::join_all((0..8).map(|_| server.put(PATH, &settings))).await;

@@ -1,4 +1,4 @@
-//! Writes to one document: put, patch, and the versions that they demand.
+//! Writes to one document: put, patch, and version preconditions.
 
 use axum::http::Method;
 use dragoman::domain::Limits;
@@ -46,7 +46,7 @@ async fn a_put_demands_a_version() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn words_of_paths_are_ids_too() {
+async fn path_keywords_are_valid_document_ids() {
     let server = Server::with_news().await;
     for word in ["scroll", "count", "delete", "update"] {
         let path = format!("/v1/collections/news/documents/{word}");
@@ -135,7 +135,7 @@ async fn a_deletion_demands_a_version() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_writers_that_saw_the_same_version_one_wins() {
+async fn of_concurrent_writes_with_the_same_if_match_one_wins() {
     let server = Server::with_documents(json!([{"id": "fr-1", "text": "Bonjour", "metadata": {"n": 0}}])).await;
     let tag = etag(&server.get(PATH).await);
     let bodies: Vec<Value> = (1..=8).map(|n| json!({"metadata": {"n": n}})).collect();
@@ -154,7 +154,7 @@ async fn a_put_document_may_have_its_id_and_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_known_version_is_not_sent_again() {
+async fn if_none_match_with_the_current_etag_answers_304() {
     let server = Server::with_documents(json!([{"id": "a", "text": "Il pleut."}])).await;
     let path = "/v1/collections/news/documents/a";
     let read = async |tags: &str| server.send_with(Method::GET, path, ("if-none-match", tags), &serde_json::Value::Null).await;

@@ -15,7 +15,7 @@ use crate::server::Server;
 
 const PATH: &str = "/v1/collections/news/reembed";
 
-/// A server on this folder with a model of so many values. One that went away may hold the folder for another moment.
+/// A server on this folder with a model of this dimension. A previous server may hold the folder for another moment.
 async fn server(folder: &Arc<TempDir>, dimension: usize) -> Server {
     loop {
         let (embedder, control) = Embedder::fake_with(&FakeOptions { tokens_max: 128, ..FakeOptions::of(dimension) });
@@ -33,7 +33,7 @@ async fn server(folder: &Arc<TempDir>, dimension: usize) -> Server {
     }
 }
 
-/// A server with another model than the one that its collection `news` was made with.
+/// A server with a different model from the one that embedded its collection `news`.
 async fn with_another_model() -> Server {
     let folder = Arc::new(tempfile::tempdir().expect("a folder"));
     let made = server(&folder, 64).await;

@@ -8,7 +8,7 @@ use crate::server::Server;
 
 const PATH: &str = "/v1/collections/news/search/batch";
 
-/// The answers without their times.
+/// The answers without their timings.
 fn timeless(mut answer: Value) -> Value {
     answer.as_object_mut().expect("an object").remove("took_ms");
     answer

@@ -7,7 +7,7 @@ use crate::server::{Answer, Server};
 
 const QUERY: &str = "the grey sea rolls against an old harbor wall tonight";
 
-/// Eight documents, each a little less like the query than the one before; two of them in French.
+/// Eight documents, each slightly less similar to the query than the one before; two of them in French.
 async fn with_sea() -> Server {
     let words: Vec<&str> = QUERY.split(' ').collect();
     let document = |n: usize| {
@@ -38,7 +38,7 @@ fn of(n: usize, weight: f64) -> Value {
     json!({"filter": {"field": "n", "eq": n}, "weight": weight})
 }
 
-/// What a boost makes of a score.
+/// The boosted score.
 fn moved(score: f64, factor: f64, mode: &Value) -> f64 {
     if mode == "full" { score * factor / (score * factor + 1.0 - score) } else { score * factor }
 }
@@ -117,7 +117,7 @@ async fn the_nearer_a_date_or_a_number_is_to_the_origin_the_more_it_counts() {
             for shape in ["half_life", "scale"] {
                 let boosts = json!([{"field": field, "decay": {"origin": origin, shape: 30}, "weight": 3}]);
                 let found = search(&server, json!({"mode": mode, "boosts": boosts, "explain": true})).await;
-                // The lists of `hybrid` give equal texts different ranks.
+                // The ranked lists of `hybrid` give equal texts different ranks.
                 if mode != "hybrid" {
                     assert_eq!(ids(&found)[..4], expect[..4], "{mode} {field} {shape}");
                 }
@@ -183,13 +183,13 @@ async fn boosts_go_along_with_filters_groups_and_languages() {
         assert_eq!(found(even).await, ["d0", "d2"], "{mode}: a boost adds no hit");
         let groups = json!({"mode": mode, "group_by": {"field": "even"}, "limit": 2});
         assert_eq!(found(groups).await, ["d1", "d0"], "{mode}");
-        // By words alone the other is not half as good as the best, and so takes no turn.
+        // In lexical mode the other language's best hit scores less than half of the best, so it is not alternated.
         if mode != "lexical" {
             let turns = json!({"mode": mode, "balance_languages": true, "limit": 1});
             assert_eq!(found(turns).await, ["d1"], "{mode}");
         }
         let preferring = json!({"mode": mode, "prefer_language": ["fr"], "limit": 1});
-        // The best relevance is 1, which is no quarter better than what is nearly that.
+        // The best relevance is 1, which is not a quarter better than a value just below it.
         if mode != "full" {
             assert_eq!(found(preferring).await, ["d1"], "{mode}: a hundredfold score is far better than a preferred one");
         }
@@ -254,7 +254,7 @@ async fn a_bad_boost_names_all_its_places() {
     batch.assert_error(422, bad, "/searches/1/boosts/0", &["got neither"]);
 }
 
-/// Three points near to each other and to the target, one further off to the side, one in another direction.
+/// Three points close to each other and to the target, one farther off to the side, one in another direction.
 async fn with_points(metric: &str) -> Server {
     let server = Server::start();
     let created = server.post("/v1/collections", &json!({"name": "points", "dimension": 3, "metric": metric})).await;

@@ -1,4 +1,4 @@
-//! Counts of values beside the hits of a search.
+//! Facet counts alongside the hits of a search.
 
 use serde_json::{Value, json};
 

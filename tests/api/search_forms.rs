@@ -1,11 +1,11 @@
-//! The three things that a search can be for: a text, a vector, and a document of the collection.
+//! The three inputs of a search: a text, a vector, or a document of the collection.
 
 use serde_json::{Value, json};
 
 use crate::search::{PATH, documents, ids};
 use crate::server::{DIMENSION, Server};
 
-/// The embedding of a document, as a search gives it.
+/// The embedding of a document, as returned by a search.
 async fn vector_of(server: &Server, id: &str) -> Value {
     let body = json!({"query": "x", "limit": 100, "include": ["vector"]});
     let answer = server.post(PATH, &body).await;

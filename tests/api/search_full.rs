@@ -1,4 +1,4 @@
-//! The search that nobody has to choose: all evidence as one relevance.
+//! The default search mode: all evidence combined into one relevance.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ fn scores(answer: &Answer) -> Vec<f64> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_query_without_a_mode_is_judged_by_all_evidence() {
+async fn a_query_without_a_mode_is_searched_in_full_mode() {
     let server = Server::with_documents(documents()).await;
     let plain = server.post(PATH, &json!({"query": QUERY, "explain": true})).await;
     let full = server.post(PATH, &json!({"query": QUERY, "mode": "full", "explain": true})).await;

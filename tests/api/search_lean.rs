@@ -1,11 +1,11 @@
-//! What hits carry by default: the best passage with the words in it that answer, not the whole text.
+//! What hits contain by default: the best passage with its matching words marked, not the whole text.
 
 use serde_json::{Value, json};
 
 use crate::search::{PATH, documents, ids};
 use crate::server::{Answer, Server};
 
-/// Ten documents of some 29 KB, each with one sentence of its own.
+/// Ten documents of about 29 KB, each with one unique sentence.
 fn long_documents() -> Value {
     let sentence = "The old ferry crosses the bay twice a day and carries bread, letters and bicycles to the islands. ";
     let text = |n: usize| format!("{0}A storm broke lantern {n} at the pier. {0}", sentence.repeat(150));
@@ -14,7 +14,7 @@ fn long_documents() -> Value {
         .collect()
 }
 
-/// The passage of the first hit with brackets around its marks.
+/// The passage of the first hit, with its marks in brackets.
 fn bracketed(answer: &Answer) -> String {
     assert_eq!(answer.status, 200, "{}", answer.text);
     let passage = &answer.body["hits"][0]["passage"];

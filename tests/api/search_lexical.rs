@@ -1,4 +1,4 @@
-//! Searching by words, in every kind of script, and by words and meaning together.
+//! Lexical search in every kind of script, and hybrid search.
 
 use dragoman::embed::QueryText;
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::search::{PATH, documents, ids};
 use crate::server::Server;
 
-/// Sentences of our own: id, language, text. Each pair of a language shares as little as two sentences can.
+/// Sentences written for these tests: id, language, text. The two sentences of each language share as few words as possible.
 const SENTENCES: &[(&str, &str, &str)] = &[
     ("de-1", "de", "Der Zug nach Basel hat eine Stunde Verspätung."),
     ("de-2", "de", "Die Bäckerei öffnet schon um sechs."),
@@ -236,7 +236,7 @@ async fn a_query_of_many_words_says_that_it_was_cut() {
     }
 }
 
-/// Queries of any kind, most of them nothing that a person would write.
+/// Queries of any kind, most of them unlike anything a person would type.
 fn queries() -> impl Strategy<Value = String> {
     prop_oneof![
         any::<String>(),

@@ -1,11 +1,11 @@
-//! What a query demands of passages: words in quotes, words behind a minus, all words; in every mode that searches by words.
+//! Query operators, in every mode with lexical search: quoted phrases, excluded words, and requiring all words.
 
 use serde_json::{Value, json};
 
 use crate::search::{PATH, ids};
 use crate::server::Server;
 
-/// The modes that search by words.
+/// The modes with lexical search.
 const MODES: [&str; 3] = ["lexical", "hybrid", "full"];
 
 async fn with_sentences() -> Server {
@@ -23,7 +23,7 @@ async fn with_sentences() -> Server {
     .await
 }
 
-/// What is found in each of the modes, in the order of the ids.
+/// The ids of the hits, sorted; every mode must find the same ones.
 async fn found_with(server: &Server, members: Value) -> Vec<String> {
     let mut by_mode = Vec::new();
     for mode in MODES {
@@ -64,7 +64,7 @@ async fn words_in_quotes_are_found_as_they_are_spelled() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn quotes_that_no_passage_has_find_nothing_by_words_and_by_meaning_what_they_say() {
+async fn phrases_without_a_match_find_nothing_lexically_but_full_mode_falls_back_to_meaning() {
     let server = with_sentences().await;
     for query in ["\"stone wall old\"", "\"schoner\"", "\"каменная стена\""] {
         for mode in ["lexical", "hybrid"] {
@@ -81,7 +81,7 @@ async fn quotes_that_no_passage_has_find_nothing_by_words_and_by_meaning_what_th
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_stands_behind_a_minus_is_in_no_hit() {
+async fn words_after_a_minus_are_excluded() {
     let server = with_sentences().await;
     let with = async |query: &str| found_with(&server, json!({"query": query, "languages": ["en"]})).await;
     assert_eq!(with("old -harbour").await, ["mixed", "order"]);
@@ -135,7 +135,7 @@ async fn the_embedded_text_has_no_operators() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn operators_are_text_where_nobody_asks_for_them() {
+async fn operators_are_plain_text_unless_enabled() {
     let server = with_sentences().await;
     for mode in MODES {
         let body = json!({"query": "\"stone wall old\" -sea", "operators": false, "mode": mode, "languages": ["en"]});

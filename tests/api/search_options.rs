@@ -1,4 +1,4 @@
-//! What restricts and orders hits: pages, scores, groups, languages in turns, margins, and what hits carry.
+//! Options that restrict and order hits: pages, scores, groups, balanced languages, margins, and what hits contain.
 
 use dragoman::domain::Limits;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ fn scores(answer: &Answer) -> Vec<f64> {
     answer.body["hits"].as_array().expect("hits").iter().map(|hit| hit["score"].as_f64().expect("a score")).collect()
 }
 
-/// Ten English documents, each a little less like the query than the one before, and two of other languages.
+/// Ten English documents, each slightly less similar to the query than the one before, and two in other languages.
 async fn with_sea() -> Server {
     let words = ["the", "grey", "sea", "rolls", "against", "an", "old", "harbor", "wall", "tonight"];
     let english = (0..10).map(|n| {
@@ -66,7 +66,7 @@ async fn hits_have_at_least_the_score_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn exact_compares_with_all_and_says_so() {
+async fn an_exact_search_scans_all_passages_and_reports_the_method() {
     let server = with_sea().await;
     let plain = search(&server, json!({"explain": true})).await;
     let exact = search(&server, json!({"explain": true, "exact": true})).await;
@@ -139,7 +139,7 @@ async fn a_group_has_no_more_hits_than_allowed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn groups_are_found_by_words_behind_several_documents_of_one() {
+async fn a_lexical_search_finds_groups_ranked_behind_several_documents_of_another_group() {
     let of = |id: &str, text: &str, topic: &str| json!({"id": id, "text": text, "language": "en", "metadata": {"topic": topic}});
     let documents =
         json!([of("a1", "rain", "a"), of("a2", "rain rain", "a"), of("b", "rain on a long grey afternoon by the sea", "b")]);
@@ -169,7 +169,7 @@ async fn documents_without_a_language_take_turns_however_far_they_are() {
 async fn enough_groups_are_found_behind_a_language_that_has_no_score_high_enough() {
     let server = with_sea().await;
     let town = scores(&search(&server, json!({"limit": 13, "languages": ["en"]})).await)[8];
-    // Of Japanese nothing reaches the score, which says nothing about English.
+    // No Japanese document reaches the score, which says nothing about English.
     let options = json!({
         "languages": ["en", "ja"], "balance_languages": true, "limit": 2, "score_min": town - 0.01, "group_by": {"field": "topic"},
     });
@@ -190,7 +190,7 @@ async fn enough_groups_are_found_behind_documents_whose_margin_is_too_low() {
     };
     let all = server.post(PATH, &request(11, 0.0)).await;
     assert_eq!((ids(&all)[0], ids(&all).len()), ("alone", 2), "{}", all.text);
-    // The nearest few are of the crowd, and none of them reaches the score.
+    // The nearest few belong to the crowd, and none of them reaches the score.
     assert_eq!(ids(&server.post(PATH, &request(1, scores(&all)[0] - 0.01)).await), ["alone"]);
 }
 
@@ -220,7 +220,7 @@ async fn languages_take_turns() {
     assert_eq!(ids(&rest), ids(&all)[4..]);
 }
 
-/// Documents that are all alike are near to everything; the margin sees that, the cosine does not.
+/// Documents that are all alike are similar to everything. The margin accounts for that, the cosine does not.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_margin_prefers_what_stands_out_of_its_neighborhood() {
     let crowd = (0..6).map(|n| json!({"id": format!("crowd-{n}"), "text": format!("the grey sea rolls {n}"), "language": "en"}));

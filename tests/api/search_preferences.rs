@@ -7,8 +7,8 @@ use crate::server::{Answer, Server};
 
 const QUERY: &str = "the grey sea rolls against an old harbor wall tonight";
 
-/// Six English documents, each a little less like the query than the one before; a French and a German one that are nearly as good as
-/// the first; a Japanese one about something else.
+/// Six English documents, each slightly less similar to the query than the one before; a French and a German one nearly as good
+/// as the first; a Japanese one about something else.
 async fn with_sea() -> Server {
     let words: Vec<&str> = QUERY.split(' ').collect();
     let english = (0..6).map(|n| json!({"id": format!("en-{n}"), "text": words[..10 - n].join(" "), "language": "en"}));
@@ -91,7 +91,7 @@ async fn it_goes_along_with_filters_groups_and_the_least_score() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn auto_is_the_language_of_the_query() {
-    // Words that are their own stems, and a language without rules for any: both are found by as many forms.
+    // Words that are their own stems, and a language without stemming rules: both are matched by the same number of forms.
     let query = "Le parc est ouvert ce matin avec un chat et un chien";
     let server = Server::with_documents(json!([
         {"id": "sw", "text": query, "language": "sw"},

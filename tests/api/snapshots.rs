@@ -17,7 +17,7 @@ fn documents() -> Value {
     ])
 }
 
-/// Makes a snapshot and gives its id.
+/// Creates a snapshot and returns its id.
 async fn snapshot(server: &Server, body: Value) -> String {
     let job = server.finished(&server.post(PATH, &body).await).await;
     assert_eq!(job["status"], "succeeded", "{job}");
@@ -194,7 +194,7 @@ async fn what_could_not_be_restored_is_refused_when_the_snapshot_is_made() {
     snapshot(&server, json!({})).await;
 }
 
-/// How often a collection may be deleted too late for the snapshot to miss it.
+/// How often the test tries again because the snapshot copied the collection before it was deleted.
 const ATTEMPTS: usize = 50;
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,4 @@
-//! Snapshots of the whole server: aliases and classifiers come back on another one, and names that are taken are safe.
+//! Snapshots of the whole server: aliases and classifiers can be restored on another server, and existing names are protected.
 
 use axum::body::Body;
 use axum::http::Request;
@@ -21,7 +21,7 @@ fn documents() -> Value {
     ])
 }
 
-/// A server with a collection, an alias of it, a classifier of each kind, a key, and one whose training failed.
+/// A server with a collection, an alias, a classifier of each kind, a key, and a classifier whose training failed.
 async fn full() -> Server {
     let server = Server::with_documents(documents()).await;
     assert_eq!(server.put("/v1/aliases/current", &json!({"collection": "news"})).await.status, 200);
@@ -63,7 +63,7 @@ async fn restore(server: &Server, id: &str, body: Value) -> Value {
     server.finished(&server.post(&format!("{PATH}/{id}/restore"), &body).await).await
 }
 
-/// Sends the archive of a snapshot from one server to another.
+/// Sends a snapshot's archive from one server to another.
 async fn send(from: &Server, id: &str, to: &Server) -> Answer {
     let archive = from.get(&format!("{PATH}/{id}/archive")).await.bytes;
     let request = Request::put(format!("{PATH}/{id}/archive")).header("content-type", "application/zstd");
@@ -110,13 +110,13 @@ async fn another_server_gets_aliases_and_classifiers_that_answer_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_and_what_was_not_asked_for_stay_behind() {
+async fn keys_and_unselected_parts_are_not_included() {
     let server = full().await;
     let named = snapshot(&server, json!({"collections": ["news"]})).await;
     let shown = server.get(&format!("{PATH}/{named}")).await.body;
     assert_eq!((&shown["aliases"], &shown["classifiers"]), (&json!([]), &json!([])));
     let archive = server.get(&format!("{PATH}/{named}/archive")).await.bytes;
-    // An archive of collections alone is one that older servers know.
+    // An archive of collections only keeps the format that older servers read.
     assert_eq!(parts(&archive).manifest()["format"], 1);
 
     let id = snapshot(&server, json!({})).await;
@@ -134,7 +134,7 @@ async fn keys_and_what_was_not_asked_for_stay_behind() {
             }
         });
     }
-    // One collection of it comes alone.
+    // A single collection can be restored from it.
     let other = Server::start();
     assert_eq!(send(&server, &id, &other).await.status, 201);
     assert_eq!(restore(&other, &id, json!({"collection": "news"})).await["status"], "succeeded");
@@ -160,7 +160,7 @@ async fn names_that_are_taken_are_refused_or_replaced() {
     other.post(&path, &json!({})).await.assert_error(409, "classifier_exists", "", &["words"]);
     assert_eq!(other.get("/v1/collections").await.body["collections"].as_array().map(Vec::len), Some(1), "nothing was restored");
 
-    // A collection gives way to no alias, and an alias to no collection, also when others are replaced.
+    // No collection replaces an alias, and no alias a collection, even with `replace`.
     create("current").await;
     other.post(&path, &json!({"replace": true})).await.assert_error(409, "collection_exists", "", &["current"]);
     assert_eq!(other.delete("/v1/collections/current").await.status, 204);
@@ -176,7 +176,7 @@ async fn names_that_are_taken_are_refused_or_replaced() {
     assert_eq!(predictions(&other).await, predictions(&server).await);
     let aliases = json!([{"alias": "current", "collection": "news"}, {"alias": "today", "collection": "news"}]);
     assert_eq!(other.get("/v1/aliases").await.body["aliases"], aliases);
-    // What is in memory is also on the disk, for the next start: there is no other way to see it here.
+    // What is in memory must also be on disk for the next start; only the database shows that.
     let catalog = rusqlite::Connection::open(other._folder.path().join("catalog.sqlite")).expect("the catalog");
     let sql = "select count(*) from aliases a join collections c on c.id = a.collection where c.name = 'news'";
     assert_eq!(catalog.query_row(sql, [], |row| row.get::<_, i64>(0)).expect("a count"), 2);

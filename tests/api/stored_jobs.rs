@@ -1,11 +1,11 @@
-//! Requests of jobs as the catalog keeps them: rows that earlier versions wrote stay readable, and say who may see and cancel the
-//! job. The JSON here is what such rows hold and does not change.
+//! Job requests in the catalog: rows that earlier versions wrote stay readable and determine who may see and cancel the job.
+//! The JSON here is what such rows contain; it must not change.
 
 use dragoman::domain::{CollectionName, Job, JobId, JobProgress, JobStatus, JobType, JobUnit, KeyId, Metadata, Scope};
 use dragoman::http;
 use dragoman::http::middleware::access::Access;
 use dragoman::service::Service;
-use dragoman::service::jobs::{JobAccess, JobReach};
+use dragoman::service::jobs::{JobAccess, JobVisibility};
 use serde_json::{Value, json};
 
 const ID: &str = "0198c0de-7a11-7000-8000-2f1de5c0ffee";
@@ -32,11 +32,11 @@ fn job(kind: JobType, collection: Option<CollectionName>, request: &Value) -> Jo
     }
 }
 
-fn reach(kind: JobType, collection: Option<CollectionName>, request: &Value) -> JobReach {
+fn reach(kind: JobType, collection: Option<CollectionName>, request: &Value) -> JobVisibility {
     Service::job_access(&job(kind, collection, request)).reach
 }
 
-/// Every type, with the operation that starts it and the request of a job about the collection news.
+/// Every job type, with the operation that starts it and the request of a job about the collection news.
 fn stored() -> Vec<(JobType, &'static str, Value)> {
     let side = json!({"collection": {"name": "news", "id": ID, "whole": true}});
     let filter = json!(["and", [["field", "language", "eq", {"text": "fr"}], ["not", ["field", ["a", "b"], "exists", true]]]]);
@@ -94,21 +94,21 @@ fn a_stored_job_needs_the_scope_of_the_operation_that_starts_it() {
         let Access::Key(scope, _) = http::description().operations.get(starter).expect("an operation").access else {
             panic!("{starter} needs no key");
         };
-        let expect = JobAccess { scope, reach: JobReach::Collections(vec![news()]) };
+        let expect = JobAccess { scope, reach: JobVisibility::Collections(vec![news()]) };
         assert_eq!(Service::job_access(&job(kind, Some(news()), &request)), expect, "{kind:?}");
     }
     assert!(JobType::ALL.iter().all(|kind| stored().iter().any(|(stored, ..)| stored == kind)), "a type has no row here");
 }
 
 #[test]
-fn a_job_about_no_single_collection_is_no_restricted_keys() {
+fn access_to_a_job_without_a_collection_depends_on_its_request() {
     for (kind, _, request) in stored() {
         let expect = match kind {
-            // Of texts alone: everybody's.
-            JobType::Train => JobReach::Server,
-            // It names its collections.
-            JobType::Mine => JobReach::Collections(vec![news()]),
-            _ => JobReach::Everything,
+            // This request has texts only, so every key may see it.
+            JobType::Train => JobVisibility::Server,
+            // This request names its collections.
+            JobType::Mine => JobVisibility::Collections(vec![news()]),
+            _ => JobVisibility::Everything,
         };
         assert_eq!(reach(kind, None, &request), expect, "{kind:?}");
     }
@@ -122,23 +122,23 @@ fn a_job_shows_what_its_request_names() {
     };
     let request = |kind| stored().into_iter().find(|(stored, ..)| *stored == kind).expect("a row").2;
     let blog = CollectionName::parse("blog").expect("a name");
-    let both = JobReach::Collections(vec![blog, news()]);
+    let both = JobVisibility::Collections(vec![blog, news()]);
     let evaluate = request(JobType::Evaluate);
     assert_eq!(reach(JobType::Evaluate, Some(news()), &with(evaluate.clone(), "collections", json!(["blog"]))), both);
     let mut older = evaluate;
     older.as_object_mut().expect("members").remove("collections");
-    assert_eq!(reach(JobType::Evaluate, Some(news()), &older), JobReach::Everything, "whose labels it shows is not known");
+    assert_eq!(reach(JobType::Evaluate, Some(news()), &older), JobVisibility::Everything, "whose labels it shows is not known");
 
     let lists = with(request(JobType::Mine), "second", json!({"collection": null}));
     let caller = KeyId::parse(KEY).expect("an id");
-    let texts = |caller| JobReach::Texts { collections: vec![news()], caller };
+    let texts = |caller| JobVisibility::Texts { collections: vec![news()], caller };
     assert_eq!(reach(JobType::Mine, None, &with(lists.clone(), "key", json!(KEY))), texts(Some(caller)));
     assert_eq!(reach(JobType::Mine, None, &lists), texts(None));
 }
 
 #[test]
-fn a_job_whose_request_is_damaged_is_the_servers_alone() {
-    let closed = JobAccess { scope: Scope::Admin, reach: JobReach::Everything };
+fn a_job_with_a_damaged_request_needs_the_scope_admin() {
+    let closed = JobAccess { scope: Scope::Admin, reach: JobVisibility::Everything };
     for kind in JobType::ALL {
         assert_eq!(Service::job_access(&job(kind, Some(news()), &json!({"name": 3}))), closed, "{kind:?}");
     }

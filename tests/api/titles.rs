@@ -1,4 +1,4 @@
-//! Titles: they come back with documents and hits, are searched with every passage, and are bounded.
+//! Titles: returned with documents and hits, searched with every passage, and limited in length.
 
 use dragoman::domain::Limits;
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ fn first(answer: &Answer) -> Option<&str> {
     answer.body["hits"][0]["id"].as_str()
 }
 
-/// The score of the document in a search by meaning for its title.
+/// The document's score in a dense search for its title.
 async fn nearness(server: &Server) -> f64 {
     let body = json!({"query": "Fishing in Lervik", "filter": {"field": "id", "eq": "harbor"}});
     server.post("/v1/collections/news/search", &body).await.body["hits"][0]["score"].as_f64().expect("a score")
@@ -54,7 +54,7 @@ async fn the_words_of_a_title_find_its_document_in_every_mode() {
         assert_eq!(first(&answer), Some("harbor"), "{mode}: {}", answer.text);
         let hit = &answer.body["hits"][0];
         assert_eq!(hit["title"], "Fishing in Lervik");
-        // The passage is of the text alone.
+        // The passage covers only the text.
         assert_eq!(hit["passage"], json!({"text": TEXT, "start": 0, "end": TEXT.chars().count(), "marks": []}));
     }
     assert_eq!(first(&search(&server, "Lervik", "lexical").await), Some("harbor"));
@@ -80,7 +80,7 @@ async fn headings_above_a_passage_are_searched_with_it() {
         format!("# {place}\n\n{walk}\n\n## Ferries\n\n{boats}")
     };
     let places = ["Lervik", "Tromvik", "Solvik"].map(|place| json!({"id": place.to_lowercase(), "text": text(place)}));
-    // Others, so that islands are not everywhere.
+    // More documents, so that islands do not appear everywhere.
     let others =
         (0..6).map(|n| json!({"id": format!("bread-{n}"), "text": format!("Bread number {n} rises in a warm kitchen.")}));
     let server = Server::with_documents(places.into_iter().chain(others).collect()).await;
@@ -170,7 +170,7 @@ async fn a_vector_of_ones_own_may_have_a_title() {
     };
     let hit = by_words("Lervik").await;
     assert_eq!((&hit["id"], &hit["title"], &hit["vector"]), (&json!("a"), &json!("Lervik"), &json!([1.0, 0.0])));
-    // Another title changes the words, not the vector.
+    // A new title changes the words, not the vector.
     assert_eq!(server.patch(&format!("{path}/a"), &json!({"title": "Ferries"})).await.status, 200);
     assert_eq!(by_words("Lervik").await, Value::Null);
     assert_eq!(by_words("Ferries").await["vector"], json!([1.0, 0.0]));

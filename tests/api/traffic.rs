@@ -1,4 +1,4 @@
-//! Bounds on traffic, the time limit, browsers, and the drain at the end.
+//! Rate limits, the request timeout, browsers, and the drain at shutdown.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn with(settings: Settings) -> Server {
     Server::with_settings(Limits::default(), settings, None)
 }
 
-/// A request of a client with this address.
+/// A request from a client with this address.
 async fn from(server: &Server, address: &str) -> Answer {
     let mut request = Request::get("/v1/models").body(Body::empty()).expect("a request");
     request.extensions_mut().insert(ClientAddress(address.parse().expect("an address")));
@@ -43,7 +43,7 @@ async fn a_caller_that_sends_too_much_is_told_when_to_come_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_are_counted_by_themselves_and_wrong_ones_by_address() {
+async fn rate_limits_apply_per_valid_key_and_per_address_for_invalid_ones() {
     let settings = Settings { rate: Some(Rate { per_second: 0.01, burst: 2 }), ..Settings::default() };
     let server = Server::with_settings(Limits::default(), settings, Some("the key of the configuration"));
     let (operator, wrong) = (server.with_key("the key of the configuration"), server.with_key("a wrong one"));
@@ -58,7 +58,7 @@ async fn keys_are_counted_by_themselves_and_wrong_ones_by_address() {
     assert_eq!(statuses(&operator).await, [200, 200, 429]);
 }
 
-/// A server with an encoder that a test can hold.
+/// A server whose encoder a test can pause.
 fn held(settings: Settings) -> (axum::Router, dragoman::embed::FakeControl, tempfile::TempDir) {
     let folder = tempfile::tempdir().expect("a folder");
     let (embedder, control) = Embedder::fake_with(&FakeOptions::of(8));

@@ -1,4 +1,4 @@
-//! Collections of the caller's own vectors, and the settings of collections.
+//! Collections with caller-supplied vectors, and collection settings.
 
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ async fn a_collection_shows_its_settings() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn settings_that_cannot_be_are_refused() {
+async fn invalid_settings_are_refused() {
     let server = Server::start();
     let check = async |settings: Value, code: &str, place: &str, words: &[&str]| {
         let mut body = json!({"name": "points"});
@@ -203,7 +203,7 @@ async fn passages_are_as_long_as_their_collection_says() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn vectors_are_searched_for_by_every_way_but_a_text() {
+async fn vectors_are_searchable_in_every_way_except_by_text() {
     let server = with_points(json!({"metric": "l2"})).await;
     let documents = json!([
         {"id": "a", "vector": [1, 0, 0], "text": "Le chat dort sur le vieux canapé du salon.", "metadata": {"kind": "cat"}},
@@ -255,7 +255,7 @@ async fn vectors_are_searched_for_by_every_way_but_a_text() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_search_says_how_wide_it_looks() {
+async fn a_search_can_set_ef_search_and_oversampling() {
     let server = with_points(json!({"metric": "cosine", "quantization": "b1"})).await;
     server.post(PATH, &json!({"documents": [{"id": "a", "vector": [1, 2, 3]}, {"id": "b", "vector": [3, 1, -1]}]})).await;
     let search = async |mut body: Value| {
@@ -267,7 +267,7 @@ async fn a_search_says_how_wide_it_looks() {
         [0, 1].map(|place| found["hits"][place]["score"].as_f64().expect("a score"))
     };
     assert!((scores(json!({"ef_search": 8, "oversampling": 64})).await[1] - 2.0 / 154f64.sqrt()).abs() < 1e-5);
-    // One sign of three differs, a third of a half turn, and nothing is compared again.
+    // One sign of three differs, a third of a half turn, and nothing is rescored.
     assert!((scores(json!({"oversampling": 1})).await[1] - 0.5).abs() < 1e-5);
     assert!((scores(json!({"exact": true})).await[1] - 2.0 / 154f64.sqrt()).abs() < 1e-5);
     for (body, place, words) in [

@@ -1,34 +1,34 @@
-//! On paper: what ten billion passages would take on a sharded PostgreSQL, from what was measured on a small one.
+//! An estimate: what ten billion passages would need on a sharded PostgreSQL, extrapolated from measurements on a small one.
 //!
-//! Not measured, but assumed: the work of a search of the graph grows with the logarithm of the passages; each shard is asked by every
-//! question; the graph stays in memory, or every step of a search waits for a disk.
+//! Assumed, not measured: the work of a graph search grows with the logarithm of the number of passages; every query goes to
+//! each shard; the graph stays in memory, because otherwise every step of a search waits for a disk.
 
-/// What was measured.
+/// The measurements.
 #[derive(Debug, Clone, Copy)]
 pub struct Measured {
     /// Passages in the database.
     pub passages: usize,
-    /// Bytes of a passage in the index of embeddings.
+    /// Bytes per passage in the embedding index.
     pub graph_bytes: f64,
-    /// Bytes of a passage in all tables and indexes.
+    /// Bytes per passage in all tables and indexes.
     pub stored_bytes: f64,
-    /// Milliseconds that the database computes for a dense search.
+    /// CPU milliseconds of the database per dense search.
     pub database_ms: f64,
-    /// Milliseconds that the server computes for it.
+    /// CPU milliseconds of the server per dense search.
     pub server_ms: f64,
-    /// Bytes of a passage in the memory of a server, for the default search.
+    /// Bytes per passage in a server's memory, for the default search.
     pub server_bytes: f64,
 }
 
 const PASSAGES: f64 = 1e10;
-/// Bytes of memory of a machine.
+/// Bytes of memory per machine.
 const MEMORY: f64 = 512e9;
-/// The share of it that is left for the graph.
+/// The share of it that is available for the graph.
 const FOR_GRAPH: f64 = 0.7;
 const CORES: f64 = 64.0;
-/// How many machines have the same shard: one that takes writes, and replicas.
+/// Machines per shard: one that takes writes, and replicas.
 const COPIES: f64 = 3.0;
-/// How busy cores may be on average, for answers not to wait.
+/// Average CPU utilization at which answers need not wait.
 const BUSY: f64 = 0.5;
 
 /// Prints it.

@@ -1,5 +1,5 @@
-//! What happens beside the requests of `load` now and then: jobs of all types, snapshots that are restored and deleted, collections and
-//! classifiers that come and go, connections that are opened and dropped. Each chore removes what it made.
+//! Occasional work alongside the requests of `load`: jobs of all types, snapshots that are restored and deleted, collections
+//! and classifiers that are created and deleted, connections that are opened and dropped. Each chore removes what it created.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -12,14 +12,14 @@ use super::load::{Caller, Load, SENTENCES, TEXTS, TOPICS};
 
 /// Time between two chores.
 const PAUSE: Duration = Duration::from_secs(2);
-/// Time between two connections that are opened for nothing.
+/// Time between two abandoned connections.
 const CONNECTION_PAUSE: Duration = Duration::from_millis(250);
-/// Time between two looks at a job.
+/// Time between two polls of a job.
 const POLL: Duration = Duration::from_millis(50);
 
 type Chore = fn(&Chores<'_>);
 
-/// Each in turn.
+/// The chores, executed in turn.
 const ALL: &[(&str, Chore)] = &[
     ("mine", |chores| chores.mine()),
     ("duplicates", |chores| chores.duplicates()),
@@ -32,7 +32,7 @@ const ALL: &[(&str, Chore)] = &[
     ("cancel", |chores| chores.cancel()),
 ];
 
-/// Does chores until the load is stopped.
+/// Runs chores until the load is stopped.
 pub fn run(load: &Load, base: &str) {
     let chores = Chores { load, caller: Caller::to(base) };
     for (_, chore) in ALL.iter().cycle() {
@@ -47,7 +47,7 @@ pub fn run(load: &Load, base: &str) {
     }
 }
 
-/// Opens connections that end in the middle of a request, after one, or without one.
+/// Opens connections that end in the middle of a request, after one, or before one.
 pub fn drop_connections(load: &Load, address: &str) {
     let mut random = Random(3);
     while !load.is_stopped() {
@@ -76,7 +76,7 @@ struct Chores<'l> {
 }
 
 impl Chores<'_> {
-    /// Sends a request and counts it; gives the answer, and nothing when it was refused.
+    /// Sends a request and counts it; returns the answer, or nothing if the request was refused.
     fn ask(&self, name: &str, method: &'static str, path: &str, body: Option<Value>) -> Option<Value> {
         let body = body.map(|body| body.to_string());
         let (status, answer) = self.caller.call(method, path, body.as_deref());
@@ -84,7 +84,7 @@ impl Chores<'_> {
         (200..300).contains(&status).then(|| serde_json::from_str(&answer).unwrap_or(Value::Null))
     }
 
-    /// Waits for the end of a job and counts how it ended, as 200 or 500.
+    /// Waits for a job to end, and counts its outcome as 200 or 500.
     fn finish(&self, name: &str, job: &Value) {
         let id = job["id"].as_str().or_else(|| job["job"].as_str()).unwrap_or_default().to_owned();
         loop {
@@ -184,7 +184,7 @@ impl Chores<'_> {
         self.ask("alias, delete", "DELETE", "/v1/aliases/current", None);
     }
 
-    /// A job may be over before it is canceled.
+    /// A job may end before it is canceled.
     fn cancel(&self) {
         let body = json!({"score_min": 0.8});
         let Some(job) = self.ask("cancel", "POST", "/v1/collections/news/duplicates", Some(body)) else { return };

@@ -1,4 +1,4 @@
-//! Chroma as a server of its own on loopback, for benchmarks that compare with it.
+//! Chroma as a separate server on loopback, for benchmarks that compare with it.
 
 #![allow(dead_code, reason = "each benchmark uses its part")]
 
@@ -11,13 +11,13 @@ use serde_json::json;
 use super::server::resident_mb;
 use super::wire::Connection;
 
-/// The program, ended when dropped.
+/// The running program, killed on drop.
 pub struct Chroma {
     child: Child,
     address: String,
 }
 
-/// The program that `CHROMA` names, or that `make bench-peers` installs; says so where there is none.
+/// The program that `CHROMA` names, or that `make bench-peers` installs; prints a note if there is none.
 pub fn program() -> Option<PathBuf> {
     let program = std::env::var_os("CHROMA").map_or_else(|| PathBuf::from(".runtime/chroma/bin/chroma"), PathBuf::from);
     if !program.exists() {
@@ -49,8 +49,8 @@ impl Chroma {
         &self.address
     }
 
-    /// Makes a collection with the graph of Dragoman's collections; gives its path. Dragoman looks at 96 candidates per search, Chroma
-    /// finds all there is with 64.
+    /// Creates a collection with the same graph parameters as Dragoman's collections; returns its path. Dragoman examines 96
+    /// candidates per search, while Chroma finds everything with 64.
     pub fn create(&self) -> String {
         let root = "/api/v2/tenants/default_tenant/databases/default_database/collections";
         let hnsw = json!({"space": "cosine", "max_neighbors": 16, "ef_construction": 128, "ef_search": 64});

@@ -1,4 +1,4 @@
-//! Vectors in clusters, as embeddings of texts lie, and their exact neighbors. Among uniform random vectors of many dimensions all
+//! Clustered vectors, like embeddings of texts, and their exact neighbors. Among uniform random vectors of high dimension all
 //! distances are nearly equal, so that no graph finds the nearest and recall means nothing.
 
 #![allow(dead_code, reason = "each benchmark uses its part")]
@@ -13,7 +13,7 @@ const PER_CLUSTER: usize = 100;
 /// Length of the noise around a center, whose own length is about 1.
 const SPREAD: f32 = 0.6;
 
-/// Unit vectors around common centers: `count` to be stored and `queries` to search with.
+/// Unit vectors around common centers: `count` to store and `queries` to search with.
 pub struct Clusters {
     pub stored: Vec<Vec<f32>>,
     pub queries: Vec<Vec<f32>>,
@@ -38,7 +38,7 @@ impl Clusters {
         Self { stored: around(count), queries: around(queries) }
     }
 
-    /// For each of the first `queries` queries the `limit` nearest of those that `keep` holds of, by comparing with all.
+    /// For each of the first `queries` queries, the exact `limit` nearest vectors for which `keep` holds.
     pub fn exact(&self, queries: usize, limit: usize, keep: impl Fn(usize) -> bool + Sync) -> Vec<Vec<usize>> {
         let nearest = |query: &Vec<f32>| {
             let mut scores: Vec<(f32, usize)> = (0..self.stored.len())
@@ -52,7 +52,7 @@ impl Clusters {
     }
 }
 
-/// The part of the exact neighbors that was found.
+/// The share of the exact neighbors that was found.
 pub fn recall(exact: &[Vec<usize>], found: &[Vec<usize>]) -> f64 {
     let hits: usize =
         exact.iter().zip(found).map(|(exact, found)| exact.iter().filter(|number| found.contains(number)).count()).sum();

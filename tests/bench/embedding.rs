@@ -1,5 +1,5 @@
-//! How fast the shipped bundle embeds, and what the queue costs: the latency of one query, the bare ONNX session called in
-//! batches, and the same texts as requests in flight. Ratios are of numbers measured side by side in this run.
+//! How fast the shipped bundle embeds, and what the queue costs: the latency of one query, the bare ONNX session in batches,
+//! and the same texts as concurrent requests. Ratios compare numbers measured side by side in this run.
 //!
 //! `DRAGOMAN_MODEL` names another bundle, `DRAGOMAN_THREADS` the threads of a forward pass (0: one per core).
 
@@ -48,7 +48,7 @@ fn start(bundle: &Bundle, threads: usize) -> Embedder {
     Embedder::start(bundle, &session::options(threads)).expect("the embedder starts")
 }
 
-/// One query at a time, one thread in the forward pass; what the queue adds to the bare session.
+/// One query at a time, with one thread per forward pass: what the queue adds to the bare session.
 async fn latency(bundle: &Bundle, texts: &[String]) {
     let embedder = start(bundle, 1);
     let mut times = Vec::new();
@@ -77,7 +77,7 @@ async fn latency(bundle: &Bundle, texts: &[String]) {
     );
 }
 
-/// The bare session in batches against as many requests in flight, by turns.
+/// The bare session in batches against equally many concurrent requests, alternating.
 async fn throughput(bundle: &Bundle, threads: usize, texts: &[String], tokens: &[Tokens]) {
     let embedder = start(bundle, threads);
     let mut bare_session = session::bare(bundle, threads);
@@ -103,7 +103,8 @@ async fn throughput(bundle: &Bundle, threads: usize, texts: &[String], tokens: &
     println!("{IN_FLIGHT} requests in flight: {queued:.0} texts/s, {:.0}% of the bare session", 100.0 * queued / bare);
 }
 
-/// Keeps `in_flight` requests going until `total` are answered; gives requests per second. `request` gets the request's number.
+/// Keeps `in_flight` requests running until `total` are answered; returns requests per second. `request` gets the request's
+/// number.
 async fn closed_loop<F, Answer>(in_flight: usize, total: usize, request: F) -> f64
 where
     F: Fn(usize) -> Answer + Send + Sync + 'static,

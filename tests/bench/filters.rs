@@ -1,10 +1,10 @@
-//! What a filter costs: searches of 100,000 documents with filters that keep a half to a thousandth of them, beside the same
-//! searches without a filter in the same run; first on a collection at rest, then while one document after the other is
-//! written. With each the recall@10 against comparing with every document that matches. Two filters are about what the query is
-//! about: one keeps the tenth of the subjects that the query's belongs to, one a tenth that it does not belong to.
+//! The cost of a filter: searches of 100,000 documents with filters that keep from a half to a thousandth of them, compared
+//! with the same searches without a filter in the same run; first on a static collection, then while documents are written one
+//! after the other. Each case reports recall@10 against an exhaustive comparison of every matching document. Two filters depend
+//! on the query's subject: one keeps the tenth of the subjects that contains it, one a tenth that does not.
 //!
-//! The service in process with the stand-in encoder, so that the ratio is that of the search alone; a real encoder adds the
-//! same to both sides. `DRAGOMAN_BENCH_DOCUMENTS` asks for another number of documents.
+//! The service runs in process with the fake encoder, so that the ratio is that of the search alone; a real encoder adds the
+//! same time to both sides. `DRAGOMAN_BENCH_DOCUMENTS` sets another number of documents.
 
 mod measure;
 mod random;
@@ -31,12 +31,12 @@ const RECALL_QUERIES: usize = 25;
 const SUBJECTS: usize = 500;
 /// Parts that the subjects are dealt into.
 const TENTHS: usize = 10;
-/// Parts of the documents that the filters keep: one in so many.
+/// The fractions of the documents that the filters keep: one in this many.
 const KEPT: [usize; 6] = [2, 5, 10, 30, 100, 1_000];
 const WRITE_PAUSE: Duration = Duration::from_millis(20);
 
 impl Random {
-    /// A text of one of 500 subjects, with some words of any; and its tenth of the subjects.
+    /// A text about one of 500 subjects, with some random words; and the tenth that its subject belongs to.
     fn text(&mut self) -> Text {
         let subject = self.below(SUBJECTS);
         let words: Vec<String> = (0..12)
@@ -52,14 +52,14 @@ struct Text {
     tenth: usize,
 }
 
-/// What a search is limited to.
+/// The filter of a search.
 #[derive(Clone, Copy, PartialEq)]
 enum Case {
     All,
     OneIn(usize),
-    /// The tenth of the subjects that the query's belongs to.
+    /// The tenth of the subjects that contains the query's subject.
     Near,
-    /// A tenth of the subjects that the query's does not belong to.
+    /// A tenth of the subjects that does not contain the query's subject.
     Far,
 }
 
@@ -138,7 +138,7 @@ impl Bench {
         answer.hits.iter().map(|hit| hit.id.as_str()[1..].parse().unwrap_or(usize::MAX)).collect()
     }
 
-    /// Medians of searches of each case, in turns.
+    /// Median times of searches of each case, alternating.
     async fn medians(&self, cases: &[Case]) -> Vec<Duration> {
         let mut times = vec![Vec::new(); cases.len()];
         for _ in 0..ROUNDS {

@@ -1,11 +1,11 @@
-//! Whether a server grows: the real program with the shipped model under a steady load of everything at once, whose documents are
-//! bounded; its memory, threads, open files and data directory over time.
+//! Whether a server grows: the real program with the shipped model under a steady mixed load on a bounded set of documents; its
+//! memory, threads, open files and data directory over time.
 //!
-//! A quarter of the time is warm-up. Then the load rests, goes on for the other three quarters, and rests again. A line through what was
-//! measured under load tells the growth per hour; the two rests tell what is left of it when nothing is to be done.
+//! A quarter of the time is warm-up. Then the load pauses, runs for the other three quarters, and pauses again. A line through
+//! the measurements under load gives the growth per hour; the two pauses show what remains when the server is idle.
 //!
-//! `DRAGOMAN_BENCH_SECONDS` sets the time (120), `DRAGOMAN_BENCH_RATE` the requests per second (30), `DRAGOMAN_MODEL` the bundle,
-//! `DRAGOMAN_BENCH_PROGRAM` another build of the program, `DRAGOMAN_BENCH_SAMPLES` a file that gets all that was measured.
+//! `DRAGOMAN_BENCH_SECONDS` sets the time (120), `DRAGOMAN_BENCH_RATE` the requests per second (30), `DRAGOMAN_MODEL` the
+//! bundle, `DRAGOMAN_BENCH_PROGRAM` another build of the program, `DRAGOMAN_BENCH_SAMPLES` a file for all measurements.
 
 #![expect(clippy::unwrap_used, reason = "a measurement fails by panicking")]
 
@@ -28,16 +28,16 @@ const SECONDS: u64 = 120;
 const RATE: f64 = 30.0;
 /// Threads that send requests.
 const SENDERS: u64 = 4;
-/// How long the load rests.
+/// How long the load pauses.
 const REST: Duration = Duration::from_secs(15);
-/// The last part of a rest, of which the measurements count.
+/// The last part of a pause, whose measurements count.
 const REST_COUNTED: f64 = 5.0;
-/// Growth per hour of less than this part is none that matters.
+/// Growth per hour below this fraction is negligible.
 const NEGLIGIBLE: f64 = 0.01;
-/// What is kept until a bound is reached has a small bound, so that a short run reaches it.
+/// Data that is kept up to a limit gets a low limit, so that a short run reaches it.
 const SETTINGS: [&str; 4] = ["--jobs-kept-max", "20", "--index-save-changes", "1000"];
 
-/// What is measured, and the unit.
+/// The measured values, and their units.
 const VALUES: [(&str, &str); 6] = [
     ("memory of its own", "MB"),
     ("mapped files, resident", "MB"),
@@ -120,7 +120,7 @@ fn setting<T: std::str::FromStr>(variable: &str, otherwise: T) -> T {
 }
 
 impl Watched<'_> {
-    /// Measures every `period` for a time.
+    /// Measures every `period` for a given time.
     fn sample(&mut self, phase: Phase, time: Duration) {
         let until = Instant::now() + time;
         while Instant::now() < until {
@@ -145,7 +145,7 @@ impl Watched<'_> {
     }
 }
 
-/// Prints each value: first and last quarter under load, the growth per hour with its bounds, and the two rests.
+/// Prints each value: first and last quarter under load, the growth per hour with its confidence interval, and the two pauses.
 fn report(samples: &[Sample], seconds: u64) {
     let under_load: Vec<&Sample> = samples.iter().filter(|sample| sample.phase == Phase::Load).collect();
     let quarter = under_load.len() / 4;
@@ -175,7 +175,7 @@ fn report(samples: &[Sample], seconds: u64) {
     }
 }
 
-/// The last seconds of a rest: what ran when it began is over by then.
+/// The last seconds of a pause: background work from its start has finished by then.
 fn rest(samples: &[Sample], phase: Phase) -> Vec<&Sample> {
     let end = samples.iter().filter(|sample| sample.phase == phase).map(|sample| sample.at_s).fold(0.0, f64::max);
     samples.iter().filter(|sample| sample.phase == phase && sample.at_s >= end - REST_COUNTED).collect()
@@ -191,7 +191,7 @@ fn write_samples(path: &Path, samples: &[Sample]) {
     std::fs::write(path, text).unwrap();
 }
 
-/// Prints how many requests got which answer; answers that should not have been end the benchmark.
+/// Prints how many requests got which answer; unexpected answers end the benchmark.
 fn report_requests(load: &Load, seconds: u64) {
     let outcomes = load.outcomes();
     let total: u64 = outcomes.values().sum();

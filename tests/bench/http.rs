@@ -1,7 +1,7 @@
-//! How fast the shipped bundle embeds through HTTP: the real program on loopback, one request at a time and 32 in flight,
-//! beside the bare ONNX session called in batches in the same run.
+//! How fast the shipped bundle embeds over HTTP: the real program on loopback, one request at a time and 32 in flight, compared
+//! with the bare ONNX session in batches in the same run.
 //!
-//! The client is a bare socket that writes prepared requests, so that the two cores are the server's as far as possible. Where
+//! The client writes prepared requests to a raw socket, so that the server gets as much of the two cores as possible. If
 //! `taskset` exists, the server of the latency measurement runs on one core.
 //!
 //! `DRAGOMAN_MODEL` names another bundle.

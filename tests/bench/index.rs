@@ -1,9 +1,9 @@
-//! The index beside the usearch library called alone, on clustered vectors of the shipped dimension, in one run: time to build on all
-//! cores, time of a query, recall@10 against comparing with all; usearch by cosine and by product; comparing with all by integers
-//! beside walks, by size; then memory and file size per vector for each quantization.
+//! The index compared with the bare usearch library, on clustered vectors of the shipped dimension, in one run: build time on
+//! all cores, query time, recall@10 against an exact search; usearch by cosine and by dot product; exhaustive integer
+//! comparison against graph search, by size; then memory and file size per vector for each quantization.
 //!
-//! `DOCUMENTS` says how many vectors (100,000), `QUANTIZATIONS=f16,i8` which ones. With `VECTORS=de.npy QUERIES=fr.npy` (as `dragoman embed`
-//! writes them) they are embeddings of real texts.
+//! `DOCUMENTS` sets the number of vectors (100,000), `QUANTIZATIONS=f16,i8` the quantizations. With `VECTORS=de.npy
+//! QUERIES=fr.npy` (as written by `dragoman embed`), real text embeddings are used.
 
 mod clusters;
 mod measure;
@@ -66,7 +66,7 @@ fn main() {
     }
 }
 
-/// Both with f16 values compared by their product; queries in turns, so that both meet the same state of the machine.
+/// Both with f16 values compared by dot product. Queries alternate, so that both see the same machine conditions.
 fn beside_usearch(data: &Clusters, stored: &[Embedding], queries: &[Embedding], exact: &[Vec<usize>]) {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let (index, ours_built) = build(Quantization::F16, stored);
@@ -96,7 +96,7 @@ fn beside_usearch(data: &Clusters, stored: &[Embedding], queries: &[Embedding], 
     println!("| recall@10 | {:.4} | {:.4} | |\n", recall(exact, &ours_found), recall(exact, &theirs_found));
 }
 
-/// Vectors of a file, and some of another one to ask for.
+/// Vectors from one file, and queries from another.
 fn real(vectors: &Path, queries: &Path, documents: usize) -> Clusters {
     let all = npy::read(queries, DIMENSION, usize::MAX);
     let step = (all.len() / QUERIES).max(1);
@@ -104,7 +104,7 @@ fn real(vectors: &Path, queries: &Path, documents: usize) -> Clusters {
     Clusters { stored: npy::read(vectors, DIMENSION, documents), queries }
 }
 
-/// What a wider search finds and takes, with a byte per value and as many candidates compared again as the service compares.
+/// Recall and cost of a wider search, with one byte per value and as many candidates rescored as the service rescores.
 fn by_expansion(stored: &[Embedding], queries: &[Embedding], exact: &[Vec<usize>]) {
     let (index, _) = build(Quantization::I8, stored);
     let candidates = (LIMIT as f32 * Quantization::I8.oversampling()) as usize;
@@ -124,7 +124,7 @@ fn by_expansion(stored: &[Embedding], queries: &[Embedding], exact: &[Vec<usize>
     println!();
 }
 
-/// usearch alone, by the cosine and by the product, which is the same of vectors of unit length.
+/// usearch alone, by cosine and by dot product, which are equal for vectors of unit length.
 fn by_metric(data: &Clusters, exact: &[Vec<usize>]) {
     println!("| usearch alone | vectors/s added | query | recall@10 |\n|---|---:|---:|---:|");
     for (kind_name, kind) in [("f16", ScalarKind::F16), ("bf16", ScalarKind::BF16)] {
@@ -163,7 +163,7 @@ fn build_alone(quantization: ScalarKind, metric: MetricKind, stored: &[Vec<f32>]
     (index, begun.elapsed())
 }
 
-/// Comparing with all passages of a small index, and walks that find more and more of them.
+/// Exhaustive comparison on a small index, and graph searches that return more and more candidates.
 fn by_size(data: &Clusters, stored: &[Embedding], queries: &[Embedding]) {
     println!("| passages | way | query | recall@10 |\n|---:|---|---:|---:|");
     for size in SIZES.into_iter().filter(|size| *size <= stored.len()) {

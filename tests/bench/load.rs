@@ -1,5 +1,5 @@
-//! A mixed load of bounded size: the same documents are replaced, deleted and made again over and over, and searched meanwhile.
-//! What it leaves behind does not depend on how long it runs.
+//! A mixed load of bounded size: the same documents are replaced, deleted and re-created over and over while searches run. What
+//! it leaves behind does not depend on how long it runs.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -12,21 +12,21 @@ use super::clusters::{Clusters, Random};
 
 /// Documents with a text.
 pub const TEXTS: usize = 2_000;
-/// Documents with a vector of their own.
+/// Documents with a caller-supplied vector.
 pub const VECTORS: usize = 2_000;
-/// Values of such a vector.
+/// Dimension of these vectors.
 pub const DIMENSION: usize = 256;
 /// Values of the field `bucket`.
 const BUCKETS: usize = 50;
-/// Answers that the server keeps for repeated requests, in one collection.
+/// Idempotency records that the server keeps in one collection.
 const KEPT_ANSWERS: u64 = 1_000;
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What a document can be about.
+/// Topics of the documents.
 pub const TOPICS: [&str; 4] = ["weather", "sports", "travel", "food"];
 
-/// Languages, and in each a sentence for each topic: translations of each other.
+/// Languages, each with one sentence per topic: translations of each other.
 pub const SENTENCES: [(&str, [&str; 4]); 5] = [
     (
         "en",
@@ -75,7 +75,7 @@ pub const SENTENCES: [(&str, [&str; 4]); 5] = [
     ),
 ];
 
-/// One request and the answers that are in order.
+/// A request and the statuses that are acceptable.
 struct Request {
     method: &'static str,
     path: String,
@@ -87,7 +87,7 @@ struct Request {
 
 type Operation = fn(&Load, &mut Random) -> Request;
 
-/// How often each occurs, its name, and what it sends.
+/// The weight of each operation, its name, and the request that it sends.
 const OPERATIONS: &[(usize, &str, Operation)] = &[
     (18, "upsert texts", |load, random| load.upsert_texts(random, 4, None)),
     (10, "upsert vectors", |load, random| load.upsert_vectors(random, 10)),
@@ -138,7 +138,7 @@ const OPERATIONS: &[(usize, &str, Operation)] = &[
     (5, "refused", refused),
 ];
 
-/// The load and what came of it.
+/// The load and its outcomes.
 pub struct Load {
     caller: Caller,
     vectors: Clusters,
@@ -162,7 +162,7 @@ impl Load {
         }
     }
 
-    /// Makes the collections, fills them, and fills what is kept of requests up to its bound.
+    /// Creates and fills the collections, and fills the idempotency records up to their limit.
     pub fn prepare(&self) {
         let settle = |request: Request| {
             let (status, body) = self.caller.send(&request);
@@ -189,7 +189,7 @@ impl Load {
         }
     }
 
-    /// Sends requests, one every `period` at most, until it is stopped.
+    /// Sends requests, at most one every `period`, until it is stopped.
     pub fn run(&self, seed: u64, period: Duration) {
         let mut random = Random(seed);
         let total: usize = OPERATIONS.iter().map(|(weight, ..)| weight).sum();
@@ -213,7 +213,7 @@ impl Load {
         }
     }
 
-    /// Lets the requests pause, or go on.
+    /// Pauses or resumes the requests.
     pub fn pause(&self, paused: bool) {
         self.paused.store(paused, Ordering::Relaxed);
     }
@@ -223,7 +223,7 @@ impl Load {
         self.paused.load(Ordering::Relaxed)
     }
 
-    /// Ends all that runs.
+    /// Stops everything.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }
@@ -233,7 +233,7 @@ impl Load {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// Counts an answer. The server may say at any time that it is full.
+    /// Counts an answer. The server may report at any time that it is full.
     pub fn note(&self, name: &str, status: u16, expected: &[u16], body: &str) {
         *self.outcomes.lock().expect("no panic").entry((name.to_owned(), status)).or_default() += 1;
         if !expected.contains(&status) && status != 503 {
@@ -247,13 +247,13 @@ impl Load {
         self.outcomes.lock().expect("no panic").clone()
     }
 
-    /// Answers that should not have been.
+    /// Unexpected answers.
     pub fn unexpected(&self) -> Vec<String> {
         self.unexpected.lock().expect("no panic").clone()
     }
 
     fn upsert_texts(&self, random: &mut Random, count: usize, key: Option<String>) -> Request {
-        // No id twice in one request.
+        // No id occurs twice in one request.
         let first = random.below(TEXTS);
         let documents: Vec<Value> = (first..first + count).map(|number| numbered_text(number % TEXTS, random)).collect();
         Request { key, ..Request::post("/v1/collections/news/documents", &json!({ "documents": documents })) }
@@ -304,7 +304,7 @@ impl Caller {
         Self { agent: config.into(), base: base.to_owned() }
     }
 
-    /// Gives status and body; status 0 when there was no answer.
+    /// Returns status and body; status 0 if there was no answer.
     pub fn call(&self, method: &'static str, path: &str, body: Option<&str>) -> (u16, String) {
         let body = body.map(str::to_owned);
         self.send(&Request { body, ..Request::new(method, path, &[]) })
@@ -332,7 +332,7 @@ impl Caller {
     }
 }
 
-/// A request that must be refused, each in another way.
+/// Requests that must be refused, each for a different reason.
 fn refused(_: &Load, random: &mut Random) -> Request {
     let news = "/v1/collections/news";
     let post =
@@ -368,7 +368,7 @@ fn numbered_text(number: usize, random: &mut Random) -> Value {
     json!({"id": format!("t{number}"), "text": text, "language": language, "metadata": metadata})
 }
 
-/// A language, a topic, and one to three sentences, of which the first is on the topic; often with a number, so that few are equal.
+/// A language, a topic, and one to three sentences, the first of them on the topic; often with a number, so that few are equal.
 fn text(random: &mut Random) -> (&'static str, &'static str, String) {
     let (language, sentences) = SENTENCES[random.below(SENTENCES.len())];
     let topic = random.below(TOPICS.len());

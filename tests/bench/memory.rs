@@ -1,13 +1,14 @@
-//! What a document takes, in memory and on disk, for each quantization: the real program with one collection of clustered vectors of
-//! the shipped dimension, each with a short text and metadata. What an empty server takes is taken off.
+//! Memory and disk space per document for each quantization: the real program with one collection of clustered vectors of the
+//! shipped dimension, each with a short text and metadata. The usage of an empty server is subtracted.
 //!
-//! Measured are the server that wrote or indexed them, the server that was started again and searches the saved index where it lies,
-//! and that server after one change, which reads the index into memory.
+//! Measures three servers: one that wrote or indexed the documents, one that was restarted and searches the memory-mapped
+//! index, and the latter after one change, which loads the index into memory.
 //!
-//! `DOCUMENTS=100000,1000000` says how many (100,000), `QUANTIZATIONS=f16,i8` which ones, `DRAGOMAN_BENCH_PROGRAM` names another build
-//! of the program. Up to `OVER_HTTP_MAX` documents are written over HTTP. More go into one database directly, which each
-//! server in turn gets and indexes; `DIRECT=1` does so with fewer, too. `FILLED=FOLDER` keeps that database there, and takes one of
-//! an earlier run with as many documents. `EXPANSION_ADD=16` makes a worse graph of the same size in a fraction of the time.
+//! `DOCUMENTS=100000,1000000` sets the numbers of documents (100,000), `QUANTIZATIONS=f16,i8` the quantizations,
+//! `DRAGOMAN_BENCH_PROGRAM` names another build of the program. Up to `OVER_HTTP_MAX` documents are written over HTTP. More are
+//! written directly into one database, which each server in turn gets and indexes; `DIRECT=1` does so with fewer, too.
+//! `FILLED=FOLDER` keeps that database there, and reuses one from an earlier run with as many documents. `EXPANSION_ADD=16`
+//! builds a worse graph of the same size in a fraction of the time.
 
 #![expect(clippy::unwrap_used, reason = "a measurement fails by panicking")]
 
@@ -27,26 +28,26 @@ use program::{Client, Program};
 use serde_json::{Value, json};
 
 const DOCUMENTS: &str = "100000";
-/// That of the shipped bundle.
+/// The dimension of the shipped bundle.
 const DIMENSION: usize = 256;
 const OVER_HTTP_MAX: usize = 200_000;
-/// Documents of one request.
+/// Documents per request.
 const BATCH: usize = 500;
-/// Documents of one write into the database.
+/// Documents per direct write into the database.
 const DIRECT_BATCH: usize = 2_000;
 const QUERIES: usize = 1_000;
 /// Queries whose first ten hits are compared with the exact ones.
 const JUDGED: usize = 50;
 const LIMIT: usize = 10;
-/// How long a graph of millions may take to be built.
+/// How long building a graph of millions may take.
 const PATIENCE: Duration = Duration::from_secs(3_600);
 const QUANTIZATIONS: [&str; 5] = ["i8", "f16", "bf16", "f32", "b1"];
 const DATABASE: &str = "documents.sqlite";
 
-/// What was measured of one quantization. Memory is in bytes, without that of an empty server.
+/// The measurements for one quantization. Memory is in bytes, without that of an empty server.
 struct Measured {
     written: Memory,
-    /// How long it took to write or to index, and to stop, which saves the index.
+    /// The time to write or index, and to stop, which saves the index.
     took: [Duration; 2],
     database: u64,
     index: u64,
@@ -230,14 +231,14 @@ fn numbers(client: &Client, vector: &[f32]) -> Vec<usize> {
     hits.iter().map(|hit| hit["id"].as_str().unwrap().parse().unwrap()).collect()
 }
 
-/// Makes a database of all documents with their embeddings, which no server has indexed.
+/// Creates a database of all documents with their embeddings that no server has indexed.
 fn fill_database(place: &Path, data: &Clusters) {
     let options = StoreOptions {
         power_safe: false,
         write_queue_max: 8,
         readers_max: 1,
         terms_of: dragoman::embed::passage_terms,
-        places: None,
+        slots: None,
     };
     let store = DocumentStore::open(place, &options).expect("the store opens");
     let numbers: Vec<usize> = (0..data.stored.len()).collect();
@@ -266,7 +267,7 @@ fn prepared(number: usize, vector: &[f32]) -> PreparedDocument {
     }
 }
 
-/// The database of the one collection of a data directory.
+/// The database of the only collection in a data directory.
 fn database_of(place: &Path) -> PathBuf {
     let mut collections = std::fs::read_dir(place.join("collections")).unwrap();
     collections.next().unwrap().unwrap().path().join(DATABASE)

@@ -1,10 +1,11 @@
-//! Mining through the API beside the exact computation offline, on the same embeddings, in one run: which pairs, and how long.
+//! Mining through the API compared with exact computation offline, on the same embeddings, in one run: the pairs found, and the
+//! time.
 //!
-//! Two collections of vectors of one's own hold translations hidden among distractors: a quarter of the second side are near-duplicates of
-//! sentences of the first. `SENTENCES=10000,100000` says how many a side; with `FIRST=de.npy SECOND=fr.npy` (as `dragoman embed`
-//! writes them) the embeddings are those of real texts instead. Offline, all is in memory and nothing is read or written; both
-//! directions come out of one pass over all pairs on all cores. "Dot products" is the plain loop in blocks, measured on a part of the
-//! sentences and scaled; "products of matrices" are the blocks that mining itself compares with.
+//! Two collections of caller-supplied vectors contain translations hidden among distractors: a quarter of the second side are
+//! near-duplicates of sentences of the first. `SENTENCES=10000,100000` sets the sentences per side; with `FIRST=de.npy
+//! SECOND=fr.npy` (as written by `dragoman embed`) real text embeddings are used instead. Offline, everything is in memory and
+//! nothing is read or written; one pass over all pairs on all cores yields both directions. "Dot products" is the plain blocked
+//! loop, measured on a part of the sentences and scaled; "products of matrices" are the blocks that mining itself uses.
 
 #![expect(clippy::unwrap_used, reason = "a measurement fails by panicking")]
 
@@ -29,13 +30,13 @@ use serde_json::{Value, json};
 const SENTENCES: &str = "10000,100000";
 const DIMENSION: usize = 256;
 const NEIGHBORS: usize = 4;
-/// One sentence of the second side in so many is the translation of one of the first.
+/// One sentence of the second side in this many is the translation of one of the first.
 const TRANSLATED: usize = 4;
-/// Noise of a value of a translation, as a part of what a value is.
+/// The noise in a value of a translation, as a fraction of the value's size.
 const NOISE: f32 = 0.3;
-/// Documents of one request.
+/// Documents per request.
 const BATCH: usize = 500;
-/// The dot products are measured on this part of the first side.
+/// The part of the first side on which the dot products are measured.
 const DOTS_PART: usize = 20;
 
 type Rows = Vec<Vec<f32>>;
@@ -93,21 +94,21 @@ fn measure(first: Rows, second: Rows) {
     }
 }
 
-/// Both sides of clustered vectors, translations at random places of the second.
+/// Both sides of clustered vectors, with translations at random positions of the second.
 fn hidden(size: usize) -> (Rows, Rows) {
     let data = Clusters::new(size, size, DIMENSION, 7);
     let (first, mut second) = (data.stored, data.queries);
     let mut random = Random(11);
     let deviation = NOISE / (DIMENSION as f32).sqrt();
     for (number, row) in second.iter_mut().enumerate().filter(|(number, _)| number % TRANSLATED == 0) {
-        // 7,919 is a prime: no sentence is translated twice as long as it does not divide the size.
+        // 7,919 is a prime: as long as it does not divide the size, no sentence is translated twice.
         let original = &first[number * 7_919 % size];
         *row = original.iter().map(|value| value + deviation * random.normal()).collect();
     }
     (first, second)
 }
 
-/// The nearest both ways by a plain loop over all pairs, for a part of the first side, scaled to all of it.
+/// The nearest in both directions by a plain loop over all pairs, for a part of the first side, scaled to all of it.
 fn dots(first: &[Vec<f32>], second: &[Vec<f32>]) -> Duration {
     const FIRSTS: usize = 32;
     const SECONDS: usize = 256;
@@ -139,7 +140,7 @@ fn keep(best: &mut [f32; NEIGHBORS], cosine: f32) {
     }
 }
 
-/// The nearest both ways by products of blocks.
+/// The nearest in both directions by block products.
 fn products(first: &[Vec<f32>], second: &[Vec<f32>]) -> (NeighborLists, NeighborLists) {
     let blocks = |rows: &[Vec<f32>]| -> Vec<(Block, Mutex<Nearest>)> {
         let made = |(at, part): (usize, &[Vec<f32>])| {

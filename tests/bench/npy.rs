@@ -1,8 +1,8 @@
-//! Embeddings as `dragoman embed` writes them.
+//! Embeddings as written by `dragoman embed`.
 
 use std::path::Path;
 
-/// Up to `rows` of a file of f32 rows of `dimension` values.
+/// Reads up to `rows` rows of `dimension` f32 values from a file.
 pub fn read(path: &Path, dimension: usize, rows: usize) -> Vec<Vec<f32>> {
     let bytes = std::fs::read(path).expect("a file of embeddings");
     let head = usize::from(u16::from_le_bytes([bytes[8], bytes[9]])) + 10;

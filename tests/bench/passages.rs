@@ -1,6 +1,6 @@
-//! Passages of real text and what is asked for among them. `TEXTS` names a file of them (a JSON object per line with `text` and
-//! `language`), `QUERIES` one of questions, a line each. Without, passages are put together from sentences of the repository's own
-//! judged pages, three of one language at a time, and questions are those judged with them.
+//! Passages of real text, and queries for them. `TEXTS` names a file of passages (one JSON object per line with `text` and
+//! `language`), `QUERIES` one of queries, one per line. Without them, passages are composed from sentences of the repository's
+//! judged pages, three of one language at a time, and the queries are those judged with these pages.
 
 #![allow(dead_code, reason = "each benchmark uses its part")]
 
@@ -13,7 +13,7 @@ use super::clusters::Random;
 
 const PAGES: &str = "tests/relevance/corpus.jsonl";
 const QUESTIONS: &str = "tests/relevance/queries.jsonl";
-/// Sentences of a passage.
+/// Sentences per passage.
 pub const SENTENCES: usize = 3;
 
 /// A text and its language.
@@ -30,7 +30,7 @@ pub fn passages(count: usize) -> Vec<Passage> {
     }
 }
 
-/// What to ask for.
+/// The queries.
 pub fn questions(count: usize) -> Vec<String> {
     match std::env::var_os("QUERIES") {
         Some(file) => lines(file.as_ref()).take(count).collect(),
@@ -38,7 +38,7 @@ pub fn questions(count: usize) -> Vec<String> {
     }
 }
 
-/// The sentences of the repository's own judged pages, by language.
+/// The sentences of the repository's judged pages, by language.
 pub fn sentences() -> BTreeMap<String, Vec<String>> {
     let mut sentences: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for value in objects(PAGES.as_ref()) {

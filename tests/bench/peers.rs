@@ -1,10 +1,10 @@
-//! Dragoman beside Chroma, each as a server of its own on loopback, in one run: own vectors with text and metadata in, the ten
-//! nearest out, with and without a filter that leaves a tenth, from eight clients at once.
+//! Dragoman compared with Chroma, each as a separate server on loopback, in one run: indexing caller-supplied vectors with text
+//! and metadata, and searching for the ten nearest, with and without a filter that keeps a tenth, from eight clients at once.
 //!
-//! Both get the same documents in the same batches from the same client code, and both are asked for text and metadata of each
-//! hit. `CHROMA` names Chroma's program (`make bench` installs it into `.runtime/chroma`), `DOCUMENTS` how many documents.
-//! Dragoman answers a batch when it is durable and searchable. Chroma answers when it is in its log, and takes it into its graph
-//! afterwards, so the time until the first answer counts too.
+//! Both get the same documents in the same batches from the same client code, and both must return text and metadata of each
+//! hit. `CHROMA` names Chroma's program (`make bench` installs it into `.runtime/chroma`), `DOCUMENTS` sets the number of
+//! documents. Dragoman answers a batch when it is durable and searchable. Chroma answers when it is in its log, and adds it to
+//! its graph afterwards, so the time until the first answer counts too.
 
 mod chroma;
 mod clusters;
@@ -22,18 +22,18 @@ use serde_json::{Value, json};
 use server::{Cores, Server};
 use wire::{Connection, post, rate};
 
-/// That of the shipped bundle.
+/// The dimension of the shipped bundle.
 const DIMENSION: usize = 256;
 const DOCUMENTS: usize = 100_000;
 const QUERIES: usize = 1_000;
-/// Queries whose exact answer is known.
+/// Queries with a known exact answer.
 const JUDGED: usize = 300;
 const LIMIT: usize = 10;
 const CLIENTS: usize = 8;
-/// Documents of one request.
+/// Documents per request.
 const BATCH: usize = 500;
 const WRITERS: usize = 4;
-/// One document in so many matches the filter.
+/// One document in this many matches the filter.
 const BUCKETS: usize = 10;
 const BUCKET: usize = 3;
 const ROUNDS: usize = 3;
@@ -132,7 +132,7 @@ impl Peer {
         matches!(self.running, Running::Dragoman(_))
     }
 
-    /// Writes all documents; also waits for the first answer to a query.
+    /// Writes all documents, and waits for the first answer to a query.
     fn fill(&self, data: &Clusters) -> Filled {
         let numbers: Vec<usize> = (0..data.stored.len()).collect();
         let requests: Vec<Vec<u8>> =
@@ -179,13 +179,13 @@ impl Peer {
 
     fn queries_per_second(&self, data: &Clusters, filtered: bool) -> f64 {
         let requests: Vec<Vec<u8>> = data.queries.iter().map(|query| self.query(query, filtered)).collect();
-        // A first guess of the rate, which also warms up, says how many queries a round takes.
+        // A first estimate of the rate, which also warms up, determines the number of queries per round.
         let guess = rate(&self.address, &requests, 10 * CLIENTS, CLIENTS);
         let total = ((guess * ROUND_S) as usize).clamp(20 * CLIENTS, 100_000);
         rate(&self.address, &requests, total, CLIENTS)
     }
 
-    /// The documents that are found for each judged query.
+    /// The documents that each evaluated query finds.
     fn answers(&self, data: &Clusters, filtered: bool) -> Vec<Vec<usize>> {
         let mut connection = Connection::open(&self.address);
         let mut one = |query: &Vec<f32>| {

@@ -1,4 +1,4 @@
-//! What the system says of a process and of a folder.
+//! Operating system statistics of a process and of a folder.
 
 #![allow(dead_code, reason = "each benchmark uses its part")]
 
@@ -9,9 +9,9 @@ use std::time::Duration;
 /// Resident bytes of a process.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Memory {
-    /// Its own: what it allocated and touched.
+    /// Private memory: what it allocated and touched.
     pub anonymous: u64,
-    /// Pages of files, which the system may take back: the program itself, libraries, a saved index that is mapped.
+    /// File pages, which the system may reclaim: the program itself, libraries, a memory-mapped index.
     pub file: u64,
 }
 
@@ -32,7 +32,7 @@ pub fn descriptors(process: u32) -> u64 {
     std::fs::read_dir(format!("/proc/{process}/fd")).map_or(0, |entries| entries.count() as u64)
 }
 
-/// Bytes of the files below a folder whose names `counts` accepts. Files that go away meanwhile are left out.
+/// Bytes of the files below a folder whose names `counts` accepts. Files that vanish meanwhile are skipped.
 pub fn folder_bytes(folder: &Path, counts: &dyn Fn(&str) -> bool) -> u64 {
     let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
     let bytes = entries.flatten().map(|entry| match entry.metadata() {
@@ -43,7 +43,7 @@ pub fn folder_bytes(folder: &Path, counts: &dyn Fn(&str) -> bool) -> u64 {
     bytes.sum()
 }
 
-/// The time that the children of a process, and theirs, have computed.
+/// CPU time of a process's children and of their descendants.
 pub fn computed_by_children(process: u32) -> Duration {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let processes: Vec<u32> = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each benchmark uses its part")]
 
-/// SplitMix64, begun at a number.
+/// SplitMix64 with a given seed.
 pub struct Random(pub u64);
 
 impl Random {
@@ -23,7 +23,7 @@ impl Random {
         (self.next() >> 40) as f32 / (1u64 << 24) as f32
     }
 
-    /// Box and Muller's transformation.
+    /// The Box-Muller transform.
     pub fn normal(&mut self) -> f32 {
         let radius = (-2.0 * self.unit().max(1e-7).ln()).sqrt();
         radius * (std::f32::consts::TAU * self.unit()).cos()

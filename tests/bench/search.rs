@@ -1,9 +1,8 @@
-//! The search box on 100,000 passages of real text: what a question takes in each mode on one core, how many are answered for eight
-//! clients beside Chroma's dense search in the same run, what of the nearest embeddings is found under filters, and what a text
-//! takes for its tokens and its words.
+//! Search on 100,000 passages of real text: latency per mode on one core, throughput for eight clients compared with Chroma's
+//! dense search in the same run, recall under filters, and the storage per text for tokens and words.
 //!
-//! `DOCUMENTS` says how many passages, `TEXTS` and `QUERIES` which ones (`passages.rs`); `CHROMA` names Chroma's program. Chroma gets
-//! the embeddings of the same passages and of the questions ready-made, Dragoman embeds both itself.
+//! `DOCUMENTS` sets the number of passages, `TEXTS` and `QUERIES` the texts (`passages.rs`); `CHROMA` names Chroma's program.
+//! Chroma gets ready-made embeddings of the same passages and queries; Dragoman embeds both itself.
 
 mod chroma;
 mod clusters;
@@ -29,16 +28,16 @@ const DOCUMENTS: usize = 100_000;
 const QUESTIONS: usize = 1_000;
 const CLIENTS: usize = 8;
 const ROUNDS: usize = 3;
-/// Questions of one round for one server.
+/// Queries of one round for one server.
 const ROUND_S: f64 = 6.0;
-/// Questions that are timed alone, after some that warm up.
+/// Queries that are timed one at a time, after a few for warm-up.
 const TIMED: usize = 300;
 const WARM_UP: usize = 50;
-/// Questions whose nearest passages are compared with the exact ones.
+/// Queries whose nearest passages are compared with the exact ones.
 const JUDGED: usize = 100;
-/// The candidates of a search through the graph, as many as a collection has by default.
+/// Candidates of a graph search, as many as a collection uses by default.
 const GRAPH_EF: usize = 96;
-/// Texts that are embedded by one request.
+/// Texts embedded per request.
 const EMBEDDED: usize = 100;
 const MODES: [&str; 4] = ["full", "dense", "lexical", "hybrid"];
 
@@ -76,7 +75,7 @@ fn rate_of(count: usize, took: Duration) -> f64 {
     count as f64 / took.as_secs_f64()
 }
 
-/// Each question is asked once in a mode: a question in new words takes longer than one that was asked before.
+/// Each query runs once per mode, because a repeated query is faster than a new one.
 fn times(server: &Server, questions: &[String]) {
     let mut connection = Connection::open(server.address());
     println!("| mode, one core | median ms | 95 % ms | mean ms of computing |\n|---|---:|---:|---:|");
@@ -99,7 +98,7 @@ fn times(server: &Server, questions: &[String]) {
     println!();
 }
 
-/// How much of the ten nearest a dense search finds, by default and through the graph, as one that compares with all says.
+/// The recall@10 of a dense search, by default and through the graph, compared with an exhaustive one.
 fn recalls(address: &str, passages: &[Passage], questions: &[String]) {
     let language = &passages[0].language;
     let filters = [
@@ -148,7 +147,7 @@ fn recalls(address: &str, passages: &[Passage], questions: &[String]) {
     println!();
 }
 
-/// Bytes of a text in the tables of the database: of a long one all its passages.
+/// Bytes per text in the database tables; a long text counts with all its passages.
 fn sizes(data: &Path, passages: usize) {
     let database = find(data).expect("the collection's database");
     let connection = rusqlite::Connection::open(database).expect("a database");
@@ -161,7 +160,7 @@ fn sizes(data: &Path, passages: usize) {
     println!("| index of words | {:.0} |\n", sum("select sum(length(block)) from lexical_data"));
 }
 
-/// Memory that the first default search takes and keeps: the token ids and the index of words.
+/// Memory that the first default search allocates and keeps: the token ids and the index of words.
 fn memory(data: &Path, passages: usize) {
     let server = Server::start(Path::new(MODEL), data, Cores::All);
     let mut connection = Connection::open(server.address());
@@ -188,7 +187,7 @@ fn find(folder: &Path) -> Option<std::path::PathBuf> {
     folders.iter().find_map(|folder| find(folder))
 }
 
-/// Questions per second of eight clients, in turns.
+/// Queries per second of eight clients, alternating.
 fn beside_chroma(server: &Server, data: &Path, passages: &[Passage], questions: &[String]) {
     let requests = |mode: &str| -> Vec<Vec<u8>> {
         questions.iter().map(|text| post(&format!("{COLLECTION}/search"), &question(text, mode))).collect()

@@ -1,4 +1,4 @@
-//! A collection of passages that are told apart by metadata, and what is asked of it.
+//! A collection of passages with distinct metadata, and the queries to run on it.
 
 #![allow(dead_code, reason = "each benchmark uses its part")]
 
@@ -11,14 +11,14 @@ use super::wire::{Connection, post, rate_over};
 
 /// Documents of one request.
 pub const BATCH: usize = 500;
-/// Connections that write at once.
+/// Concurrent connections that write.
 const WRITERS: usize = 4;
-/// Hits of an answer.
+/// Hits per answer.
 pub const LIMIT: usize = 10;
 /// The path of the collection.
 pub const COLLECTION: &str = "/v1/collections/bench";
 
-/// Makes the collection and stores all passages through these servers; returns what that takes until all are searchable.
+/// Creates the collection and stores all passages through these servers; returns the time until all are searchable.
 pub fn fill(addresses: &[&str], passages: &[Passage]) -> Duration {
     let description = json!({"name": "bench", "metadata_indexes": ["half", "thousandth"]});
     Connection::open(addresses[0]).call("/v1/collections", &description);
@@ -35,7 +35,7 @@ pub fn fill(addresses: &[&str], passages: &[Passage]) -> Duration {
     begun.elapsed()
 }
 
-/// Waits until everything is embedded and each way to search answers.
+/// Waits until everything is embedded and every search mode answers.
 pub fn wait(address: &str) {
     let mut connection = Connection::open(address);
     ready(&mut connection);
@@ -53,12 +53,12 @@ pub fn ready(connection: &mut Connection) {
     }
 }
 
-/// A question in a mode.
+/// A query in a mode.
 pub fn question(text: &str, mode: &str) -> Value {
     json!({"query": text, "mode": mode, "limit": LIMIT})
 }
 
-/// The documents that an answer names.
+/// The documents in an answer.
 pub fn ids(answer: &Value) -> Vec<String> {
     answer["hits"].as_array().expect("hits").iter().map(|hit| hit["id"].as_str().expect("an id").to_owned()).collect()
 }

@@ -7,21 +7,21 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The quantization of the collections under test: `QUANTIZATION`, or what a collection has when nobody says.
+/// The quantization of the collections under test: `QUANTIZATION`, or a collection's default.
 pub fn quantization() -> Option<String> {
     std::env::var("QUANTIZATION").ok()
 }
 
-/// Where the program may run.
+/// Which cores the program may use.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Cores {
-    /// On one core, where `taskset` exists.
+    /// One core, if `taskset` exists.
     One,
-    /// On all.
+    /// All cores.
     All,
 }
 
-/// The program; ended when dropped.
+/// The running program; killed on drop.
 pub struct Server {
     child: Child,
     address: String,
@@ -32,7 +32,7 @@ impl Server {
         Self::start_on(model, data, cores, None)
     }
 
-    /// As `start`, with everything in the database at the URL `store`.
+    /// Like `start`, with the store at the database URL `store`.
     pub fn start_on(model: &Path, data: &Path, cores: Cores, store: Option<&str>) -> Self {
         let program = env!("CARGO_BIN_EXE_dragoman");
         let one = cores == Cores::One;
@@ -52,7 +52,7 @@ impl Server {
             let line: serde_json::Value = serde_json::from_str(&line).ok()?;
             (line["message"] == "listening").then(|| line["address"].as_str().map(str::to_owned))?
         });
-        // The log is read on, so that the program never waits for a full pipe.
+        // Keeps reading the log, so that the program never blocks on a full pipe.
         std::thread::spawn(move || lines.for_each(drop));
         Self { child, address: address.expect("the program says where it listens") }
     }
@@ -66,7 +66,7 @@ impl Server {
         resident_mb(self.child.id())
     }
 
-    /// The time that its threads have computed, which other programs on the machine disturb less than the time that passes.
+    /// The CPU time of its threads, which other programs on the machine disturb less than elapsed time.
     pub fn computed(&self) -> Duration {
         let threads = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).into_iter().flatten().flatten();
         let statistics = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("schedstat")).ok());
@@ -74,7 +74,7 @@ impl Server {
         Duration::from_nanos(nanoseconds.sum())
     }
 
-    /// Waits until it hardly computes, for a minute at most, so that nothing of its start is measured.
+    /// Waits until it is nearly idle, for a minute at most, so that start-up work is not measured.
     pub fn rest(&self) {
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(60) {

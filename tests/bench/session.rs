@@ -6,7 +6,7 @@ use dragoman::text::Tokens;
 use ort::session::Session;
 use ort::value::TensorRef;
 
-/// How both sides run.
+/// The configuration of both sides.
 pub fn options(threads: usize) -> EmbedOptions {
     EmbedOptions { device: DeviceChoice::Cpu, threads, batch_tokens_max: 2_048, queue_texts_max: 20_000 }
 }

@@ -1,8 +1,8 @@
-//! How soon a restarted server answers: from a saved index, with changes since the save, and with no saved index at all.
+//! How soon a restarted server answers: with a saved index, with changes since the save, and without a saved index.
 //!
 //! `DRAGOMAN_BENCH_DOCUMENTS` and `DRAGOMAN_BENCH_DIMENSION` set the size, `DRAGOMAN_BENCH_PROGRAM` names another build of the
-//! program. The documents go into the database directly, with
-//! random embeddings around random centers, so that filling it needs no encoder.
+//! program. The documents are written directly into the database, with random embeddings around random centers, so that no
+//! encoder is needed.
 
 #![expect(clippy::unwrap_used, reason = "a measurement fails by panicking")]
 
@@ -80,7 +80,7 @@ fn program_command(data: &Path, model: &str) -> Command {
     }
 }
 
-/// Asks the system to drop what it holds in memory of a collection's files, as after a start of the machine.
+/// Asks the system to drop its cached pages of a collection's files, as after a reboot.
 fn forget_pages(collection: &Path) {
     for entry in std::fs::read_dir(collection).expect("a folder").flatten() {
         let file = std::fs::File::open(entry.path()).expect("a file");
@@ -100,7 +100,7 @@ fn open(collection: &Path) -> DocumentStore {
         write_queue_max: 8,
         readers_max: 1,
         terms_of: dragoman::embed::passage_terms,
-        places: None,
+        slots: None,
     };
     DocumentStore::open(collection, &options).expect("the store opens")
 }
@@ -139,7 +139,7 @@ fn document(number: usize) -> PreparedDocument {
     }
 }
 
-/// Starts the server, measures until it listens, answers a search, and is ready, and stops it in order.
+/// Starts the server; measures until it listens, until it answers a search, and until it is ready; stops it cleanly.
 fn restart(data: &Path, model: &str, what: &str) {
     let begun = Instant::now();
     let server = Program::spawn(program_command(data, model));

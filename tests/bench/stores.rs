@@ -1,8 +1,8 @@
-//! The store in the data directory beside the one on PostgreSQL, the latter with one, two and three servers over one database: passages
-//! in, questions out, in turns of one run on real text.
+//! The store in the data directory compared with PostgreSQL, the latter with one, two and three servers over one database:
+//! indexing and search, alternating within one run on real text.
 //!
-//! Servers, database and clients share the cores, so more servers show what they cost, not what they would bring on machines of their
-//! own. `DOCUMENTS` says how many passages, `TEXTS` and `QUERIES` which ones (`passages.rs`).
+//! Servers, database and clients share the cores, so more servers show their overhead, not what they would gain on separate
+//! machines. `DOCUMENTS` sets the number of passages, `TEXTS` and `QUERIES` the texts (`passages.rs`).
 
 mod at_scale;
 mod clusters;
@@ -30,18 +30,18 @@ use wire::{Connection, post, rate_over};
 const MODEL: &str = "models/ems-small";
 const DOCUMENTS: usize = 20_000;
 const QUESTIONS: usize = 500;
-/// Connections that ask at once.
+/// Connections that query at once.
 const CLIENTS: usize = 8;
 const SERVERS_MAX: usize = 3;
 const ROUNDS: usize = 3;
-/// Questions of one round for one store.
+/// Queries of one round for one store.
 const ROUND_S: f64 = 3.0;
-/// Questions that are timed alone.
+/// Queries that are timed one at a time.
 const TIMED: usize = 200;
-/// Questions whose nearest passages are compared with the exact ones.
+/// Queries whose nearest passages are compared with the exact ones.
 const JUDGED: usize = 100;
 
-/// One of the stores that are compared: the servers over it, and where its data directories are.
+/// One of the compared stores: its servers and their data directories.
 struct Store {
     name: String,
     servers: Vec<Server>,
@@ -67,7 +67,7 @@ impl Store {
     }
 }
 
-/// A kind of question.
+/// A kind of query.
 struct Kind {
     name: &'static str,
     mode: &'static str,
@@ -145,7 +145,7 @@ fn row(name: &str, numbers: &[f64]) {
     println!("| {name} | {} |", cells.join(" | "));
 }
 
-/// Questions per second of several clients, in turns.
+/// Queries per second of several clients, alternating between the stores.
 fn rates(stores: &[Store], requests: &[Vec<u8>]) -> Vec<f64> {
     let mut rates = vec![Vec::new(); stores.len()];
     for _ in 0..ROUNDS {
@@ -169,7 +169,7 @@ fn milliseconds(store: &Store, requests: &[Vec<u8>]) -> f64 {
     median(requests.iter().take(TIMED).map(timed).collect()).as_secs_f64() * 1e3
 }
 
-/// How much of the nearest a search finds, by comparing with one that compares with all.
+/// Recall of a search, compared with an exhaustive one.
 fn recall(store: &Store, kind: &Kind, questions: &[String]) -> f64 {
     let mut connection = Connection::open(store.servers[0].address());
     let path = format!("{COLLECTION}/search");
@@ -189,7 +189,7 @@ fn resident_mb(store: &Store) -> u64 {
     store.servers.iter().map(Server::resident_mb).sum()
 }
 
-/// Milliseconds that the server and the database compute for one question.
+/// CPU milliseconds of the server and of the database per query.
 fn computed(store: &Store, database: &Database, requests: &[Vec<u8>]) -> (f64, f64) {
     let mut connection = Connection::open(store.servers[0].address());
     requests.iter().take(TIMED).for_each(|request| drop(connection.exchange(request)));
@@ -201,7 +201,7 @@ fn computed(store: &Store, database: &Database, requests: &[Vec<u8>]) -> (f64, f
     (ms(before.0, after.0), ms(before.1, after.1))
 }
 
-/// Bytes of a passage that a server keeps in memory from its first default search on.
+/// Bytes per passage that a server keeps in memory after its first default search.
 fn memory_of_tokens(url: &str, passages: usize) -> f64 {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Server::start_on(Path::new(MODEL), folder.path(), Cores::All, Some(url));
@@ -213,7 +213,7 @@ fn memory_of_tokens(url: &str, passages: usize) -> f64 {
     (server.resident_mb().saturating_sub(before) << 20) as f64 / passages as f64
 }
 
-/// What the tables of the database take for a passage, and their indexes: that of the embeddings, and all together.
+/// Bytes per passage in the database's tables and indexes: those of the embedding index, and the total.
 fn sizes(url: &str, passages: usize) -> (f64, f64) {
     let mut client = postgres::Client::connect(url, postgres::NoTls).expect("the database answers");
     let sql = "select t.name,

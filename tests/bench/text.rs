@@ -1,8 +1,8 @@
-//! What Dragoman adds to the encoder: documents stored and made searchable per second beside texts embedded per second, and the
-//! time of a text query beside the time of its embedding, in one run.
+//! What Dragoman adds to the encoder: documents stored and searchable per second against texts embedded per second, and the
+//! time of a text query against the time of its embedding, in one run.
 //!
-//! The encoder alone is the same queue and session in this process, fed with the same texts in the same batches. `DRAGOMAN_MODEL`
-//! names another bundle, `DOCUMENTS` how many documents.
+//! The encoder alone is the same queue and session in this process, with the same texts in the same batches. `DRAGOMAN_MODEL`
+//! names another bundle, `DOCUMENTS` sets the number of documents.
 
 mod measure;
 mod server;
@@ -23,7 +23,7 @@ use wire::{Connection, post};
 const DOCUMENTS: usize = 12_000;
 /// Documents of one request.
 const BATCH: usize = 250;
-/// Requests at once.
+/// Concurrent requests.
 const WRITERS: usize = 4;
 /// Lengths of the texts.
 const TOKENS: std::ops::Range<usize> = 8..56;
@@ -58,7 +58,7 @@ fn main() {
     let embedding: Vec<_> = queries.iter().map(|text| post("/v1/embeddings", &json!({"input": text}))).collect();
     let search: Vec<_> =
         queries.iter().map(|text| post("/v1/collections/round0/search", &json!({"query": text, "limit": 10}))).collect();
-    // Interleaved, so that both meet the same state of the machine.
+    // Interleaved, so that both see the same machine conditions.
     let mut connection = Connection::open(server.address());
     let (mut embedding_times, mut search_times) = (Vec::new(), Vec::new());
     for (embedding, search) in embedding.iter().zip(&search).cycle().take(3 * QUERIES) {

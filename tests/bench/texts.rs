@@ -1,4 +1,4 @@
-//! Texts of a wanted length, in several languages and scripts.
+//! Texts of a given length, in several languages and scripts.
 
 #[path = "random.rs"]
 mod random;
@@ -6,7 +6,7 @@ mod random;
 use dragoman::text::Tokenizer;
 use random::Random;
 
-/// Sentences to build queries from.
+/// Sentences to compose queries from.
 const SENTENCES: [&str; 10] = [
     "The library near the river opens at nine and closes late on weekends.",
     "Der Zug nach Hamburg hat heute wegen des Sturms zwanzig Minuten Verspätung.",
@@ -20,8 +20,8 @@ const SENTENCES: [&str; 10] = [
     "Çocuklar okuldan sonra parkta uçurtma uçurmayı çok seviyor.",
 ];
 
-/// Gives `count` different texts of about `tokens` tokens, whole words of these sentences in any order. Words in the order of the
-/// sentences would make texts so alike that an index keeps most of them together.
+/// Returns `count` different texts of about `tokens` tokens, from whole words of these sentences in random order. In the
+/// original order, texts would be so similar that an index clusters most of them together.
 pub fn texts(tokenizer: &Tokenizer, tokens: usize, count: usize) -> Vec<String> {
     let words: Vec<&str> = SENTENCES.iter().flat_map(|sentence| sentence.split_whitespace()).collect();
     let build = |number: usize| {

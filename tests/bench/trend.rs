@@ -1,20 +1,20 @@
-//! Growth of what was measured over time.
+//! The growth of a measured value over time.
 
-/// Parts that the time is cut into. Neighboring measurements depend on each other, the means of such parts hardly: a line through
-/// these has honest bounds.
+/// Number of parts that the time is cut into. Neighboring measurements are correlated, but the means of such parts hardly are:
+/// a line through them has an honest confidence interval.
 const PARTS: usize = 12;
-/// The 97.5 % point of Student's distribution for a line through twelve points.
+/// The 97.5 % quantile of Student's t distribution for a line through twelve points.
 const STUDENT: f64 = 2.228;
 
-/// The slope of a line through what was measured.
+/// The slope of a line through the measurements.
 pub struct Growth {
     pub per_hour: f64,
-    /// With 95 % confidence the slope is not farther away than this.
+    /// Half the width of the 95 % confidence interval.
     pub bound: f64,
 }
 
 impl Growth {
-    /// Of values at their hours, in the order of time. Of fewer than two for each part nothing can be said.
+    /// From values at their hours, in time order. With fewer than two per part there is no estimate.
     pub fn of(points: &[(f64, f64)]) -> Self {
         if points.len() < 2 * PARTS {
             return Self { per_hour: 0.0, bound: f64::INFINITY };
@@ -33,7 +33,7 @@ impl Growth {
     }
 }
 
-/// The median; 0 of nothing.
+/// The median; 0 if there are no values.
 pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or_default()

@@ -1,5 +1,5 @@
-//! HTTP from the client's side, as cheap as it gets: prepared requests written to bare sockets, so that the cores are the
-//! server's as far as possible. Every server that is compared is called by this same code.
+//! HTTP from the client's side, as cheap as possible: prepared requests written to raw sockets, so that the server gets as much
+//! CPU as possible. All compared servers are called by this same code.
 
 #![allow(dead_code, reason = "each benchmark uses its part")]
 
@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-/// A request, ready to be written.
+/// A request, ready to send.
 pub fn post(path: &str, body: &Value) -> Vec<u8> {
     let body = body.to_string();
     let head = format!(
@@ -33,7 +33,7 @@ impl Connection {
         Self { stream: BufReader::with_capacity(64 << 10, stream), line: String::new() }
     }
 
-    /// Sends a request and reads its whole answer; one that is no success ends the benchmark.
+    /// Sends a request and reads its whole answer; an error status ends the benchmark.
     pub fn exchange(&mut self, request: &[u8]) -> Vec<u8> {
         self.stream.get_mut().write_all(request).expect("the request is sent");
         let (mut length, mut ok) = (0, false);
@@ -55,24 +55,24 @@ impl Connection {
         body
     }
 
-    /// What a path answers.
+    /// The response body of a path.
     pub fn get(&mut self, path: &str) -> Value {
         let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
         serde_json::from_slice(&self.exchange(request.as_bytes())).expect("the answer is JSON")
     }
 
-    /// The same, the answer read as JSON.
+    /// The same, parsed as JSON.
     pub fn call(&mut self, path: &str, body: &Value) -> Value {
         serde_json::from_slice(&self.exchange(&post(path, body))).expect("the answer is JSON")
     }
 }
 
-/// Requests per second of `clients` connections that send `total` requests in all, going round in `requests`.
+/// Requests per second of `clients` connections that send `total` requests altogether, cycling through `requests`.
 pub fn rate(address: &str, requests: &[Vec<u8>], total: usize, clients: usize) -> f64 {
     rate_over(&[address], requests, total, clients)
 }
 
-/// The same, with the clients spread over several servers.
+/// The same, with the clients distributed over several servers.
 pub fn rate_over(addresses: &[&str], requests: &[Vec<u8>], total: usize, clients: usize) -> f64 {
     let next = AtomicUsize::new(0);
     let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! `dragoman keys`, `aliases` and `models` against a server, and what is generated from the command line.
+//! `dragoman keys`, `aliases` and `models` against a server, and the files generated from the command line.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::program::Program;
 use super::{dragoman, run, run_with};
 
 #[test]
-fn a_key_from_its_creation_to_its_end() {
+fn a_key_is_created_listed_and_revoked() {
     let folder = tempfile::tempdir().unwrap();
     let server = Program::start(folder.path(), "fake:8");
     let client = server.client();
@@ -46,7 +46,7 @@ fn a_key_from_its_creation_to_its_end() {
 }
 
 #[test]
-fn an_alias_from_its_beginning_to_its_end() {
+fn an_alias_is_set_listed_and_deleted() {
     let folder = tempfile::tempdir().unwrap();
     let server = Program::start(folder.path(), "fake:8");
     let client = server.client();

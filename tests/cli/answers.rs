@@ -1,4 +1,4 @@
-//! How answers are taken that a healthy server does not give: refusals, bounds, and what is no answer at all.
+//! How the client handles answers that a healthy server does not send: refusals, limits, and invalid responses.
 
 use serde_json::Value;
 
@@ -31,7 +31,7 @@ fn errors_are_json_when_that_is_asked_for() {
 }
 
 #[test]
-fn a_server_at_a_bound_is_asked_again() {
+fn a_request_is_retried_after_429_and_503() {
     let busy = ("503 Service Unavailable\r\nretry-after: 1", "{}");
     let script = Script::of(&[busy, ("429 Too Many Requests\r\nretry-after: 1", "{}"), ("200 OK", EMPTY)]);
     let run = run(&script.url, &["collections", "list"]);
@@ -47,14 +47,14 @@ fn a_deletion_is_not_sent_twice() {
 }
 
 #[test]
-fn a_server_that_wants_a_long_rest_is_not_waited_for() {
+fn a_long_retry_after_is_not_waited_for() {
     let script = Script::of(&[("503 Service Unavailable\r\nretry-after: 3600", "{}")]);
     let run = run(&script.url, &["collections", "list"]);
     assert_eq!(run.code, 1, "{run:?}");
 }
 
 #[test]
-fn what_is_no_answer_is_told_so() {
+fn invalid_responses_are_reported() {
     for (answer, part) in [
         (("200 OK", "<html>"), "cannot understand the answer of URL: it is not valid JSON"),
         (("200 OK", "{}"), "cannot understand the answer of URL: it has no array \"collections\""),

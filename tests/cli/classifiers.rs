@@ -11,7 +11,7 @@ const EXAMPLES: &str = "weather\theavy rain tomorrow\nweather\train and wind\n\n
     {\"text\": \"a goal in the rematch\", \"labels\": [\"sports\"], \"language\": \"en\"}\n";
 
 #[test]
-fn a_classifier_from_its_training_to_its_end() {
+fn a_classifier_is_trained_used_and_deleted() {
     let folder = tempfile::tempdir().unwrap();
     let server = Program::start(&folder.path().join("data"), "fake:64");
     let client = server.client();

@@ -6,7 +6,7 @@ use super::program::Program;
 use super::run;
 
 #[test]
-fn a_collection_from_its_creation_to_its_end() {
+fn a_collection_is_created_listed_and_deleted() {
     let folder = tempfile::tempdir().unwrap();
     let server = Program::start(folder.path(), "fake:8");
     let client = server.client();

@@ -51,7 +51,7 @@ fn lines_are_stored_and_bad_ones_named() {
 }
 
 #[test]
-fn documents_are_stored_though_nobody_reads_what_became_of_them() {
+fn documents_are_stored_even_if_the_output_pipe_is_closed() {
     let (_folder, server) = server();
     let url = server.client().url().to_owned();
     let mut command = dragoman(&url, &["documents", "upsert", "news", "-", "--json"]);
@@ -124,7 +124,7 @@ fn many_lines_go_in_several_requests() {
 }
 
 #[test]
-fn a_reader_that_has_enough_is_no_error() {
+fn a_closed_output_pipe_is_no_error() {
     let (_folder, server) = server();
     let text = "word ".repeat(2_000);
     let documents: Vec<_> = (0..200).map(|number| json!({ "id": number.to_string(), "text": text })).collect();

@@ -1,4 +1,4 @@
-//! `dragoman embed`, on a server and with a model of this machine.
+//! `dragoman embed`, on a server and with a local model.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! `dragoman eval` against a server, over small files. Sentences that are Afrikaans and English at once have the same embedding in
-//! both, so that what is measured is known beforehand.
+//! `dragoman eval` against a server, over small files. Sentences that are both Afrikaans and English have the same embedding in
+//! both languages, so the expected results are known.
 
 use std::fs;
 use std::path::Path;
@@ -20,14 +20,14 @@ fn sib200(part: &str, rows: &[(&str, &str)]) -> String {
     rows.iter().enumerate().map(|(number, (label, text))| format!("{part}\t{number}\t{label}\t{text}\n")).collect()
 }
 
-/// Files of every task, in Afrikaans, English, French, German, Hindi and Japanese.
+/// Files for every task, in Afrikaans, English, French, German, Hindi and Japanese.
 fn files(folder: &Path) {
     let write = |name: &str, content: &str| fs::write(folder.join(name), content).unwrap();
     write("tatoeba.afr-eng.afr", BOTH);
     write("tatoeba.afr-eng.eng", BOTH);
     write("flores.af.txt", BOTH);
     write("flores.en.txt", BOTH);
-    // The second column has the translations of each other's lines, so that none is found.
+    // The second column swaps the two translations, so that no pair is found.
     write(
         "short.af-en.tsv",
         "My hand is in warm water.\tMy pen is in my hand.\nMy pen is in my hand.\tMy hand is in warm water.\n",
@@ -92,7 +92,7 @@ impl Measured {
         self.eval(&[arguments, &["--json"]].concat()).json().remove(0)
     }
 
-    /// Nothing that a measurement makes is left.
+    /// Checks that nothing created by a measurement remains.
     #[track_caller]
     fn check_nothing_left(&self) {
         let client = self.server.client();
@@ -156,7 +156,8 @@ fn classifiers_of_the_server_stand_beside_the_same_network_here() {
     assert_eq!((&comparison["set"], &comparison["from"]), (&json!("sib200"), &json!("en")));
     let ways = comparison["ways"].as_object().unwrap();
     assert_eq!(ways.keys().collect::<Vec<_>>(), ["knn", "majority", "mlp", "offline"]);
-    // Sports is the first of two equally frequent labels: one of two in English, two of three in German, one of two in French.
+    // "Sports" is the first of two equally frequent labels: correct for one of two in English, two of three in German, one of
+    // two in French.
     assert_eq!(ways["majority"]["own"], 50.0);
     assert!((ways["majority"]["mean"].as_f64().unwrap() - (200.0 / 3.0 + 50.0) / 2.0).abs() < 1e-9, "{ways:?}");
     assert_eq!((&ways["knn"]["languages"]["de"], &ways["knn"]["languages"]["fr"]), (&json!(100.0), &json!(100.0)));
@@ -169,7 +170,7 @@ fn classifiers_of_the_server_stand_beside_the_same_network_here() {
     assert!(papers.expect(0).contains("deviation of 5 runs"), "{}", papers.out);
 }
 
-/// Measures `task` with one file replaced and expects a refusal that ends so, and nothing on the server.
+/// Measures `task` with one file replaced; expects an error that ends with this text, and nothing stored on the server.
 #[track_caller]
 fn check_file(task: &[&str], file: &str, content: &str, expect: &str) {
     let folder = tempfile::tempdir().unwrap();

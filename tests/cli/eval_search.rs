@@ -1,5 +1,5 @@
-//! `dragoman eval search` against a server, over a few documents whose hits by words are known beforehand: the layouts of files,
-//! configurations side by side, runs, and collections that are there already.
+//! `dragoman eval search` against a server, over a few documents with known lexical hits: file layouts, several configurations
+//! side by side, runs, and existing collections.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,8 +11,8 @@ use super::{Run, run};
 
 const NOWHERE: &str = "http://127.0.0.1:1";
 
-/// Two queries and four documents. By words each query finds the document of its own language; the French one, which is relevant to
-/// the first query too, has none of them.
+/// Two queries and four documents. In lexical mode, each query finds the document in its own language. The French document,
+/// which is also relevant to the first query, contains none of its words.
 const PLAIN: [(&str, &str); 3] = [
     ("queries.tsv", "q1\tde\tdie neue Straßenbahn\nq2\thi\tस्कूल बंद\n"),
     (
@@ -21,7 +21,7 @@ const PLAIN: [(&str, &str); 3] = [
     ),
     ("qrels.tsv", "q1\td1\t2\nq1\td2\t1\nq2\td3\t1\n"),
 ];
-/// A document that is found by its title only, and one whose language is not given.
+/// A document that is found only by its title, and one without a given language.
 const BEIR: [(&str, &str); 3] = [
     (
         "corpus.jsonl",
@@ -36,11 +36,11 @@ const BEIR: [(&str, &str); 3] = [
 const TREC: [(&str, &str); 3] =
     [("corpus.tsv", "d1\tred rain\nd2\tgreen sun\n"), ("topics.tsv", "301\train\n"), ("qrels.txt", "301 0 d1 1\n301 0 d2 0\n")];
 
-/// What each of twelve documents is about: enough queries to tell differences from chance.
+/// The topic of each of twelve documents: enough queries to tell differences from chance.
 const THINGS: [&str; 12] =
     ["apple", "bridge", "candle", "desert", "engine", "forest", "garden", "harbor", "island", "jacket", "kettle", "ladder"];
 
-/// A query for each of the things, and the one document that has its name.
+/// A query for each topic, and the one document that names it.
 fn many() -> [(&'static str, String); 3] {
     let lines = |line: fn(usize, &str) -> String| THINGS.iter().enumerate().map(|(at, thing)| line(at, thing)).collect();
     [
@@ -81,7 +81,7 @@ impl Measured {
         self.eval(&[arguments, &["--json"]].concat()).json().remove(0)
     }
 
-    /// Nothing that a measurement makes is left.
+    /// Checks that nothing created by a measurement remains.
     #[track_caller]
     fn check_nothing_left(&self) {
         assert_eq!(self.server.client().get("/v1/collections").1["collections"], json!([]));
@@ -95,7 +95,7 @@ fn row(report: &Value, scope: &str, configuration: &str) -> Value {
     found.unwrap_or_else(|| panic!("no {configuration} in {scope}: {report}")).clone()
 }
 
-/// Five measures, all of the same value.
+/// Five metrics with the same value.
 fn scores(queries: usize, value: f64) -> Value {
     let [ndcg, recall, deep, mrr, success] = [value; 5];
     json!({
@@ -112,7 +112,7 @@ fn searches_are_judged_in_all_languages_in_the_own_and_in_the_others() {
     assert_eq!(own["languages"]["hi"]["queries"], 1);
     assert_eq!(row(&report, "same", "dense")["differences"], Value::Null, "two queries are too few");
     assert_eq!(row(&report, "other", "lexical")["all"], scores(1, 0.0));
-    // By meaning every document is a hit, so that the French one is among the ten.
+    // In dense mode every document is a hit, so the French one is among the ten.
     assert_eq!(row(&report, "other", "dense")["all"]["recall_at_10"], 100.0);
     let query = &row(&report, "all", "lexical")["by_query"][0];
     assert_eq!((&query["id"], &query["language"], &query["recall_at_10"]), (&json!("q1"), &json!("de"), &json!(50.0)));
@@ -120,7 +120,7 @@ fn searches_are_judged_in_all_languages_in_the_own_and_in_the_others() {
 }
 
 #[test]
-fn without_a_word_about_modes_all_are_compared_with_the_full_search() {
+fn by_default_all_modes_are_compared_with_the_full_search() {
     let measured = Measured::start(&many());
     let told = measured.eval(&["--languages", "same", "--balance-languages", "--exact"]);
     assert!(told.expect(0).starts_with("Search of 12 documents, in percent:\n"), "{}", told.out);
@@ -153,7 +153,7 @@ fn configurations_add_to_the_request_and_are_compared_with_the_first() {
 }
 
 #[test]
-fn what_the_server_does_not_know_is_its_refusal() {
+fn unknown_members_are_refused_by_the_server() {
     let measured = Measured::start(&PLAIN);
     for arguments in [["--mode", "sideways"], ["--config", "a={\"sideways\": 1}"]] {
         let told = measured.eval(&arguments);
@@ -219,7 +219,7 @@ fn runs_can_be_written_before_anything_is_judged() {
 }
 
 #[test]
-fn a_collection_that_is_there_is_asked_and_stays() {
+fn an_existing_collection_is_searched_and_not_deleted() {
     let measured = Measured::start(&[PLAIN[0], PLAIN[2]]);
     let client = measured.server.client();
     assert_eq!(client.post("/v1/collections", &json!({"name": "mine"})).0, 201);

@@ -19,7 +19,7 @@ fn server() -> (tempfile::TempDir, Program) {
     (folder, server)
 }
 
-/// What the program exports, sorted as the server does: by id.
+/// What the program exports, sorted by id like the server's lists.
 fn exported(url: &str, collection: &str) -> Vec<Value> {
     run(url, &["export", collection, "--quiet"]).json()
 }

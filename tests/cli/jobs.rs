@@ -1,4 +1,4 @@
-//! `dragoman jobs`, and what `import`, `export` and `snapshot` make of a server's answers.
+//! `dragoman jobs`, and how `import`, `export` and `snapshot` handle a server's answers.
 
 use std::fs;
 
@@ -152,7 +152,7 @@ fn a_snapshot_is_made_shown_and_restored() {
 fn an_archive_is_checked_while_it_comes() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("out");
-    // SHA-256 of "abc", which FIPS 180 gives as an example.
+    // The SHA-256 of "abc", from FIPS 180.
     let about = r#"{"archive_sha256": "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"}"#;
     for (archive, code) in [("abc", 0), ("abd", 1)] {
         let script = Script::of(&[("200 OK", about), ("200 OK", archive)]);

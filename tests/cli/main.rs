@@ -1,5 +1,5 @@
-//! The commands beside the server, as the real program against a real server with the stand-in encoder, and against one that
-//! answers from a script where a real one would not answer so.
+//! The client commands: the real program against a real server with the fake encoder, and against a scripted server for answers
+//! that a real one would not give.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -31,7 +31,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
-/// What a run of the program gave.
+/// The outcome of one run of the program.
 #[derive(Debug)]
 struct Run {
     code: i32,
@@ -40,21 +40,21 @@ struct Run {
 }
 
 impl Run {
-    /// Standard output, after checking the exit code.
+    /// Checks the exit code and returns standard output.
     #[track_caller]
     fn expect(&self, code: i32) -> &str {
         assert_eq!(self.code, code, "{self:?}");
         &self.out
     }
 
-    /// Standard output as JSON, one value per line.
+    /// Checks the exit code and parses standard output as one JSON value per line.
     #[track_caller]
     fn json(&self) -> Vec<Value> {
         self.expect(0).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 }
 
-/// The program for the server at `url`, without anything of the caller's environment that it reads.
+/// The program for the server at `url`, without the environment variables that it would read.
 fn dragoman(url: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dragoman"));
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("DRAGOMAN_")) {
@@ -64,7 +64,7 @@ fn dragoman(url: &str, arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs a command of the program to its end with `input` on standard input.
+/// Runs the program to completion with `input` on standard input.
 fn run_with(mut command: Command, input: &[u8]) -> Run {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
@@ -84,21 +84,21 @@ fn run(url: &str, arguments: &[&str]) -> Run {
     run_with(dragoman(url, arguments), b"")
 }
 
-/// A server that gives the answers of a script, one per request, and remembers the requests.
+/// A server that gives scripted answers, one per request, and records the requests.
 struct Script {
     url: String,
     requests: Arc<Mutex<Vec<String>>>,
 }
 
 impl Script {
-    /// Answers with these: status line and headers, and a body.
+    /// Answers with these status lines and bodies.
     fn of(answers: &[(&str, &str)]) -> Self {
         let whole =
             |(head, body): &(&str, &str)| format!("{head}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len());
         Self::raw(answers.iter().map(whole).collect())
     }
 
-    /// Answers with these, which are whole but for the protocol at their beginning.
+    /// Answers with these, complete except for the protocol at the start.
     fn raw(answers: Vec<String>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());

@@ -1,4 +1,4 @@
-//! `dragoman import --from`: what other databases export, in files as they write them, and CSV with types.
+//! `dragoman import --from`: exports of other databases, in the files that they write, and CSV with column types.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,7 @@ fn server() -> (tempfile::TempDir, Program) {
     (folder, server)
 }
 
-/// Imports a file with this content into a collection, which it creates.
+/// Imports a file with this content into a new collection.
 fn import(server: &Program, folder: &Path, (name, content): (&str, &[u8]), options: &[&str]) -> Run {
     let path = folder.join(name);
     fs::write(&path, content).unwrap();
@@ -97,7 +97,7 @@ fn chroma_is_read_from_columns() {
     assert!(piped.code == 2 && piped.err.contains("must be a file"), "{piped:?}");
 }
 
-/// What Chroma 1.5 has of a collection in its database, as far as it matters.
+/// The relevant part of Chroma 1.5's database schema for one collection.
 fn chroma_database(folder: &Path, waiting: bool) {
     fs::create_dir_all(folder).unwrap();
     let database = Connection::open(folder.join("chroma.sqlite3")).unwrap();

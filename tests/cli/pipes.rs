@@ -1,4 +1,4 @@
-//! Output that nobody reads: a command ends quietly, as `| head` expects it to.
+//! Output to a closed pipe: a command ends quietly, as `| head` expects.
 
 use std::process::{Command, Stdio};
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::dragoman;
 use super::program::Program;
 
-/// Runs a command whose standard output nobody reads; gives its exit code and what it says besides.
+/// Runs a command whose standard output is closed; returns its exit code and its standard error.
 fn unread(mut command: Command) -> (Option<i32>, String) {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);

@@ -1,5 +1,5 @@
-//! A server with TLS and keys: every command reaches it with a CA and a key, and says what is wrong with others; `health` asks
-//! it about itself.
+//! A server with TLS and keys: every command reaches it with a CA and a key, and explains what is wrong with others; `health`
+//! checks the server itself.
 
 use std::io::Write as _;
 use std::net::TcpListener;
@@ -13,7 +13,7 @@ use super::{Run, dragoman, run, run_with};
 
 const ADMIN: &str = "open-sesame-open-sesame";
 
-/// Certificate files: of an authority, and of a server for `name` that it signed.
+/// Certificate files: a CA's, and those of a server named `name` that the CA signed.
 struct Files {
     authority: PathBuf,
     certificate: PathBuf,
@@ -41,7 +41,7 @@ fn certificates(folder: &Path, name: &str) -> Files {
     }
 }
 
-/// A server over TLS that wants the admin key.
+/// A server over TLS that requires the admin key.
 fn secure(data: &Path, files: &Files) -> Program {
     let mut command = command(data, "fake:64");
     command.arg("--tls-certificate").arg(&files.certificate).arg("--tls-key").arg(&files.key);
@@ -49,7 +49,7 @@ fn secure(data: &Path, files: &Files) -> Program {
     Program::spawn(command)
 }
 
-/// Runs a command with a CA and a key by flags.
+/// Runs a command with a CA and a key as flags.
 fn call(server: &Program, ca: &Path, key: &str, arguments: &[&str]) -> Run {
     let url = format!("https://{}", server.client().address());
     let mut command = dragoman(&url, arguments);
@@ -121,7 +121,7 @@ fn what_is_wrong_with_certificates_and_keys_is_said() {
     assert!(run.code == 2 && run.err.contains("contains no certificate in PEM format"), "{run:?}");
 }
 
-/// Asks with settings from flags.
+/// Runs `health` with settings from flags.
 fn health(arguments: &[&str]) -> Run {
     run("http://127.0.0.1:1", &[&["health"], arguments].concat())
 }
@@ -136,7 +136,7 @@ fn health_reads_the_settings_of_the_server() {
     let address = server.client().address().to_owned();
     let (certificate, port) = (files.certificate.display().to_string(), address.rsplit(':').next().unwrap());
 
-    // By flags, by environment, by a file; the address that it listens on for all is called here.
+    // From flags, the environment, and a file. A server that listens on all addresses is called on this one.
     health(&["--listen", &plain_address]).expect(0);
     health(&["--listen", &plain_address, "--ready"]).expect(0);
     let with_tls = health(&["--listen", &format!("0.0.0.0:{port}"), "--tls-certificate", &certificate]);
@@ -149,12 +149,12 @@ fn health_reads_the_settings_of_the_server() {
     std::fs::write(&settings, text).unwrap();
     health(&["--config", &settings.display().to_string()]).expect(0);
 
-    // A renewed certificate that the server has not read yet is no illness, but is told.
+    // A renewed certificate that the server has not read yet is reported, but is no failure.
     let renewed = certificates(folder.path(), "renewed.example");
     let run = health(&["--listen", &address, "--tls-certificate", &renewed.certificate.display().to_string()]);
     assert!(run.code == 0 && run.err.contains("shows a certificate other than"), "{run:?}");
 
-    // Plain HTTP to TLS, TLS to plain HTTP, nobody there, and somebody who never answers.
+    // Plain HTTP to TLS, TLS to plain HTTP, no server, and a server that never answers.
     for (arguments, words) in [
         (vec!["--listen", &*address], "does not answer"),
         (vec!["--listen", &*plain_address, "--tls-certificate", &*certificate], "does not answer"),
@@ -178,7 +178,7 @@ fn health_tells_what_an_unwell_server_answers() {
     let answering = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         stream.write_all(b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n").unwrap();
-        // Until the other side has read it and closes.
+        // Until the client has read it and closes.
         let _ = std::io::copy(&mut stream, &mut std::io::sink());
     });
     let run = health(&["--listen", &address, "--ready"]);

@@ -1,11 +1,11 @@
-//! Wrong arguments are refused before any server is asked, with exit code 2.
+//! Wrong arguments are refused with exit code 2, before any server is called.
 
 use super::{dragoman, run, run_with};
 
-/// An address where nothing listens: port 1 needs rights that no test has.
+/// An address where nothing listens: port 1 needs privileges that no test has.
 const NOWHERE: &str = "http://127.0.0.1:1";
 
-/// Runs and expects a refusal that says `part`.
+/// Runs the command and expects a refusal that contains `part`.
 #[track_caller]
 fn check(arguments: &[&str], part: &str) {
     let run = run(NOWHERE, arguments);

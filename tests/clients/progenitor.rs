@@ -1,5 +1,5 @@
-//! A round trip with the client that progenitor generates: create, import a file, search, classify, mine, wait for jobs, be
-//! refused, delete.
+//! A round trip with the client that progenitor generates: create, import a file, search, classify, mine, wait for jobs, handle
+//! a refusal, delete.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const FILE: &str = "{\"id\": \"fi\", \"text\": \"Kirjasto on suljettu maanantais
                     {\"id\": \"el\", \"text\": \"Το πλοίο φεύγει στις οκτώ το πρωί.\", \"language\": \"el\"}\n\
                     {\"id\": \"none\"}\n";
 
-/// A request of the generated types.
+/// A request with the generated types.
 fn of<T: DeserializeOwned>(json: Value) -> T {
     serde_json::from_value(json).expect("a request as the description has it")
 }
@@ -29,7 +29,7 @@ async fn finished(client: &Client, id: &str) -> types::JobInfo {
     }
 }
 
-/// The lines of an answer that is a stream.
+/// The lines of a streamed answer.
 async fn lines(stream: dragoman_generated::ByteStream) -> Vec<Value> {
     let bytes: Vec<_> = stream.into_inner().try_collect().await.expect("the whole stream");
     let text = String::from_utf8(bytes.concat()).expect("text");

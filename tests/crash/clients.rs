@@ -1,4 +1,4 @@
-//! The clients of the kill loop: each knows what was acknowledged to it, and what it sent without getting an answer.
+//! The clients of the kill loop. Each knows which of its writes were acknowledged and which got no answer.
 
 use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry};
@@ -9,18 +9,18 @@ use serde_json::{Value, json};
 
 use super::program::Client;
 
-/// The collection that everybody writes to.
+/// The collection that all clients write to.
 pub const COLLECTION: &str = "crash";
-/// Documents of one writer: all writers together have several times as many as an index compares with all of.
+/// Documents of one writer. Together, all writers have several times more than the size below which a search is exhaustive.
 const DOCUMENTS_MAX: u64 = 400;
-/// Documents that a writer begins with.
+/// Documents that a writer starts with.
 const DOCUMENTS_AT_FIRST: u64 = 300;
-/// Documents in one request, at most.
+/// Maximum number of documents in one request.
 const BATCH_MAX: u64 = 12;
-/// Documents that one request looks for, each by two searches.
+/// Documents that one request looks up, each with two searches.
 const SEARCHES: usize = 50;
 
-/// What the server has, by id.
+/// The server's documents, by id.
 pub type Documents = BTreeMap<String, Value>;
 
 /// SplitMix64.
@@ -47,21 +47,21 @@ impl Random {
 /// A version of a document: its text, and a number in its metadata.
 type Version = (String, u64);
 
-/// What a writer knows of one of its documents.
+/// What a writer knows about one of its documents.
 #[derive(Debug, Clone, Default)]
 struct Expected {
-    /// The version that was acknowledged last; `None` for a deletion.
+    /// The version that was acknowledged last; `None` after a deletion.
     version: Option<Version>,
     /// Whether that version was acknowledged as searchable.
     searchable: bool,
 }
 
-/// One client with documents of its own.
+/// A client with its own documents.
 pub struct Writer {
     number: usize,
     random: Random,
     documents: BTreeMap<String, Expected>,
-    /// The request that was sent but not answered before the kill: it may have happened, as a whole or not at all.
+    /// The request that was not answered before the kill: it was applied either completely or not at all.
     unanswered: BTreeMap<String, Option<Version>>,
 }
 
@@ -70,7 +70,7 @@ impl Writer {
         Self { number, random: Random(seed), documents: BTreeMap::new(), unanswered: BTreeMap::new() }
     }
 
-    /// Stores the documents that it begins with.
+    /// Stores the documents that it starts with.
     pub fn begin(&mut self, client: &Client) {
         assert!(self.put(client, DOCUMENTS_AT_FIRST));
     }
@@ -78,12 +78,12 @@ impl Writer {
     /// Writes until the server is gone; reports each acknowledged change.
     pub fn write(&mut self, client: &Client, acknowledged: &mpsc::Sender<()>) {
         while self.change(client) {
-            // After the kill nobody listens any more.
+            // After the kill, nobody receives any more.
             let _ = acknowledged.send(());
         }
     }
 
-    /// Sends one request. Says whether the server answered.
+    /// Sends one request. Returns whether the server answered.
     fn change(&mut self, client: &Client) -> bool {
         let present: Vec<_> =
             self.documents.iter().filter(|(_, expected)| expected.version.is_some()).map(|(id, _)| id.clone()).collect();
@@ -132,7 +132,7 @@ impl Writer {
         true
     }
 
-    /// Words of random letters, so that every text is far from every other.
+    /// Words of random letters, so that no two texts are similar.
     fn text(&mut self) -> String {
         let letter = |random: &mut Random| char::from(b'a' + random.below(26) as u8);
         let words = (0..6).map(|_| (0..8).map(|_| letter(&mut self.random)).collect::<String>());
@@ -149,7 +149,7 @@ impl Writer {
         true
     }
 
-    /// Finds a document that was acknowledged as searchable, while everybody writes.
+    /// Finds a document that was acknowledged as searchable, while all clients write.
     fn search(&mut self, client: &Client, id: &str) -> bool {
         let expected = &self.documents[id];
         let Some((text, _)) = expected.version.as_ref().filter(|_| expected.searchable) else { return true };
@@ -162,8 +162,8 @@ impl Writer {
         true
     }
 
-    /// Compares all documents with what the restarted server has, and takes over what became of the unanswered request. Gives
-    /// how many there are.
+    /// Compares all documents with those of the restarted server and records the outcome of the unanswered request. Returns the
+    /// number of documents.
     pub fn check_stored(&mut self, stored: &Documents) -> usize {
         let version_of = |id: &String| {
             let document = stored.get(id)?;
@@ -185,7 +185,7 @@ impl Writer {
         self.documents.values().filter(|expected| expected.version.is_some()).count()
     }
 
-    /// Looks for every document by its own text, in the default search and by the graph alone.
+    /// Searches for every document by its own text, both by default and by the graph alone.
     pub fn check_found(&mut self, client: &Client) {
         let mut present: Vec<_> = self.documents.iter_mut().filter(|(_, expected)| expected.version.is_some()).collect();
         for part in present.chunks_mut(SEARCHES) {
@@ -206,7 +206,7 @@ impl Writer {
     }
 }
 
-/// The first hit of a search for each text, as it is by default; that of the graph alone where it is another text.
+/// The first hit of the default search for each text, or that of the graph alone if it has another text.
 fn first_hits(client: &Client, texts: &[&str]) -> Vec<Value> {
     let both = |text: &&str| {
         [json!({ "query": text, "include": ["text"] }), json!({ "query": text, "mode": "dense", "include": ["text"] })]
@@ -264,7 +264,7 @@ impl Namer {
         }
     }
 
-    /// Compares with the collections of the restarted server, and their number with that of the folders.
+    /// Compares its collections with those of the restarted server, and their number with the number of folders.
     pub fn check(&mut self, client: &Client, data: &Path) {
         let (_, page) = client.get("/v1/collections?limit=1000");
         let listed = page["collections"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap().to_owned());
@@ -280,7 +280,7 @@ impl Namer {
     }
 }
 
-/// The title of a document of this text and number; every other one has none.
+/// The title of a document with this text and number; every second document has none.
 fn title(text: &str, number: u64) -> Option<&str> {
     text.split(' ').next().filter(|_| number % 2 == 1)
 }

@@ -1,11 +1,11 @@
-//! Collections, aliases, keys and requests of the catalog.
+//! Collections, aliases, keys and idempotency records in the catalog.
 
 use dragoman::domain::{
     Alias, Collection, CollectionId, CollectionModel, CollectionName, HnswSettings, Key, KeyId, Language, Metric, Page,
     PassageBounds, Quantization, RequestKey, Scope,
 };
 use dragoman::storage::CatalogStorage;
-use dragoman::store::{StoreError, StoredKey, WholeCatalog};
+use dragoman::store::{CatalogContents, StoreError, StoredKey};
 
 use crate::catalogs::over_both_catalogs;
 
@@ -154,16 +154,16 @@ over_both_catalogs! {
         assert_eq!(catalog.keys().unwrap().len(), 2);
     }
 
-    fn what_another_catalog_has_is_taken_in_as_a_whole(catalog) {
+    fn a_catalog_is_copied_completely(catalog) {
         let alias = |text: &str, collection: &str| Alias { name: name(text), collection: name(collection) };
-        let whole = WholeCatalog {
+        let whole = CatalogContents {
             collections: vec![collection("blog"), collection("news")],
             aliases: vec![alias("latest", "news"), alias("old", "news")],
             keys: vec![key("0", None), key("1", Some(&["news"]))],
         };
         let own = StoredKey { secret_sha256: [9; 32], ..key("0", None) };
         catalog.add_key(&own).unwrap();
-        catalog.take_in(&whole).unwrap();
+        catalog.import_contents(&whole).unwrap();
         catalog.restart();
         assert_eq!((all(&*catalog), catalog.aliases().unwrap()), (whole.collections, whole.aliases));
         assert_eq!(catalog.keys().unwrap(), [own, key("1", Some(&["news"]))], "a key that is there stays");
@@ -175,7 +175,7 @@ over_both_catalogs! {
         let refused = |collections: &[&str], aliases: &[&str]| {
             let collections: Vec<Collection> = collections.iter().map(|text| collection(text)).collect();
             let aliases = aliases.iter().map(|text| Alias { name: name(text), collection: collections[0].name.clone() }).collect();
-            catalog.take_in(&WholeCatalog { collections, aliases, keys: vec![key("1", None)] }).unwrap_err()
+            catalog.import_contents(&CatalogContents { collections, aliases, keys: vec![key("1", None)] }).unwrap_err()
         };
         let error = refused(&["blog", "news"], &[]);
         assert!(matches!(&error, StoreError::CollectionExists { name: taken } if *taken == name("news")), "{error:?}");

@@ -3,7 +3,7 @@
 use dragoman::domain::{
     ClassifierName, ClassifierRecord, Code, Embedding, JobFailure, JobId, Language, Metadata, Page, RequestKey,
 };
-use dragoman::store::{ClassifierText, FinishedTraining, StoreError, StoredClassifier, TrainingProgress, WholeClassifier};
+use dragoman::store::{ClassifierContents, ClassifierText, FinishedTraining, StoreError, StoredClassifier, TrainingProgress};
 
 use crate::catalogs::over_both_catalogs;
 
@@ -69,7 +69,7 @@ over_both_catalogs! {
             ..row("topics")
         };
         assert_eq!(found, trained);
-        let whole = catalog.whole_classifier("id-of-topics").unwrap().unwrap();
+        let whole = catalog.classifier_contents("id-of-topics").unwrap().unwrap();
         assert_eq!((&whole.row, whole.weights), (&trained, Some(vec![1, 2, 3])));
         let second = ClassifierText { embedding: Some(embedding), language: Language::parse("zh"), ..text("選挙", "politics") };
         assert_eq!(whole.texts, [text("雨が降る", "weather"), second]);
@@ -120,7 +120,7 @@ over_both_catalogs! {
             now(),
             with(ClassifierRecord { job: second, version: 2, model_fingerprint, trained_at_ms, ..first.record.clone() })
         );
-        assert_eq!(catalog.whole_classifier(id).unwrap().unwrap().texts[0].embedding, Some(embedding));
+        assert_eq!(catalog.classifier_contents(id).unwrap().unwrap().texts[0].embedding, Some(embedding));
         assert_eq!(catalog.trainings().unwrap(), []);
     }
 
@@ -147,13 +147,13 @@ over_both_catalogs! {
         stored.record.next_job = JobId::parse(SECOND).ok();
         (stored.progress, stored.report) = (TrainingProgress::Ready, Some(Metadata::from_iter([("f".to_owned(), 0.5.into())])));
         let texts = vec![text("雨が降る", "weather"), ClassifierText { embedding: Some(embedding), ..text("選挙", "politics") }];
-        let whole = WholeClassifier { row: stored, weights: Some(vec![1, 2, 3]), texts };
-        assert!(catalog.take_in_classifier(&whole).unwrap());
+        let whole = ClassifierContents { row: stored, weights: Some(vec![1, 2, 3]), texts };
+        assert!(catalog.import_classifier(&whole).unwrap());
         let mut other = whole.clone();
         other.row.id = "another".to_owned();
-        assert!(!catalog.take_in_classifier(&other).unwrap(), "the name is taken");
+        assert!(!catalog.import_classifier(&other).unwrap(), "the name is taken");
         catalog.restart();
-        assert_eq!(catalog.whole_classifier("id-of-topics").unwrap(), Some(whole));
-        assert_eq!(catalog.whole_classifier("another").unwrap(), None);
+        assert_eq!(catalog.classifier_contents("id-of-topics").unwrap(), Some(whole));
+        assert_eq!(catalog.classifier_contents("another").unwrap(), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Jobs of the catalog.
+//! Jobs in the catalog.
 
 use dragoman::domain::{
     Code, CollectionName, Job, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, JobUnit, Metadata, Page, RequestKey,

@@ -1,5 +1,5 @@
-//! What holds for the catalog of a database server alone: any number of servers use it, none changes what it does not know, a job is
-//! changed by its owner alone, and collections go with their documents.
+//! Catalog behavior of the database server only: several servers share it, no server changes what it has not read, only a job's
+//! owner updates it, and collections are deleted with their documents.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use dragoman::domain::{
     Collection, CollectionName, Job, JobId, JobProgress, JobStatus, JobType, JobUnit, Metadata, Metric, Page, Precondition,
 };
 use dragoman::storage::{
-    CatalogPart, CatalogStorage, JobHold, Postgres, PostgresCatalog, PostgresOptions, PostgresServer, Storage,
+    CatalogPart, CatalogStorage, JobOwnership, Postgres, PostgresCatalog, PostgresOptions, PostgresServer, Storage,
 };
 use dragoman::store::StoreError;
 use postgres::{Client, NoTls};
@@ -54,7 +54,7 @@ fn two(options: &PostgresOptions) -> [PostgresCatalog; 2] {
     [(); 2].map(|()| PostgresCatalog::open(&server(options)).unwrap())
 }
 
-/// Has a server know the catalog as it is.
+/// Makes a server read the current catalog.
 fn follow(catalog: &PostgresCatalog) {
     let versions = catalog.versions().unwrap();
     CatalogPart::ALL.into_iter().for_each(|part| catalog.set_known(part, versions.of(part)));
@@ -78,7 +78,7 @@ fn job() -> Job {
 }
 
 #[test]
-fn a_server_changes_only_a_catalog_that_it_knows_as_it_is() {
+fn a_server_with_a_stale_catalog_cannot_change_it() {
     let [one, other] = two(&Database::shared().0.own());
     CatalogStorage::create_once(&one, &named("a"), None).unwrap();
     CatalogStorage::create_once(&one, &named("b"), None).unwrap();
@@ -114,20 +114,24 @@ fn only_its_owner_changes_a_job_until_it_is_gone() {
     let (job, id) = (job(), job().id);
     CatalogStorage::create_job(&one, &job).unwrap();
     CatalogStorage::start_job(&one, &id, 2).unwrap();
-    assert_eq!(other.look_after_jobs(&[], &[], "").unwrap().taken, [], "its owner lives");
+    assert_eq!(other.claim_orphaned_jobs(&[], &[], "").unwrap().taken, [], "its owner lives");
     let finish = |catalog: &PostgresCatalog| CatalogStorage::finish_job(catalog, &id, JobStatus::Succeeded, None, 3);
     for refused in [
         CatalogStorage::start_job(&other, &id, 2),
         CatalogStorage::record_progress(&other, &id, &job.progress, &job.details),
         finish(&other),
     ] {
-        assert!(matches!(refused, Err(StoreError::JobElsewhere)), "{refused:?}");
+        assert!(matches!(refused, Err(StoreError::JobTakenOver)), "{refused:?}");
     }
     CatalogStorage::request_cancel(&other, &id).unwrap();
-    assert_eq!(one.holds(std::slice::from_ref(&id)).unwrap(), [(id.clone(), JobHold::Canceled)], "everybody may ask for that");
+    assert_eq!(
+        one.holds(std::slice::from_ref(&id)).unwrap(),
+        [(id.clone(), JobOwnership::Canceled)],
+        "everybody may ask for that"
+    );
     drop(one);
     wait("the takeover", || {
-        let looked = other.look_after_jobs(&[], &[], "").unwrap();
+        let looked = other.claim_orphaned_jobs(&[], &[], "").unwrap();
         looked.has_left && looked.taken.iter().any(|taken| taken.id == id && taken.cancel_requested)
     });
     finish(&other).unwrap();
@@ -146,9 +150,9 @@ fn a_server_writes_no_documents_for_a_job_that_is_another_ones() {
     };
     write(&first, "a").unwrap();
     let refused = write(&second, "b").unwrap_err();
-    assert!(matches!(refused, StoreError::JobElsewhere), "{refused:?}");
+    assert!(matches!(refused, StoreError::JobTakenOver), "{refused:?}");
     drop(one);
-    wait("the takeover", || !other.look_after_jobs(&[], &[], "").unwrap().taken.is_empty());
+    wait("the takeover", || !other.claim_orphaned_jobs(&[], &[], "").unwrap().taken.is_empty());
     write(&second, "b").unwrap();
     assert!(engine(&second, &row).get(&id("a")).unwrap().is_some());
 }
@@ -164,20 +168,20 @@ fn a_server_that_was_taken_for_dead_goes_on_without_its_jobs() {
     let end = "select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and mode = 'ExclusiveLock'
                and (classid::bigint << 32) + objid::bigint = $1 and database = (select oid from pg_database where datname = current_database())";
     client.query(end, &[&mine]).unwrap();
-    // Whether the other sees the lock free in that moment is chance; what counts is that the first goes on either way.
-    let taken = !other.look_after_jobs(&[], &[], "").unwrap().taken.is_empty();
+    // It is chance whether the other server sees the lock free at that moment. What counts is that the first one keeps working.
+    let taken = !other.claim_orphaned_jobs(&[], &[], "").unwrap().taken.is_empty();
     let there = "select count(*) from dragoman.servers where id = $1";
     wait("the first server", || {
         follow(&one);
         client.query_one(there, &[&mine]).unwrap().get::<_, i64>(0) == 1
     });
     let hold = one.holds(std::slice::from_ref(&id)).unwrap();
-    assert_eq!(hold, [(id, if taken { JobHold::Lost } else { JobHold::Own })]);
+    assert_eq!(hold, [(id, if taken { JobOwnership::Lost } else { JobOwnership::Own })]);
     CatalogStorage::create_once(&one, &named("one"), None).unwrap();
 }
 
 #[test]
-fn a_server_that_wants_the_database_for_itself_is_not_disturbed() {
+fn no_catalog_opens_while_another_server_holds_the_lock() {
     let options = Database::shared().0.own();
     let mut client = Client::connect(&options.url, NoTls).unwrap();
     client.batch_execute(&format!("select pg_advisory_lock({LOCK})")).unwrap();
@@ -188,7 +192,7 @@ fn a_server_that_wants_the_database_for_itself_is_not_disturbed() {
 }
 
 #[test]
-fn no_table_is_made_beside_a_server_that_wants_the_database_for_itself() {
+fn no_table_is_created_while_another_server_holds_the_lock() {
     let database = &Database::shared().0;
     let mut client = Client::connect(&database.options().url, NoTls).unwrap();
     client.batch_execute("create database without_tables").unwrap();
@@ -249,13 +253,13 @@ fn a_server_goes_on_after_the_database_was_killed() {
     wait("the lock", || held(&mut client));
     assert!(server.is_reachable());
     assert!(
-        !PostgresCatalog::open(&database.connect()).unwrap().look_after_jobs(&[], &[], "").unwrap().has_left,
+        !PostgresCatalog::open(&database.connect()).unwrap().claim_orphaned_jobs(&[], &[], "").unwrap().has_left,
         "nobody takes it for dead"
     );
 }
 
 #[test]
-fn what_a_living_server_is_about_to_create_stays() {
+fn tables_of_a_creation_in_progress_are_not_removed() {
     let options = Database::shared().0.own();
     let (first, second) = (server(&options), server(&options));
     let catalog = PostgresCatalog::open(&first).unwrap();
@@ -267,7 +271,7 @@ fn what_a_living_server_is_about_to_create_stays() {
     assert!(found.is_ok(), "{:?}", found.err());
 }
 
-/// Whether a server has the lock of this database.
+/// Whether a server holds the lock of this database.
 fn held(client: &mut Client) -> bool {
     let sql = "select 1 from pg_locks where locktype = 'advisory' and granted
                and database = (select oid from pg_database where datname = current_database())";

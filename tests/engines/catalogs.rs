@@ -1,4 +1,4 @@
-//! Runs a test over both catalogs.
+//! Runs a test on both catalogs.
 
 use std::ops::Deref;
 use std::path::Path;
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::postgres_server::Database;
 
-/// Makes of each function a test over each catalog.
+/// Turns each function into one test per catalog.
 macro_rules! over_both_catalogs {
     ($($(#[doc = $about:literal])* fn $name:ident($catalog:ident) $body:block)*) => {
         $($(#[doc = $about])* fn $name(mut $catalog: crate::catalogs::Opened) $body)*
@@ -37,12 +37,12 @@ enum Place {
 }
 
 impl Opened {
-    /// The one in a data directory.
+    /// The catalog in a data directory.
     pub fn embedded() -> Self {
         Self::at(Place::Folder(tempfile::tempdir().unwrap()))
     }
 
-    /// The one in a database of its own.
+    /// The catalog in its own database.
     pub fn postgres() -> Self {
         Self::at(Place::Database(Database::shared().0.own()))
     }
@@ -61,14 +61,14 @@ impl Opened {
             Place::Database(options) => {
                 let catalog = PostgresCatalog::open(&PostgresServer::connect(options).unwrap()).unwrap();
                 // As the next start does.
-                catalog.look_after_jobs(&[], &[], "").unwrap();
+                catalog.claim_orphaned_jobs(&[], &[], "").unwrap();
                 Box::new(catalog)
             }
         });
     }
 }
 
-/// A process that another test is just starting holds the folder for a moment.
+/// A process that another test is just starting may hold the folder for a moment.
 fn open(folder: &Path) -> Catalog {
     loop {
         match Catalog::open(folder) {

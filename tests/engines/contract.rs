@@ -1,4 +1,4 @@
-//! Runs a test over both engines, and makes what tests store.
+//! Runs a test on both engines, and builds the test data.
 
 use std::ops::{Deref, Range};
 
@@ -17,12 +17,12 @@ use tempfile::TempDir;
 
 use crate::postgres_server::Database;
 
-/// Values per embedding, unless a test says otherwise.
+/// Values per embedding, unless a test overrides it.
 pub const DIMENSION: usize = 3;
-/// Writes that may wait.
+/// Writes that may wait in the queue.
 pub const WRITES_MAX: usize = 8;
 
-/// Makes of each function a test over each engine.
+/// Turns each function into one test per engine.
 macro_rules! over_both_engines {
     ($($(#[doc = $about:literal])* fn $name:ident($engine:ident) $body:block)*) => {
         $($(#[doc = $about])* fn $name($engine: &crate::contract::Engine) $body)*
@@ -40,26 +40,26 @@ pub(crate) use over_both_engines;
 
 /// An engine with an empty collection.
 pub enum Engine {
-    /// The embedded one, and how far its index is, with its folder.
+    /// The embedded engine, how far its index has caught up, and its folder.
     Embedded(Box<Embedded>, Mutex<(Sequence, TempDir)>),
-    /// The one on a database server.
+    /// The engine on a database server.
     Postgres(Box<Postgres>),
 }
 
 impl Engine {
-    /// The embedded engine.
+    /// Creates the embedded engine.
     pub fn embedded() -> Self {
         Self::embedded_of(&collection(DIMENSION, Metric::Cosine))
     }
 
-    /// Both engines, with this clock.
+    /// Creates both engines with this clock.
     pub fn both_at(clock: Clock) -> [Self; 2] {
         let row = collection(DIMENSION, Metric::Cosine);
         let postgres = Postgres::open_with_clock(&Database::shared().1, &row, terms, WRITES_MAX, clock).unwrap();
         [Self::embedded_at(&row, clock), Self::Postgres(Box::new(postgres))]
     }
 
-    /// The embedded engine of such a collection.
+    /// Creates the embedded engine for this collection.
     pub fn embedded_of(row: &Collection) -> Self {
         Self::embedded_at(row, system_clock)
     }
@@ -67,7 +67,7 @@ impl Engine {
     fn embedded_at(row: &Collection, clock: Clock) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let options =
-            StoreOptions { power_safe: false, write_queue_max: WRITES_MAX, readers_max: 4, terms_of: terms, places: None };
+            StoreOptions { power_safe: false, write_queue_max: WRITES_MAX, readers_max: 4, terms_of: terms, slots: None };
         let store = DocumentStore::open_with_clock(folder.path(), &options, clock).unwrap();
         let engine = Embedded::new(row, store);
         let parameters = IndexParameters::of(row.dimension, row.metric, row.quantization, row.hnsw);
@@ -76,17 +76,17 @@ impl Engine {
         Self::Embedded(Box::new(engine), Mutex::new((Sequence(0), folder)))
     }
 
-    /// The engine on a database server.
+    /// Creates the engine on a database server.
     pub fn postgres() -> Self {
         Self::postgres_of(&collection(DIMENSION, Metric::Cosine))
     }
 
-    /// The engine of such a collection on a database server.
+    /// Creates the engine for this collection on a database server.
     pub fn postgres_of(row: &Collection) -> Self {
         Self::Postgres(Box::new(Postgres::open(&Database::shared().1, row, terms, WRITES_MAX).unwrap()))
     }
 
-    /// What it is called.
+    /// The engine's name.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Embedded(..) => "embedded",
@@ -94,8 +94,8 @@ impl Engine {
         }
     }
 
-    /// Waits for nothing, but takes what changed into an index that follows behind.
-    pub fn settle(&self) {
+    /// Brings an index that lags behind up to date; otherwise does nothing.
+    pub fn catch_up_index(&self) {
         let Self::Embedded(engine, applied) = self else { return };
         let mut applied = applied.lock();
         let (index, _) = engine.index().unwrap();
@@ -113,7 +113,7 @@ impl Engine {
         self.upsert_if(vec![document], Precondition::None).unwrap().remove(0)
     }
 
-    /// Gives passages that wait an embedding of their own.
+    /// Embeds waiting passages, each with a different embedding.
     pub fn embed(&self, pending: &[PendingPassage]) -> Vec<(PassageId, Embedding)> {
         let embeddings = pending.iter().map(|passage| (passage.id, embedded(passage.id))).collect();
         self.set_embeddings(embeddings).unwrap()
@@ -131,7 +131,7 @@ impl Deref for Engine {
     }
 }
 
-/// A collection of callers' vectors.
+/// A collection whose vectors the caller supplies.
 pub fn collection(dimension: usize, metric: Metric) -> Collection {
     Collection {
         id: CollectionId(uuid::Uuid::now_v7().to_string()),
@@ -148,7 +148,7 @@ pub fn collection(dimension: usize, metric: Metric) -> Collection {
     }
 }
 
-/// The words of a text as they are, without accents where they have some, and how many there are.
+/// The words of a text as spelled, and without accents where they differ, and the number of words.
 pub fn terms(text: &str, language: Option<Language>) -> PassageTerms {
     let folded = text.replace(['é', 'è'], "e");
     let stem = language.map(|language| format!(" in{}", language.code())).unwrap_or_default();
@@ -157,7 +157,7 @@ pub fn terms(text: &str, language: Option<Language>) -> PassageTerms {
     PassageTerms { words: text.to_owned(), folded, plain }
 }
 
-/// An embedding that belongs to a number.
+/// The embedding that belongs to a number.
 pub fn embedding(number: f32) -> Embedding {
     Embedding::normalized(vec![1.0, number, -2.0]).unwrap()
 }
@@ -167,12 +167,12 @@ pub fn embedded(passage: PassageId) -> PassageEmbedding {
     PassageEmbedding { embedding: embedding(passage.0 as f32), tokens: TokenSet::of(&[passage.0 as u32, 7]) }
 }
 
-/// An id.
+/// Parses an id.
 pub fn id(text: &str) -> DocumentId {
     DocumentId::parse(text).unwrap()
 }
 
-/// A language.
+/// Parses a language.
 pub fn language(code: &str) -> Option<Language> {
     Some(Language::parse(code).unwrap())
 }
@@ -183,7 +183,7 @@ pub fn document(name: &str, text: &str) -> PreparedDocument {
     cut(name, text, vec![whole])
 }
 
-/// A document cut into these passages.
+/// A document split into these passages.
 pub fn cut(name: &str, text: &str, passages: Vec<Range<usize>>) -> PreparedDocument {
     PreparedDocument {
         id: id(name),
@@ -198,7 +198,7 @@ pub fn cut(name: &str, text: &str, passages: Vec<Range<usize>>) -> PreparedDocum
     }
 }
 
-/// A change of metadata.
+/// A metadata patch.
 pub fn patch(metadata: serde_json::Value) -> DocumentPatch {
     DocumentPatch {
         title: TitleChange::Keep,
@@ -221,12 +221,12 @@ macro_rules! clock {
 }
 pub(crate) use clock;
 
-/// With metadata.
+/// Adds metadata to a document.
 pub fn with(document: PreparedDocument, metadata: serde_json::Value) -> PreparedDocument {
     PreparedDocument { metadata: metadata.as_object().unwrap().clone(), ..document }
 }
 
-/// A filter that demands a value.
+/// A filter that requires a value.
 pub fn equals(field: &str, value: Scalar) -> SearchFilter {
     SearchFilter { languages: Vec::new(), filter: Filter::Field(Field::parse(field).unwrap(), Test::Eq(value)) }
 }

@@ -1,10 +1,10 @@
-//! Documents copied into a replacement: as they are, under the same keys and numbers, with other passages.
+//! Documents copied into a replacement collection: unchanged, with the same keys and sequence numbers, but different passages.
 
 use dragoman::domain::{
     Document, JobId, Metric, PassageEmbedding, PassageId, Precondition, QueryTerm, QueryTerms, Sequence, TokenSet,
 };
 use dragoman::storage::Storage;
-use dragoman::store::{DocumentKey, MovedDocument, MovedPassage, Revision, SearchFilter};
+use dragoman::store::{CopiedDocument, CopiedPassage, DocumentKey, Revision, SearchFilter};
 use serde_json::json;
 
 use crate::contract::{
@@ -28,20 +28,20 @@ fn revisions(engine: &dyn Storage) -> Vec<Revision> {
     engine.revisions(Revision::FIRST, 100).unwrap()
 }
 
-/// All documents in the order of their changes, each as one passage with an embedding.
-fn moved(engine: &dyn Storage) -> Vec<MovedDocument> {
+/// All documents in the order of their changes, each with one embedded passage.
+fn moved(engine: &dyn Storage) -> Vec<CopiedDocument> {
     let keys: Vec<DocumentKey> = revisions(engine).into_iter().map(|revision| revision.key).collect();
     let documents = engine.documents_by_key(&keys, usize::MAX).unwrap();
     let moved = |(key, document): (DocumentKey, Option<Document>)| {
         let document = document.unwrap();
         let own = PassageEmbedding { embedding: embedding(key.0 as f32), tokens: TokenSet::of(&[5]) };
         let span = (0..document.text.len()).into();
-        MovedDocument { key, document, passages: Some(vec![MovedPassage { span, embedding: Some(own) }]) }
+        CopiedDocument { key, document, passages: Some(vec![CopiedPassage { span, embedding: Some(own) }]) }
     };
     keys.into_iter().zip(documents).map(moved).collect()
 }
 
-/// `a` of two passages with all that a document may have, `b` that was changed after it, and `c`.
+/// `a` has two passages and every optional part, `b` was changed after it, and `c`.
 fn fill(engine: &Engine) {
     engine.put(document("b", "sea"));
     let mut a = with(cut("a", "mer mur", vec![0..3, 4..7]), json!({"year": 1.5, "\0": ["\u{1}", null]}));
@@ -108,7 +108,7 @@ over_both_engines! {
     fn a_replacement_has_the_documents_as_they_are_with_other_passages(engine) {
         fill(engine);
         let (next, all) = (another(engine), moved(&**engine));
-        next.take_documents(&job(), all.clone()).unwrap();
+        next.write_copies(&job(), all.clone()).unwrap();
         assert_eq!(revisions(&*next), revisions(&**engine));
         for moved in &all {
             let copied = next.get(&moved.document.id).unwrap().unwrap();
@@ -129,9 +129,9 @@ over_both_engines! {
         let (next, mut all) = (another(engine), moved(&**engine));
         all[0].passages.as_mut().unwrap()[0].embedding = None;
         assert_eq!(next.counts().unwrap().documents, 0);
-        next.take_documents(&job(), all[1..].to_vec()).unwrap();
+        next.write_copies(&job(), all[1..].to_vec()).unwrap();
         assert_eq!(next.counts().unwrap().documents, 2);
-        next.take_documents(&job(), vec![all[0].clone()]).unwrap();
+        next.write_copies(&job(), vec![all[0].clone()]).unwrap();
         assert_eq!(next.counts().unwrap().passages_pending, 1);
         let waiting = next.pending(PassageId(0), 9).unwrap();
         assert_eq!((waiting.len(), waiting[0].text.as_str(), waiting[0].context.title.as_deref()), (1, "mer mur", Some("Gare")));
@@ -142,9 +142,9 @@ over_both_engines! {
     fn what_changed_is_copied_over_what_is_there(engine) {
         fill(engine);
         let next = another(engine);
-        next.take_documents(&job(), moved(&**engine)).unwrap();
+        next.write_copies(&job(), moved(&**engine)).unwrap();
         let before = revisions(&*next);
-        // Its text changes; another document gets the id of one that is gone; metadata and language change.
+        // c's text changes, a new document takes b's deleted id, and metadata and language change.
         engine.put(document("c", "black"));
         engine.delete_if(&id("b"), Precondition::None).unwrap();
         engine.put(document("b", "moor"));
@@ -155,21 +155,21 @@ over_both_engines! {
         let passages = kept.passages.take();
         let own = by_term(&next, "infr");
         assert_eq!(own.len(), 1);
-        next.take_documents(&job(), changed.clone()).unwrap();
+        next.write_copies(&job(), changed.clone()).unwrap();
         assert_eq!(revisions(&*next), revisions(&**engine));
         assert_ne!(revisions(&*next), before);
         assert_eq!((by_term(&next, "infr"), by_term(&next, "inde")), (Vec::new(), own), "it keeps its passage");
         assert_eq!((by_term(&next, "sea"), by_term(&next, "grey")), (Vec::new(), Vec::new()));
         let counts = next.counts().unwrap();
         assert_eq!((counts.documents, counts.passages), (3, 3));
-        // Of another text than the one that is there, nothing is kept.
+        // If the text differs from the stored one, nothing is kept.
         let kept = changed.iter_mut().find(|one| one.document.id == id("a")).unwrap();
         kept.document.text.push('!');
         kept.document.sequence = Sequence(900);
-        next.take_documents(&job(), vec![kept.clone()]).unwrap();
+        next.write_copies(&job(), vec![kept.clone()]).unwrap();
         assert_eq!(next.get(&id("a")).unwrap().unwrap().text, "mer mur");
         kept.passages = passages;
-        next.take_documents(&job(), vec![kept.clone()]).unwrap();
+        next.write_copies(&job(), vec![kept.clone()]).unwrap();
         assert_eq!(next.get(&id("a")).unwrap().unwrap().text, "mer mur!");
         assert!(next.put(document("new", "wall")).sequence.0 > 900);
     }
@@ -177,9 +177,9 @@ over_both_engines! {
     fn what_is_gone_is_dropped(engine) {
         fill(engine);
         let (next, all) = (another(engine), moved(&**engine));
-        next.take_documents(&job(), all.clone()).unwrap();
-        next.drop_documents(&job(), vec![all[0].key, DocumentKey(999)]).unwrap();
-        next.drop_documents(&job(), Vec::new()).unwrap();
+        next.write_copies(&job(), all.clone()).unwrap();
+        next.delete_by_key(&job(), vec![all[0].key, DocumentKey(999)]).unwrap();
+        next.delete_by_key(&job(), Vec::new()).unwrap();
         assert_eq!((next.get(&id("a")).unwrap(), by_term(&next, "mur")), (None, Vec::new()));
         let counts = next.counts().unwrap();
         assert_eq!((counts.documents, counts.passages), (2, 2));

@@ -1,4 +1,4 @@
-//! What a database server that is killed leaves, several servers over one collection, and servers that are not suitable.
+//! What remains after a database server is killed, several servers writing to one collection, and unsuitable servers.
 
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ fn an_acknowledged_write_survives_a_killed_database() {
         let outcome = engine.upsert_for_job(&job, vec![document], Box::new(move |_| checkpoint)).unwrap().remove(0);
         database.kill_and_start();
         let begun = Instant::now();
-        // The connections are broken, and none can be made until it is there again.
+        // The connections are broken, and new ones fail until the server is back.
         let found = loop {
             match engine.get(&id(&name)) {
                 Ok(found) => break found,
@@ -80,7 +80,7 @@ fn the_first_answer_of_a_connection_may_be_large() {
     let filter = SearchFilter::default();
     let query = vector(7).unwrap();
     let search = NearestSearch::passages(&query, MANY, Scope { filter: &filter, words: None }, 64);
-    // None of its connections has read an embedding.
+    // None of its connections has read an embedding yet.
     assert_eq!(open().nearest(&search).unwrap().neighbors.len(), MANY);
 }
 
@@ -137,7 +137,7 @@ fn writes_beyond_those_that_may_wait_are_refused_at_once() {
                 move || put(engine, document(name, "text"))
             })
         });
-        // One of them waits for the row, the other is refused: only then is the row free.
+        // One waits for the row lock and the other is refused. Only then is the row released.
         while !one.is_finished() && !two.is_finished() {
             std::thread::sleep(Duration::from_millis(5));
         }

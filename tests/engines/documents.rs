@@ -1,4 +1,4 @@
-//! Documents as they are stored, read, listed, counted and deleted.
+//! Storing, reading, listing, counting and deleting documents.
 
 use dragoman::domain::{
     DocumentHead, DocumentOrder, FacetRequest, Field, Filter, Page, PassageId, Precondition, Relation, Scalar, ScrollRequest,
@@ -179,11 +179,11 @@ over_both_engines! {
         let until = engine.sequence().unwrap();
         engine.put(with(document("later", "text"), json!({"odd": true})));
         let all = SearchFilter { languages: Vec::new(), filter: Filter::Field(Field::parse("odd").unwrap(), Test::Exists(true)) };
-        let first = engine.delete_some(&all, until, 0).unwrap();
+        let first = engine.delete_batch(&all, until, 0).unwrap();
         assert_eq!(first.rows.len(), 500);
-        let second = engine.delete_some(&all, until, first.next.unwrap()).unwrap();
+        let second = engine.delete_batch(&all, until, first.next.unwrap()).unwrap();
         assert_eq!((second.rows.len(), second.next), (200, None));
-        assert!(engine.delete_some(&all, until, 0).unwrap().rows.is_empty());
+        assert!(engine.delete_batch(&all, until, 0).unwrap().rows.is_empty());
         assert_eq!(engine.counts().unwrap().documents, 1);
     }
 

@@ -1,4 +1,5 @@
-//! Documents that expire, with clocks of the tests' own: from its moment on no read finds a document, whether it was removed or not.
+//! Expiring documents, with clocks that the tests control: from its expiry on, no read finds a document, whether it was removed
+//! or not.
 
 use std::sync::atomic::Ordering;
 
@@ -24,7 +25,7 @@ fn all(engine: &Engine) -> Vec<String> {
     page.documents.into_iter().map(|document| document.id.to_string()).collect()
 }
 
-/// Stores a document that stays and one that expires at 1,000; gives their passages.
+/// Stores a document that stays and one that expires at 1,000 ms; returns their passages.
 fn two(engine: &Engine) -> [PassageId; 2] {
     [document("stays", "the tide comes"), expiring("goes", "the tide goes", 1_000)].map(|document| {
         let document = PreparedDocument { language: language("fr"), ..with(document, json!({"line": 7})) };
@@ -34,7 +35,7 @@ fn two(engine: &Engine) -> [PassageId; 2] {
     })
 }
 
-/// What each way of reading finds of these documents.
+/// What each kind of read finds of these documents.
 fn found(engine: &Engine, both: &[PassageId; 2]) -> Vec<(&'static str, usize)> {
     let everything = SearchFilter::default();
     let line = Filter::Field(Field::parse("line").unwrap(), Test::Exists(true));
@@ -83,7 +84,7 @@ fn found(engine: &Engine, both: &[PassageId; 2]) -> Vec<(&'static str, usize)> {
         ("classification by id", engine.embedded_by_id(&ids).unwrap().into_iter().flatten().count()),
         ("labels", engine.matching_metadata(&everything, 10).unwrap().len()),
         ("map", engine.embedded_keys(None, 10).unwrap().len()),
-        ("colors of the map", engine.traits_of(&ids, None).unwrap().into_iter().flatten().count()),
+        ("colors of the map", engine.attributes_of(&ids, None).unwrap().into_iter().flatten().count()),
     ]
 }
 
@@ -205,7 +206,7 @@ fn documents_are_updated_in_short_transactions_and_each_once() {
         let until = engine.sequence().unwrap();
         let later = engine.put(document("later", "tide"));
         let change = DocumentPatch { expires_at_ms: Some(Some(5)), ..patch(json!({"checked": true})) };
-        let update = |after| engine.update_some(&SearchFilter::default(), until, after, change.clone()).unwrap();
+        let update = |after| engine.update_batch(&SearchFilter::default(), until, after, change.clone()).unwrap();
         let first = update(0);
         assert_eq!((first.matched, first.rows.len()), (500, 500));
         let second = update(first.next.unwrap());
@@ -218,7 +219,7 @@ fn documents_are_updated_in_short_transactions_and_each_once() {
         let long = with(document("long", "tide"), json!({"long": "x".repeat(985)}));
         engine.upsert_if(vec![document("short", "tide"), long], Precondition::None).unwrap();
         let (until, after) = (engine.sequence().unwrap(), first.next.unwrap());
-        let refused = engine.update_some(&SearchFilter::default(), until, after, change.clone()).unwrap_err();
+        let refused = engine.update_batch(&SearchFilter::default(), until, after, change.clone()).unwrap_err();
         assert!(matches!(refused, StoreError::MetadataTooLarge { max: 1_000, .. }), "{refused:?}");
         assert!(engine.get(&id("short")).unwrap().unwrap().metadata.is_empty(), "none of its transaction is changed");
         NOW.store(5, Ordering::SeqCst);

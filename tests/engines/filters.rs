@@ -1,4 +1,4 @@
-//! What a filter means is the same in each engine: what `SearchFilter::matches` says.
+//! Filters mean the same in each engine: what `SearchFilter::matches` says.
 
 use dragoman::domain::{
     Document, DocumentOrder, Field, Filter, MetadataPath, Page, Precondition, Relation, Scalar, ScrollRequest, Test,
@@ -10,10 +10,10 @@ use serde_json::{Map, Value, json};
 
 use crate::contract::{Engine, document, language, over_both_engines, with};
 
-/// Documents that one case stores.
+/// The documents of one generated case.
 const DOCUMENTS: usize = 6;
 
-/// A value out of few, so that many of them are equal, or out of all.
+/// A value, often from a small set, so that many values are equal.
 fn scalars() -> impl Strategy<Value = Scalar> {
     prop_oneof![
         4 => "[ab]{0,2}|\u{10ffff}|été|1".prop_map(Scalar::Text),
@@ -106,7 +106,7 @@ fn matching(stored: &[Document], filter: &Filter) -> Vec<String> {
     stored.iter().filter(|document| filter.matches(*document)).map(|document| document.id.to_string()).collect()
 }
 
-/// Whether the engine agrees with the domain, on random filters and documents.
+/// Checks that the engine agrees with the domain, on random filters and documents.
 fn check_meaning(engine: &Engine) {
     let config = ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() };
     let cases = (documents(), prop::collection::vec(filters(), 12));

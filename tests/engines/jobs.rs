@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::contract::{Engine, cut, document, embedding, id, keys, language, over_both_engines, with};
 
-/// `a` has two passages, `b` one, both embedded; `c` waits for its embedding. Gives their passages.
+/// `a` has two passages and `b` one, all embedded; `c` waits for its embedding. Returns their passages.
 fn filled(engine: &Engine) -> [Vec<PassageId>; 3] {
     let a = engine.put(PreparedDocument { language: language("fr"), ..cut("a", "un deux", vec![0..2, 3..7]) });
     let b = engine.put(with(document("b", "eins"), json!({"year": {"of": 2020}})));
@@ -71,11 +71,11 @@ over_both_engines! {
     fn points_are_colored_by_language_and_metadata(engine) {
         filled(engine);
         let path = MetadataPath::parse("year.of").unwrap();
-        let traits = engine.traits_of(&[id("b"), id("none"), id("a")], Some(&path)).unwrap();
+        let traits = engine.attributes_of(&[id("b"), id("none"), id("a")], Some(&path)).unwrap();
         assert_eq!(traits[0].as_ref().unwrap().value, Some(json!(2020)));
         assert!(traits[1].is_none() && traits[2].as_ref().unwrap().value.is_none());
         assert_eq!(traits[2].as_ref().unwrap().language, language("fr"));
-        assert_eq!(engine.traits_of(&[id("b")], None).unwrap()[0].as_ref().unwrap().value, None);
+        assert_eq!(engine.attributes_of(&[id("b")], None).unwrap()[0].as_ref().unwrap().value, None);
         assert_eq!(engine.matching_metadata(&SearchFilter::default(), 2).unwrap()[1].1, *json!({"year": {"of": 2020}}).as_object().unwrap());
     }
 

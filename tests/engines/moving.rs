@@ -1,8 +1,8 @@
-//! Whole documents: read from one engine and taken in by another, which then answers as the first did.
+//! Whole documents: read from one engine and stored in another, which then answers like the first.
 
 use dragoman::domain::{JobId, Metric, PassageId, Sequence};
 use dragoman::storage::Storage;
-use dragoman::store::{DocumentKey, PreparedDocument, StoreError, WholeDocument};
+use dragoman::store::{DocumentKey, DocumentRecord, PreparedDocument, StoreError};
 use serde_json::json;
 
 use crate::contract::{DIMENSION, Engine, collection, cut, document, embedding, id, language, over_both_engines, terms, with};
@@ -11,8 +11,8 @@ fn job() -> JobId {
     JobId::parse("00000000-0000-0000-0000-000000000007").unwrap()
 }
 
-fn all(engine: &dyn Storage) -> Vec<WholeDocument> {
-    engine.whole_documents(None, 100, u64::MAX).unwrap()
+fn all(engine: &dyn Storage) -> Vec<DocumentRecord> {
+    engine.document_records(None, 100, u64::MAX).unwrap()
 }
 
 /// The other engine, empty.
@@ -24,7 +24,7 @@ fn other(engine: &Engine) -> Engine {
     }
 }
 
-/// Documents of many kinds, some of whose passages wait, after others that are gone.
+/// Documents of many kinds, stored after others were deleted. Some of their passages wait for embeddings.
 fn fill(engine: &Engine) {
     for name in ["gone", "b", "gone too"] {
         engine.put(document(name, "un vieux train"));
@@ -64,7 +64,7 @@ over_both_engines! {
     fn whole_documents_come_in_pages(engine) {
         fill(engine);
         let whole = all(&**engine);
-        let page = |after: Option<DocumentKey>, limit, bytes| engine.whole_documents(after, limit, bytes).unwrap();
+        let page = |after: Option<DocumentKey>, limit, bytes| engine.document_records(after, limit, bytes).unwrap();
         assert_eq!(page(None, 2, u64::MAX), whole[..2]);
         assert_eq!(page(Some(whole[1].key), 9, u64::MAX), whole[2..]);
         assert_eq!(page(None, 9, 1), whole[..1], "never none");
@@ -75,9 +75,9 @@ over_both_engines! {
     fn another_engine_takes_documents_in_as_they_are_and_goes_on_after_them(engine) {
         fill(engine);
         let (whole, sequence, target) = (all(&**engine), engine.sequence().unwrap(), other(engine));
-        target.take_in(&job(), whole[..2].to_vec(), sequence, "half".to_owned()).unwrap();
+        target.insert_records(&job(), whole[..2].to_vec(), sequence, "half".to_owned()).unwrap();
         assert_eq!(target.job_checkpoint(&job()).unwrap().as_deref(), Some("half"));
-        target.take_in(&job(), whole[2..].to_vec(), sequence, "done".to_owned()).unwrap();
+        target.insert_records(&job(), whole[2..].to_vec(), sequence, "done".to_owned()).unwrap();
         assert_eq!((all(&*target), target.sequence().unwrap()), (whole.clone(), sequence));
         assert_eq!(target.job_checkpoint(&job()).unwrap().as_deref(), Some("done"));
         let counts = target.counts().unwrap();
@@ -103,11 +103,11 @@ over_both_engines! {
         fill(engine);
         let (mut whole, target) = (all(&**engine), other(engine));
         whole[1].passages[1].span.range = 3..99;
-        let refused = target.take_in(&job(), whole, Sequence(50), "done".to_owned());
+        let refused = target.insert_records(&job(), whole, Sequence(50), "done".to_owned());
         assert!(matches!(refused, Err(StoreError::InvalidPassage { start: 3, end: 99, .. })), "{refused:?}");
         assert_eq!((all(&*target), target.job_checkpoint(&job()).unwrap()), (Vec::new(), None));
         assert_eq!(target.counts().unwrap().passages, 0);
-        target.take_in(&job(), Vec::new(), Sequence(50), "empty".to_owned()).unwrap();
+        target.insert_records(&job(), Vec::new(), Sequence(50), "empty".to_owned()).unwrap();
         assert_eq!((target.sequence().unwrap(), target.put(document("a", "sea")).sequence), (Sequence(50), Sequence(51)));
     }
 }

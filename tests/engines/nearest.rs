@@ -1,9 +1,10 @@
-//! The nearest: exact where that is asked for or little matches, else by an index that leaves out no match.
+//! Nearest-neighbor search: exact when that is requested or few passages match, otherwise by an index that does not lose
+//! matching passages.
 
 use std::sync::Arc;
 
 use dragoman::domain::{DenseMethod, Embedding, Filter, Metric, PassageId, Precondition, Quantization, Scalar, SearchParameters};
-use dragoman::storage::{Nearest, NearestSearch, PassageSet, Scope, Unit, WordPassages, search_exact};
+use dragoman::storage::{Nearest, NearestSearch, PassageSet, RequiredPassages, Scope, Unit, search_exact};
 use dragoman::store::{PreparedDocument, SearchFilter};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
@@ -11,7 +12,7 @@ use serde_json::json;
 
 use crate::contract::{Engine, collection, cut, document, embedding, equals, id, over_both_engines, with};
 
-/// Enough that an index is used, and values that it is good at.
+/// Enough documents that an index is used, and embeddings that an index handles well.
 const MANY: usize = 7_000;
 const VALUES: usize = 16;
 
@@ -19,7 +20,7 @@ fn values(random: &mut Xoshiro256PlusPlus) -> Vec<f32> {
     (0..VALUES).map(|_| (random.next_u32() as f32 / u32::MAX as f32) - 0.5).collect()
 }
 
-/// A collection with many documents, each with its number in metadata: modulo 3 and modulo 600.
+/// A collection with many documents. The metadata of each holds its number modulo 3 and modulo 600.
 fn filled(engine: Engine, metric: Metric) -> (Engine, Vec<(PassageId, Embedding)>) {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
     let mut stored = Vec::with_capacity(MANY);
@@ -36,7 +37,7 @@ fn filled(engine: Engine, metric: Metric) -> (Engine, Vec<(PassageId, Embedding)
         engine.upsert_if(documents, Precondition::None).unwrap();
         stored.extend(embeddings.into_iter().enumerate().map(|(at, embedding)| (PassageId(first + at as u64), embedding)));
     }
-    engine.settle();
+    engine.catch_up_index();
     (engine, stored)
 }
 
@@ -50,7 +51,7 @@ fn passages(nearest: &Nearest) -> Vec<PassageId> {
     nearest.neighbors.iter().map(|neighbor| neighbor.passage).collect()
 }
 
-/// What ten queries find, against comparing with all that match.
+/// Compares what ten queries find with an exact comparison of all matches.
 fn check_recall(engine: &Engine, metric: Metric, stored: &[(PassageId, Embedding)]) {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(8);
     let (third, rare) = (equals("third", Scalar::Integer(1)), equals("rare", Scalar::Integer(7)));
@@ -129,7 +130,7 @@ over_both_engines! {
         let short = engine.put(document("short", "text"));
         engine.embed(&long.pending);
         engine.embed(&short.pending);
-        engine.settle();
+        engine.catch_up_index();
         let query = embedding(2.0);
         let everything = SearchFilter::default();
         let documents = ask(engine, &query, &everything, false, Unit::Document);
@@ -139,11 +140,11 @@ over_both_engines! {
         let all = ask(engine, &query, &everything, false, Unit::Passage);
         assert_eq!((all.neighbors.len(), all.documents.len()), (4, 0));
         engine.delete_if(&id("long"), Precondition::None).unwrap();
-        engine.settle();
+        engine.catch_up_index();
         assert_eq!(passages(&ask(engine, &query, &everything, true, Unit::Document)), [short.pending[0].id]);
     }
 
-    fn words_narrow_where_it_looks(engine) {
+    fn a_passage_set_restricts_the_search(engine) {
         let stored: Vec<PassageId> = (0..5)
             .map(|number| {
                 let outcome = engine.put(document(&number.to_string(), "text"));
@@ -151,18 +152,18 @@ over_both_engines! {
                 outcome.pending[0].id
             })
             .collect();
-        engine.settle();
+        engine.catch_up_index();
         let set: Arc<PassageSet> = Arc::new([stored[1], stored[3], PassageId(99)].into_iter().collect());
         let filter = SearchFilter::default();
         let query = embedding(1.0);
-        let found = |words: &WordPassages| {
+        let found = |words: &RequiredPassages| {
             let scope = Scope { filter: &filter, words: Some(words) };
             let mut found = passages(&engine.nearest(&NearestSearch::passages(&query, 9, scope, 96)).unwrap());
             found.sort();
             found
         };
-        assert_eq!(found(&WordPassages::Only(Arc::clone(&set))), [stored[1], stored[3]]);
-        let others = WordPassages::AllBut(Arc::clone(&set));
+        assert_eq!(found(&RequiredPassages::Only(Arc::clone(&set))), [stored[1], stored[3]]);
+        let others = RequiredPassages::AllBut(Arc::clone(&set));
         assert_eq!(found(&others), [stored[0], stored[2], stored[4]]);
         let scope = Scope { filter: &filter, words: Some(&others) };
         assert_eq!(engine.passages_in(scope).unwrap().iter().collect::<Vec<_>>(), [stored[0], stored[2], stored[4]]);
@@ -173,11 +174,11 @@ over_both_engines! {
         assert!(compared[0].score >= compared[1].score);
     }
 
-    fn it_says_among_how_many_it_looks(engine) {
+    fn it_reports_the_number_of_searchable_passages(engine) {
         engine.ready().unwrap();
         let waiting = engine.put(cut("a", "a b", vec![0..1, 2..3]));
         engine.embed(&waiting.pending[..1]);
-        engine.settle();
+        engine.catch_up_index();
         assert_eq!(engine.searchable().unwrap(), (1, true));
         assert_eq!(ask(engine, &embedding(1.0), &SearchFilter::default(), true, Unit::Passage).neighbors.len(), 1);
         let ids = [waiting.pending[0].id];

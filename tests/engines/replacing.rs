@@ -1,5 +1,5 @@
-//! A collection of a database server that another one replaces: its writes wait meanwhile and then fail, whatever server they come
-//! through, and its rows stay as long as they are read.
+//! A collection on a database server that is replaced by another one: writes to it wait meanwhile and then fail on every
+//! server, and its rows stay as long as they are read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,9 +72,9 @@ impl Replacing {
         Self { options, server, catalog, old, old_row, next, next_row }
     }
 
-    fn succeed(&self) -> Result<bool, StoreError> {
+    fn swap_in(&self) -> Result<bool, StoreError> {
         let mut held = self.old.hold_writes()?;
-        self.catalog.succeed(&mut held, &job(1).id, &self.old_row.id, &self.next_row)
+        self.catalog.swap_in(&mut held, &job(1).id, &self.old_row.id, &self.next_row)
     }
 
     fn ids(&self) -> Vec<String> {
@@ -83,7 +83,7 @@ impl Replacing {
         rows.iter().map(|row| row.get(0)).collect()
     }
 
-    /// As if so much time had passed.
+    /// Pretends that so much time has passed.
     fn later(&self, ms: i64) {
         let mut client = Client::connect(&self.options.url, NoTls).unwrap();
         client.execute("update dragoman.collections set replaced_at_ms = replaced_at_ms - $1", &[&ms]).unwrap();
@@ -91,13 +91,13 @@ impl Replacing {
 }
 
 #[test]
-fn the_new_one_has_the_name_the_aliases_the_answers_and_goes_on_after_the_old_one() {
+fn a_replacement_takes_over_name_aliases_idempotency_records_and_sequence() {
     let replacing = Replacing::begin();
     let Replacing { catalog, old, next, old_row, next_row, .. } = &replacing;
     let request = RequestKey::new("k", "f".to_owned()).unwrap();
     old.upsert_once(vec![document("a", "sea")], request.clone(), Box::new(|_| "answered".to_owned())).unwrap();
     old.upsert_for_job(&job(1).id, vec![document("b", "sea")], Box::new(|_| "half".to_owned())).unwrap();
-    assert!(replacing.succeed().unwrap());
+    assert!(replacing.swap_in().unwrap());
     let names = catalog.names().unwrap();
     let shown = dragoman::domain::Collection { name: old_row.name.clone(), ..next_row.clone() };
     assert_eq!((names.collections, names.replaced.get(&old_row.id)), (vec![shown], Some(&next_row.id)));
@@ -105,7 +105,7 @@ fn the_new_one_has_the_name_the_aliases_the_answers_and_goes_on_after_the_old_on
     assert_eq!(next.idempotency_record(&request).unwrap().as_deref(), Some("answered"));
     assert_eq!(next.job_checkpoint(&job(1).id).unwrap().as_deref(), Some("half"));
     assert!(next.upsert_if(vec![document("c", "sea")], Precondition::None).unwrap()[0].sequence > old.sequence().unwrap());
-    assert!(matches!(replacing.succeed(), Err(StoreError::Replaced)));
+    assert!(matches!(replacing.swap_in(), Err(StoreError::Replaced)));
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn writes_of_every_server_wait_while_they_are_held_and_then_fail_or_go_on() {
         std::thread::sleep(Duration::from_millis(100));
         assert_eq!(held.metadata_indexes().unwrap(), []);
         let Replacing { catalog, old_row, next_row, .. } = &replacing;
-        assert!(catalog.succeed(&mut held, &job(1).id, &old_row.id, next_row).unwrap());
+        assert!(catalog.swap_in(&mut held, &job(1).id, &old_row.id, next_row).unwrap());
         let refused = writing.join().unwrap();
         assert!(matches!(refused, Err(StoreError::Replaced)), "{refused:?}");
     });
@@ -144,10 +144,10 @@ fn only_the_owner_of_the_job_copies_and_swaps() {
     let replacing = Replacing::begin();
     let mut client = Client::connect(&replacing.options.url, NoTls).unwrap();
     client.execute("update dragoman.jobs set owner = 1", &[]).unwrap();
-    let elsewhere = |done: Result<(), StoreError>| assert!(matches!(done, Err(StoreError::JobElsewhere)), "{done:?}");
-    elsewhere(replacing.next.take_documents(&job(1).id, Vec::new()));
-    elsewhere(replacing.next.drop_documents(&job(1).id, Vec::new()));
-    elsewhere(replacing.succeed().map(drop));
+    let elsewhere = |done: Result<(), StoreError>| assert!(matches!(done, Err(StoreError::JobTakenOver)), "{done:?}");
+    elsewhere(replacing.next.write_copies(&job(1).id, Vec::new()));
+    elsewhere(replacing.next.delete_by_key(&job(1).id, Vec::new()));
+    elsewhere(replacing.swap_in().map(drop));
     assert!(replacing.old.upsert_if(vec![document("a", "sea")], Precondition::None).is_ok(), "nothing has changed");
 }
 
@@ -157,7 +157,7 @@ fn a_collection_that_is_gone_or_changed_elsewhere_is_not_replaced() {
     let other = PostgresCatalog::open(&PostgresServer::connect(&replacing.options).unwrap()).unwrap();
     let changed = dragoman::domain::Collection { description: Some("new".to_owned()), ..replacing.old_row.clone() };
     assert!(CatalogStorage::update(&other, &changed).unwrap());
-    assert!(matches!(replacing.succeed(), Err(StoreError::CatalogChanged)));
+    assert!(matches!(replacing.swap_in(), Err(StoreError::CatalogChanged)));
     CatalogStorage::delete(&other, &name("texts")).unwrap().unwrap();
     assert!(matches!(replacing.old.hold_writes(), Err(StoreError::Closed)));
 }
@@ -180,7 +180,7 @@ fn the_rows_of_a_replaced_collection_go_when_nobody_reads_them() {
     let _member = PostgresCatalog::open(&reader).unwrap();
     let reading = Postgres::open_existing(&reader, &replacing.old_row, terms, WRITES_MAX).unwrap();
     assert!(!replacing.old.remove_replaced().unwrap(), "it was not replaced");
-    assert!(replacing.succeed().unwrap());
+    assert!(replacing.swap_in().unwrap());
     assert!(!replacing.old.remove_replaced().unwrap(), "a server may not know yet");
     reading.keep_replaced();
     replacing.later(60_000);
@@ -204,7 +204,7 @@ fn a_start_removes_what_replaced_collections_and_unfinished_replacements_left() 
     abandoned.mark_replacement(&job(8).id).unwrap();
     CatalogStorage::create_job(&replacing.catalog, &Job { collection: Some(name("other")), ..job(9) }).unwrap();
     going_on.mark_replacement(&job(9).id).unwrap();
-    assert!(replacing.succeed().unwrap());
+    assert!(replacing.swap_in().unwrap());
     replacing.later(60_000);
     drop(PostgresCatalog::open(&PostgresServer::connect(&replacing.options).unwrap()).unwrap());
     assert_eq!(replacing.ids(), [replacing.next_row.id.0.as_str(), kept.id.0.as_str()]);

@@ -1,4 +1,5 @@
-//! A streaming replica answers reads, sees what was just written or leaves the read to the primary, and nothing fails because of it.
+//! A streaming replica answers reads. It includes what was just written or leaves the read to the primary, and its failures
+//! fail no read.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -66,7 +67,7 @@ impl Pair {
     }
 }
 
-/// Stops who reads, also when the test fails.
+/// Stops the readers, also when the test fails.
 struct Stopping<'s>(&'s AtomicBool);
 
 impl Drop for Stopping<'_> {
@@ -92,7 +93,7 @@ fn state(server: &PostgresServer) -> ReplicaState {
     server.replica_state().unwrap()
 }
 
-/// How many reads this became of.
+/// How many reads were counted as this.
 fn reads(server: &PostgresServer, outcome: &str) -> u64 {
     state(server).reads.into_iter().find(|(name, _)| *name == outcome).unwrap().1
 }
@@ -105,7 +106,7 @@ fn wait(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// What every kind of read answers.
+/// The answers to every kind of read.
 fn everything(engine: &Postgres) -> Vec<String> {
     let everywhere = SearchFilter::default();
     let filter = SearchFilter { languages: vec![language("fr").unwrap()], ..equals("third", Scalar::Integer(1)) };
@@ -132,7 +133,7 @@ fn everything(engine: &Postgres) -> Vec<String> {
     seen.push(format!("{:?}", engine.compare(&query, &within).unwrap()));
     seen.push(format!("{:?}", engine.lexical(&words, &filter, 20).unwrap()));
     seen.push(format!("{:?}", engine.lexical(&words, &everywhere, 20).unwrap()));
-    seen.push(format!("{:?}", engine.demanded(&demanding).unwrap()));
+    seen.push(format!("{:?}", engine.required_matches(&demanding).unwrap()));
     seen.push(format!("{:?}", engine.token_changes(None, true).unwrap()));
     seen.push(format!("{:?}", engine.facets(&filter, &facets, 1_000).unwrap()));
     seen.push(format!("{:?}", engine.list(&page, u64::MAX).unwrap()));
@@ -157,7 +158,7 @@ fn a_replica_answers_every_kind_of_read_as_the_primary_does() {
         let metadata = json!({"third": number % 3});
         PreparedDocument { embedding, language, ..with(document(&format!("d{number}"), &format!("sea {number}")), metadata) }
     };
-    // So many that an index is searched.
+    // Enough documents that an index is searched.
     for part in 0..6 {
         pair.engine.upsert_if((part * 1_000..(part + 1) * 1_000).map(one).collect(), Precondition::None).unwrap();
     }
@@ -261,14 +262,14 @@ fn a_read_that_the_replica_ends_is_answered_by_the_primary() {
                 })
             })
             .collect();
-        // As a replica does that must apply what a read stands against; but not the connection that looks after it.
+        // Terminates reads as a replica does when they conflict with replay, but spares the monitoring connection.
         let end = "select pg_terminate_backend(pid) from pg_stat_activity
                    where application_name = 'dragoman' and query not like '%pg_control_system%'";
         for _ in 0..3 {
             let answered = reads(&pair.server, "replica");
             pair.wait("answers of the replica", || reads(&pair.server, "replica") > answered);
             let failed = reads(&pair.server, "failed");
-            // A connection that is ended between two reads is only replaced.
+            // A connection that is closed between two reads is simply replaced.
             pair.wait("the end", || {
                 replica.batch_execute(end).unwrap();
                 reads(&pair.server, "failed") > failed
@@ -286,7 +287,7 @@ fn a_replica_that_was_promoted_is_asked_no_more() {
     pair.put("a");
     pair.wait("the replica", || pair.counts_documents_on_the_replica());
     pair.replica.client().batch_execute("select pg_promote()").unwrap();
-    // On its own it goes further than the primary.
+    // Detached, it advances past the primary.
     let strange = open(&pair.replica.connect(), &pair.row);
     for name in ["x", "y", "z"] {
         put(&strange, name);
@@ -300,14 +301,14 @@ fn a_replica_that_was_promoted_is_asked_no_more() {
 }
 
 #[test]
-fn a_replica_of_a_primary_that_was_left_is_never_asked() {
+fn a_replica_of_a_former_primary_is_never_used() {
     let pair = Pair::start();
     let next = pair.primary.replica();
     pair.put("a");
     let applied = "select 1 from dragoman.collections where sequence > 0";
     pair.wait("the next primary", || !next.client().query(applied, &[]).unwrap_or_default().is_empty());
     next.client().batch_execute("select pg_promote()").unwrap();
-    // The old primary goes on, and its replica is ahead in numbers of the sequence.
+    // The old primary continues, so its replica has higher sequence numbers.
     for name in ["x", "y", "z"] {
         pair.put(name);
     }
@@ -319,7 +320,7 @@ fn a_replica_of_a_primary_that_was_left_is_never_asked() {
     assert_eq!(count(&engine), 2);
     assert!(engine.list(&Page { limit: 10, after: None }, u64::MAX).unwrap().documents.iter().all(|one| one.id != id("x")));
     assert_eq!(reads(&moved, "replica"), 0);
-    // One that follows the new primary is asked at once.
+    // A replica of the new primary is used at once.
     let follower = next.replica();
     let server = PostgresServer::connect_with(&next.options(), Some(&follower.as_replica(Duration::ZERO))).unwrap();
     let engine = open(&server, &pair.row);
@@ -327,7 +328,7 @@ fn a_replica_of_a_primary_that_was_left_is_never_asked() {
 }
 
 #[test]
-fn a_search_may_be_allowed_to_be_behind_but_no_further() {
+fn a_search_accepts_replica_lag_only_up_to_its_limit() {
     let pair = Pair::start_with(Duration::from_secs(3));
     pair.put("a");
     pair.wait("the replica", || count(&pair.engine) == 1);
@@ -343,7 +344,7 @@ fn a_search_may_be_allowed_to_be_behind_but_no_further() {
 }
 
 #[test]
-fn what_is_no_replica_of_the_primary_is_refused_and_one_that_is_away_is_not() {
+fn an_unrelated_server_is_refused_as_replica_but_an_unreachable_one_is_accepted() {
     let (primary, stranger) = (Database::start(), Database::start());
     let other = stranger.replica();
     let connect =

@@ -1,11 +1,11 @@
-//! Lists in the order of a metadata value.
+//! Lists ordered by a metadata value.
 
 use dragoman::domain::{DocumentOrder, Filter, MetadataPath, ScrollRequest};
 use serde_json::{Value, json};
 
 use crate::contract::{Engine, document, over_both_engines, with};
 
-/// All pages of two, one after the other.
+/// All pages of two documents, concatenated.
 fn in_order(engine: &Engine, path: &str, descending: bool) -> String {
     let order = DocumentOrder::Metadata(MetadataPath::parse(path).unwrap());
     let mut request = ScrollRequest { filter: Filter::default(), order, descending, limit: 2, after: None };

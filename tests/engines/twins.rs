@@ -1,4 +1,4 @@
-//! The two engines beside each other: after the same writes they give the same answers, down to numbers, keys and scores.
+//! Both engines side by side: after the same writes they give the same answers, down to sequence numbers, keys and scores.
 
 use std::sync::atomic::Ordering;
 
@@ -89,14 +89,14 @@ fn year(number: i64) -> SearchFilter {
     crate::contract::equals("year", Scalar::Integer(number))
 }
 
-/// Does it and tells what came of it.
+/// Performs the write and describes its outcome.
 fn done(engine: &Engine, write: &Write) -> String {
     match write {
         Write::Upsert(documents) => format!("{:?}", engine.upsert_if(documents.clone(), Precondition::None)),
         Write::Delete(name) => format!("{:?}", engine.delete_if(&id(name), Precondition::None)),
         Write::DeleteMatching(number) => {
             let until = engine.sequence().unwrap();
-            format!("{}", engine.delete_some(&year(*number), until, 0).unwrap().rows.len())
+            format!("{}", engine.delete_batch(&year(*number), until, 0).unwrap().rows.len())
         }
         Write::Patch(name, number, code) => {
             let patch = DocumentPatch { language: code.and_then(language), ..patch(json!({"year": number})) };
@@ -108,7 +108,7 @@ fn done(engine: &Engine, write: &Write) -> String {
         Write::UpdateMatching(number, expires_at_ms) => {
             let patch = DocumentPatch { expires_at_ms: Some(*expires_at_ms), ..patch(json!({"updated": true})) };
             let until = engine.sequence().unwrap();
-            let updated = engine.update_some(&year(*number), until, 0, patch).unwrap();
+            let updated = engine.update_batch(&year(*number), until, 0, patch).unwrap();
             format!("{} {} {:?}", updated.matched, updated.rows.len(), updated.next)
         }
         Write::DeleteExpired => {
@@ -126,9 +126,9 @@ fn done(engine: &Engine, write: &Write) -> String {
     }
 }
 
-/// What is told of everything that is stored.
+/// A description of everything that is stored.
 fn told(engine: &Engine) -> Vec<String> {
-    engine.settle();
+    engine.catch_up_index();
     let documents = engine.list(&Page { after: None, limit: 100 }, u64::MAX).unwrap().documents;
     let mut told: Vec<String> = documents.into_iter().map(|document| format!("{document:?}")).collect();
     let counts = engine.counts().unwrap();
@@ -162,7 +162,7 @@ fn told(engine: &Engine) -> Vec<String> {
     told
 }
 
-/// The pages of each order.
+/// The pages in each order.
 fn scrolled(engine: &Engine) -> Vec<String> {
     let at = |path| DocumentOrder::Metadata(MetadataPath::parse(path).unwrap());
     let orders =
@@ -184,7 +184,7 @@ fn scrolled(engine: &Engine) -> Vec<String> {
     told
 }
 
-/// Scores, rounded where two ways of adding up differ.
+/// Scores, rounded because different summation orders differ.
 fn words(engine: &Engine) -> Vec<Vec<(PassageId, i64)>> {
     let term = |text: &str| QueryTerm { text: text.trim_end_matches('*').to_owned(), prefix: text.ends_with('*') };
     let phrase =
@@ -233,7 +233,7 @@ fn the_same_writes_give_the_same_answers() {
         }
         prop_assert_eq!(told(&one), told(&other));
         prop_assert_eq!(words(&one), words(&other));
-        // The index of the first engine has what expired until it is removed.
+        // The first engine's index keeps expired documents until they are removed.
         prop_assert_eq!(done(&one, &Write::DeleteExpired), done(&other, &Write::DeleteExpired));
         prop_assert_eq!(told(&one), told(&other));
         let recent = SearchFilter { filter: Filter::Field(Field::parse("year").unwrap(), Test::Exists(true)), ..year(0) };
@@ -255,9 +255,9 @@ fn moved(from: &Engine, to: &Engine) {
     let (job, sequence) = (JobId::parse("00000000-0000-0000-0000-000000000001").unwrap(), from.sequence().unwrap());
     let mut after = None;
     loop {
-        let documents = from.whole_documents(after, 2, u64::MAX).unwrap();
+        let documents = from.document_records(after, 2, u64::MAX).unwrap();
         after = documents.last().map(|document| document.key);
-        to.take_in(&job, documents, sequence, String::new()).unwrap();
+        to.insert_records(&job, documents, sequence, String::new()).unwrap();
         if after.is_none() {
             return;
         }

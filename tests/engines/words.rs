@@ -1,7 +1,7 @@
-//! Searching by words: what has them, what is demanded, and in which order.
+//! Lexical search: which passages match, required terms, and ranking.
 
 use dragoman::domain::{Precondition, QueryTerm, QueryTerms, TermPhrase};
-use dragoman::storage::WordPassages;
+use dragoman::storage::RequiredPassages;
 use dragoman::store::{PreparedDocument, SearchFilter};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -21,7 +21,7 @@ fn phrase(text: &str) -> TermPhrase {
     TermPhrase { terms: text.split(' ').map(str::to_owned).collect(), prefix: false, folded: false }
 }
 
-/// The documents of what is found, best first.
+/// The documents of what was found, best first.
 fn found(engine: &Engine, terms: &QueryTerms) -> Vec<String> {
     found_in(engine, terms, &SearchFilter::default())
 }
@@ -68,7 +68,7 @@ over_both_engines! {
         assert_eq!(found_in(engine, &terms(&["sea"]), &filter), ["a", "c"]);
     }
 
-    fn what_is_demanded_decides(engine) {
+    fn required_terms_restrict_the_hits(engine) {
         for (name, text) in [("a", "old grey sea"), ("b", "grey old sea"), ("c", "old sea"), ("d", "old greyish été")] {
             engine.put(document(name, text));
         }
@@ -77,8 +77,8 @@ over_both_engines! {
         assert_eq!(found(engine, &asked), ["a"]);
         asked.required[0][0].prefix = true;
         assert_eq!(found(engine, &asked).len(), 2);
-        let only = |terms: &QueryTerms| match engine.demanded(terms).unwrap() {
-            Some(WordPassages::Only(set)) => set.len(),
+        let only = |terms: &QueryTerms| match engine.required_matches(terms).unwrap() {
+            Some(RequiredPassages::Only(set)) => set.len(),
             other => unreachable!("{other:?}"),
         };
         assert_eq!(only(&asked), 2);
@@ -88,9 +88,9 @@ over_both_engines! {
         asked.excluded = Vec::new();
         assert_eq!(found(engine, &asked).len(), 2);
         let excluding = QueryTerms { excluded: required(&["grey"]), ..QueryTerms::default() };
-        assert!(matches!(engine.demanded(&excluding).unwrap(), Some(WordPassages::AllBut(set)) if set.len() == 2));
-        assert!(engine.demanded(&terms(&["old"])).unwrap().is_none());
-        // As spelled only.
+        assert!(matches!(engine.required_matches(&excluding).unwrap(), Some(RequiredPassages::AllBut(set)) if set.len() == 2));
+        assert!(engine.required_matches(&terms(&["old"])).unwrap().is_none());
+        // Matches only the exact spelling.
         asked.required = vec![required(&["ete"])];
         assert_eq!(found(engine, &asked), [""; 0]);
         asked.required[0][0].folded = true;
@@ -104,7 +104,7 @@ over_both_engines! {
         assert_eq!((found(engine, &terms(&["infr"])), found(engine, &terms(&["inde"]))), (vec![], vec!["a".to_owned()]));
     }
 
-    /// Whatever a term holds, it is looked for and not read as an expression.
+    /// Whatever a term contains, it is matched literally and not parsed as an expression.
     fn no_term_is_an_error(engine) {
         engine.put(document("a", "sea"));
         let config = ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() };

@@ -1,13 +1,13 @@
-//! Writes with a condition, and what is stored in the same transaction: idempotency records and checkpoints. Patches.
+//! Conditional writes, patches, and what is stored in the same transaction: idempotency records and checkpoints.
 
 use dragoman::domain::{DocumentPatch, JobId, Metadata, PassageId, Precondition, RequestKey, Sequence, TitleChange};
-use dragoman::store::{Idempotent, PatchOutcome, Patched, PreparedDocument, Recut, StoreError, TextPatch};
+use dragoman::store::{Idempotent, PatchOutcome, Patched, PreparedDocument, ResplitText, StoreError, TextPatch};
 use serde_json::{Value, json};
 
 use crate::contract::{Engine, document, embedding, id, keys, language, over_both_engines, patch, with};
 
-fn patched(engine: &Engine, patch: DocumentPatch, recut: Option<Recut>) -> dragoman::domain::Document {
-    match engine.patch(&id("a"), patch, recut, Precondition::None).unwrap() {
+fn patched(engine: &Engine, patch: DocumentPatch, resplit: Option<ResplitText>) -> dragoman::domain::Document {
+    match engine.patch(&id("a"), patch, resplit, Precondition::None).unwrap() {
         PatchOutcome::Done(document, _) => *document,
         other => unreachable!("it is patched, not {other:?}"),
     }
@@ -51,8 +51,8 @@ over_both_engines! {
             engine.upsert_once(vec![document("a", text)], request, Box::new(|outcomes| format!("{} stored", outcomes.len())))
         };
         assert_eq!(engine.idempotency_record(&request("k", "1")).unwrap(), None);
-        assert!(matches!(once("eins", request("k", "1")).unwrap(), Idempotent::Now(outcomes) if outcomes.len() == 1));
-        assert_eq!(once("zwei", request("k", "1")).unwrap(), Idempotent::Before("1 stored".to_owned()));
+        assert!(matches!(once("eins", request("k", "1")).unwrap(), Idempotent::Executed(outcomes) if outcomes.len() == 1));
+        assert_eq!(once("zwei", request("k", "1")).unwrap(), Idempotent::Replayed("1 stored".to_owned()));
         let reused = once("zwei", request("k", "2"));
         assert!(matches!(&reused, Err(StoreError::KeyReused { key }) if key == "k"), "{reused:?}");
         assert_eq!(engine.get(&id("a")).unwrap().unwrap().text, "eins");
@@ -112,17 +112,17 @@ over_both_engines! {
         let own = PreparedDocument { embedding: Some(embedding(5.0)), ..document("a", "un train") };
         engine.put(own);
         let titled = DocumentPatch { title: TitleChange::Set("Gare".to_owned()), ..patch(json!({})) };
-        assert_eq!(engine.patch(&id("a"), titled.clone(), None, Precondition::None).unwrap(), PatchOutcome::Overtaken);
-        let recut = |keeps_embedding, text: &str| Recut {
+        assert_eq!(engine.patch(&id("a"), titled.clone(), None, Precondition::None).unwrap(), PatchOutcome::Conflict);
+        let resplit = |keeps_embedding, text: &str| ResplitText {
             title: Some("Gare".to_owned()), text: text.to_owned(), passages: vec![(0..text.len()).into()], keeps_embedding
         };
-        let stale = engine.patch(&id("a"), titled.clone(), Some(recut(true, "un bus")), Precondition::None).unwrap();
-        assert_eq!(stale, PatchOutcome::Overtaken);
-        let kept = patched(engine, titled.clone(), Some(recut(true, "un train")));
+        let stale = engine.patch(&id("a"), titled.clone(), Some(resplit(true, "un bus")), Precondition::None).unwrap();
+        assert_eq!(stale, PatchOutcome::Conflict);
+        let kept = patched(engine, titled.clone(), Some(resplit(true, "un train")));
         assert_eq!((kept.title.as_deref(), kept.indexed), (Some("Gare"), true));
         assert_eq!(engine.passage_embeddings(&id("a")).unwrap().unwrap(), [embedding(5.0)]);
         let untitled = DocumentPatch { title: TitleChange::Remove, ..patch(json!({})) };
-        let without = Recut { title: None, ..recut(false, "un train") };
+        let without = ResplitText { title: None, ..resplit(false, "un train") };
         let outcome = engine.patch(&id("a"), untitled, Some(without), Precondition::None).unwrap();
         let PatchOutcome::Done(document, pending) = outcome else { unreachable!("it is patched") };
         assert!(!document.indexed && document.title.is_none());
@@ -144,7 +144,7 @@ over_both_engines! {
             change("c", "text", large),
         ];
         let outcomes = engine.patch_for_job(&job(1), patches, Box::new(|outcomes| outcomes.len().to_string())).unwrap();
-        assert_eq!(outcomes, [Patched::Done, Patched::Overtaken, Patched::Overtaken, Patched::TooLarge]);
+        assert_eq!(outcomes, [Patched::Done, Patched::Conflict, Patched::Conflict, Patched::TooLarge]);
         assert_eq!(engine.job_checkpoint(&job(1)).unwrap().as_deref(), Some("4"));
         assert_eq!(engine.get(&id("a")).unwrap().unwrap().metadata["label"], "x");
         assert_eq!(engine.get(&id("c")).unwrap().unwrap().metadata, Metadata::new());

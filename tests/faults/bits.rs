@@ -1,4 +1,4 @@
-//! Bits that flip in the files of a server that is stopped: what is damaged is named and not served, all else goes on.
+//! Flipped bits in the files of a stopped server: the damage is reported and not served, and everything else keeps working.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use super::{MODEL, check_found, create, fill, put, text};
 
 const DOCUMENTS: usize = 60;
 
-/// A data directory with the collections `news` and `other`, stopped in order.
+/// A data directory with the collections `news` and `other`, whose server was stopped cleanly.
 fn stopped(folder: &Path) {
     let server = Program::start(folder, MODEL);
     for collection in ["news", "other"] {
@@ -26,7 +26,7 @@ fn news(data: &Path) -> PathBuf {
     folders.remove(0)
 }
 
-/// Flips one bit of `bytes` wherever `path` holds them: SQLite leaves copies behind in space that is free again.
+/// Flips one bit of every occurrence of `bytes` in `path`: SQLite leaves old copies in free space.
 fn flip_in(path: &Path, bytes: &[u8]) {
     let mut content = std::fs::read(path).unwrap();
     let places: Vec<_> = (0..=content.len() - bytes.len()).filter(|&at| content[at..].starts_with(bytes)).collect();
@@ -114,11 +114,11 @@ fn damage_behind_the_first_page_cuts_an_export() {
     create(&server.client(), "news");
     fill(&server.client(), "news", MANY);
     assert!(server.terminate().success());
-    // The last one in the order of ids.
+    // The last document in id order.
     flip_in(&news(folder.path()).join("documents.sqlite"), text(99).as_bytes());
     let server = Program::start(folder.path(), MODEL);
     let export = format!("{}/v1/collections/news/export", server.client().url());
-    // The connection may end before the head of the answer is out, or behind it.
+    // The connection may break before or after the response head.
     let read = ureq::get(&export).call().and_then(|mut response| response.body_mut().read_to_string());
     assert!(read.is_err(), "the export seems whole");
     assert_eq!(readiness(&server.client()), (200, json!(["news"])));
@@ -136,7 +136,7 @@ fn a_damaged_embedding_is_made_anew_from_its_text() {
         })
         .unwrap();
     flip_in(&database, &embedding);
-    // So that the embeddings are read.
+    // Forces the embeddings to be read.
     std::fs::remove_file(news(folder.path()).join("index.json")).unwrap();
     let mut server = Program::start(folder.path(), MODEL);
     let client = server.client();
@@ -230,7 +230,7 @@ fn a_snapshot_takes_the_place_of_a_database_that_is_gone() {
     (0..DOCUMENTS).for_each(|n| check_found(&client, "news", n));
 }
 
-/// Starts a job and gives it as it ended.
+/// Starts a job and returns it in its final state.
 fn finished(client: &Client, path: &str, body: &Value) -> Value {
     let (status, job) = client.post(path, body);
     assert_eq!(status, 202, "{job}");

@@ -1,11 +1,11 @@
-//! A disk of our own: a small file system in a mount namespace that lives as long as the value. Needs no rights beyond those of
-//! a user who may make namespaces; where that is forbidden, the tests that need it say so and pass.
+//! A private disk: a small file system in a mount namespace, which lives as long as the value. Needs no privileges beyond
+//! creating namespaces. Where that is forbidden, the tests that need it print so and pass.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// Files that fill a disk, and how much is written to each at a time.
+/// Files that fill a disk, and how many bytes are written to each at a time.
 const BALLAST: [(&str, usize); 3] = [("ballast-0", 1 << 20), ("ballast-1", 4_096), ("ballast-2", 1)];
 
 /// A mount namespace with something mounted on `folder`.
@@ -15,12 +15,12 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// An empty disk of this size on `folder`; `None`, with a word about it, where none can be had.
+    /// Mounts an empty disk of this size on `folder`. Prints why and returns `None` where that is impossible.
     pub fn small(folder: &Path, bytes: usize) -> Option<Self> {
         Self::mount(folder, &format!("mount -t tmpfs -o size={bytes} tmpfs \"$0\""))
     }
 
-    /// `folder` as it is, but read-only.
+    /// Mounts `folder` read-only, with its content.
     pub fn read_only(folder: &Path) -> Option<Self> {
         Self::mount(folder, "mount --bind \"$0\" \"$0\" && mount -o remount,bind,ro \"$0\"")
     }
@@ -42,25 +42,25 @@ impl Disk {
         Some(Self { holder, folder: folder.to_owned() })
     }
 
-    /// `command`, run where this disk is mounted.
+    /// `command`, wrapped to run inside this mount namespace.
     pub fn command(&self, command: &Command) -> Command {
         let mut within = Command::new("nsenter");
         let target = self.holder.id().to_string();
         within.args(["--target", &target, "--user", "--mount", "--preserve-credentials"]);
-        carry(command, within)
+        wrap_command(command, within)
     }
 
-    /// The mounted folder as others see it.
+    /// The mounted folder as processes outside the namespace see it.
     pub fn path(&self) -> PathBuf {
         Path::new("/proc").join(self.holder.id().to_string()).join("root").join(self.folder.strip_prefix("/").unwrap())
     }
 
-    /// The folder that it is mounted on.
+    /// The folder that the disk is mounted on.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Writes files until nothing more fits.
+    /// Writes files until the disk is full.
     pub fn fill_up(&self) {
         for (name, bytes) in BALLAST {
             let mut file = std::fs::File::create(self.path().join(name)).unwrap();
@@ -75,7 +75,7 @@ impl Disk {
         }
     }
 
-    /// Makes room for some notes: a mebibyte at most.
+    /// Frees at most a mebibyte, enough for small writes.
     pub fn give_some_back(&self) {
         let [(name, some), ..] = BALLAST;
         let file = std::fs::OpenOptions::new().write(true).open(self.path().join(name)).unwrap();
@@ -91,8 +91,8 @@ impl Drop for Disk {
     }
 }
 
-/// `outer` with `command` and its environment behind what it has already.
-pub fn carry(command: &Command, mut outer: Command) -> Command {
+/// `outer` with `command` and its environment appended.
+pub fn wrap_command(command: &Command, mut outer: Command) -> Command {
     outer.arg(command.get_program()).args(command.get_args());
     outer.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
     outer.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());

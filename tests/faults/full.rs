@@ -1,24 +1,24 @@
-//! A full disk, twice: a small one that is really full, and a limit on the size of files, which needs no rights.
+//! A full disk, tested twice: on a small disk that is really full, and with a file size limit, which needs no privileges.
 
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::disk::{Disk, carry};
+use super::disk::{Disk, wrap_command};
 use super::program::{Client, Program, command};
 use super::{MODEL, check_found, create, failure, fill, put, start};
 
 const MIB: usize = 1 << 20;
-/// Documents that are there before the disk is full.
+/// Documents stored before the disk is full.
 const BEFORE: usize = 40;
 
-/// A text too long for any room that a log file may have left.
+/// A text too long for any space left in a log file.
 fn long_text() -> String {
     "Many words that need much room on the disk. ".repeat(20_000)
 }
 
-/// Checks that this is the error of a full disk, which names no cause inside the server.
+/// Checks that this is the error for a full disk, which reveals no internal cause.
 #[track_caller]
 fn check_refused((status, body): &(u16, Value)) {
     assert_eq!((*status, body["code"].as_str()), (503, Some("storage_unavailable")), "{body}");
@@ -28,7 +28,7 @@ fn document(client: &Client, id: &str) -> u16 {
     client.get(&format!("/v1/collections/news/documents/{id}")).0
 }
 
-/// Checks what a server promises while nothing more can be written: nothing is half-written, and reads go on.
+/// Checks what a server promises while the disk is full: no partial writes, and reads keep working.
 fn check_refuses_and_serves(client: &Client) {
     let before = client.get("/v1/collections/news").1["documents"].clone();
     let batch = ["x", "y", "z"].map(|id| json!({ "id": id, "text": long_text(), "language": "en" }));
@@ -86,9 +86,9 @@ fn a_full_disk_refuses_writes_serves_reads_and_goes_on_when_there_is_room() {
 fn a_limit_on_the_size_of_files_is_met_like_a_full_disk() {
     let folder = tempfile::tempdir().unwrap();
     let mut limited = Command::new("sh");
-    // The shell's limit is in blocks of 512 bytes. A process that is told of the limit by an error ignores the signal.
+    // The shell's limit is in blocks of 512 bytes. Ignoring the signal makes writes beyond the limit fail with an error.
     limited.args(["-c", "trap '' XFSZ; ulimit -S -f 2048; exec \"$@\"", "sh"]);
-    let server = start(carry(&saves_often(folder.path()), limited));
+    let server = start(wrap_command(&saves_often(folder.path()), limited));
     let client = server.client();
     create(&client, "news");
     fill(&client, "news", BEFORE);
@@ -117,7 +117,7 @@ fn a_save_of_the_index_on_a_full_disk_leaves_the_saved_one_as_it_was() {
     let before = saved();
     let server = run();
     server.client().wait_until("the server is ready", |client| client.get("/readyz").0 == 200);
-    // The log has room for these, the disk has none for the index.
+    // The log still has room for this document, but the disk has no room for the index.
     let (status, body) = put(&server.client(), "news", "late", "a late document");
     assert_eq!(status, 200, "{body}");
     disk.fill_up();
@@ -155,7 +155,7 @@ fn what_is_there_is_kept_when_the_disk_is_full_at_the_start() {
     disk.fill_up();
     let mut full = Program::try_spawn(disk.command(&command(folder.path(), MODEL)));
     match &mut full {
-        // It may start when what it needs is there already; then it serves.
+        // The server may start if everything that it needs already exists; then it must serve.
         Ok(server) => {
             server.client().wait_until("the server is ready", |client| client.get("/readyz").0 == 200);
             (0..BEFORE).for_each(|n| check_found(&server.client(), "news", n));

@@ -1,5 +1,5 @@
-//! A disk that becomes full under a job: the job fails by name, what was there goes on, nothing of the job is left over, and the
-//! same request succeeds when there is room.
+//! The disk becomes full during a job: the job fails with the right error code, existing data is still served, no files of the
+//! job remain, and the same request succeeds once there is room.
 
 use std::time::{Duration, Instant};
 
@@ -12,15 +12,15 @@ use super::{MODEL, create, start};
 const MIB: usize = 1 << 20;
 const NEWS: &str = "/v1/collections/news";
 const DOCUMENTS: usize = 600;
-/// Another model than `MODEL`.
+/// A different model from `MODEL`.
 const OTHER: &str = "fake:32";
 
-/// A text of some kilobytes, different for each document.
+/// A text of a few kilobytes, different for each document.
 fn text(n: usize) -> String {
     format!("paragraph {n} of harbor{n}, {}", format!("lantern{n} and meadow{} ", n * 7919).repeat(150))
 }
 
-/// Creates `news` and fills it with some megabytes.
+/// Creates `news` and fills it with a few megabytes.
 fn fill(client: &Client) {
     create(client, "news");
     for part in (0..DOCUMENTS).collect::<Vec<_>>().chunks(100) {
@@ -37,24 +37,24 @@ fn serve(disk: &Disk, model: &str) -> Program {
     start(disk.command(&command))
 }
 
-/// The job of an accepted request, as it is now.
+/// The current state of the job that a request created.
 fn job_of(client: &Client, (status, job): &(u16, Value)) -> Value {
     assert_eq!(*status, 202, "{job}");
     client.get(&format!("/v1/jobs/{}", job["id"].as_str().unwrap())).1
 }
 
-/// Waits for the end of the job of an accepted request and gives it.
+/// Waits until the job that a request created has ended, and returns it.
 fn finished(client: &Client, accepted: &(u16, Value)) -> Value {
     let ended = |client: &Client| !["queued", "running"].contains(&job_of(client, accepted)["status"].as_str().unwrap());
     client.wait_until("the job ends", ended);
     job_of(client, accepted)
 }
 
-/// Asks for a job that finds room when it is accepted and none soon after; says whether it ended before that.
+/// Starts a job that has room when it is accepted, and fills the disk soon after. Returns whether the job ended before that.
 fn done_on_a_filling_disk(disk: &Disk, client: &Client, path: &str, body: &Value) -> bool {
     let accepted = client.post(path, body);
     disk.fill_up();
-    // What fills the disk may also take the room that the failed job gave back: then its end is noted when there is some again.
+    // The filler may also take the space that the failed job freed. Then its final status is stored once there is room again.
     let ended = || !["queued", "running"].contains(&job_of(client, &accepted)["status"].as_str().unwrap());
     let deadline = Instant::now() + Duration::from_secs(5);
     while !ended() && Instant::now() < deadline {

@@ -1,5 +1,5 @@
-//! The server in surroundings that fail: a full disk, a read-only one, a folder of somebody else, flipped bits in its files.
-//! What is promised in `docs/durability.md` is held.
+//! The server in a failing environment: a full disk, a read-only disk, a folder owned by another user, flipped bits in its
+//! files. Checks the promises of `docs/durability.md`.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -23,13 +23,13 @@ fn create(client: &Client, collection: &str) {
     assert_eq!(status, 201, "{body}");
 }
 
-/// Stores a document and waits until it is searchable; gives status and answer.
+/// Stores a document and waits until it is searchable; returns status and body.
 fn put(client: &Client, collection: &str, id: &str, text: &str) -> (u16, Value) {
     let documents = json!({ "documents": [{ "id": id, "text": text, "language": "en" }] });
     client.post(&format!("/v1/collections/{collection}/documents"), &documents)
 }
 
-/// Stores documents `0` to `count - 1`, each with a text of its own.
+/// Stores documents `0` to `count - 1`, each with a different text.
 fn fill(client: &Client, collection: &str, count: usize) {
     let documents: Vec<_> =
         (0..count).map(|n| json!({ "id": n.to_string(), "text": text(n), "language": "en", "metadata": { "n": n } })).collect();
@@ -42,7 +42,7 @@ fn text(n: usize) -> String {
     format!("paragraph {n} tells of harbor{n}, lantern{n} and meadow{n}")
 }
 
-/// Checks that a search for the text of document `n` has it first.
+/// Checks that a search for the text of document `n` ranks it first.
 #[track_caller]
 fn check_found(client: &Client, collection: &str, n: usize) {
     let hits = client.hits(collection, &json!({ "query": text(n), "limit": 3, "include": ["text"] }));
@@ -50,7 +50,7 @@ fn check_found(client: &Client, collection: &str, n: usize) {
     assert!(hits[0]["id"] == id && hits[0]["text"] == text(n), "{n} is not first: {hits:?}");
 }
 
-/// Runs the program, which must not start, and gives the last line that it says.
+/// Runs the program, which must fail to start, and returns its last line of output.
 fn failure(mut command: std::process::Command) -> String {
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");

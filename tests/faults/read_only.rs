@@ -1,4 +1,4 @@
-//! A data directory that cannot be written: the server does not start, and says why.
+//! A data directory that cannot be written: the server refuses to start and says why.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
@@ -33,7 +33,7 @@ fn a_data_directory_of_somebody_else_is_named() {
     std::fs::create_dir(&data).unwrap();
     let mut command = command(&data, MODEL);
     if is_root {
-        // Nothing is forbidden to root: the server runs as a user who owns nothing.
+        // Permissions do not stop root, so the server runs as a user who owns nothing.
         std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
         command.uid(NOBODY).current_dir("/");
         let mut probe = Command::new(env!("CARGO_BIN_EXE_dragoman"));

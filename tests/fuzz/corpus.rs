@@ -1,4 +1,4 @@
-//! Inputs that are kept: one file each, in a folder per target.
+//! The fuzz corpus: one file per input, in one folder per target.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ pub fn load(target: &str) -> Vec<Vec<u8>> {
     inputs
 }
 
-/// Writes an input; gives its file.
+/// Writes an input; returns its file.
 pub fn keep(target: &str, kind: &str, input: &[u8]) -> PathBuf {
     let name: String = Sha256::digest(input).iter().take(6).map(|byte| format!("{byte:02x}")).collect();
     let path = folder(target).join(format!("{kind}-{name}"));

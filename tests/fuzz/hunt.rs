@@ -1,34 +1,34 @@
-//! The hunt itself: changes inputs, asks a target, keeps what was answered in a new way.
+//! The fuzz loop: mutates inputs, sends them to a target, and keeps those with new answers.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use crate::corpus;
 
-/// Seconds of all targets together, when nothing else is said.
+/// Default duration in seconds for all targets together.
 const SECONDS: u64 = 10;
-/// How many targets share them.
+/// The number of targets that share the time.
 const TARGETS: u64 = 5;
-/// The longest that one input may take, on a machine that does other things, too.
+/// The longest that one input may take, on a machine that is also busy with other work.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Inputs that are changed on; more take the place of others.
+/// Maximum number of inputs to mutate; further inputs replace existing ones.
 const INPUTS_MAX: usize = 2_000;
-/// Bytes of an input.
+/// Maximum size of an input in bytes.
 const BYTES_MAX: usize = 64 << 10;
 
-/// What is fed.
+/// A fuzz target.
 pub trait Target {
-    /// Words and signs that a change may put in.
+    /// Words and symbols that a mutation may insert.
     const WORDS: &'static [&'static str];
 
-    /// Feeds an input; gives what the answer says in short, or what is wrong with it.
+    /// Sends an input; returns a summary of the answer, or what is wrong with it.
     async fn feed(&mut self, input: &[u8]) -> Result<String, String>;
 }
 
-/// A generator of numbers: xorshift.
-pub struct Dice(u64);
+/// A random number generator: xorshift.
+pub struct Random(u64);
 
-impl Dice {
+impl Random {
     pub fn below(&mut self, end: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -37,15 +37,15 @@ impl Dice {
     }
 }
 
-/// Feeds a target until its time is over: first all inputs that are kept, then changes of them.
+/// Fuzzes a target until its time is up: first the whole corpus, then mutations.
 pub async fn hunt<T: Target>(name: &str, mut target: T) {
     let number = |name: &str, usual: u64| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual);
     let share = Duration::from_millis(number("DRAGOMAN_FUZZ_S", SECONDS) * 1_000 / TARGETS);
     let seed = number("DRAGOMAN_FUZZ_SEED", 0x5eed).max(1);
     let keeps = std::env::var_os("DRAGOMAN_FUZZ_KEEP").is_some();
-    // After a stack overflow nothing else can tell.
+    // After a stack overflow, this file is the only record of the input.
     let last = std::env::temp_dir().join(format!("dragoman-fuzz-{name}-{}", std::process::id()));
-    let (mut inputs, mut dice, begun) = (corpus::load(name), Dice(seed), Instant::now());
+    let (mut inputs, mut dice, begun) = (corpus::load(name), Random(seed), Instant::now());
     let (mut known, mut fed, kept) = (HashSet::new(), 0_u64, inputs.len());
     while fed < kept as u64 || begun.elapsed() < share {
         let input = match inputs.get(fed as usize).filter(|_| fed < kept as u64) {
@@ -78,7 +78,7 @@ pub async fn hunt<T: Target>(name: &str, mut target: T) {
     println!("{name}: {fed} inputs, {} different answers, seed {seed}", known.len());
 }
 
-/// An answer without what stands for the values of its input, so that two that say the same are the same.
+/// An answer without the values from its input, so that equivalent answers are equal.
 fn without_values(answer: &str) -> String {
     let mut text = String::new();
     let mut quoted = false;
@@ -91,8 +91,8 @@ fn without_values(answer: &str) -> String {
     text
 }
 
-/// A change of one of the inputs, or of two.
-fn changed(inputs: &[Vec<u8>], words: &[&str], dice: &mut Dice) -> Vec<u8> {
+/// A mutation of one input, or a splice of two.
+fn changed(inputs: &[Vec<u8>], words: &[&str], dice: &mut Random) -> Vec<u8> {
     let mut input = inputs[dice.below(inputs.len())].clone();
     for _ in 0..1 + dice.below(4) {
         let at = dice.below(input.len() + 1);

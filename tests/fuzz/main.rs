@@ -1,10 +1,10 @@
-//! A hunt for inputs that bring the server out of order: filters, imported files, cursors, archives of snapshots and what comes over
-//! the wire. Inputs of `corpus/` are changed at random; one whose answer says something new is kept for the rest of the run and
-//! changed on, so that the hunt gets past the first check that refuses everything.
+//! Fuzzing for server failures: filters, imported files, cursors, snapshot archives, and raw bytes on the wire. Inputs of
+//! `corpus/` are mutated at random. An input with a new kind of answer is kept for the rest of the run and mutated further, so
+//! that the fuzzer gets past the first check that refuses everything.
 //!
-//! `make fuzz` hunts for ten minutes, `make test` for some seconds. `DRAGOMAN_FUZZ_S` sets the seconds of all targets together,
-//! `DRAGOMAN_FUZZ_SEED` repeats a run, `DRAGOMAN_FUZZ_KEEP=1` writes inputs with new answers to `corpus/`. An input that shows a defect
-//! is always written there: commit it with the mend, and every run from then on begins with it.
+//! `make fuzz` runs for ten minutes, `make test` for a few seconds. `DRAGOMAN_FUZZ_S` sets the seconds of all targets together,
+//! `DRAGOMAN_FUZZ_SEED` repeats a run, `DRAGOMAN_FUZZ_KEEP=1` writes inputs with new answers to `corpus/`. An input that
+//! exposes a bug is always written there: commit it with the fix, and every later run starts with it.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! What is fed, and what is wrong with an answer.
+//! The fuzz targets, and what counts as a failure.
 
 use axum::body::Body;
 use axum::http::{Method, Request};
@@ -17,7 +17,7 @@ use crate::archives::{Parts, parts};
 use crate::hunt::Target;
 use crate::server::{Answer, Server};
 
-/// A server with a few documents of all kinds of metadata.
+/// A server with a few documents that have all kinds of metadata.
 async fn server() -> Server {
     let documents = json!([
         {"id": "a", "title": "Gare du Nord", "text": "Le train est en retard.", "language": "fr", "metadata": {"year": 2026, "tags": ["x", "y"], "a": {"b": 1.5}}},
@@ -31,14 +31,14 @@ async fn server() -> Server {
     server
 }
 
-/// What an answer says in short, unless the server failed.
+/// A summary of an answer, unless the server failed.
 fn said(answer: &Answer) -> Result<String, String> {
     let detail = answer.body["detail"].as_str().unwrap_or_default();
     let short = format!("{} {} {detail}", answer.status, answer.code().unwrap_or_default());
     if answer.status >= 500 && answer.status != 503 { Err(answer.text.clone()) } else { Ok(short) }
 }
 
-/// What a job says in short, unless the server failed.
+/// A summary of a job, unless the server failed.
 fn ended(job: &Value) -> Result<String, String> {
     let error = &job["error"];
     let short = format!(
@@ -50,7 +50,7 @@ fn ended(job: &Value) -> Result<String, String> {
     if error["code"] == "internal" { Err(job.to_string()) } else { Ok(short) }
 }
 
-/// Filters: any bytes in the place of one. What matches and what does not are all documents together.
+/// Filters: any bytes as a filter. Together, the matches of a filter and of its negation are all documents.
 pub struct Filters(Server);
 
 impl Filters {
@@ -120,7 +120,7 @@ impl Target for Filters {
     }
 }
 
-/// Imported files: the first byte says of which type and encoding.
+/// Imported files: the first byte selects the type and the encoding.
 pub struct Imports {
     server: Server,
     fed: u64,
@@ -160,7 +160,7 @@ impl Target for Imports {
 
     async fn feed(&mut self, input: &[u8]) -> Result<String, String> {
         let Some((&kind, file)) = input.split_first() else { return Ok(String::new()) };
-        // What was imported must not make the collection larger and larger.
+        // Keeps the imports from growing the collection forever.
         self.fed += 1;
         if self.fed.is_multiple_of(500) {
             assert_eq!(self.server.delete("/v1/collections/news").await.status, 204);
@@ -188,7 +188,7 @@ impl Target for Imports {
     }
 }
 
-/// Cursors: the first byte says of which list, and whether the rest is the cursor or the JSON in it.
+/// Cursors: the first byte selects the list, and whether the rest is the cursor itself or the JSON inside it.
 pub struct Cursors(Server);
 
 impl Cursors {
@@ -239,8 +239,8 @@ impl Target for Cursors {
     }
 }
 
-/// Archives of snapshots: an input changes one that a server made, five bytes each time: which file, where, into what. Sums are made
-/// to fit, so that the changes come as far as the restore.
+/// Snapshot archives: an input modifies a valid archive, five bytes per change: which file, where, and the new value. Checksums
+/// are recomputed, so that the changes get as far as the restore.
 pub struct Archives {
     server: Server,
     good: Parts,
@@ -308,7 +308,7 @@ impl Target for Archives {
 }
 
 impl Archives {
-    /// Uses what was restored: it may be damaged and say so, but not fail in another way.
+    /// Uses what was restored: it may report damage, but not fail in any other way.
     async fn used(&self) -> Result<String, String> {
         let path = "/v1/collections/restored";
         let written = json!({"documents": [{"id": "a", "text": "changed"}, {"id": "new", "text": "Der Zug"}]});
@@ -329,7 +329,7 @@ impl Archives {
     }
 }
 
-/// The wire: any bytes to the listener.
+/// The wire: any bytes sent to the listener.
 pub struct Wire {
     server: Server,
     address: std::net::SocketAddr,
@@ -390,7 +390,7 @@ impl Target for Wire {
 
     async fn feed(&mut self, input: &[u8]) -> Result<String, String> {
         let mut stream = TcpStream::connect(self.address).await.map_err(|error| error.to_string())?;
-        // A server that refuses early takes the rest no more.
+        // A server that refuses early stops reading.
         let _ = stream.write_all(input).await;
         let _ = stream.shutdown().await;
         let mut answer = Vec::new();

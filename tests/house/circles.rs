@@ -1,35 +1,35 @@
-//! Circles of imports: which file of a room names something of which, by `super::`, `self::`, `crate::` or a child's name, and
-//! which files reach each other that way.
+//! Import cycles: which file of a room uses something from which other file, by `super::`, `self::`, `crate::` or a child's
+//! name, and which files reach each other that way.
 //!
-//! A name belongs to the file that defines it: where a module passes it on by `pub use`, the path is followed to its end. The
-//! declaration `mod child;` is no import, nor is a `pub use` of a name that the file does not use itself. Tests do not count.
+//! A name belongs to the file that defines it: re-exports by `pub use` are followed to their end. The declaration `mod child;`
+//! is no import, and neither is a `pub use` of a name that the file does not use itself. Tests do not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::source::{Source, Token, is_word};
 
-/// What stands before test-only code.
+/// The tokens before test-only code.
 const TEST_ONLY: &[&str] = &["#", "[", "cfg", "(", "test", ")", "]"];
 
 type Module = Vec<String>;
 
 /// A path in a file.
 struct Named {
-    /// The module where it stands: the file's, or one inside it.
+    /// The module that contains it: the file's, or one inside it.
     here: Module,
     /// Its segments.
     path: Vec<String>,
-    /// The name under which the file passes it on.
+    /// The name under which the file re-exports it.
     passed_on: Option<String>,
 }
 
 struct Files<'a> {
     paths: BTreeMap<Module, &'a str>,
-    /// What modules pass on: the path from the root, by module and name.
+    /// Re-exports: the path from the root, by module and name.
     passed_on: BTreeMap<(Module, String), Module>,
 }
 
-/// The rooms that have files in circles, with these files.
+/// The rooms with import cycles, and the files in these cycles.
 pub fn circles(sources: &[&Source]) -> Vec<String> {
     let mut rooms: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let imports = imports(sources);
@@ -45,7 +45,7 @@ pub fn circles(sources: &[&Source]) -> Vec<String> {
     told.collect()
 }
 
-/// Which other files of its room each file imports.
+/// The other files of its room that each file imports.
 fn imports<'a>(sources: &[&'a Source]) -> BTreeMap<&'a str, BTreeSet<&'a str>> {
     let sources = sources.iter().filter(|source| !source.path.ends_with("tests.rs"));
     let of_modules: Vec<(Module, &'a str, Vec<Token>)> =
@@ -71,7 +71,7 @@ fn imports<'a>(sources: &[&'a Source]) -> BTreeMap<&'a str, BTreeSet<&'a str>> {
     imports
 }
 
-/// The files that can be reached from a file, itself only by a circle.
+/// The files that can be reached from a file; the file itself only through a cycle.
 fn reached<'a>(imports: &BTreeMap<&'a str, BTreeSet<&'a str>>, from: &'a str) -> BTreeSet<&'a str> {
     let (mut found, mut waiting) = (BTreeSet::new(), vec![from]);
     while let Some(file) = waiting.pop() {
@@ -81,7 +81,7 @@ fn reached<'a>(imports: &BTreeMap<&'a str, BTreeSet<&'a str>>, from: &'a str) ->
 }
 
 impl<'a> Files<'a> {
-    /// Every path of a file that may lead to another one of this package.
+    /// Every path in a file that may lead to another file of this package.
     fn named(&self, module: &[String], code: &[Token]) -> Vec<Named> {
         let mut found = Vec::new();
         let (mut at, mut braces) = (0, 0);
@@ -135,7 +135,7 @@ impl<'a> Files<'a> {
         self.paths.contains_key([module, &[name.to_owned()]].concat().as_slice())
     }
 
-    /// The path from the root; `None` when it leads out of the package.
+    /// The path from the root; `None` if it leads out of the package.
     fn absolute(&self, named: &Named) -> Option<Module> {
         let Named { here, path, .. } = named;
         let first = path.first()?.as_str();
@@ -150,7 +150,7 @@ impl<'a> Files<'a> {
         self.has_child(here, first).then(|| [here.as_slice(), path.as_slice()].concat())
     }
 
-    /// The file that defines what a path from the root names.
+    /// The file that defines the item at a path from the root.
     fn definition(&self, path: &[String], steps: usize) -> Option<&'a str> {
         let known = (0..=path.len()).rev().find(|&length| self.paths.contains_key(&path[..length]))?;
         let name = path.get(known).filter(|_| steps > 0);
@@ -162,7 +162,7 @@ impl<'a> Files<'a> {
     }
 }
 
-/// Reads the tree of a `use` at `at`: each path with the name that it gives. Gives the place behind the tree.
+/// Reads the tree of a `use` at `at`: each path with the name that it binds. Returns the position after the tree.
 fn use_tree(code: &[Token], mut at: usize, mut path: Vec<String>, found: &mut Vec<(Vec<String>, String)>) -> usize {
     while let Some(token) = code.get(at) {
         match token.text.as_str() {
@@ -179,7 +179,7 @@ fn use_tree(code: &[Token], mut at: usize, mut path: Vec<String>, found: &mut Ve
                 found.push((path, code.get(at + 1).map_or_else(String::new, |name| name.text.clone())));
                 return at + 2;
             }
-            // `{self}` is the module whose braces these are.
+            // `{self}` is the module in front of the braces.
             "self" if !path.is_empty() => {}
             word if is_word(word) || word == "*" => path.push(word.to_owned()),
             _ => break,
@@ -204,7 +204,7 @@ fn without_tests(source: &Source) -> Vec<Token> {
     kept
 }
 
-/// The place behind the item, field or statement at `at`.
+/// The position after the item, field or statement at `at`.
 fn item_end(code: &[Token], mut at: usize) -> usize {
     const TO_THE_SEMICOLON: [&str; 4] = ["use", "const", "static", "type"];
     const TO_THE_BRACE: [&str; 6] = ["fn", "mod", "struct", "enum", "trait", "impl"];
@@ -234,7 +234,7 @@ fn item_end(code: &[Token], mut at: usize) -> usize {
     at
 }
 
-/// The place of the bracket that closes the one at `at`.
+/// The position of the bracket that closes the one at `at`.
 fn closing(code: &[Token], at: usize) -> usize {
     let mut depth = 0;
     for (place, token) in code.iter().enumerate().skip(at) {
@@ -248,7 +248,7 @@ fn closing(code: &[Token], at: usize) -> usize {
     code.len()
 }
 
-/// The module of a file below `src`; `None` of the program, which is a package of its own.
+/// The module of a file below `src`; `None` for the program, which is a separate crate.
 fn module_of(path: &str) -> Option<Module> {
     let path = path.strip_prefix("src/")?.strip_suffix(".rs")?;
     match path {

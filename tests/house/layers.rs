@@ -1,13 +1,13 @@
-//! Which module may import which: the layers of the server and of the trainer, and what breaks them.
+//! The module layers of the server and of the trainer: which module may import which, and the violations.
 
 use super::source::{Source, is_word};
 
-/// A module at the top of a package, and the ones that it may import, besides itself. A row imports only rows above it.
+/// A top-level module of a package, and the modules that it may import besides itself. A row only imports rows above it.
 pub type Layers = &'static [(&'static str, &'static [&'static str])];
 
-/// The server. Everything about text is `embed`'s, down to the language of a document. `cli` calls a server over HTTP only, so
-/// that what it needs is in the API, and reads `targets`; `config` has its arguments on the one command line. `app` uses the output of
-/// `cli` for the one command that runs without a server.
+/// The server. Everything about text belongs to `embed`, including language detection. `cli` only calls a server over HTTP, so
+/// that everything that it needs is in the API, and it reads `targets`. `config` has its arguments on the one command line.
+/// `app` uses the output of `cli` for the one command that runs without a server.
 pub const SERVER: Layers = &[
     ("lib", &[]),
     ("domain", &[]),
@@ -92,7 +92,7 @@ pub const TRAINER: Layers = &[
     ("main", &["commands", "config", "data", "error", "import", "pack", "train"]),
 ];
 
-/// What the trainer may import from the server's library. Only the shared modules exist for it.
+/// What the trainer may import from the server's library, where it only sees the shared modules.
 pub const SHARED: Layers = &[
     ("translations", &["domain", "ranking", "text"]),
     ("data", &["text", "domain"]),
@@ -108,7 +108,7 @@ pub const SHARED: Layers = &[
     ("main", &["text", "bundle", "domain"]),
 ];
 
-/// Finds imports of `package` (or `crate`) that its table does not have. `folder` is where its sources lie.
+/// Finds imports of `package` (or `crate`) that its table does not allow. `folder` contains its sources.
 pub fn forbidden_imports(source: &Source, folder: &str, package: &str, layers: Layers) -> Vec<String> {
     let layer = layer_of(source, folder);
     let Some((_, allowed)) = layers.iter().find(|(name, _)| *name == layer) else {
@@ -123,7 +123,7 @@ pub fn forbidden_imports(source: &Source, folder: &str, package: &str, layers: L
         .collect()
 }
 
-/// Finds imports of the shared library by the trainer that `SHARED` does not have.
+/// Finds imports of the shared library by the trainer that `SHARED` does not allow.
 pub fn forbidden_shared_imports(source: &Source) -> Vec<String> {
     let layer = layer_of(source, "training/src");
     let allowed = SHARED.iter().find(|(name, _)| *name == layer).map_or(&[][..], |(_, allowed)| *allowed);
@@ -134,7 +134,7 @@ pub fn forbidden_shared_imports(source: &Source) -> Vec<String> {
         .collect()
 }
 
-/// Finds what an objective must not know: files, the network, the process.
+/// Finds what an objective must not use: files, the network, processes.
 pub fn input_and_output(source: &Source) -> Vec<String> {
     let outside = ["fs", "io", "net", "path", "process", "env"];
     imported(source, "std", 0)
@@ -144,7 +144,7 @@ pub fn input_and_output(source: &Source) -> Vec<String> {
         .collect()
 }
 
-/// The modules that a row of `layers` may import although they stand below it, or do not exist.
+/// The modules that a row of `layers` may import although they are below it or do not exist.
 pub fn upward_rows(layers: Layers) -> Vec<String> {
     let position = |name: &str| layers.iter().position(|(row, _)| *row == name);
     let mut upward = Vec::new();
@@ -165,15 +165,15 @@ fn layer_of<'a>(source: &'a Source, folder: &str) -> &'a str {
     path.split('/').next().unwrap_or(path).trim_end_matches(".rs")
 }
 
-/// How many `super` lead from the file's module to the package's root.
+/// How many `super` lead from the file's module to the package root.
 fn module_depth(source: &Source, folder: &str) -> usize {
     let path = relative(source, folder);
     let is_folder_root = path.ends_with("/mod.rs") || ["lib.rs", "main.rs"].contains(&path);
     path.split('/').count() - usize::from(is_folder_root)
 }
 
-/// The modules right below `root` that paths name, with their lines. For `crate`, a path by as many `super` as `depth` (of the
-/// file; modules inside it add to that) counts too.
+/// The modules directly below `root` that paths name, with their lines. For `crate`, paths that reach the root by `super` count
+/// too: `depth` is the file's own depth, and modules inside the file add to it.
 fn imported(source: &Source, root: &str, depth: usize) -> Vec<(String, usize)> {
     let tokens = &source.tokens;
     let mut found = Vec::new();

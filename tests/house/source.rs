@@ -1,17 +1,17 @@
-//! Rust text as tokens, with comments apart: just enough to check the house rules without a compiler.
+//! Rust text as tokens, with comments separated: just enough to check the house rules without a compiler.
 
 use std::fs;
 use std::path::Path;
 
 /// One file.
 pub struct Source {
-    /// From the repository's root, with `/`.
+    /// Path from the repository root, with `/`.
     pub path: String,
-    /// All of it.
+    /// The full text.
     pub text: String,
-    /// The comments, each line break kept, everything else blank.
+    /// The comments, with line breaks preserved and everything else blanked.
     pub comments: String,
-    /// The code without comments, strings and characters, which become blank.
+    /// The code, with comments, strings and character literals blanked.
     pub tokens: Vec<Token>,
 }
 
@@ -20,18 +20,18 @@ pub struct Source {
 pub struct Token {
     /// As written.
     pub text: String,
-    /// From 1.
+    /// Counted from 1.
     pub line: usize,
 }
 
 impl Source {
-    /// Takes `text` apart.
+    /// Tokenizes `text`.
     pub fn new(path: &str, text: &str) -> Self {
         let (code, comments) = split(text);
         Self { path: path.to_owned(), text: text.to_owned(), comments, tokens: tokens(&code) }
     }
 
-    /// The words at `at` and after it, for comparison with a pattern.
+    /// Whether the tokens from `at` on match a pattern.
     pub fn starts_with(&self, at: usize, pattern: &[&str]) -> bool {
         self.tokens.len() >= at + pattern.len() && pattern.iter().zip(&self.tokens[at..]).all(|(text, token)| token.text == *text)
     }
@@ -108,7 +108,7 @@ enum Kind {
     Literal,
 }
 
-/// Splits text into its code and its comments. What one lacks is blank in it, so that lines keep their numbers.
+/// Splits text into its code and its comments. Each part is blank where the other has text, so that line numbers stay the same.
 fn split(text: &str) -> (String, String) {
     let characters: Vec<char> = text.chars().collect();
     let (mut code, mut comments) = (String::new(), String::new());
@@ -143,7 +143,7 @@ fn first_piece(rest: &[char]) -> (Kind, usize) {
     }
 }
 
-/// The length of the literal that the first character opens and closes.
+/// The length of a literal that ends with the same character that opens it.
 fn quoted(rest: &[char]) -> usize {
     let mut at = 1;
     while at < rest.len() && rest[at] != rest[0] {

@@ -1,4 +1,4 @@
-//! Places, the command, what servers are filled with, and what can be seen of it.
+//! Test locations, the move command, the data that servers are filled with, and what they answer.
 
 use std::collections::BTreeMap;
 use std::io::Cursor;
@@ -13,14 +13,14 @@ use tempfile::TempDir;
 use crate::postgres_server::Database;
 use crate::program::{Client, Program, command};
 
-/// The stand-in encoder, where the quality of embeddings does not matter.
+/// The fake encoder, for tests where the quality of embeddings does not matter.
 pub const FAKE: &str = "fake:64";
 
-/// A data directory and a database of a test's own.
+/// A data directory and a database that belong to one test.
 pub struct Places {
     pub data: TempDir,
     pub database: PostgresOptions,
-    /// What servers on the database keep beside it.
+    /// The local data directory of servers that use the database.
     beside: TempDir,
 }
 
@@ -30,12 +30,12 @@ impl Places {
         Self { data: folder(), database: Database::shared().0.own(), beside: folder() }
     }
 
-    /// The data directory, as the command is told.
+    /// The data directory as a command-line argument.
     pub fn folder(&self) -> &str {
         self.data.path().to_str().unwrap()
     }
 
-    /// The database, as the command is told.
+    /// The database URL as a command-line argument.
     pub fn url(&self) -> &str {
         &self.database.url
     }
@@ -57,12 +57,12 @@ impl Places {
         postgres::Client::connect(self.url(), NoTls).unwrap()
     }
 
-    /// A number that a statement gives.
+    /// A number that an SQL query returns.
     pub fn number(&self, sql: &str) -> i64 {
         self.sql().query_one(sql, &[]).unwrap().get(0)
     }
 
-    /// The table of a collection, by the order of creation.
+    /// The table of a collection, numbered in order of creation.
     pub fn table(&self, name: &str, place: usize) -> String {
         let keys = self.sql().query("select key from dragoman.collections order by key", &[]).unwrap();
         format!("dragoman.{name}_{}", keys[place].get::<_, i64>(0))
@@ -80,7 +80,7 @@ impl Places {
     }
 }
 
-/// All files below a folder with their content.
+/// All files below a folder, with their content.
 pub fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -94,7 +94,7 @@ pub fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// What a run of the command gave.
+/// The outcome of one run of the command.
 #[derive(Debug)]
 pub struct Run {
     pub code: i32,
@@ -103,7 +103,7 @@ pub struct Run {
 }
 
 /// The command.
-pub fn moving(from: &str, to: &str, more: &[&str]) -> Command {
+pub fn move_command(from: &str, to: &str, more: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dragoman"));
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("DRAGOMAN_")) {
         command.env_remove(name);
@@ -113,22 +113,22 @@ pub fn moving(from: &str, to: &str, more: &[&str]) -> Command {
     command
 }
 
-/// Runs the command to its end.
+/// Runs the command to completion.
 pub fn moved(from: &str, to: &str, more: &[&str]) -> Run {
-    let output = moving(from, to, more).output().unwrap();
+    let output = move_command(from, to, more).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     Run { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
 }
 
 impl Run {
-    /// What it tells as JSON, after checking that it succeeded.
+    /// Checks that the command succeeded, and parses its output as JSON.
     #[track_caller]
     pub fn json(&self) -> Value {
         assert_eq!(self.code, 0, "{self:?}");
         serde_json::from_str(&self.out).unwrap()
     }
 
-    /// Checks that it failed and said these words.
+    /// Checks that it failed and that its output contains these words.
     #[track_caller]
     pub fn fails(&self, words: &[&str]) {
         assert_eq!((self.code, self.out.as_str()), (1, ""), "{self:?}");
@@ -136,7 +136,7 @@ impl Run {
     }
 }
 
-/// Two collections: `news` of many documents, `blog` of one.
+/// Creates two collections: `news` with many documents, `blog` with one.
 pub fn fill(client: &Client, documents: usize) {
     for name in ["news", "blog"] {
         assert_eq!(client.post("/v1/collections", &json!({ "name": name })).0, 201);

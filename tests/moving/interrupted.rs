@@ -1,16 +1,16 @@
-//! A move that ends in the middle, by an error or by kill -9, goes on when it is repeated and ends complete.
+//! A move that is interrupted by an error or by kill -9 resumes when it is repeated, and completes.
 
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::fixture::{FAKE, Places, counts, fill, moved, moving, put};
+use crate::fixture::{FAKE, Places, counts, fill, move_command, moved, put};
 use crate::program::PATIENCE;
 
-/// Documents of the large collection: several transactions.
+/// Documents of the large collection: enough for several transactions.
 const DOCUMENTS: usize = 1_200;
 
-/// What the database does before it stores how far a move is beyond its first transaction.
+/// Makes the database run `does` before it stores a checkpoint beyond a move's first transaction.
 fn in_the_middle(places: &Places, does: &str) {
     let trigger = format!(
         "create function middle() returns trigger language plpgsql as $$ begin
@@ -20,12 +20,12 @@ fn in_the_middle(places: &Places, does: &str) {
     places.sql().batch_execute(&trigger).unwrap();
 }
 
-fn no_longer(places: &Places) {
+fn remove_trigger(places: &Places) {
     places.sql().batch_execute("drop function middle cascade").unwrap();
 }
 
-/// Refuses documents of the collection that was made first, up to a key: whoever goes on does not store them again.
-fn refuse_the_first(places: &Places) {
+/// Rejects documents of the first collection up to a key: a resumed move must not store them again.
+fn refuse_restored_documents(places: &Places) {
     let table = places.table("documents", 1);
     let trigger = format!(
         "create function again() returns trigger language plpgsql as $$ begin
@@ -68,11 +68,11 @@ fn an_error_in_the_middle_leaves_what_is_there_and_the_next_move_goes_on() {
         places.number("select (checkpoint::json ->> 'documents')::bigint from dragoman.job_checkpoints order by 1 desc limit 1"),
         500
     );
-    no_longer(&places);
+    remove_trigger(&places);
     let server = places.serve_database(FAKE);
     assert_eq!(counts(&server.client()), [], "nobody sees half of a collection");
     assert!(server.terminate().success());
-    refuse_the_first(&places);
+    refuse_restored_documents(&places);
     moved(places.folder(), places.url(), &["--json"]).json();
     assert_eq!(checkpoints(&places), 0, "nothing of the move remains");
     assert_eq!(counts(&places.serve_database(FAKE).client()), all());
@@ -82,15 +82,15 @@ fn an_error_in_the_middle_leaves_what_is_there_and_the_next_move_goes_on() {
 fn a_move_that_is_killed_in_the_middle_goes_on() {
     let places = filled();
     in_the_middle(&places, "perform pg_sleep(600)");
-    let mut killed = moving(places.folder(), places.url(), &[]).spawn().unwrap();
+    let mut killed = move_command(places.folder(), places.url(), &[]).spawn().unwrap();
     let asleep = "from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database()";
     wait("it is in the middle", || places.number(&format!("select count(*) {asleep}")) == 1);
     killed.kill().unwrap();
     killed.wait().unwrap();
     places.sql().execute(&format!("select pg_terminate_backend(pid) {asleep}"), &[]).unwrap();
     wait("the database has noticed", || places.number(&format!("select count(*) {asleep}")) == 0);
-    no_longer(&places);
-    refuse_the_first(&places);
+    remove_trigger(&places);
+    refuse_restored_documents(&places);
     moved(places.folder(), places.url(), &["--json"]).json();
     assert_eq!(checkpoints(&places), 0);
     assert_eq!(counts(&places.serve_database(FAKE).client()), all());
@@ -101,7 +101,7 @@ fn a_collection_that_changed_after_an_interruption_is_copied_anew() {
     let places = filled();
     in_the_middle(&places, "raise exception 'no more'");
     moved(places.folder(), places.url(), &[]).fails(&["collection news"]);
-    no_longer(&places);
+    remove_trigger(&places);
     let server = places.serve_folder(FAKE);
     put(&server.client(), "news", &json!({"id": "n3", "text": "changed"}));
     assert!(server.terminate().success());
@@ -153,7 +153,7 @@ fn a_move_back_that_is_killed_in_the_middle_goes_on() {
     let mut holder = places.sql();
     let mut held = holder.transaction().unwrap();
     held.batch_execute(&format!("lock table {} in access exclusive mode", places.table("documents", 1))).unwrap();
-    let mut killed = moving(places.url(), back.folder(), &[]).spawn().unwrap();
+    let mut killed = move_command(places.url(), back.folder(), &[]).spawn().unwrap();
     let waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
     wait("it waits for the second collection", || places.number(waiting) == 1);
     killed.kill().unwrap();

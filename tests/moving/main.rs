@@ -1,4 +1,4 @@
-//! `dragoman move`: the real program moves what a real server has stored, from a data directory to a database and back.
+//! `dragoman move`: the real program moves a real server's data from a data directory to a database and back.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

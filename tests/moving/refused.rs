@@ -1,4 +1,4 @@
-//! What is not moved, and why: nothing changes on either side.
+//! Moves that are refused, and why: nothing changes on either side.
 
 use dragoman::domain::{CollectionName, Job, JobId, JobProgress, JobStatus, JobType, JobUnit, Metadata};
 use dragoman::store::Catalog;
@@ -15,7 +15,7 @@ fn filled(documents: usize) -> Places {
 }
 
 #[test]
-fn a_target_that_has_something_under_the_same_name() {
+fn a_target_with_a_conflicting_name_is_refused() {
     let places = filled(3);
     let server = places.serve_database(FAKE);
     assert_eq!(server.client().post("/v1/collections", &json!({"name": "news"})).0, 201);
@@ -34,7 +34,7 @@ fn a_target_that_has_something_under_the_same_name() {
 }
 
 #[test]
-fn a_second_move_of_the_same() {
+fn a_repeated_move_is_refused() {
     let places = filled(3);
     moved(places.folder(), places.url(), &["--json"]).json();
     let before = places.rows();
@@ -43,7 +43,7 @@ fn a_second_move_of_the_same() {
 }
 
 #[test]
-fn documents_in_the_target_that_nobody_knows() {
+fn unknown_documents_in_the_target_are_refused() {
     let places = filled(3);
     moved(places.folder(), places.url(), &["--json"]).json();
     places.sql().batch_execute("delete from dragoman.catalog").unwrap();
@@ -53,7 +53,7 @@ fn documents_in_the_target_that_nobody_knows() {
 }
 
 #[test]
-fn a_place_that_a_server_uses() {
+fn a_location_in_use_by_a_server_is_refused() {
     let (places, empty) = (filled(3), Places::new());
     let server = places.serve_folder(FAKE);
     moved(places.folder(), places.url(), &[]).fails(&["a server uses the source: stop it first"]);
@@ -67,7 +67,7 @@ fn a_place_that_a_server_uses() {
 }
 
 #[test]
-fn unfinished_jobs_unless_they_may_stay() {
+fn unfinished_jobs_are_refused_unless_allowed() {
     let places = filled(3);
     let job = Job {
         id: JobId::parse("0198c0de-0000-7000-8000-000000000007").unwrap(),
@@ -121,7 +121,7 @@ fn a_source_of_another_version() {
 }
 
 #[test]
-fn a_source_that_is_none() {
+fn a_missing_source_is_refused() {
     let (places, nothing) = (Places::new(), tempfile::tempdir().unwrap());
     let missing = nothing.path().join("missing");
     moved(missing.to_str().unwrap(), places.url(), &[]).fails(&["cannot open the source", "catalog.sqlite is missing"]);
@@ -133,7 +133,7 @@ fn a_source_that_is_none() {
 }
 
 #[test]
-fn two_places_of_the_same_kind() {
+fn a_move_between_locations_of_the_same_kind_is_refused() {
     let (one, other) = (Places::new(), Places::new());
     for (from, to) in [(one.folder(), other.folder()), (one.url(), other.url())] {
         let run = moved(from, to, &[]);
@@ -151,7 +151,7 @@ fn a_target_that_differs_is_told_by_its_first_document() {
         let run = moved(places.folder(), places.url(), &["--verify"]);
         run.fails(&["collection news is not the same in both: document n4 has different content"]);
     };
-    // A little of every value of an embedding.
+    // A tiny change to every value of an embedding.
     change("passages", "embedding = embedding * array_fill(1.0001::real, array[vector_dims(embedding)])::vector");
     places.sql().batch_execute(&format!("delete from {} where document = 2", places.table("documents", 1))).unwrap();
     moved(places.folder(), places.url(), &["--verify"]).fails(&["document n1 is missing in the target"]);

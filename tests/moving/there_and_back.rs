@@ -1,4 +1,4 @@
-//! Everything of a server arrives and answers as before, in a database and again in a data directory.
+//! All of a server's data arrives and answers as before, in a database and then again in a data directory.
 
 use std::io::Cursor;
 
@@ -25,7 +25,7 @@ const BOOK: &str = "# Bahnhof\n\nDer Zug nach München fährt heute von Gleis si
     ## Fahrkarten\n\nFahrkarten gibt es am Automaten in der Halle. Wer keine hat, zahlt im Zug mehr.\n\n\
     ## Gepäck\n\nKoffer dürfen in den Gängen nicht stehen. Fahrräder brauchen eine eigene Karte und einen Platz.\n";
 
-/// Fills a server with some of everything; gives the secrets of an admin key and of one that may read one collection.
+/// Fills a server with some of everything. Returns the secrets of an admin key and of a key that may read one collection.
 fn fill_all(client: &Client) -> [String; 2] {
     let news = json!({
         "name": "news", "description": "Nachrichten\nvon heute", "hnsw": {"m": 8, "ef_search": 64}, "quantization": "i8",
@@ -70,7 +70,7 @@ fn fill_all(client: &Client) -> [String; 2] {
     [admin, reader]
 }
 
-/// Everything that can be seen of a server, apart from what its place makes: sizes on its disk, and how long it took.
+/// Everything that a server shows, except what depends on its location: sizes on disk and durations.
 fn seen(client: &Client) -> Vec<Value> {
     let get = |path: &str| {
         let (status, body) = client.get(path);
@@ -98,7 +98,7 @@ fn seen(client: &Client) -> Vec<Value> {
         assert!(!hits.is_empty(), "{asked}");
         for hit in hits.iter_mut().filter_map(Value::as_object_mut) {
             let score = hit.remove("score").unwrap().as_f64().unwrap();
-            // Candidates of `full` are compared by rounded embeddings, and two ways of adding up differ in the last digits.
+            // `full` compares candidates by rounded embeddings, and different summation orders change the last digits.
             if asked["mode"] != "full" {
                 hit.insert("score".to_owned(), json!((score * 1e4).round()));
             }

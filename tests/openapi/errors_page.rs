@@ -1,30 +1,30 @@
-//! The page of error codes in the documentation is made from the list of codes.
+//! The documentation's page of error codes is generated from the list of codes.
 
-use dragoman::domain::{Blame, Code};
+use dragoman::domain::{Code, ErrorClass};
 
 const ERRORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/errors.md");
 const ERRORS_HEAD: &str = "# Errors
 
-Every error is an RFC 9457 problem (`application/problem+json`). Its `code` is one of this list, which is closed: branch on
-it. `detail` tells what was expected and what came; `errors` has a `pointer` into the body, or a `parameter`, for every
-wrong place; `request_id` is in the server's log. Errors of `/v1/embeddings` have the same codes in OpenAI's shape. The
-lines of an import and the documents of a batch have the same codes, too.
+Every error is an RFC 9457 problem (`application/problem+json`). Its `code` comes from the closed list below, so a program
+can branch on it. `detail` names what was expected and what was received. `errors` lists every invalid value with a
+`pointer` into the body, or with the name of a `parameter`. `request_id` also appears in the server's log. Errors of
+`/v1/embeddings` have the same codes in OpenAI's format, and so have the lines of an import and the documents of a batch.
 
 Each entry has the status, the cause, an example of `detail`, and the remedy. A server shows the same list at
-`/docs/errors`. Both are made from `src/domain/code.rs` (`DRAGOMAN_BLESS=1 cargo test --test openapi`).
+`/docs/errors`. Both are generated from `src/domain/code.rs` (`DRAGOMAN_BLESS=1 cargo test --test openapi`).
 ";
-const ERRORS_PARTS: [(Blame, &str); 3] = [
-    (Blame::Client, "The request is wrong"),
-    (Blame::Capacity, "The server is at a limit: the same request may succeed later"),
-    (Blame::Server, "The server failed"),
+const ERRORS_PARTS: [(ErrorClass, &str); 3] = [
+    (ErrorClass::Client, "Invalid requests"),
+    (ErrorClass::Capacity, "Limits of the server: the same request may succeed later"),
+    (ErrorClass::Server, "Failures of the server"),
 ];
 
 #[test]
-fn the_page_of_errors_is_the_one_of_the_list() {
+fn the_errors_page_is_up_to_date() {
     let mut page = ERRORS_HEAD.to_owned();
-    for (blame, title) in ERRORS_PARTS {
+    for (class, title) in ERRORS_PARTS {
         page += &format!("\n## {title}\n");
-        for code in Code::ALL.iter().filter(|code| code.blame() == blame) {
+        for code in Code::ALL.iter().filter(|code| code.class() == class) {
             let (name, status, cause) = (code.name(), code.status(), code.summary());
             page += &format!("\n### {name}\n\nStatus {status}. {cause}\n\n> {}\n\n{}\n", code.example(), code.remedy());
         }

@@ -1,11 +1,11 @@
-//! How the committed file of the OpenAPI document is laid out: what fits on a line stands on one.
+//! The layout of the committed OpenAPI file: whatever fits on one line is on one line.
 
 use serde_json::Value;
 
-/// Columns of the committed file, about: what fits into them stands on one line.
+/// Approximate line width of the committed file.
 const COLUMNS: usize = 640;
 
-/// The file of a document.
+/// Formats the document as a file.
 pub fn file(document: &Value) -> String {
     let mut text = String::new();
     layout(document, 0, &mut text);
@@ -13,7 +13,7 @@ pub fn file(document: &Value) -> String {
     text
 }
 
-/// Writes JSON with a line for everything that fits into one, for each example, and for each list of texts.
+/// Writes JSON, with one line for each value that fits, for each example, and for each list of strings.
 fn layout(value: &Value, indent: usize, text: &mut String) {
     let line = value.to_string();
     let texts = |elements: &[Value]| elements.iter().all(Value::is_string);
@@ -41,7 +41,7 @@ fn layout(value: &Value, indent: usize, text: &mut String) {
     }
 }
 
-/// Writes the parts of an object or an array, each on lines of its own.
+/// Writes the members of an object or an array, each on its own line.
 fn bracket(brackets: [char; 2], parts: impl Iterator<Item = String>, indent: usize, text: &mut String) {
     let end = format!("\n{}", " ".repeat(indent));
     let parts: Vec<String> = parts.map(|part| format!("{end} {part}")).collect();

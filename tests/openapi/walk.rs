@@ -1,8 +1,8 @@
-//! Walks over the schemas of the document.
+//! Visits the schemas of the document.
 
 use serde_json::Value;
 
-/// Calls `visit` with every schema of the document, nested ones too, and where it is.
+/// Calls `visit` with every schema of the document, including nested ones, and its location.
 pub fn each_schema(document: &Value, visit: &mut impl FnMut(&str, &Value)) {
     fn walk(place: &str, schema: &Value, visit: &mut impl FnMut(&str, &Value)) {
         visit(place, schema);

@@ -1,4 +1,4 @@
-//! Classifiers over restarts, crashes, deletions and a change of the model.
+//! Classifiers across restarts, crashes, deletions and model changes.
 
 mod encoder;
 mod evaluations;
@@ -68,7 +68,7 @@ impl Running {
         self.service.get_classifier(&topics()).await.unwrap().state
     }
 
-    /// Trains a classifier to its end.
+    /// Trains a classifier to completion.
     async fn train(&self, new: NewClassifier) {
         let made = self.service.create_classifier(new).await.unwrap();
         let job = self.ended(&made.record.job).await;
@@ -177,13 +177,13 @@ async fn a_document_whose_text_changes_meanwhile_is_left_as_it_is() {
     let running = open(folder.path()).await;
     running.train(of_texts(ClassifierKind::Knn, 40)).await;
     running.create("news").await;
-    // The first document waits for its embedding, so the job has to ask the encoder, which is held.
+    // The first document waits for its embedding, so the job has to call the encoder, which is paused.
     running.control.pause();
     running.upsert("news", vec![document("a", "rain")], Wait::Stored).await.unwrap();
     let job = running.apply().await;
     running.control.wait_until_blocked();
     eventually("the job runs", async || running.job_now(&job.id).await.status == JobStatus::Running).await;
-    // Long enough for the job to have read the document, as far as a test can tell: its text waits at the encoder.
+    // Long enough that the job has, very likely, read the document: its text waits at the encoder.
     eventually("the job waits for the encoder", async || {
         let job = running.job_now(&job.id).await;
         assert!(!job.status.is_finished(), "{job:?}");
@@ -215,7 +215,7 @@ async fn a_deleted_classifier_stops_its_training_and_its_writing() {
     eventually("some documents are labeled", async || running.labeled(&job.id).await >= 200).await;
     running.service.delete_classifier(&topics()).await.unwrap();
     let ended = running.ended(&job.id).await;
-    // It may have been done before the deletion.
+    // The job may have ended before the deletion.
     if running.labeled(&job.id).await < 2_000 {
         assert_eq!((ended.status, ended.error.unwrap().code), (JobStatus::Failed, Code::ClassifierNotFound));
     }
@@ -274,7 +274,7 @@ async fn neighbors_answer_after_a_restart_and_a_network_learns_from_a_large_coll
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.create("news").await;
-    // More than are compared with one by one, so that the graph is walked.
+    // Too many to compare exhaustively, so the graph is used.
     for from in (0..4_500).step_by(500) {
         let labeled = |n: usize| {
             let (label, word) = WORDS[n % 2];

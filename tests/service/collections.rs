@@ -1,4 +1,4 @@
-//! Collections: their names are unique, their model is checked, and a deleted one is gone with its files.
+//! Collections: names are unique, models are checked, and deleted collections are gone with their files.
 
 use dragoman::domain::{
     Caller, Code, CollectionChange, Filter, IndexState, Language, NewCollection, NewDocument, NewSource, Page, Precondition, Wait,
@@ -117,7 +117,7 @@ async fn a_name_can_be_used_again_for_an_empty_collection() {
 }
 
 #[tokio::test]
-async fn what_was_found_before_it_was_deleted_is_gone_whoever_has_its_name_now() {
+async fn a_handle_of_a_deleted_collection_fails_even_if_its_name_is_reused() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.create("news").await;

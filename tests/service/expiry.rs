@@ -1,4 +1,4 @@
-//! Documents that expire are removed in the background, also after a restart and a crash.
+//! Expired documents are removed in the background, also after a restart and a crash.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ fn expired(id: &str) -> NewDocument {
     NewDocument { expires_at_ms: Some(1), ..document(id, "what has expired") }
 }
 
-/// The documents that the database of the only collection still has.
+/// The documents that the only collection's database still contains.
 fn rows(data_dir: &Path) -> i64 {
     let folder = std::fs::read_dir(data_dir.join("collections")).unwrap().next().unwrap().unwrap().path();
     let database = Connection::open_with_flags(folder.join("documents.sqlite"), OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();

@@ -57,7 +57,7 @@ async fn remembered_filters_follow_every_kind_of_change() {
     assert_eq!(found(&running, in_group(1), 100).await.len(), 21);
 }
 
-/// Large enough that some filters are walked through the graph and some are compared one by one.
+/// Large enough that some filters use the graph and others compare every match.
 #[tokio::test]
 async fn filters_of_every_size_find_what_matches_while_documents_change() {
     let folder = tempfile::tempdir().unwrap();
@@ -79,7 +79,7 @@ async fn filters_of_every_size_find_what_matches_while_documents_change() {
             assert_eq!(hits.len(), 10.min(bound as usize), "round {round}, below {bound}");
             assert!(hits.is_sorted_by(|a, b| a.score >= b.score));
         }
-        // Out of one group and back, with another text.
+        // Moves a document out of its group and back, with a different text.
         let number = 5 + round;
         let moved = with_group(&format!("d{number}"), &text(number), 10_000);
         running.upsert("news", vec![moved], Wait::Indexed).await.unwrap();

@@ -1,4 +1,4 @@
-//! Jobs and crashes: what is accepted is done once, whatever happens in between.
+//! Jobs and crashes: accepted work is done exactly once, whatever happens in between.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use crate::{Running, Setting, document, eventually, name, open, open_with, reque
 const FILE: ImportFile =
     ImportFile { format: FileFormat::Ndjson, encoding: FileEncoding::Identity, types: ColumnTypes::NONE, announced: None };
 
-/// Imports that stop behind each batch until it is embedded.
+/// Makes imports wait after each batch until it is embedded.
 fn slow() -> Setting {
     Setting { limits: Limits { import_backlog_max: 0, ..Limits::default() }, ..Setting::default() }
 }
@@ -48,7 +48,7 @@ impl Running {
         self.job(id).await.details.get("lines").and_then(|lines| lines.as_u64()).unwrap_or(0)
     }
 
-    /// Checks that an import of `file(lines)` was done exactly once.
+    /// Checks that an import of `file(lines)` was applied exactly once.
     async fn check_imported(&self, id: &JobId, lines: u64) {
         let job = self.finished(id).await;
         assert_eq!((job.status, job.error.as_ref()), (JobStatus::Succeeded, None));
@@ -127,7 +127,7 @@ async fn results_that_a_crash_tore_are_written_again() {
     running.shutdown().await;
     let path = folder.path().join("jobs").join(job.id.as_str()).join("results.ndjson");
     let bytes = std::fs::read(&path).unwrap();
-    // Half of the last batch's results, and something that never was.
+    // Half of the last batch's results, followed by a line that was never written.
     std::fs::write(&path, [&bytes[..bytes.len() - 100], b"{\"line\":77"].concat()).unwrap();
     let running = open(folder.path()).await;
     running.check_imported(&job.id, 3_000).await;
@@ -215,7 +215,7 @@ async fn what_a_crash_left_of_uploads_and_snapshots_is_removed() {
     assert_eq!(left, ["notes.txt"]);
 }
 
-/// Makes a snapshot of everything.
+/// Creates a snapshot of everything.
 async fn snapshot(running: &Running) -> SnapshotId {
     let job = running.service.create_snapshot(Vec::new()).await.unwrap();
     let job = running.finished(&job.id).await;
@@ -233,7 +233,7 @@ async fn a_snapshot_taken_among_writes_is_of_one_moment() {
     let service = running.service.clone();
     let writing = tokio::spawn(async move {
         for n in 0..300 {
-            // Both or none are in any moment.
+            // Every moment has both documents or neither.
             let pair = vec![document(&format!("a{n}"), "the first"), document(&format!("b{n}"), "the second")];
             service.collection(&name("news")).unwrap().upsert(pair, Wait::Stored).await.unwrap();
         }

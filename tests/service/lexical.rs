@@ -1,4 +1,4 @@
-//! Searching by words through restarts: what was written is found, and an older collection is prepared in the background.
+//! Lexical search across restarts: everything written is found, and an older collection is upgraded in the background.
 
 use dragoman::domain::{Code, SearchMode, SearchRequest, Wait};
 use dragoman::embed::FakeOptions;
@@ -33,7 +33,7 @@ async fn words_are_found_after_a_restart_and_after_a_crash() {
     );
 }
 
-/// Takes from a collection what its second version added, and gives it back as the migration does.
+/// Removes from a collection what its second version added, and re-adds it as the migration does.
 fn made_by_the_first_version(folder: &std::path::Path) {
     let collections = std::fs::read_dir(folder.join("collections")).unwrap();
     for entry in collections {

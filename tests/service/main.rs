@@ -1,4 +1,4 @@
-//! The service in process, with the stand-in encoder: what it promises about writes, searches, restarts and deletions.
+//! The service in process, with the fake encoder: what it promises about writes, searches, restarts and deletions.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -27,7 +27,7 @@ use dragoman::domain::{
 use dragoman::embed::{Embedder, FakeControl, FakeOptions};
 use dragoman::service::{CollectionHandle, Error, Parts, Service};
 
-/// How long a test waits for what must come, before it says that it did not.
+/// How long a test waits for something that must happen before it fails.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How to open a service.
@@ -42,7 +42,7 @@ impl Default for Setting {
     }
 }
 
-/// An open service with the handles that tests want.
+/// An open service with the handles that tests need.
 struct Running {
     service: Service,
     embedder: Embedder,
@@ -57,7 +57,7 @@ fn try_open(folder: &Path, setting: &Setting) -> Result<Running, Error> {
     Ok(Running { service: Service::open(parts)?, embedder, control })
 }
 
-/// Opens a service in `folder` and waits until it is ready. The threads of one that went away without stopping may hold the
+/// Opens a service in `folder` and waits until it is ready. Threads of a service that ended without a shutdown may hold the
 /// folder for another moment.
 async fn open_with(folder: &Path, setting: Setting) -> Running {
     let deadline = Instant::now() + PATIENCE;
@@ -76,12 +76,12 @@ async fn open(folder: &Path) -> Running {
 }
 
 impl Running {
-    /// Stops in order.
+    /// Shuts down cleanly.
     async fn shutdown(self) {
         self.service.shutdown().await.unwrap();
     }
 
-    /// Goes away as a killed process does: without saving or closing anything in order.
+    /// Ends like a killed process: without saving or closing anything.
     fn crash(self) {
         drop(self);
     }
@@ -90,7 +90,7 @@ impl Running {
         self.service.create_collection(NewCollection::named(name(collection))).await.unwrap();
     }
 
-    /// A collection that is there.
+    /// An existing collection.
     fn on(&self, collection: &str) -> CollectionHandle {
         self.service.collection(&name(collection)).unwrap()
     }

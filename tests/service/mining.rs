@@ -1,4 +1,4 @@
-//! Mining and duplicates as jobs: restarts, cancellation, changes meanwhile, and agreement with comparing everything.
+//! Mining and duplicates as jobs: restarts, cancellation, concurrent changes, and agreement with exhaustive comparison.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::{Running, document, eventually, name, open};
 
-/// Sentences of few words, so that each has many neighbors that are not its translation.
+/// Sentences from a small vocabulary, so that each has many neighbors that are not its translation.
 fn sentence(number: usize, seed: usize) -> String {
     const WORDS: [&str; 24] = [
         "der", "Zug", "fährt", "heute", "nach", "Norden", "und", "kommt", "spät", "an", "wir", "warten", "am", "Bahnhof", "mit",
@@ -65,7 +65,7 @@ impl Running {
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// What comparing every different text with every other one proposes: the texts and their scores.
+    /// The pairs that exhaustive comparison of all distinct texts proposes: texts and scores.
     async fn exact(&self, first: &[String], second: &[String], per_query: usize) -> Vec<(String, String, f64)> {
         let different = |texts: &[String]| -> Vec<String> {
             let mut seen = HashSet::new();
@@ -98,7 +98,7 @@ fn files(data_dir: &Path, id: &JobId) -> Vec<String> {
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// Checks that the pairs are those of `exact`, as far as 16-bit values in the index can tell them apart.
+/// Checks that the pairs match `exact`, up to the precision of 16-bit values in the index.
 fn check(pairs: &[Value], exact: &[(String, String, f64)]) {
     let texts: HashSet<(&str, &str)> = exact.iter().map(|(one, other, _)| (one.as_str(), other.as_str())).collect();
     let agreeing = pairs
@@ -169,7 +169,7 @@ async fn mining_that_crashes_goes_on_behind_the_texts_that_are_embedded() {
     check(&pairs, &running.exact(&one, &other, 4).await);
 }
 
-/// Waits until a job did so much of its work, and says whether it still runs.
+/// Waits until a job has processed this many sentences; returns whether it is still running.
 async fn reached(running: &Running, id: &JobId, sentences: u64) -> bool {
     eventually("the job is that far", async || running.service.get_job(id).await.unwrap().progress.done >= sentences).await;
     running.service.get_job(id).await.unwrap().status == JobStatus::Running
@@ -183,14 +183,14 @@ async fn mining_that_crashes_while_it_makes_indexes_or_looks_for_neighbors_begin
     running.fill("other", 2, 900).await;
     let part = |collection: &str| Sentences::Collection {
         name: name(collection),
-        // All, but not as a whole collection, whose own index would do.
+        // Matches everything, but is not the whole collection, whose existing index would be used.
         only: SearchFilter { languages: Vec::new(), filter: Filter::Not(Box::new(Filter::Or(Vec::new()))) },
         unit: MiningUnit::Passage,
     };
     let exact = running.exact(&texts(1, 900), &texts(2, 900), 4).await;
     let different = |seed| texts(seed, 900).into_iter().collect::<HashSet<_>>().len() as u64;
     let indexed = different(1) + different(2);
-    // Among the additions to the indexes; among the searches.
+    // Crashes once while the indexes are built, and once during the searches.
     for sentences in [1, indexed + 1] {
         let job = running.service.mine(MineRequest { exact: Some(false), ..request(part("one"), part("other")) }).await.unwrap();
         assert!(reached(&running, &job.id, sentences).await, "the job was over before the crash");
@@ -288,14 +288,14 @@ async fn duplicates_survive_a_restart_and_agree_with_comparing_everything() {
         size_max: 1_000,
         pairs: LanguageRule::Any,
     };
-    // Before it began, and among its searches.
+    // Crashes once before the job starts, and once during its searches.
     let early = running.service.find_duplicates(&name("one"), request.clone()).await.unwrap();
     running.crash();
     let running = open(folder.path()).await;
     running.ended(&early.id).await;
     let start = async || running.service.find_duplicates(&name("one"), request.clone()).await.unwrap();
     let mut job = start().await;
-    // A job may be over before anybody sees it run; then the next one is to crash.
+    // If a job ends before it is seen running, the next one is crashed instead.
     let mut is_running = reached(&running, &job.id, 1).await;
     for _ in 0..50 {
         if is_running {

@@ -1,4 +1,4 @@
-//! Restarts: the databases are the truth, whatever has become of the index files.
+//! Restarts: the databases are authoritative, whatever happened to the index files.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use dragoman::embed::FakeOptions;
 
 use crate::{Running, Setting, document, eventually, id, name, open, open_with, request, try_open};
 
-/// A search for so many compares with all passages and so is exact.
+/// A search limit at which all passages are compared, so that the search is exact.
 const EXACT: usize = 1_000;
 
 /// The folder of the only collection.
@@ -134,21 +134,21 @@ async fn an_old_index_that_cannot_catch_up_is_rebuilt() {
     assert_eq!(running.found("news", &text(8)).await[0], "d8");
 }
 
-/// Stops a service whose collection `news` has documents 0 to 99 and a saved index, does something to the collection's folder
-/// and starts the service again.
+/// Stops a service whose collection `news` has documents 0 to 99 and a saved index, applies a change to the collection's
+/// folder, and starts the service again.
 async fn started_after(folder: &Path, change: impl FnOnce(&Path)) -> Running {
     with_documents(folder).await.shutdown().await;
     change(&collection_folder(folder));
     open(folder).await
 }
 
-/// What lies in a folder.
+/// The files in a folder, with their content.
 fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     paths.map(|path| (path.clone(), std::fs::read(path).unwrap())).collect()
 }
 
-/// Checks that `news` is closed as damaged, for a reason that has these words, and that a restart changes nothing of its folder.
+/// Checks that `news` is closed as damaged for a reason with these words, and that a restart changes nothing in its folder.
 async fn check_closed(running: Running, folder: &Path, words: &str) {
     let before = contents(&collection_folder(folder));
     running.shutdown().await;
@@ -223,7 +223,7 @@ async fn a_database_behind_its_saved_index_is_damage_until_the_index_is_taken_aw
     std::fs::write(collection.join("documents.sqlite"), old).unwrap();
     check_closed(open(folder.path()).await, folder.path(), "the database lost changes, or is an older copy").await;
 
-    // As the documentation says: whoever takes the database as it is moves the saved index out of the folder.
+    // As documented: to accept the database as it is, move the saved index out of the folder.
     for file in contents(&collection).into_keys().filter(|path| path.file_name().unwrap() != "documents.sqlite") {
         std::fs::remove_file(file).unwrap();
     }
@@ -332,8 +332,8 @@ async fn a_folder_without_a_row_is_removed_when_it_is_surely_ours() {
     check_all_found(&running).await;
 }
 
-/// A data directory with the collection `other`, in whose folder of collections lies that of `news`, of which its catalog knows
-/// nothing, as when an older copy of it was put back. Gives that folder.
+/// A data directory whose catalog knows the collection `other`, but not the folder of `news` beside it, as after restoring an
+/// older catalog. Returns the folder of `news`.
 async fn with_unnamed_folder(folder: &Path) -> PathBuf {
     let (own, elsewhere) = (folder.join("own"), folder.join("elsewhere"));
     with_documents(&elsewhere).await.shutdown().await;
@@ -366,7 +366,7 @@ async fn what_is_left_of_a_deleted_collection_is_removed() {
 }
 
 #[tokio::test]
-async fn a_deletion_that_a_crash_kept_from_the_catalog_never_was() {
+async fn a_deletion_that_crashed_before_its_catalog_write_is_undone() {
     let folder = tempfile::tempdir().unwrap();
     with_documents(folder.path()).await.shutdown().await;
     let mark = collection_folder(folder.path()).join("deleting");
@@ -376,7 +376,7 @@ async fn a_deletion_that_a_crash_kept_from_the_catalog_never_was() {
     check_all_found(&running).await;
 }
 
-/// Checks that a service does not start in a folder whose catalog was lost, and changes nothing in it.
+/// Checks that a service refuses to start in a folder whose catalog was lost, and changes nothing in it.
 fn check_refused(folder: &Path, words: &str) {
     let catalog = || std::fs::read(folder.join("catalog.sqlite")).ok();
     let before = catalog();

@@ -1,4 +1,4 @@
-//! Re-embedding: a collection gets the server's model, and serves what it served until all of it has.
+//! Re-embedding: a collection switches to the server's model, and serves the old embeddings until all new ones exist.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use dragoman::service::Error;
 
 use crate::{Running, Setting, document, eventually, id, ids, name, open, open_with, request};
 
-/// A server with another model, whose passages are shorter.
+/// A server with a different model and shorter passages.
 fn other() -> Setting {
     Setting { fake: FakeOptions { tokens_max: 6, ..FakeOptions::of(32) }, ..Setting::default() }
 }
@@ -22,7 +22,7 @@ fn text(n: usize) -> String {
     format!("number {n} speaks of w{n}")
 }
 
-/// A data directory with documents d0 and on in the collection `news` of a server that is gone.
+/// A data directory with documents d0 and up in the collection `news`, left by a server that has stopped.
 async fn made_by_another_model(folder: &Path, documents: usize) {
     let running = open(folder).await;
     running.create("news").await;
@@ -72,7 +72,7 @@ impl Running {
         self.on("news").get(&id(of)).await.unwrap()
     }
 
-    /// Waits until the encoder holds a batch.
+    /// Waits until the encoder is blocked on a batch.
     async fn blocked(&self) {
         let control = self.control.clone();
         tokio::task::spawn_blocking(move || control.wait_until_blocked()).await.unwrap();
@@ -161,7 +161,7 @@ async fn the_old_vectors_serve_meanwhile_and_changes_are_right_afterwards() {
     assert_eq!(running.news().await.collection.dimension, 64);
     let again = running.reembed().await.unwrap_err();
     assert!(again.code() == Code::JobRunning && again.to_string().contains(job.id.as_str()), "{again}");
-    // Of the batch that is at work, and of one that comes later.
+    // One from the batch in progress, and one from a later batch.
     for deleted in ["d7", "d250"] {
         running.delete("news", &id(deleted)).await.unwrap();
     }
@@ -208,7 +208,7 @@ async fn no_change_is_lost_between_the_old_and_the_new() {
                             .unwrap();
                         *seen = round;
                     }
-                    // Later on only a comparison of what changed can find what is missing, not one of the numbers.
+                    // From round 5 on, counts no longer change, so only a comparison of the changes can find what is missing.
                     if round < 5 {
                         let of = id(&format!("d{}", writer * 500 + 50 + round));
                         running.delete("news", &of).await.unwrap();
@@ -227,7 +227,7 @@ async fn no_change_is_lost_between_the_old_and_the_new() {
         let (writer, seen, deleted) = ended.await.unwrap();
         for (place, seen) in seen.into_iter().enumerate() {
             let document = running.document(&format!("d{}", writer * 500 + place)).await;
-            // Each round left its own member, so that none hides the loss of another.
+            // Each round adds its own metadata field, so that no round can hide another's lost update.
             assert_eq!(document.metadata.len(), seen, "writer {writer}, document {place}: {:?}", document.metadata);
         }
         for deleted in &deleted {
@@ -256,7 +256,7 @@ async fn a_canceled_job_leaves_the_old_and_nothing_else() {
     assert_eq!(running.news().await.collection, before);
     assert_eq!(running.by_words("w17").await, ["d17"]);
     running.shutdown().await;
-    // With its own model it is as if nothing had been.
+    // With its own model, the server finds everything unchanged.
     let running = open(folder.path()).await;
     assert_eq!(running.found("news", &text(17)).await[0], "d17");
     running.shutdown().await;

@@ -1,4 +1,4 @@
-//! Titles and headings through the service: which texts are embedded, and how a collection that was cut by older rules comes over.
+//! Titles and headings through the service: which texts are embedded, and how a collection split by older rules is upgraded.
 
 use std::path::Path;
 
@@ -120,7 +120,7 @@ async fn a_title_is_not_changed_where_another_model_embedded_the_text() {
 
 const SECTIONS: &str = "# Lervik\n\nThe boats leave at dawn every day.\n\n## Ferries\n\nTwo boats carry cars to the islands.";
 
-/// Makes of a collection one that an older version made: it says by which rules its texts were cut.
+/// Marks a collection as split by an older version's rules.
 pub fn cut_by_older_rules(folder: &Path) {
     for entry in std::fs::read_dir(folder.join("collections")).unwrap() {
         let connection = Connection::open(entry.unwrap().path().join("documents.sqlite")).unwrap();
@@ -129,7 +129,7 @@ pub fn cut_by_older_rules(folder: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_collection_of_older_rules_goes_on_and_comes_over() {
+async fn a_collection_split_by_older_rules_keeps_working_and_can_be_re_embedded() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.create("news").await;

@@ -1,4 +1,4 @@
-//! Collections of the caller's own vectors, and how values are kept.
+//! Collections with caller-supplied vectors, and how their values are stored.
 
 use dragoman::domain::{
     Code, ColumnTypes, DocumentId, Embedding, Field, FileEncoding, FileFormat, Filter, HnswSettings, Metric, NewCollection,
@@ -17,7 +17,7 @@ impl Running {
         self.service.create_collection(new).await.unwrap();
     }
 
-    /// Writes points whose ids are their places.
+    /// Writes points whose ids are their positions.
     async fn write_points(&self, points: &[Vec<f32>]) {
         let row = self.on("points").row();
         let documents = points.iter().enumerate().map(|(place, values)| NewDocument {
@@ -37,7 +37,7 @@ impl Running {
     }
 }
 
-/// Points that follow no pattern, the same every time.
+/// Pseudo-random points, the same every time.
 fn points(count: usize, dimension: usize) -> Vec<Vec<f32>> {
     let mut state = 3u64;
     let mut random = || {
@@ -57,7 +57,7 @@ async fn points_are_found_by_the_metric_of_their_collection() {
         let found = running.nearest(&[1.0, 0.0], 3, SearchParameters::default()).await;
         assert_eq!(found.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), nearest, "{metric:?}");
         running.shutdown().await;
-        // Saved and loaded.
+        // After saving and loading.
         let running = open(folder.path()).await;
         assert_eq!(running.nearest(&[1.0, 0.0], 3, SearchParameters::default()).await, found, "{metric:?}");
     }
@@ -146,7 +146,7 @@ async fn coarse_values_are_compared_again_by_those_of_the_store() {
             let found = running.nearest(point, 5, SearchParameters::default()).await;
             assert!((found[0].1 - 1.0).abs() < 1e-5, "{quantization:?}: {found:?}");
         }
-        // Without comparing again, one bit per value gives no exact score.
+        // Without rescoring, one bit per value gives no exact score.
         let once = SearchParameters { oversampling: Some(1.0), ef_search: Some(64) };
         let exact = running.nearest(&points[1], 2, SearchParameters::default()).await;
         let coarse = running.nearest(&points[1], 2, once).await;
@@ -154,7 +154,7 @@ async fn coarse_values_are_compared_again_by_those_of_the_store() {
     }
 }
 
-/// Walks through the graph, comparisons by the index's values and by those of the store, all say the same.
+/// Graph searches, comparisons by the index's values, and comparisons by the store's values all agree.
 #[tokio::test]
 async fn a_filter_finds_the_nearest_of_what_it_leaves_under_every_metric_and_quantization() {
     let points = points(3_000, 8);
@@ -169,7 +169,7 @@ async fn a_filter_finds_the_nearest_of_what_it_leaves_under_every_metric_and_qua
         running.write_points(&points).await;
         let row = running.on("points").row();
         let query = row.own_vector(vec![0.5, -0.25, 0.125, 0.3, -0.4, 0.05, 0.2, -0.1]).unwrap();
-        // Ids that begin with these: nearly all, a third, a ninth of a third, and one.
+        // Ids with these prefixes: nearly all, a third, a ninth of a third, and one.
         for (prefix, step) in [("", 1), ("1", 1), ("12", 1), ("123", 10)] {
             let left = |place: &usize| place.to_string().starts_with(prefix) && place.is_multiple_of(step);
             let filter = match step {
@@ -193,14 +193,14 @@ async fn a_filter_finds_the_nearest_of_what_it_leaves_under_every_metric_and_qua
             let hits = expect.iter().filter(|(id, _)| found.iter().any(|found| found.as_str() == id)).count();
             let place = format!("{metric:?} {quantization:?} {prefix:?}: {found:?} {expect:?}");
             assert_eq!(found.len(), expect.len(), "{place}");
-            // One bit of each of eight values is next to nothing for a walk to go by.
+            // One bit for each of eight values gives a graph search almost nothing to go by.
             let enough = if quantization == Quantization::B1 { expect.len() / 2 } else { expect.len() - expect.len() / 10 };
             assert!(hits >= enough, "{place}");
         }
     }
 }
 
-/// The index names them by a byte per value, and only as many as may be among the nearest are compared by their whole values.
+/// The index selects candidates by one byte per value; only those that may be among the nearest are rescored with full values.
 #[tokio::test]
 async fn an_exact_search_by_rounded_values_is_in_the_order_of_whole_ones() {
     let points = points(3_000, 24);
@@ -225,7 +225,7 @@ async fn an_exact_search_by_rounded_values_is_in_the_order_of_whole_ones() {
     }
 }
 
-/// A long document that repeats itself has thousands of passages, all nearer than those of any other.
+/// A long document that repeats itself has thousands of passages, all nearer than any other document's.
 #[tokio::test]
 async fn documents_of_thousands_of_passages_leave_room_for_others() {
     let folder = tempfile::tempdir().unwrap();
@@ -248,7 +248,7 @@ async fn documents_of_thousands_of_passages_leave_room_for_others() {
     }
 }
 
-/// The walk through the graph begins among documents that do not match, and comes by most of it before it reaches those that do.
+/// The graph search starts among documents that do not match, and visits most of them before it reaches those that do.
 #[tokio::test]
 async fn documents_that_match_are_found_exactly_though_all_lie_far_from_the_query() {
     check_far(Quantization::F16).await;
@@ -286,7 +286,7 @@ async fn check_far(quantization: Quantization) {
         let far = points.iter().enumerate().filter(|(place, _)| is_far(*place));
         let mut exact: Vec<(f32, String)> = far.map(|(place, point)| (query.cosine(point), place.to_string())).collect();
         exact.sort_by(|a, b| b.0.total_cmp(&a.0));
-        // Halves may tell two apart that are as near as that otherwise.
+        // In half precision, points at nearly equal distances may swap.
         assert!(
             hits.iter().zip(&exact).all(|(hit, exact)| (hit.score - exact.0).abs() < 1e-3),
             "{:?}, {:?}",

@@ -1,4 +1,5 @@
-//! Writes: what was answered is there and found; what was replaced or deleted is not; what is refused left nothing behind.
+//! Writes: acknowledged ones are stored and found, replaced and deleted documents are not found, and refused writes leave
+//! nothing behind.
 
 use dragoman::domain::{Code, Language, NewDocument, RequestKey, UpsertStatus, Wait};
 use dragoman::embed::FakeOptions;
@@ -96,7 +97,7 @@ async fn a_write_that_waits_goes_ahead_of_the_backlog() {
     eventually("the write is queued", async || running.embedder.queue_depth() > 0).await;
     running.control.resume();
     write.await.unwrap().unwrap();
-    // The one text of one word. The batch before it was already at the encoder.
+    // The only text of one word. The previous batch was already at the encoder.
     let place = running.control.batches().iter().position(|batch| batch.contains(&1));
     assert_eq!(place, Some(1));
     assert_eq!(running.found("news", "words").await[0], "a");

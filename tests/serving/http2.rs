@@ -1,4 +1,4 @@
-//! HTTP/2 on real sockets: who speaks it, and that it is bounded and drained as HTTP/1.1 is.
+//! HTTP/2 on real sockets: which clients get it, and that it is limited and drained like HTTP/1.1.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use tokio::task::JoinHandle;
 
 use crate::{Listening, PATIENCE, certificate, connect_tls, exchange, listen, within};
 
-/// What every connection of HTTP/2 begins with, and settings without any.
+/// The client preface of every HTTP/2 connection, with empty settings.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
-/// A client, and what ends with its connection.
+/// A client, and the task that ends with its connection.
 async fn client(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> (SendRequest<Body>, JoinHandle<()>) {
     let (client, connection) = handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
     let ended = tokio::spawn(async move {
-        // However it ends.
+        // Either way of ending is fine.
         let _ = connection.await;
     });
     (client, ended)
@@ -37,7 +37,7 @@ fn get(path: &str) -> Request<Body> {
     Request::get(format!("http://localhost{path}")).body(Body::empty()).unwrap()
 }
 
-/// Calls a path and gives the protocol of the answer and its text.
+/// Calls a path and returns the answer's protocol version and text.
 async fn call(client: &mut SendRequest<Body>, path: &str) -> (Version, String) {
     let answer = within("an answer", client.send_request(get(path))).await.unwrap();
     let version = answer.version();
@@ -104,7 +104,7 @@ async fn a_client_that_sends_no_request_is_let_go() {
         let mut slow = TcpStream::connect(server.address).await.unwrap();
         slow.write_all(begun).await.unwrap();
         let mut rest = Vec::new();
-        // It may be told by a reset, too.
+        // The close may also arrive as a reset.
         let _ = within("the connection is closed", slow.read_to_end(&mut rest)).await;
     }
 }

@@ -27,7 +27,7 @@ fn a_collection_that_one_server_deleted_is_gone_on_the_other_at_once() {
         put(&other, "news", "a", "Il pleut.");
         assert_eq!(one.try_delete("/v1/collections/news").unwrap().0, 204);
         assert_eq!(other.get("/v1/collections/news").0, 404);
-        // The same name is another collection.
+        // A new collection with the same name is a different collection.
         create(&one, "news");
         assert_eq!(other.get("/v1/collections/news").1["documents"], 0);
         assert_eq!(other.get("/v1/collections/news/documents/a").0, 404);
@@ -49,7 +49,7 @@ fn writes_beside_a_deletion_through_another_server_find_the_collection_or_none()
                     let (status, answer) = other.post("/v1/collections/news/documents", &document);
                     match status {
                         200 => (),
-                        // A statement that waited for the deletion while that waited for it.
+                        // The write and the deletion deadlocked, and the write was aborted.
                         503 => assert_eq!(answer["code"], "unavailable", "{answer}"),
                         _ => return Some((status, answer)),
                     }
@@ -73,7 +73,7 @@ fn changed_settings_and_metadata_indexes_are_seen_on_the_other_server() {
     assert_eq!(one.send("PATCH", "/v1/collections/news", &change).0, 200);
     let shown = other.get("/v1/collections/news").1;
     assert_eq!((&shown["description"], &shown["metadata_indexes"]), (&json!("Weather"), &json!(["year"])), "{shown}");
-    // Each keeps what the other changed.
+    // Each change keeps the other server's change.
     assert_eq!(other.send("PATCH", "/v1/collections/news", &json!({"metadata_indexes": ["month"]})).0, 200);
     let shown = one.get("/v1/collections/news").1;
     assert_eq!((&shown["description"], &shown["metadata_indexes"]), (&json!("Weather"), &json!(["month"])), "{shown}");
@@ -92,7 +92,7 @@ fn an_alias_switches_for_all_servers_and_always_leads_somewhere() {
             let mut reads = 0;
             while !stop.load(std::sync::atomic::Ordering::Relaxed) {
                 let (status, answer) = other.get("/v1/collections/current");
-                // One that was found, and deleted before it was read, says so by its own name.
+                // A collection that is deleted between lookup and read is reported by its own name, not by the alias.
                 let gone = status == 404 && !answer["detail"].as_str().unwrap().contains("current");
                 assert!(status == 200 || gone, "{answer}");
                 reads += 1;
@@ -169,7 +169,7 @@ fn of_two_admin_keys_that_two_servers_revoke_at_once_one_stays() {
     for _ in 0..5 {
         let revoked: Vec<u16> = std::thread::scope(|scope| {
             let revoke = |at: usize| {
-                // Each with its own key, through a server of its own.
+                // Each client uses its own key and its own server.
                 let client = clients[at].with_key(keys[at]["secret"].as_str().unwrap());
                 let path = format!("/v1/keys/{}", keys[at]["key"]["id"].as_str().unwrap());
                 move || client.try_delete(&path).unwrap().0

@@ -1,4 +1,4 @@
-//! A server of several that dies, and servers that are replaced one by one.
+//! One of several servers dies, and servers are replaced one by one.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use crate::{Client, Servers, create, put};
 
 const DOCUMENTS: &str = "/v1/collections/news/documents";
 
-/// Sends a request until a server answers it, each time to the next one; gives status and body.
+/// Sends a request to the servers in turn until one answers it; returns status and body.
 fn repeated(clients: &[Client], turn: &AtomicUsize, send: impl Fn(&Client) -> Result<(u16, Value), ureq::Error>) -> (u16, Value) {
     loop {
         let at = turn.fetch_add(1, Ordering::Relaxed) % clients.len();
@@ -21,7 +21,7 @@ fn repeated(clients: &[Client], turn: &AtomicUsize, send: impl Fn(&Client) -> Re
     }
 }
 
-/// Writes documents of its own and searches for them until told to stop; gives the numbers that were acknowledged.
+/// Writes documents and searches for them until told to stop; returns the numbers of the acknowledged documents.
 fn load(clients: &[Client], worker: usize, stop: &AtomicBool) -> Vec<usize> {
     let turn = AtomicUsize::new(worker);
     let mut acknowledged = Vec::new();
@@ -92,7 +92,7 @@ fn a_rolling_restart_loses_no_request_of_a_client_that_repeats() {
     let mut servers = Servers::start(2);
     let first = servers.clients::<2>();
     create(&first[0], "news");
-    // The servers come later; the clients of the load know the first two and those that replace them.
+    // The clients of the load know only the first two servers and their replacements, so servers are added later.
     let stop = AtomicBool::new(false);
     let mut acknowledged: Vec<Vec<usize>> = Vec::new();
     for round in 0..2 {
@@ -123,7 +123,7 @@ fn another_server_embeds_what_a_killed_one_had_stored() {
     put(&one, "news", "a", "schon da");
     servers.add();
     let [_, other] = servers.clients();
-    // As a server leaves it that is killed between storing and embedding.
+    // The state that a server leaves when it is killed between storing and embedding.
     let sql = "update dragoman.passages set embedded_sequence = null, embedding = null";
     servers.database().execute(sql, &[]).unwrap();
     servers.kill(0);

@@ -1,4 +1,5 @@
-//! Jobs: seen and canceled through another server, taken over when theirs is gone. Each server runs one at a time.
+//! Jobs: visible and cancelable through another server, and taken over when their server is gone. Each server runs one at a
+//! time.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{Client, Servers, at_once, create};
 
-/// A collection that something can be learned from.
+/// Fills a collection that a classifier can be trained on.
 fn fill(client: &Client) {
     create(client, "news");
     let document = |number: usize| {
@@ -18,7 +19,7 @@ fn fill(client: &Client) {
     assert_eq!(status, 200, "{answer}");
 }
 
-/// Starts a training; gives its job's path.
+/// Starts a training; returns its job's path.
 fn train(client: &Client, name: &str, network: &Value) -> String {
     let source = json!({"collection": "news", "field": "topic"});
     let (status, made) = client.post("/v1/classifiers", &json!({"name": name, "kind": "mlp", "source": source, "mlp": network}));
@@ -26,7 +27,7 @@ fn train(client: &Client, name: &str, network: &Value) -> String {
     format!("/v1/jobs/{}", made["job"].as_str().unwrap())
 }
 
-/// Starts a training that does not come to its end while a test runs.
+/// Starts a training that does not end during a test.
 fn train_endlessly(client: &Client) -> String {
     let job = train(client, "endless", &json!({"hidden": 64, "epochs_max": 10_000, "patience": 10_000, "runs": 100}));
     wait_for(client, &job, "running");
@@ -172,7 +173,8 @@ fn a_job_that_was_taken_away_while_it_runs_ends_once() {
     let [one, other] = servers.clients();
     fill(&one);
     let (endless, soon) = (train_endlessly(&one), train_soon(&one, "soon"));
-    // As if their server had been taken for dead: nobody has this number, so both may take them over, the first one, too.
+    // As if their server had been declared dead: no server has this number, so any server may take the jobs over, the first one
+    // too.
     let taken = "with taken as (update dragoman.jobs set owner = 1 where finished_at_ms is null returning 1)
                  select count(*) from taken";
     for _ in 0..3 {

@@ -1,4 +1,4 @@
-//! Several real servers over one database: what was acknowledged through one of them holds for all, and none is missed when it dies.
+//! Several real servers over one database: what one acknowledges holds for all, and nothing is lost when it dies.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -22,19 +22,19 @@ use tempfile::TempDir;
 
 const MODEL: &str = "fake:64";
 
-/// Servers over a database of their own.
+/// Servers that share their own test database.
 pub struct Servers {
     url: String,
     running: Vec<(Program, TempDir)>,
 }
 
 impl Servers {
-    /// Starts some.
+    /// Starts `count` servers.
     pub fn start(count: usize) -> Self {
         Self::of(MODEL, count)
     }
 
-    /// Starts some with this model.
+    /// Starts `count` servers with this model.
     pub fn of(model: &str, count: usize) -> Self {
         let url = Database::shared().0.own().url;
         let mut servers = Self { url, running: Vec::new() };
@@ -42,18 +42,18 @@ impl Servers {
         servers
     }
 
-    /// Starts another one.
+    /// Starts another server.
     pub fn add(&mut self) {
         self.add_of(MODEL);
     }
 
-    /// Starts another one with this model.
+    /// Starts another server with this model.
     pub fn add_of(&mut self, model: &str) {
         let data = tempfile::tempdir().unwrap();
         self.running.push((Program::run(self.command(data.path(), model)), data));
     }
 
-    /// Starts another one with the data directory of one that has ended.
+    /// Starts another server on the data directory of one that has exited.
     pub fn add_with(&mut self, data: TempDir) {
         self.running.push((Program::run(self.command(data.path(), MODEL)), data));
     }
@@ -64,24 +64,24 @@ impl Servers {
         command
     }
 
-    /// A client of each.
+    /// A client for each server.
     pub fn clients<const COUNT: usize>(&self) -> [Client; COUNT] {
         std::array::from_fn(|at| self.running[at].0.client())
     }
 
-    /// A connection to their database.
+    /// Connects to their database.
     pub fn database(&self) -> postgres::Client {
         postgres::Client::connect(&self.url, postgres::NoTls).unwrap()
     }
 
-    /// Ends the server at this place without warning, and gives its data directory; the later ones move up.
+    /// Kills the server at this position and returns its data directory; later servers move up.
     pub fn kill(&mut self, at: usize) -> TempDir {
         let (mut server, data) = self.running.remove(at);
         server.kill();
         data
     }
 
-    /// Ends the server at this place in order.
+    /// Stops the server at this position cleanly.
     pub fn stop(&mut self, at: usize) {
         let (server, _) = self.running.remove(at);
         assert!(server.terminate().success());
@@ -101,7 +101,7 @@ pub fn put(client: &Client, collection: &str, id: &str, text: &str) {
     assert_eq!(status, 200, "{answer}");
 }
 
-/// The names of a list.
+/// The names in a list.
 pub fn names(client: &Client, list: &str) -> Vec<String> {
     let (status, answer) = client.get(&format!("/v1/{list}?limit=100"));
     assert_eq!(status, 200, "{answer}");

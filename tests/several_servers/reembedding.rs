@@ -1,4 +1,4 @@
-//! Re-embedding over one database: writes go on through all servers, and the job ends though its server is killed.
+//! Re-embedding over one database: writes continue through all servers, and the job completes even if its server is killed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -26,7 +26,7 @@ fn fill(client: &Client, documents: usize) {
     assert_eq!(client.put("/v1/aliases/latest", &json!({"collection": "news"})).0, 200);
 }
 
-/// Starts the job and gives its path.
+/// Starts the job and returns its path.
 fn reembed(client: &Client) -> String {
     let (status, job) = client.post(&format!("{NEWS}/reembed"), &json!({}));
     assert_eq!(status, 202, "{job}");
@@ -39,7 +39,7 @@ fn ended(client: &Client, job: &str) -> Value {
     client.get(job).1
 }
 
-/// What writers did that was acknowledged.
+/// The acknowledged changes of the writers.
 #[derive(Default)]
 struct Acknowledged {
     stored: Vec<String>,
@@ -47,8 +47,8 @@ struct Acknowledged {
     deleted: Vec<String>,
 }
 
-/// Stores documents through the server of the collection's model, which is the other one from some time on. Each is to be found by its
-/// words through both from then on.
+/// Stores documents through the server that has the collection's current model; the re-embedding changes which server that is.
+/// Each stored document must be found by its words through both servers at once.
 fn store(clients: &[Client; 2], over: &AtomicBool) -> Acknowledged {
     let mut done = Acknowledged::default();
     while !over.load(Ordering::Acquire) || done.stored.len() < 20 {
@@ -60,7 +60,7 @@ fn store(clients: &[Client; 2], over: &AtomicBool) -> Acknowledged {
             status == 200
         });
         if !stored {
-            // Between the two questions it came over.
+            // The model changed between the two requests.
             continue;
         }
         for client in clients {
@@ -72,7 +72,7 @@ fn store(clients: &[Client; 2], over: &AtomicBool) -> Acknowledged {
     done
 }
 
-/// Changes the metadata of some documents round by round, and deletes others, in turn through both servers.
+/// Patches the metadata of some documents round by round and deletes others, alternating between the servers.
 fn change(clients: &[Client; 2], over: &AtomicBool) -> Acknowledged {
     let mut done = Acknowledged::default();
     while !over.load(Ordering::Acquire) {
@@ -94,7 +94,7 @@ fn change(clients: &[Client; 2], over: &AtomicBool) -> Acknowledged {
     done
 }
 
-/// Looks for documents that nobody changes, until told to stop.
+/// Searches for documents that nobody changes, until told to stop.
 fn look(client: &Client, over: &AtomicBool) {
     while !over.load(Ordering::Acquire) {
         for n in (100..400).step_by(60) {
@@ -135,7 +135,7 @@ fn what_both_servers_write_meanwhile_has_the_new_model_afterwards() {
         assert_eq!((&news["documents"], &news["passages"]), (&json!(whole), &json!(whole)));
         for n in 0..10 {
             let document = client.get(&format!("{DOCUMENTS}/d{n}")).1;
-            // Each round left its own member, so that none hides the loss of another.
+            // Each round adds its own metadata field, so that no round can hide another's lost update.
             assert_eq!(document["metadata"].as_object().unwrap().len(), changed.rounds, "{document}");
         }
         for id in &changed.deleted {
@@ -151,7 +151,7 @@ fn what_both_servers_write_meanwhile_has_the_new_model_afterwards() {
     one.wait_until("the old rows are gone", |_| number(&servers, "select count(*) from dragoman.collections") == 1);
 }
 
-/// Stores documents through one server and looks for them through the other one: none of it is ever refused.
+/// Stores documents through one server and finds them through the other one; no request may be refused.
 fn store_and_find(clients: [&Client; 2], writer: usize, over: &AtomicBool) -> usize {
     let mut stored = 0;
     while !over.load(Ordering::Acquire) {
@@ -221,10 +221,10 @@ fn number(servers: &Servers, sql: &str) -> i64 {
     servers.database().query_one(sql, &[]).unwrap().get(0)
 }
 
-/// Checks that the collection is of one model alone in all that it says and does.
+/// Checks that the collection uses a single model in everything that it reports and does.
 fn check_whole(client: &Client, documents: usize, loaded: &str) {
     let search = format!("{NEWS}/search");
-    // A moment at which it does not change between the questions.
+    // Retries until nothing changed between the requests.
     let (news, (status, answer)) = loop {
         let before = client.get(NEWS).1;
         let answer = client.post(&search, &json!({"query": text("17"), "mode": "dense", "limit": 1}));
@@ -255,7 +255,7 @@ fn another_server_goes_on_where_a_killed_one_was() {
     let job = reembed(&first);
     let done = |client: &Client| client.get(&job).1["progress"]["done"].as_u64().unwrap_or(0);
     first.wait_until("some documents are embedded", |client| done(client) >= 700);
-    // Of the other two, one has another model, so it leaves the job alone.
+    // One of the other two has a different model, so it leaves the job alone.
     servers.kill(1);
     check_whole(&second, FILLED, NEW);
     second.wait_until("the job goes on", |client| client.get(&job).1["status"] == "running" && done(client) >= 700);

@@ -1,5 +1,5 @@
-//! Bits that flip anywhere in a closed database, and pages that are lost: whatever is read afterwards is what was stored, or an
-//! error that says damage. What is missing without an error is found by a check.
+//! Flipped bits anywhere in a closed database, and lost pages: every later read returns what was stored, or an error that
+//! reports damage. A check finds what is missing without an error.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,11 +11,11 @@ use dragoman::store::{Change, DocumentStore, PassageRow, StoreError};
 use crate::{OPTIONS, cut, embed, id, put};
 
 const DOCUMENTS: usize = 60;
-/// Bits that are flipped, one after the other.
+/// Number of bits to flip, one per trial.
 const FLIPS: u64 = 400;
 const PAGE: usize = 4_096;
 
-/// All that a reader can see.
+/// Everything that a reader can see.
 #[derive(Debug, PartialEq)]
 struct Content {
     documents: BTreeMap<String, Document>,
@@ -23,7 +23,8 @@ struct Content {
     embeddings: BTreeMap<u64, Vec<u8>>,
 }
 
-/// Reads everything in every way. Errors must say damage; gives what was read without one, and whether all of it was.
+/// Reads everything in every way. Errors must report damage. Returns what was read without an error, and whether that is
+/// everything.
 fn read(store: &DocumentStore) -> (Content, bool) {
     let mut complete = true;
     let mut damage = |error: StoreError| {
@@ -77,7 +78,7 @@ fn name(n: usize) -> String {
     format!("document-{n}")
 }
 
-/// A closed database, and what is in it.
+/// Creates a closed database and returns it with its content.
 fn filled(folder: &Path) -> (Vec<u8>, Content) {
     let store = DocumentStore::open(folder, &OPTIONS).unwrap();
     for n in 0..DOCUMENTS {
@@ -92,13 +93,13 @@ fn filled(folder: &Path) -> (Vec<u8>, Content) {
     (fs::read(folder.join("documents.sqlite")).unwrap(), content)
 }
 
-/// Opens `bytes` as a database, and checks that no reader is told what was never stored.
+/// Opens `bytes` as a database, and checks that no reader gets anything that was never stored.
 fn check(bytes: &[u8], truth: &Content, what: &str) -> &'static str {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("documents.sqlite"), bytes).unwrap();
     let store = match DocumentStore::open(folder.path(), &OPTIONS) {
         Ok(store) => store,
-        // The marks of the file's kind and version are among what can be damaged.
+        // The damage may also hit the file's application id and version.
         Err(StoreError::ForeignDatabase { .. } | StoreError::NewerDatabase { .. }) => return "told",
         Err(error) => {
             assert!(error.is_damage(), "{what}: {error:?}");
@@ -107,7 +108,7 @@ fn check(bytes: &[u8], truth: &Content, what: &str) -> &'static str {
     };
     let (content, complete) = read(&store);
     for (id, document) in &content.documents {
-        // Neither is part of the row: they say what is in other tables.
+        // Neither is part of the row: both are derived from other tables.
         let (passages, indexed) = (document.passages, document.indexed);
         let stored = truth.documents.get(id).map(|stored| Document { passages, indexed, ..stored.clone() });
         assert_eq!(stored.as_ref(), Some(document), "{what}");

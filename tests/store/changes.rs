@@ -1,11 +1,11 @@
-//! The change sequence: what an index reads to catch up.
+//! The change sequence, from which an index catches up.
 
 use dragoman::domain::{PassageId, Sequence};
 use dragoman::store::{Change, DocumentStore, StoreError};
 
 use crate::{cut, document, embed, embedding, id, put, store};
 
-/// Reads all changes in pages of `limit`, and checks that places only grow.
+/// Reads all changes in pages of `limit`, and checks that sequence numbers only grow.
 fn changes(store: &DocumentStore, after: Sequence, limit: usize) -> Vec<(Sequence, Change)> {
     let mut all: Vec<(Sequence, Change)> = Vec::new();
     loop {
@@ -99,7 +99,7 @@ fn tombstones_are_purged_up_to_the_saved_place() {
     assert_eq!(only(changes(&store, Sequence(0), 10)), [Change::Removed(b.pending[0].id)], "an empty index may begin at zero");
     let error = store.changes(early, 10).unwrap_err();
     assert!(
-        matches!(error, StoreError::ChangesForgotten { after, forgotten } if (after, forgotten) == (early, saved)),
+        matches!(error, StoreError::ChangesPurged { after, purged_to } if (after, purged_to) == (early, saved)),
         "an index that still holds the first passage must be rebuilt: {error:?}"
     );
 }

@@ -1,4 +1,4 @@
-//! A clock that jumps: times never say that a document was changed before it was made, and order comes from the sequence.
+//! A clock that jumps: no document's update time precedes its creation time, and order comes from the sequence.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 

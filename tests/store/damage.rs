@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::{OPTIONS, document, embed, id, language, patched, put};
 
-/// A store of two embedded documents whose file was changed by `sql` while it was closed.
+/// A store of two embedded documents whose file was modified by `sql` while it was closed.
 fn damaged(sql: &str) -> (tempfile::TempDir, DocumentStore) {
     let (folder, store) = crate::store();
     for name in ["a", "b"] {

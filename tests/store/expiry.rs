@@ -1,4 +1,4 @@
-//! Documents that expire, with clocks of the tests' own: the reads, restarts and copies of a data directory. What holds for every
+//! Expiring documents, with clocks that the tests control: reads, restarts and copies of a data directory. What holds for every
 //! engine is in `tests/engines/expiry.rs`.
 
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -7,7 +7,7 @@ use dragoman::domain::{
     DocumentOrder, DocumentPatch, FacetRequest, Field, Filter, HistogramInterval, MetadataPath, MiningUnit, Page, PassageId,
     Precondition, ScrollRequest, Sequence, TitleChange,
 };
-use dragoman::store::{Change, DocumentStore, MovedDocument, PreparedDocument, SearchFilter, StoreError};
+use dragoman::store::{Change, CopiedDocument, DocumentStore, PreparedDocument, SearchFilter, StoreError};
 use rusqlite::Connection;
 use serde_json::json;
 
@@ -43,7 +43,7 @@ fn all(store: &DocumentStore) -> Vec<String> {
     page.documents.into_iter().map(|document| document.id.as_str().to_owned()).collect()
 }
 
-/// What each way of reading finds of the documents `stays` and `goes`, whose passages are 1 and 2.
+/// What each kind of read finds of the documents `stays` and `goes`, whose passages are 1 and 2.
 fn found(store: &DocumentStore) -> Vec<(&'static str, usize)> {
     let (everything, both) = (SearchFilter::default(), [PassageId(1), PassageId(2)]);
     let same_line = Filter::Field(Field::parse("line").unwrap(), dragoman::domain::Test::Exists(true));
@@ -92,7 +92,7 @@ fn found(store: &DocumentStore) -> Vec<(&'static str, usize)> {
         ("classification", store.embedded_documents(&everything, None, 10).unwrap().len()),
         ("labels", store.matching_metadata(&everything, 10).unwrap().len()),
         ("map", store.embedded_keys(None, 10).unwrap().len()),
-        ("colors of the map", store.traits_of(&ids, None).unwrap().into_iter().flatten().count()),
+        ("colors of the map", store.attributes_of(&ids, None).unwrap().into_iter().flatten().count()),
     ]
 }
 
@@ -102,7 +102,7 @@ fn assert_found(store: &DocumentStore, expect: usize) {
     }
 }
 
-/// A store with a document that stays and one that expires at 1,000.
+/// A store with a document that stays and one that expires at 1,000 ms.
 fn two(folder: &std::path::Path, clock: dragoman::store::Clock) -> DocumentStore {
     let store = DocumentStore::open_with_clock(folder, &OPTIONS, clock).unwrap();
     let metadata = json!({"line": 7}).as_object().unwrap().clone();
@@ -150,7 +150,7 @@ fn what_expires_while_the_server_is_off_or_crashes_is_not_found_and_then_removed
     let folder = tempfile::tempdir().unwrap();
     let store = two(folder.path(), clock);
     NOW.store(1_000, Ordering::SeqCst);
-    // Removing it is as far as a crash let it come: not begun.
+    // A crash before the removal starts.
     store.close().unwrap();
     let store = DocumentStore::open_with_clock(folder.path(), &OPTIONS, clock).unwrap();
     assert!(store.expiry_due());
@@ -187,7 +187,7 @@ fn a_damaged_row_is_told_and_not_removed() {
     let store = two(folder.path(), clock);
     store.close().unwrap();
     let database = Connection::open(folder.path().join("documents.sqlite")).unwrap();
-    // A bit of its text; its checksum stays, as the disk leaves it.
+    // One bit of its text flips; its checksum stays the same, as when a disk corrupts it.
     let damage = "update documents set text = 'the tide GOES', checksum = checksum + 1 where id = 'goes'";
     assert_eq!(database.execute(damage, []).unwrap(), 1);
     drop(database);
@@ -208,8 +208,8 @@ fn a_copy_for_another_model_expires_at_the_same_time() {
     let keys: Vec<_> = revisions.iter().map(|revision| revision.key).collect();
     let copy = DocumentStore::open_with_clock(other.path(), &OPTIONS, clock).unwrap();
     let documents = store.documents_by_key(&keys, usize::MAX).unwrap().into_iter().flatten().zip(&keys);
-    let moved = documents.map(|(document, key)| MovedDocument { key: *key, document, passages: Some(Vec::new()) });
-    copy.take_documents(moved.collect()).unwrap();
+    let moved = documents.map(|(document, key)| CopiedDocument { key: *key, document, passages: Some(Vec::new()) });
+    copy.write_copies(moved.collect()).unwrap();
     assert_eq!(all(&copy), ["goes", "stays"]);
     NOW.store(1_000, Ordering::SeqCst);
     assert_eq!(all(&copy), ["stays"]);
@@ -226,7 +226,7 @@ fn documents_are_updated_in_short_transactions_and_each_once() {
     let later = put(&store, document("later", "tide"));
     let patch =
         DocumentPatch { metadata: json!({"checked": true}).as_object().unwrap().clone(), expires_at_ms: None, ..expiry(None) };
-    let update = |after| store.update_some(&SearchFilter::default(), until, after, patch.clone()).unwrap();
+    let update = |after| store.update_batch(&SearchFilter::default(), until, after, patch.clone()).unwrap();
     let first = update(0);
     assert_eq!((first.matched, first.rows.len()), (500, 500));
     let second = update(first.next.unwrap());

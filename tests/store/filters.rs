@@ -1,4 +1,4 @@
-//! Filters through the three methods that take one. What a filter means is tested beside its compiler.
+//! Filters through the three methods that take one. The meaning of filters is tested beside their compiler.
 
 use dragoman::domain::{Field, Filter, MetadataPath, PassageId, Scalar, Test};
 use dragoman::store::{DocumentStore, PreparedDocument, SearchFilter};
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::{cut, document, embed, id, keys, language, put, store};
 
-/// Three documents, of which `b` has two passages and `c` waits for its embedding; gives their keys.
+/// Three documents: `b` has two passages, `c` waits for its embedding. Returns their keys.
 fn filled(store: &DocumentStore) -> [Vec<PassageId>; 3] {
     let with = |document: PreparedDocument, code: &str, year: i64| {
         let metadata = json!({"year": year, "odd.\"key": {"ключ": "да"}}).as_object().unwrap().clone();
@@ -32,7 +32,7 @@ fn filter(languages: &[&str], equals: &[(&[&str], Scalar)]) -> SearchFilter {
 }
 
 #[test]
-fn all_three_agree_on_what_matches() {
+fn counting_keeping_and_listing_matches_agree() {
     let (_folder, store) = store();
     let [a, b, c] = filled(&store);
     let year = |year| (["year"].as_slice(), Scalar::Integer(year));

@@ -1,4 +1,4 @@
-//! The index of terms: what it holds after changes, and how an older database gets it.
+//! The lexical index: what it contains after changes, and how an older database is filled.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use rusqlite::Connection;
 
 use crate::{OPTIONS, cut, document, id, language, put, store};
 
-/// The passages that have a term, best first.
+/// The passages that contain a term, best first.
 fn find(store: &DocumentStore, term: &str) -> Result<Vec<u64>, StoreError> {
     find_in(store, term, &SearchFilter::default())
 }
@@ -20,7 +20,7 @@ fn find_in(store: &DocumentStore, term: &str, filter: &SearchFilter) -> Result<V
     Ok(found.into_iter().map(|(passage, _)| passage.0).collect())
 }
 
-/// Rows of the index of terms, those of no passage too.
+/// Rows of the lexical index, including those that belong to no passage.
 fn rows(folder: &Path) -> i64 {
     let connection = Connection::open(folder.join("documents.sqlite")).unwrap();
     connection.query_row("select count(*) from lexical_docsize", [], |row| row.get(0)).unwrap()
@@ -86,7 +86,7 @@ fn filters_narrow_it() {
     assert_eq!(find_in(&store, "sea", &filter).unwrap(), [1, 3]);
 }
 
-/// A store of the first version with so many documents: the newest one without what the second version added.
+/// A store of the first version with this many documents: the newest version without what the second one added.
 fn first_version(folder: &Path, documents: usize) {
     let without: StoreOptions = StoreOptions { terms_of: |_, _| PassageTerms::default(), ..OPTIONS };
     let store = DocumentStore::open(folder, &without).unwrap();
@@ -95,7 +95,7 @@ fn first_version(folder: &Path, documents: usize) {
     let connection = Connection::open(folder.join("documents.sqlite")).unwrap();
     let added = include_str!("../../migrations/collection/0002_features.sql");
     connection.execute_batch("drop trigger passages_deleted_lexical; drop table lexical; drop table lexical_fill;").unwrap();
-    // From here on as the migration does it.
+    // From here on, the same statements as in the migration.
     let begin = added.find("create virtual table lexical").unwrap();
     let end = begin + added[begin..].find("from passages;").unwrap();
     connection.execute_batch(&added[begin..end + "from passages;".len()]).unwrap();
@@ -109,7 +109,7 @@ fn an_older_database_is_filled_step_by_step_across_restarts() {
     assert!(matches!(find(&store, "sea"), Err(StoreError::LexicalIncomplete { filled: 0, until: 600 })));
     assert!(store.fill_lexical().unwrap());
     assert!(matches!(find(&store, "sea"), Err(StoreError::LexicalIncomplete { filled: 256, until: 600 })));
-    // Meanwhile documents come, change and go, on both sides of where the filling is.
+    // Meanwhile, documents are added, changed and deleted on both sides of the fill position.
     store.delete(&id("d3")).unwrap();
     store.delete(&id("d400")).unwrap();
     put(&store, document("d500", "sea again"));
@@ -135,7 +135,7 @@ fn a_new_database_needs_no_filling() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever a term holds, it is looked for and not read as an expression.
+    /// Whatever a term contains, it is matched literally and not parsed as an expression.
     #[test]
     fn no_term_is_an_error(terms in prop::collection::vec((any::<String>(), any::<bool>()), 0..200)) {
         let (_folder, store) = store();

@@ -19,7 +19,7 @@ mod torn_log;
 use std::ops::Range;
 
 use dragoman::domain::{Document, DocumentId, DocumentPatch, Embedding, Language, Metadata, PassageId, Precondition};
-use dragoman::store::{DocumentStore, PatchOutcome, PendingPassage, PreparedDocument, Recut, StoreOptions, Upserted};
+use dragoman::store::{DocumentStore, PatchOutcome, PendingPassage, PreparedDocument, ResplitText, StoreOptions, Upserted};
 use tempfile::TempDir;
 
 const OPTIONS: StoreOptions = StoreOptions {
@@ -27,10 +27,10 @@ const OPTIONS: StoreOptions = StoreOptions {
     write_queue_max: 1_024,
     readers_max: 4,
     terms_of: dragoman::embed::passage_terms,
-    places: None,
+    slots: None,
 };
 
-/// An empty store in a folder of its own.
+/// An empty store in its own folder.
 fn store() -> (TempDir, DocumentStore) {
     let folder = tempfile::tempdir().unwrap();
     let store = DocumentStore::open(folder.path(), &OPTIONS).unwrap();
@@ -51,7 +51,7 @@ fn document(name: &str, text: &str) -> PreparedDocument {
     cut(name, text, vec![whole])
 }
 
-/// A document cut into these passages.
+/// A document split into these passages.
 fn cut(name: &str, text: &str, passages: Vec<Range<usize>>) -> PreparedDocument {
     let metadata = Metadata::new();
     PreparedDocument {
@@ -72,7 +72,7 @@ fn put(store: &DocumentStore, document: PreparedDocument) -> Upserted {
     store.upsert(vec![document]).unwrap().remove(0)
 }
 
-/// Gives every passage that waits an embedding of its own.
+/// Embeds every waiting passage, each with a different embedding.
 fn embed(store: &DocumentStore, pending: &[PendingPassage]) -> Vec<(PassageId, Embedding)> {
     let embeddings = pending.iter().map(|passage| (passage.id, embedding(passage.id.0 as f32))).collect();
     store.set_embeddings(embeddings).unwrap()
@@ -86,9 +86,9 @@ fn keys(pending: &[PendingPassage]) -> Vec<PassageId> {
     pending.iter().map(|passage| passage.id).collect()
 }
 
-/// Patches a document that is there, with its text cut anew if its title changes.
-fn patched(store: &DocumentStore, name: &str, patch: DocumentPatch, recut: Option<Recut>) -> Document {
-    match store.patch(&id(name), patch, recut, Precondition::None).unwrap() {
+/// Patches an existing document; if its title changes, the text is split again.
+fn patched(store: &DocumentStore, name: &str, patch: DocumentPatch, resplit: Option<ResplitText>) -> Document {
+    match store.patch(&id(name), patch, resplit, Precondition::None).unwrap() {
         PatchOutcome::Done(document, _) => *document,
         other => unreachable!("{name} is patched, not {other:?}"),
     }

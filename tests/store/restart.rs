@@ -1,4 +1,4 @@
-//! What is there after the store was closed, dropped, or cut off.
+//! What remains after the store was closed, dropped, or cut off.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use dragoman::store::{Change, DocumentStore, StoreOptions};
 
 use crate::{OPTIONS, document, embed, embedding, id, put, store};
 
-/// Checks that the store holds document `a`, embedded, and `b`, which waits.
+/// Checks that the store contains document `a`, embedded, and `b`, which waits.
 #[track_caller]
 fn check_kept(store: &DocumentStore, sequence: Sequence) {
     assert_eq!(store.sequence().unwrap(), sequence);
@@ -48,7 +48,7 @@ fn what_was_acknowledged_survives_a_process_that_stops_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let store = DocumentStore::open(folder.path(), &StoreOptions { power_safe: true, ..OPTIONS }).unwrap();
     let sequence = fill(&store);
-    // What a killed process leaves: the files as they are, with nobody to close them.
+    // What a killed process leaves: the files in their current state, never closed.
     let left = tempfile::tempdir().unwrap();
     for name in ["documents.sqlite", "documents.sqlite-wal"] {
         fs::copy(folder.path().join(name), left.path().join(name)).unwrap();

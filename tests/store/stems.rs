@@ -1,7 +1,7 @@
-//! Stems: a search by words finds other forms of a word in the language of its document, whatever that is changed to.
+//! Stemming: lexical search finds other forms of a word in its document's language, even after the language changes.
 
 use dragoman::domain::{DocumentPatch, Language, Metadata, PassageId, Precondition, TitleChange};
-use dragoman::store::{DocumentStore, PreparedDocument, Recut, SearchFilter};
+use dragoman::store::{DocumentStore, PreparedDocument, ResplitText, SearchFilter};
 
 use crate::{document, id, put, store};
 
@@ -13,7 +13,7 @@ fn english(text: &str) -> PreparedDocument {
     PreparedDocument { language: language("en"), ..document("a", text) }
 }
 
-/// How many passages have a form of these words of a language.
+/// How many passages contain any form of these words in a language.
 fn found(store: &DocumentStore, query: &str, code: &str) -> usize {
     let terms = dragoman::embed::query_terms(query, language(code));
     store.lexical(&terms, &SearchFilter::default(), 10).unwrap().len()
@@ -66,9 +66,13 @@ fn a_title_and_a_language_that_change_together_both_count() {
     let text = "Die Mauern stehen.";
     put(&store, PreparedDocument { language: language("ja"), ..document("a", text) });
     let title = Some("Türme".to_owned());
-    let recut =
-        Recut { title: title.clone(), text: text.to_owned(), passages: vec![(0..text.len()).into()], keeps_embedding: false };
+    let resplit = ResplitText {
+        title: title.clone(),
+        text: text.to_owned(),
+        passages: vec![(0..text.len()).into()],
+        keeps_embedding: false,
+    };
     let patch = DocumentPatch { title: TitleChange::Set("Türme".to_owned()), ..to(language("de")) };
-    store.patch(&id("a"), patch, Some(recut), Precondition::default()).unwrap();
+    store.patch(&id("a"), patch, Some(resplit), Precondition::default()).unwrap();
     assert_eq!(["Mauer", "Turm"].map(|query| found(&store, query, "de")), [1, 1]);
 }

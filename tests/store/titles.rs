@@ -1,7 +1,9 @@
-//! Titles and headings: stored with documents and passages, read back after a restart, and told when they are damaged.
+//! Titles and headings: stored with documents and passages, read back after a restart, and reported when damaged.
 
 use dragoman::domain::{DocumentPatch, Metadata, PassageContext, PassageId, PassageSpan, Precondition, TitleChange};
-use dragoman::store::{Adoption, DatabaseKind, DocumentStore, PatchOutcome, PreparedDocument, Recut, SearchFilter, StoreError};
+use dragoman::store::{
+    DatabaseKind, DocumentStore, ForeignImport, PatchOutcome, PreparedDocument, ResplitText, SearchFilter, StoreError,
+};
 use rusqlite::Connection;
 
 use crate::{OPTIONS, cut, document, embed, embedding, id, keys, patched, put, store};
@@ -32,9 +34,9 @@ fn set(title: &str) -> DocumentPatch {
     }
 }
 
-fn recut(title: &str) -> Recut {
+fn resplit(title: &str) -> ResplitText {
     let PreparedDocument { text, passages, .. } = titled(None);
-    Recut { title: Some(title.to_owned()), text, passages, keeps_embedding: false }
+    ResplitText { title: Some(title.to_owned()), text, passages, keeps_embedding: false }
 }
 
 #[test]
@@ -90,12 +92,12 @@ fn a_patched_title_takes_the_passages_that_were_cut_for_it() {
     let first = put(&store, titled(None));
     embed(&store, &first.pending);
     let reached = store.sequence().unwrap();
-    let document = patched(&store, "a", set("Lervik"), Some(recut("Lervik")));
+    let document = patched(&store, "a", set("Lervik"), Some(resplit("Lervik")));
     assert_eq!((document.title.as_deref(), document.indexed, document.passages), (Some("Lervik"), false, 2));
     assert!(document.sequence > reached);
     assert_eq!(by_words(&store, "lervik").len(), 2);
     assert!(store.passages(&keys(&first.pending)).unwrap().is_empty());
-    // One that changes nothing needs no passages.
+    // A patch that changes nothing needs no passages.
     let again = patched(&store, "a", set("Lervik"), None);
     assert_eq!(again.sequence, document.sequence);
     store.close().unwrap();
@@ -107,22 +109,26 @@ fn a_patched_title_takes_the_passages_that_were_cut_for_it() {
 fn a_patch_that_was_overtaken_changes_nothing() {
     let (_folder, store) = store();
     put(&store, titled(None));
-    let patch = |recut| store.patch(&id("a"), set("Lervik"), recut, Precondition::None).unwrap();
-    let other_text = Recut { text: "Ein anderer Text.".to_owned(), ..recut("Lervik") };
-    for stale in [None, Some(recut("Tromvik")), Some(other_text)] {
-        assert_eq!(patch(stale), PatchOutcome::Overtaken);
+    let patch = |resplit| store.patch(&id("a"), set("Lervik"), resplit, Precondition::None).unwrap();
+    let other_text = ResplitText { text: "Ein anderer Text.".to_owned(), ..resplit("Lervik") };
+    for stale in [None, Some(resplit("Tromvik")), Some(other_text)] {
+        assert_eq!(patch(stale), PatchOutcome::Conflict);
     }
     assert_eq!(store.get(&id("a")).unwrap().unwrap().title, None);
-    assert_eq!(store.patch(&id("b"), set("Lervik"), Some(recut("Lervik")), Precondition::None).unwrap(), PatchOutcome::Absent);
+    assert_eq!(store.patch(&id("b"), set("Lervik"), Some(resplit("Lervik")), Precondition::None).unwrap(), PatchOutcome::Absent);
 }
 
 #[test]
 fn an_embedding_of_the_callers_outlives_another_title() {
     let (_folder, store) = store();
     put(&store, PreparedDocument { embedding: Some(embedding(1.0)), ..document("a", "eins") });
-    let recut =
-        Recut { title: Some("Lervik".to_owned()), text: "eins".to_owned(), passages: vec![(0..4).into()], keeps_embedding: true };
-    assert!(patched(&store, "a", set("Lervik"), Some(recut)).indexed);
+    let resplit = ResplitText {
+        title: Some("Lervik".to_owned()),
+        text: "eins".to_owned(),
+        passages: vec![(0..4).into()],
+        keeps_embedding: true,
+    };
+    assert!(patched(&store, "a", set("Lervik"), Some(resplit)).indexed);
     let embeddings = store.embeddings(PassageId(0), 10).unwrap();
     assert_eq!(embeddings, [(by_words(&store, "lervik")[0], embedding(1.0))]);
 }
@@ -158,7 +164,7 @@ fn a_title_that_no_caller_may_give_is_damage() {
     put(&store, titled(Some("Lervik")));
     store.close().unwrap();
     let database = Connection::open(folder.path().join("documents.sqlite")).unwrap();
-    // By hand, so that the row has no checksum.
+    // Written directly, so that the row has no checksum.
     database.execute_batch("update documents set title = 'two' || char(10) || 'lines'").unwrap();
     drop(database);
     let store = DocumentStore::open(folder.path(), &OPTIONS).unwrap();
@@ -178,7 +184,7 @@ fn a_database_from_elsewhere_with_endless_titles_or_headings_is_refused() {
         assert!(changed.unwrap() > 0);
         let to = folder.path().join("ours.sqlite");
         let terms_of = dragoman::embed::passage_terms;
-        let refused = Adoption { kind: DatabaseKind::Collection, from: &from, to: &to, terms_of }.run(|| false);
+        let refused = ForeignImport { kind: DatabaseKind::Collection, from: &from, to: &to, terms_of }.run(|| false);
         assert!(matches!(refused, Err(StoreError::CorruptRow { table: of, .. }) if of == table), "{table}: {refused:?}");
     }
 }

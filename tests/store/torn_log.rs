@@ -1,5 +1,5 @@
-//! The write-ahead log after power was lost: its end may be missing or garbled, where nothing was synced and nobody was
-//! answered. What was acknowledged before is there. Damage before that end is no torn end: it is named.
+//! The write-ahead log after a power loss: its end, which was neither synced nor acknowledged, may be missing or garbled.
+//! Everything acknowledged before is there. Damage before that end is not a torn end and is reported.
 
 use std::fs;
 
@@ -7,15 +7,15 @@ use dragoman::store::{DocumentStore, StoreError, StoreOptions};
 
 use crate::{OPTIONS, document, id, put};
 
-/// Commits that were acknowledged.
+/// Number of acknowledged commits.
 const KEPT: usize = 20;
 
-/// Commits wait for the disk.
+/// Commits are synced to disk.
 fn power_safe() -> StoreOptions {
     StoreOptions { power_safe: true, ..OPTIONS }
 }
 
-/// The database and its log, as they are after `KEPT` commits and one more, and the log's length before the last.
+/// The database and its log after `KEPT` commits and one more, and the log's length before the last commit.
 fn files() -> (Vec<u8>, Vec<u8>, usize) {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("documents.sqlite-wal");
@@ -28,7 +28,7 @@ fn files() -> (Vec<u8>, Vec<u8>, usize) {
     (fs::read(folder.path().join("documents.sqlite")).unwrap(), fs::read(&log).unwrap(), length)
 }
 
-/// Opens what was left; says whether the last commit is there.
+/// Opens the remaining files; returns whether the last commit is there.
 fn check(database: &[u8], log: &[u8], what: &str) -> bool {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("documents.sqlite"), database).unwrap();
@@ -68,7 +68,7 @@ fn a_log_that_is_garbled_in_its_last_commit_loses_that_commit_alone() {
     }
 }
 
-/// A folder with a database and a log in which one bit flipped.
+/// A folder with a database and a log with one flipped bit.
 fn flipped(database: &[u8], log: &[u8], at: usize) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let mut flipped = log.to_owned();

@@ -1,5 +1,5 @@
-//! A database server of a test's own, on a socket in a temporary folder. A shell watches over it: when the test's process is gone,
-//! however it ended, the shell stops the server and removes the folder.
+//! A database server for one test process, on a socket in a temporary folder. A watching shell stops the server and removes the
+//! folder once the test process is gone, however it ended.
 
 #![allow(dead_code, reason = "each test target uses its part")]
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 
 use dragoman::storage::{PostgresOptions, PostgresServer, ReplicaOptions};
 
-/// Who runs the server where tests run as root, which PostgreSQL refuses: nobody.
+/// The user `nobody`, who runs the server if the tests run as root, which PostgreSQL refuses.
 const OTHER_USER: u32 = 65_534;
 /// How long a server may take to start.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// For each line of its standard input it kills the server, starts it again, unless the line says to leave it, and says so. At the end
-/// of the input it stops the server. It keeps no file open that it was born with: somebody may wait for the lock on one.
+/// For each line of standard input: kills the server, restarts it unless the line is `leave`, and confirms. At the end of
+/// input: stops the server. Closes all inherited file descriptors, because another process may wait for a lock on one.
 const WATCH: &str = r#"
 exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
 start() {
@@ -43,7 +43,7 @@ wait "$server"
 rm -rf "$2"
 "#;
 
-/// Removes all rows, and the tables of collections. The version of the catalog goes on.
+/// Deletes all rows, and the tables of collections. The catalog's version counter keeps counting.
 const RENEW: &str = "
     do $$ declare one record; begin
         for one in select tablename from pg_tables where schemaname = 'dragoman' and tablename ~ '_[0-9]+$' loop
@@ -54,25 +54,25 @@ const RENEW: &str = "
         end loop;
     end $$";
 
-/// A database server.
+/// A running database server.
 pub struct Database {
     folder: PathBuf,
     programs: PathBuf,
     watcher: Mutex<Child>,
-    /// What the watcher says.
+    /// The watcher's output.
     said: Mutex<BufReader<ChildStdout>>,
-    /// How many databases of their own there are.
+    /// How many separate databases were created.
     copies: Mutex<usize>,
 }
 
 impl Database {
-    /// Starts one with an empty database.
+    /// Starts a server with an empty database.
     pub fn start() -> Self {
         let runtime = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.runtime/postgres"));
         assert!(runtime.exists(), "{} is missing: python3 scripts/fetch_runtime.py postgres", runtime.display());
         let folder = tempfile::Builder::new().prefix("dragoman-postgres-").tempdir().unwrap().keep();
         let is_root = rustix::process::getuid().is_root();
-        // Another user may not be allowed to enter the folder that the repository lies in.
+        // The other user may have no access to the repository's folder.
         let runtime = if is_root { copied(&runtime, &folder) } else { runtime };
         if is_root {
             let owned = Command::new("chown").arg("-R").arg(format!("{OTHER_USER}:{OTHER_USER}")).arg(&folder).status().unwrap();
@@ -85,7 +85,7 @@ impl Database {
         Self::run(folder, programs, made)
     }
 
-    /// A streaming replica of this one.
+    /// Starts a streaming replica of this server.
     pub fn replica(&self) -> Self {
         let folder = tempfile::Builder::new().prefix("dragoman-replica-").tempdir().unwrap().keep();
         if rustix::process::getuid().is_root() {
@@ -98,12 +98,12 @@ impl Database {
         Self::run(folder, self.programs.clone(), made)
     }
 
-    /// Makes its data and starts it.
+    /// Creates the data directory with `make`, and starts the server on it.
     fn run(folder: PathBuf, programs: PathBuf, mut make: Command) -> Self {
         let made = make.output().unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         let mut watcher = as_user(Path::new("/bin/sh"), &folder);
-        // What ends the tests by their group must not end the watcher before it has removed the folder.
+        // A signal to the tests' process group must not end the watcher before it has removed the folder.
         watcher.process_group(0);
         watcher.args(["-c", WATCH, "watch"]).arg(&programs).arg(&folder);
         let mut watcher = watcher.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -117,8 +117,8 @@ impl Database {
         database
     }
 
-    /// The one that all tests of this process share; each has collections of its own there. With the variable `DRAGOMAN_TEST_REPLICA`
-    /// a replica answers their reads.
+    /// The server that all tests of this process share; each test has its own collections. If `DRAGOMAN_TEST_REPLICA` is set, a
+    /// replica answers their reads.
     pub fn shared() -> &'static (Self, Arc<PostgresServer>) {
         static SHARED: OnceLock<(Database, Arc<PostgresServer>)> = OnceLock::new();
         static REPLICA: OnceLock<Database> = OnceLock::new();
@@ -135,23 +135,23 @@ impl Database {
         })
     }
 
-    /// Where it is reached.
+    /// Connection options.
     pub fn options(&self) -> PostgresOptions {
         let url = format!("host={} user=postgres dbname=postgres", self.folder.display());
         PostgresOptions { url, authorities: None, connections_max: 16 }
     }
 
-    /// The same as a replica that may be behind by so much.
+    /// Connection options as a replica with this maximum lag.
     pub fn as_replica(&self, lag_max: Duration) -> ReplicaOptions {
         ReplicaOptions { url: self.options().url, lag_max }
     }
 
-    /// A connection of the test's own.
+    /// A separate connection for the test.
     pub fn client(&self) -> postgres::Client {
         postgres::Client::connect(&self.options().url, postgres::NoTls).unwrap()
     }
 
-    /// Where a new database of it is reached, which has the tables.
+    /// Creates a separate database with all tables, and returns its connection options.
     pub fn own(&self) -> PostgresOptions {
         const COPIED: &str = "copied";
         let mut client = postgres::Client::connect(&self.options().url, postgres::NoTls).unwrap();
@@ -163,7 +163,7 @@ impl Database {
         }
         *copies += 1;
         let name = format!("own_{copies}");
-        // The one that is copied must have no connection, and closing one takes a moment.
+        // The template must have no connections, and closing one takes a moment.
         let begun = Instant::now();
         while let Err(error) = client.batch_execute(&format!("create database {name} template {COPIED}")) {
             assert!(begun.elapsed() < PATIENCE, "{error:?}");
@@ -172,8 +172,8 @@ impl Database {
         options(&name)
     }
 
-    /// Makes a database of its own as it was when it was new, if nobody is connected to it any more. Says whether it did.
-    pub fn renew(&self, own: &PostgresOptions) -> bool {
+    /// Resets a separate database to its initial state, unless someone is still connected to it. Returns whether it did.
+    pub fn reset(&self, own: &PostgresOptions) -> bool {
         let name = own.url.rsplit('/').next().unwrap();
         let mut client = postgres::Client::connect(&self.options().url, postgres::NoTls).unwrap();
         if !client.query("select 1 from pg_stat_activity where datname = $1", &[&name]).unwrap().is_empty() {
@@ -183,12 +183,12 @@ impl Database {
         true
     }
 
-    /// Where a database is reached, as a URL.
+    /// The URL of a database.
     pub fn url(&self, database: &str) -> String {
         format!("postgres://postgres@{}/{database}", self.folder.display().to_string().replace('/', "%2F"))
     }
 
-    /// Connects as soon as it answers.
+    /// Connects, and waits until the server answers.
     pub fn connect(&self) -> Arc<PostgresServer> {
         let begun = Instant::now();
         loop {
@@ -203,22 +203,22 @@ impl Database {
         }
     }
 
-    /// The process that watches over it, whose descendants are all of its processes.
+    /// The watcher process; all processes of the server are its descendants.
     pub fn watcher(&self) -> u32 {
         self.watcher.lock().unwrap().id()
     }
 
-    /// Kills it without warning, and starts it again.
+    /// Kills the server without warning, and starts it again.
     pub fn kill_and_start(&self) {
         assert_eq!(self.tell("again"), "started\n");
     }
 
-    /// Kills it without warning, until `kill_and_start`.
+    /// Kills the server without warning; `kill_and_start` restarts it.
     pub fn kill(&self) {
         assert_eq!(self.tell("leave"), "left\n");
     }
 
-    /// What the watcher says when it has done this.
+    /// Sends an order to the watcher and returns its confirmation.
     fn tell(&self, order: &str) -> String {
         let mut watcher = self.watcher.lock().unwrap();
         watcher.stdin.as_mut().unwrap().write_all(format!("{order}\n").as_bytes()).unwrap();
@@ -237,7 +237,7 @@ impl Drop for Database {
     }
 }
 
-/// Runs a program as a user that PostgreSQL accepts.
+/// A command that runs as a user that PostgreSQL accepts.
 fn as_user(program: &Path, folder: &Path) -> Command {
     let mut command = Command::new(program);
     command.current_dir(folder);
@@ -247,7 +247,7 @@ fn as_user(program: &Path, folder: &Path) -> Command {
     command
 }
 
-/// A copy of the programs in a folder that every user may enter.
+/// Copies the binaries into a folder that every user may enter.
 fn copied(runtime: &Path, folder: &Path) -> PathBuf {
     let copied = Command::new("cp").arg("-r").arg(runtime).arg(folder.join("runtime")).status().unwrap();
     assert!(copied.success(), "cannot copy {}", runtime.display());

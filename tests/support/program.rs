@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// How long a test waits for what must come, before it says that it did not.
+/// How long a test waits for something that must happen before it fails.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running server; killed when dropped.
@@ -30,12 +30,13 @@ pub struct Client {
     key: Option<String>,
 }
 
-/// The program with what every test gives it. The address comes by environment, so that a test's own flag wins.
+/// The program with the arguments that every test needs. The address is set in the environment, so that a test's own flag
+/// overrides it.
 pub fn command(data: &Path, model: &str) -> Command {
     command_of(Path::new(env!("CARGO_BIN_EXE_dragoman")), data, model)
 }
 
-/// The same of another build of the program.
+/// The same for another build of the program.
 pub fn command_of(program: &Path, data: &Path, model: &str) -> Command {
     let mut command = Command::new(program);
     command.args(["serve", "--log-format", "json", "--model", model, "--data"]).arg(data);
@@ -62,7 +63,7 @@ impl Program {
         Self::try_spawn(command).unwrap_or_else(|log| panic!("the server does not listen:\n{log}"))
     }
 
-    /// Runs `command`, which starts the server, and waits until it listens; gives the log of one that does not.
+    /// Runs `command`, which starts the server, and waits until it listens; returns the log if it does not.
     pub fn try_spawn(mut command: Command) -> Result<Self, String> {
         let mut child = command.spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
@@ -79,7 +80,7 @@ impl Program {
         Ok(program)
     }
 
-    /// The process's id.
+    /// The process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -89,7 +90,7 @@ impl Program {
         self.client.clone()
     }
 
-    /// Bytes of memory that it has, and the most that it ever had.
+    /// Resident memory in bytes: now, and the maximum so far.
     pub fn memory(&self) -> (u64, u64) {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let kilobytes = |name: &str| {
@@ -99,7 +100,7 @@ impl Program {
         (kilobytes("VmRSS:") << 10, kilobytes("VmHWM:") << 10)
     }
 
-    /// Ends it as nothing can be caught or finished; gives its log.
+    /// Kills it so that it can neither catch the signal nor finish anything; returns its log.
     pub fn kill(&mut self) -> Vec<String> {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -111,7 +112,7 @@ impl Program {
         self.terminate_within(PATIENCE)
     }
 
-    /// The same for one that may take longer: it has a large index to save.
+    /// The same with a longer timeout, for a server that has a large index to save.
     pub fn terminate_within(mut self, patience: Duration) -> ExitStatus {
         let kill = format!("kill -TERM {}", self.child.id());
         assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
@@ -139,64 +140,64 @@ impl Client {
         Self { agent: config.into(), base: format!("http://{address}"), key: None }
     }
 
-    /// The same client, which sends a key.
+    /// The same client, with an API key.
     pub fn with_key(&self, secret: &str) -> Self {
         Self { key: Some(format!("Bearer {secret}")), ..self.clone() }
     }
 
-    /// The same client, with none of the connections that this one keeps open.
-    pub fn afresh(&self) -> Self {
+    /// The same client without its open connections.
+    pub fn with_new_connections(&self) -> Self {
         Self { key: self.key.clone(), ..Self::to(self.address()) }
     }
 
-    /// The address that it calls, without the scheme.
+    /// The server's address without the scheme.
     pub fn address(&self) -> &str {
         self.base.trim_start_matches("http://")
     }
 
-    /// The server's address.
+    /// The server's URL.
     pub fn url(&self) -> &str {
         &self.base
     }
 
-    /// Gives status and body.
+    /// Returns status and body.
     pub fn get(&self, path: &str) -> (u16, Value) {
         answer(self.keyed(self.agent.get(format!("{}{path}", self.base))).call()).unwrap()
     }
 
-    /// Gives status and body.
+    /// Returns status and body.
     pub fn post(&self, path: &str, body: &Value) -> (u16, Value) {
         self.try_post(path, body).unwrap()
     }
 
-    /// Gives status and body, or that the server is gone.
+    /// Returns status and body, or an error if the server is gone.
     pub fn try_post(&self, path: &str, body: &Value) -> Result<(u16, Value), ureq::Error> {
         answer(self.keyed(self.agent.post(format!("{}{path}", self.base))).send_json(body))
     }
 
-    /// Gives status and body.
+    /// Returns status and body.
     pub fn put(&self, path: &str, body: &Value) -> (u16, Value) {
         answer(self.keyed(self.agent.put(format!("{}{path}", self.base))).send_json(body)).unwrap()
     }
 
-    /// Streams a file of lines of JSON, gives status and body.
+    /// Streams an NDJSON file; returns status and body.
     pub fn post_lines(&self, path: &str, mut lines: impl std::io::Read + 'static) -> (u16, Value) {
         let request = self.keyed(self.agent.post(format!("{}{path}", self.base))).header("content-type", "application/x-ndjson");
         answer(request.send(ureq::SendBody::from_reader(&mut lines))).unwrap()
     }
 
-    /// Gives the body as text.
+    /// Returns the body as text.
     pub fn get_text(&self, path: &str) -> String {
         let mut response = self.keyed(self.agent.get(format!("{}{path}", self.base))).call().unwrap();
         response.body_mut().with_config().limit(u64::MAX).read_to_string().unwrap()
     }
 
-    /// Gives status and body, or that the server is gone.
+    /// Returns status and body, or an error if the server is gone.
     pub fn try_delete(&self, path: &str) -> Result<(u16, Value), ureq::Error> {
         answer(self.keyed(self.agent.delete(format!("{}{path}", self.base))).call())
     }
 
-    /// Sends a request with a body of JSON and with headers; gives status and body, or that the server is gone.
+    /// Sends a request with a JSON body and headers; returns status and body, or an error if the server is gone.
     pub fn try_send(
         &self,
         method: &str,
@@ -212,7 +213,7 @@ impl Client {
         answer(self.agent.run(request.body(body.to_string())?))
     }
 
-    /// Sends a request with a body of JSON; gives status and body.
+    /// Sends a request with a JSON body; returns status and body.
     pub fn send(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
         self.try_send(method, path, &[], body).unwrap()
     }
@@ -224,7 +225,7 @@ impl Client {
         }
     }
 
-    /// Searches and gives the hits.
+    /// Searches and returns the hits.
     pub fn hits(&self, collection: &str, body: &Value) -> Vec<Value> {
         let (status, body) = self.post(&format!("/v1/collections/{collection}/search"), body);
         assert_eq!(status, 200, "{body}");

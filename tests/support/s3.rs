@@ -1,4 +1,4 @@
-//! A bucket that answers as S3 does, as far as scheduled snapshots need it, on a port of this machine. It can be told to fail.
+//! A fake S3 server on a local port, with just what scheduled snapshots need. It can be told to fail.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,19 +10,19 @@ use axum::extract::{Query, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse as _, Response};
 
-/// A running stand-in; it ends with the test's process.
+/// A running fake; it ends with the test process.
 #[derive(Clone, Default)]
 pub struct S3 {
-    /// What it has, by bucket and key.
+    /// The stored objects, by bucket and key.
     pub objects: Arc<Mutex<BTreeMap<String, Bytes>>>,
-    /// Uploads in parts that were begun and not completed.
+    /// Multipart uploads that were started but not completed.
     pub uploads: Arc<Mutex<BTreeMap<String, BTreeMap<u32, Bytes>>>>,
-    /// Whether it refuses to write.
+    /// Whether it refuses writes.
     pub refuses: Arc<AtomicBool>,
 }
 
 impl S3 {
-    /// Starts it; gives its URL, too.
+    /// Starts it; also returns its URL.
     pub fn start() -> (Self, String) {
         let s3 = Self::default();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -38,7 +38,7 @@ impl S3 {
         (s3, url)
     }
 
-    /// The keys in a bucket that end so.
+    /// The keys with this suffix.
     pub fn keys(&self, end: &str) -> Vec<String> {
         self.objects.lock().unwrap().keys().filter(|key| key.ends_with(end)).cloned().collect()
     }

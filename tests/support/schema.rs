@@ -1,20 +1,20 @@
-//! Checks a JSON value against a schema of the OpenAPI document: the keywords that the document uses, no others.
+//! Checks a JSON value against a schema of the OpenAPI document. Supports only the keywords that the document uses.
 
 use serde_json::Value;
 
-/// Keywords that say nothing about a value.
+/// Keywords that do not constrain a value.
 const ANNOTATIONS: [&str; 6] = ["description", "examples", "example", "default", "format", "title"];
 
-/// What is wrong with `value`, each with its place; empty when it fits.
+/// The problems of `value`, each with its location; empty if it is valid.
 ///
-/// A keyword that is not known here is a problem, too, so that no part of a schema goes unchecked.
+/// An unknown keyword is also a problem, so that no part of a schema goes unchecked.
 pub fn violations(document: &Value, schema: &Value, value: &Value) -> Vec<String> {
     let mut problems = Vec::new();
     check(document, schema, value, "", &mut problems);
     problems
 }
 
-/// What a reference of the document leads to; anything else as it is.
+/// Resolves a reference within the document; returns anything else unchanged.
 pub fn resolved<'a>(document: &'a Value, part: &'a Value) -> &'a Value {
     match part["$ref"].as_str() {
         Some(path) => document.pointer(path.trim_start_matches('#')).unwrap_or(&Value::Null),

@@ -1,7 +1,7 @@
-//! The whole server in process: routes, service and store, with a deterministic encoder instead of a model.
+//! The whole server in process: routes, service and store, with a deterministic fake encoder.
 //!
-//! Every answer is checked against the OpenAPI document as it comes, so that no test can pass while an answer, a status or an
-//! error code is undocumented.
+//! Every answer is checked against the OpenAPI document, so that no test passes with an undocumented body, status or error
+//! code.
 
 #[path = "postgres.rs"]
 mod postgres_server;
@@ -27,7 +27,7 @@ use tower::ServiceExt as _;
 
 use crate::schema;
 
-/// Opens a service: in its data directory or, if `DRAGOMAN_TEST_STORE` is set, in a database of its own.
+/// Opens a service in its data directory or, if `DRAGOMAN_TEST_STORE` is set, on its own database.
 pub fn open(parts: Parts) -> Result<Service, Error> {
     if std::env::var_os("DRAGOMAN_TEST_STORE").is_none() {
         return Service::open(parts);
@@ -36,13 +36,13 @@ pub fn open(parts: Parts) -> Result<Service, Error> {
     let opening = || {
         let _entered = runtime.enter();
         let options = database_of(&parts.data_dir);
-        Service::open_on(&PostgresOptions { connections_max: 8, ..options }, None, parts)
+        Service::open_on_postgres(&PostgresOptions { connections_max: 8, ..options }, None, parts)
     };
-    // Talking to a database server blocks.
+    // Connecting to a database server blocks.
     std::thread::scope(|scope| scope.spawn(opening).join().expect("no panic"))
 }
 
-/// The database of the servers on a data directory: a new one, or that of a data directory that is gone.
+/// The database for a data directory: its own, a reused one whose data directory is gone, or a new one.
 fn database_of(folder: &Path) -> PostgresOptions {
     static OPENED: Mutex<BTreeMap<PathBuf, PostgresOptions>> = Mutex::new(BTreeMap::new());
     let database = &Database::shared().0;
@@ -50,33 +50,33 @@ fn database_of(folder: &Path) -> PostgresOptions {
     if let Some(options) = opened.get(folder) {
         return options.clone();
     }
-    let free = opened.iter().find(|(folder, options)| !folder.exists() && database.renew(options));
+    let free = opened.iter().find(|(folder, options)| !folder.exists() && database.reset(options));
     let free = free.map(|(folder, _)| folder.clone()).and_then(|folder| opened.remove(&folder));
     let options = free.unwrap_or_else(|| database.own());
     opened.insert(folder.to_owned(), options.clone());
     options
 }
 
-/// Values per embedding of the encoder.
+/// Values per embedding of the fake encoder.
 pub const DIMENSION: usize = 64;
 
-/// A server with an empty data directory of its own, removed at the end.
+/// A server with its own empty data directory, which is removed at the end.
 #[derive(Clone)]
 pub struct Server {
     pub router: Router,
     pub document: Value,
     pub key: Option<String>,
-    /// Lets the encoder run when it goes.
+    /// Resumes the encoder on drop.
     pub _control: Option<Arc<FakeControl>>,
     pub _folder: Arc<TempDir>,
 }
 
-/// What came back.
+/// A response.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
     pub headers: HeaderMap,
-    /// The body; null when it is empty or no JSON.
+    /// The body; null if it is empty or not JSON.
     pub body: Value,
     pub text: String,
     pub bytes: Vec<u8>,
@@ -91,7 +91,7 @@ impl Server {
         Self::with_settings(limits, Settings::default(), None)
     }
 
-    /// A server with settings of the wire and, perhaps, an admin key in its configuration.
+    /// A server with these HTTP settings and, optionally, an admin key in its configuration.
     pub fn with_settings(limits: Limits, settings: Settings, admin_key: Option<&str>) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let parts = Parts { data_dir: folder.path().to_owned(), embedder: Embedder::fake(DIMENSION), limits, power_safe: false };
@@ -101,7 +101,7 @@ impl Server {
         Self { router, document: http::document(), key: None, _control: None, _folder: Arc::new(folder) }
     }
 
-    /// A server that has the empty collection `news` and whose encoder does not answer.
+    /// A server with the empty collection `news` and a paused encoder.
     pub async fn paused_with_news() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let (embedder, control) = Embedder::fake_with(&FakeOptions::of(DIMENSION));
@@ -120,7 +120,7 @@ impl Server {
         Self { key: Some(secret.to_owned()), ..self.clone() }
     }
 
-    /// A server that has the empty collection `news`.
+    /// A server with the empty collection `news`.
     pub async fn with_news() -> Self {
         let server = Self::start();
         let answer = server.post("/v1/collections", &json!({"name": "news"})).await;
@@ -128,7 +128,7 @@ impl Server {
         server
     }
 
-    /// A server whose collection `news` holds `documents`.
+    /// A server whose collection `news` contains `documents`.
     pub async fn with_documents(documents: Value) -> Self {
         let server = Self::with_news().await;
         let answer = server.post("/v1/collections/news/documents", &json!({"documents": documents})).await;
@@ -156,14 +156,14 @@ impl Server {
         self.call(Method::PATCH, path, Body::from(body.to_string())).await
     }
 
-    /// Sends a file, and waits for the job that it becomes.
+    /// Imports a file, and waits for its job to end.
     pub async fn import(&self, media_type: &str, body: impl Into<Body>) -> Value {
         let request = Request::post("/v1/collections/news/import").header(CONTENT_TYPE, media_type);
         let answer = self.send(request.body(body.into()).expect("a request")).await;
         self.finished(&answer).await
     }
 
-    /// Waits until an accepted job is over, and gives it.
+    /// Waits until an accepted job has ended, and returns it.
     pub async fn finished(&self, accepted: &Answer) -> Value {
         assert_eq!(accepted.status, 202, "{accepted:?}");
         let path = accepted.header("location").expect("a place").to_owned();
@@ -177,7 +177,7 @@ impl Server {
         panic!("{path} does not end");
     }
 
-    /// Sends a body, or none when it is null, with one more header.
+    /// Sends a body, or none if it is null, with one more header.
     pub async fn send_with(&self, method: Method, path: &str, header: (&str, &str), body: &Value) -> Answer {
         let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
         self.send(self.request(method, path).header(header.0, header.1).body(body).expect("a request")).await
@@ -187,7 +187,7 @@ impl Server {
         self.send(self.request(method, path).body(body).expect("a request")).await
     }
 
-    /// The head of a request in JSON, with the key.
+    /// Starts a JSON request, with the key.
     fn request(&self, method: Method, path: &str) -> axum::http::request::Builder {
         let request = Request::builder().method(method).uri(path).header(CONTENT_TYPE, "application/json");
         match &self.key {
@@ -196,7 +196,7 @@ impl Server {
         }
     }
 
-    /// Sends any request and checks the answer against the document.
+    /// Sends any request and checks the answer against the OpenAPI document.
     pub async fn send(&self, request: Request<Body>) -> Answer {
         let (method, path) = (request.method().as_str().to_lowercase(), request.uri().path().to_owned());
         let answer = answer(self.router.clone(), request).await;
@@ -204,7 +204,7 @@ impl Server {
         answer
     }
 
-    /// Sends a request whose answer the document describes in words alone.
+    /// Sends a request whose answer the OpenAPI document describes only in prose.
     pub async fn send_unchecked(&self, request: Request<Body>) -> Answer {
         answer(self.router.clone(), request).await
     }
@@ -227,7 +227,7 @@ impl Server {
         };
         let media_type = answer.headers[CONTENT_TYPE].to_str().expect("ASCII");
         let content = contents.get(media_type).unwrap_or_else(|| panic!("{method} {path} does not document {media_type}"));
-        // A file is a text to the document.
+        // In the OpenAPI document, a file is a string.
         let text = Value::from(answer.text.as_str());
         let body = if media_type.ends_with("json") && !media_type.ends_with("ndjson") { &answer.body } else { &text };
         let problems = schema::violations(&self.document, &content["schema"], body);
@@ -241,12 +241,12 @@ impl Server {
 }
 
 impl Answer {
-    /// The error's code, of either shape.
+    /// The error's code, in either error format.
     pub fn code(&self) -> Option<&str> {
         self.body["code"].as_str().or_else(|| self.body["error"]["code"].as_str())
     }
 
-    /// The places that a problem names, of the body or of parameters.
+    /// The locations that a problem names, in the body or in parameters.
     pub fn places(&self) -> Vec<&str> {
         let errors = self.body["errors"].as_array().into_iter().flatten();
         errors.filter_map(|error| error["pointer"].as_str().or_else(|| error["parameter"].as_str())).collect()
@@ -256,7 +256,7 @@ impl Answer {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// Asserts that this is an error with this status, code and place, whose detail has all of `words`.
+    /// Asserts that this is an error with this status, code and location, whose detail contains all `words`.
     pub fn assert_error(&self, status: u16, code: &str, place: &str, words: &[&str]) {
         assert_eq!((self.status, self.code()), (status, Some(code)), "{}", self.text);
         assert_eq!(self.body["status"], status);

@@ -1,4 +1,4 @@
-//! A bundle small enough to write by hand: a word tokenizer, and an ONNX graph that adds up one row of a table per token. It runs
+//! A bundle small enough to write by hand: a word tokenizer, and an ONNX graph that sums one table row per token. It runs
 //! through the real session, so that the embedder is tested without the trained model.
 
 use std::path::Path;
@@ -20,26 +20,26 @@ pub const TABLE: [(&str, [f32; DIMENSION]); 6] = [
     ("nowhere", [f32::NAN, 0.0, 0.0, 0.0]),
 ];
 
-/// What a test may get wrong on purpose, or ask for.
-pub struct Shape {
+/// Deliberate faults and options of a bundle.
+pub struct BundleOptions {
     /// Name of the first input.
     pub input: &'static str,
     /// Name of the output.
     pub output: &'static str,
     /// Dimension in the manifest.
     pub manifest_dimension: usize,
-    /// What the manifest asks for before the tokenizer.
+    /// The preprocessing that the manifest requires.
     pub preprocessing: Option<Preprocessing>,
 }
 
-impl Default for Shape {
+impl Default for BundleOptions {
     fn default() -> Self {
         Self { input: "input_ids", output: "sentence_embedding", manifest_dimension: DIMENSION, preprocessing: None }
     }
 }
 
 /// Writes the bundle into `folder`.
-pub fn write(folder: &Path, shape: &Shape) -> Bundle {
+pub fn write(folder: &Path, shape: &BundleOptions) -> Bundle {
     std::fs::write(folder.join(MODEL_INT8), model(shape, |row| row)).expect("the folder takes a file");
     std::fs::write(folder.join(TOKENIZER), tokenizer()).expect("the folder takes a file");
     let manifest = Manifest {
@@ -59,16 +59,17 @@ pub fn write(folder: &Path, shape: &Shape) -> Bundle {
     Bundle::seal(folder, manifest, &[MODEL_INT8, TOKENIZER]).expect("the bundle is whole")
 }
 
-/// Gives the bundle the language head `head`, whatever its content.
+/// Adds the language head `head` to the bundle, valid or not.
 pub fn add_language_head(bundle: &Bundle, head: &[u8]) -> Bundle {
     std::fs::write(bundle.path(LANGUAGE_HEAD), head).expect("the folder takes a file");
     Bundle::seal(&bundle.folder, bundle.manifest.clone(), &[MODEL_INT8, TOKENIZER, LANGUAGE_HEAD]).expect("the bundle is whole")
 }
 
-/// Gives the bundle an encoder of questions, which turns north to east, east to up and up to where the unknown is.
-pub fn add_questions(bundle: &Bundle) -> Bundle {
+/// Adds a query encoder to the bundle that rotates the axes: north becomes east, east becomes up, up becomes the axis of
+/// unknown tokens.
+pub fn add_query_encoder(bundle: &Bundle) -> Bundle {
     let turned = |[a, b, c, d]: [f32; DIMENSION]| [d, a, b, c];
-    std::fs::write(bundle.path(QUESTIONS_INT8), model(&Shape::default(), turned)).expect("the folder takes a file");
+    std::fs::write(bundle.path(QUESTIONS_INT8), model(&BundleOptions::default(), turned)).expect("the folder takes a file");
     Bundle::seal(&bundle.folder, bundle.manifest.clone(), &[MODEL_INT8, TOKENIZER, QUESTIONS_INT8]).expect("the bundle is whole")
 }
 
@@ -84,11 +85,11 @@ fn tokenizer() -> String {
 }
 
 /// sentence_embedding = ReduceSum(Gather(table, input_ids) * Unsqueeze(Cast(attention_mask)), axis 1).
-fn model(shape: &Shape, turn: impl Fn([f32; DIMENSION]) -> [f32; DIMENSION]) -> Vec<u8> {
+fn model(shape: &BundleOptions, turn: impl Fn([f32; DIMENSION]) -> [f32; DIMENSION]) -> Vec<u8> {
     let table: Vec<u8> = TABLE.iter().flat_map(|(_, row)| turn(*row)).flat_map(f32::to_le_bytes).collect();
     let nodes = [
         node("Gather", &["table", shape.input], "rows", None),
-        // 1 is ONNX's number of float32.
+        // ONNX's number for float32.
         node("Cast", &["attention_mask"], "mask", Some(("to", 1))),
         node("Unsqueeze", &["mask", "last"], "column", None),
         node("Mul", &["rows", "column"], "masked", None),
@@ -151,12 +152,12 @@ fn value(name: &str, element: u64, sides: [Side; 2]) -> Vec<u8> {
     [bytes(1, name.as_bytes()), bytes(2, &bytes(1, &tensor))].concat()
 }
 
-/// A protobuf field that holds a number.
+/// A protobuf field with a number.
 fn number(field: u64, value: u64) -> Vec<u8> {
     [varint(field << 3), varint(value)].concat()
 }
 
-/// A protobuf field that holds bytes, a text or a message.
+/// A protobuf field with bytes, a string or a message.
 fn bytes(field: u64, content: &[u8]) -> Vec<u8> {
     [varint(field << 3 | 2), varint(content.len() as u64), content.to_vec()].concat()
 }

@@ -16,7 +16,7 @@ use crate::optim::average::Average;
 pub struct Position {
     /// Stage, from 0.
     pub stage: usize,
-    /// Steps done in it.
+    /// Steps done in that stage.
     pub step: u64,
 }
 
@@ -34,7 +34,7 @@ pub struct State {
 }
 
 impl State {
-    /// Nothing learned yet.
+    /// A state without any weights.
     pub fn new(device: Device) -> Self {
         let (adam, average, position) = Default::default();
         Self { parameters: Parameters::new(device), adam, average, position }
@@ -52,7 +52,7 @@ pub fn path(folder: &Path) -> PathBuf {
     folder.join("checkpoint.safetensors")
 }
 
-/// Writes all of `state`.
+/// Writes `state` to `path`.
 pub fn save(path: &Path, state: &State) -> Result<(), Error> {
     let mut named: Vec<(String, Tensor)> = Vec::new();
     for (name, tensor) in state.parameters.iter() {

@@ -1,7 +1,9 @@
-//! What the larger subcommands do, each with its arguments.
+//! The larger subcommands, each with its arguments.
 
 /// The subcommand `add-questions`.
 pub mod add_questions;
+/// Shared parts of the commands that write a bundle.
+pub mod bundle_arguments;
 /// The subcommand `eval` and its tasks.
 pub mod eval;
 /// The subcommand `export`.
@@ -10,8 +12,6 @@ pub mod export;
 pub mod from_bundle;
 /// The subcommands `language` and `language-eval`.
 pub mod language;
-/// What the commands that write a bundle share.
-pub mod material;
 /// The subcommand `relevance`.
 pub mod relevance;
 /// The subcommands `translations` and `add-translations`.

@@ -1,4 +1,4 @@
-//! Every hyper-parameter of a run: complete files, no inheritance, unknown keys are an error.
+//! Every hyper-parameter of a run. Configuration files are complete: no inheritance, and unknown keys are an error.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,13 +12,13 @@ mod stage;
 
 pub use stage::*;
 
-/// A run.
+/// The configuration of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// Name of the bundle to write.
     pub name: String,
-    /// Seed of everything random. The same seed, data, threads and configuration give the same weights.
+    /// Seed of all randomness. The same seed, data, threads and configuration give the same weights.
     pub seed: u64,
     /// The tokenizer.
     pub tokenizer: TokenizerConfig,
@@ -42,10 +42,10 @@ pub struct TokenizerConfig {
     pub characters_per_language: usize,
     /// Maximum characters per piece.
     pub piece_characters_max: usize,
-    /// Character coverage: the share of all characters that are pieces of their own, most frequent first, 0 to 1; the rest is
-    /// unknown.
+    /// Character coverage: the share of all character occurrences that get a piece of their own, most frequent characters
+    /// first, 0 to 1; the rest are unknown.
     pub character_coverage: f64,
-    /// Minimum count of a part of a word to become a candidate.
+    /// Minimum count for a substring of a word to become a candidate.
     pub candidate_count_min: u64,
 }
 
@@ -66,29 +66,29 @@ pub struct CorporaConfig {
 pub struct SamplingConfig {
     /// A language pair's mass is its weighted number of pairs to this power: 1 keeps the proportions, 0 makes all equal.
     pub pair_exponent: f64,
-    /// Share of the pairs that have English on one side, 0 to 1 (the paper: 1).
+    /// Share of the pairs with English on one side, 0 to 1 (the paper: 1).
     pub english_share: f64,
-    /// Pairs of the same two languages and the same corpus that are drawn consecutively; at least 1.
+    /// Number of pairs of the same two languages and the same corpus that are drawn consecutively; at least 1.
     pub run_pairs: usize,
-    /// Maximum number of times that the run sees a text of any corpus, averaged over the corpus; without it there is no limit.
+    /// Maximum number of times that the run sees a text, averaged over each corpus; no limit if unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub views_max: Option<f64>,
-    /// Corpora with a fixed share of the pairs. All others share the rest by the rules above.
+    /// Corpora with a fixed share of the pairs. All other corpora divide the rest by the rules above.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupConfig>,
 }
 
-/// Corpora with a fixed share of the pairs: passages with their questions, words among sentences.
+/// Corpora with a fixed share of the pairs, such as questions with their passages, or words among sentences.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GroupConfig {
-    /// Names of corpora. A name may begin or end with `*`; a corpus belongs to the first group that names it.
+    /// Names of corpora. A name may begin or end with `*`; a corpus belongs to the first group that matches it.
     pub corpora: Vec<String>,
     /// Share of all pairs, above 0; the groups' shares must add up to less than 1.
     pub share: f64,
-    /// As `sampling.pair_exponent`, among the language pairs of the group.
+    /// Like `sampling.pair_exponent`, for the language pairs of this group.
     pub pair_exponent: f64,
-    /// Whether the first text of a pair is a question and the second its passage: sides then keep their order.
+    /// Whether the first text of a pair is a question and the second its passage; the sides then keep their order.
     pub directed: bool,
 }
 
@@ -96,7 +96,7 @@ pub struct GroupConfig {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelConfig {
-    /// Width d; also values per embedding.
+    /// Width d, which is also the number of values per embedding.
     pub dimension: i64,
     /// Transformer layers.
     pub layers: i64,
@@ -121,10 +121,10 @@ pub struct ModelConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Norm {
-    /// After each residual sum, and after the embeddings: the paper's.
+    /// After each residual connection, and after the embeddings, as in the paper.
     Post,
-    /// Before each sublayer, none at the end, output projections from zero: the untrained encoder equals the bag of its tokens,
-    /// so that a stage which adds layers to a trained table starts where the table stands.
+    /// Before each sublayer, with none at the end and output projections initialized to zero: the untrained encoder equals the
+    /// bag of its tokens, so a stage that adds layers to a trained token table starts with the quality of that table.
     Pre,
 }
 
@@ -140,7 +140,7 @@ pub enum Activation {
 }
 
 impl Activation {
-    /// Its name.
+    /// Its name, as in configuration files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Gelu => "GELU",
@@ -163,7 +163,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Rejects what cannot be trained.
+    /// Rejects configurations that cannot be trained.
     pub fn check(&self) -> Result<(), Error> {
         check::check(self)
     }

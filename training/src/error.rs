@@ -1,4 +1,4 @@
-//! Errors of training, always with the file, the line or the setting at fault.
+//! Errors of training, each with the file, the line or the setting at fault.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ pub enum Error {
     Line {
         /// The file.
         path: PathBuf,
-        /// From 1.
+        /// Line number, from 1.
         line: usize,
         /// What was expected.
         problem: &'static str,
@@ -29,9 +29,9 @@ pub enum Error {
     Misaligned {
         /// The file.
         path: PathBuf,
-        /// Lines of the others.
+        /// Lines of the other files.
         expected: usize,
-        /// Lines of this one.
+        /// Lines of this file.
         got: usize,
     },
     /// A token table cannot be read or written.
@@ -40,7 +40,7 @@ pub enum Error {
     /// A translation table cannot be read or written.
     #[error(transparent)]
     Translations(#[from] dragoman::ranking::TranslationsError),
-    /// A file's content is not what this program writes.
+    /// A file's content is not what this program expects.
     #[error("{} is not usable: {problem}", path.display())]
     Content {
         /// The file.
@@ -70,7 +70,7 @@ pub enum Error {
         /// Steps done.
         step: u64,
     },
-    /// The loss is no longer a number.
+    /// The loss is not finite.
     #[error("the loss is {loss} at step {step}; a lower learning rate or longer warm-up may help")]
     Diverged {
         /// The step.
@@ -78,7 +78,7 @@ pub enum Error {
         /// The loss.
         loss: f64,
     },
-    /// Signals cannot be received.
+    /// Signal handlers cannot be registered.
     #[error("cannot listen for signals")]
     Signal(#[source] std::io::Error),
     /// The exported graph failed a parity check.
@@ -89,10 +89,10 @@ pub enum Error {
         /// Expected and got.
         problem: String,
     },
-    /// A server did not embed texts.
+    /// A server failed to embed texts.
     #[error("server {url}: {problem}")]
     Server {
-        /// What was asked.
+        /// The requested URL.
         url: String,
         /// Expected and got.
         problem: String,
@@ -121,7 +121,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Names the file of an input or output error.
+    /// Adds the path to an input or output error.
     pub fn file(path: &Path, source: std::io::Error) -> Self {
         Self::File { path: path.to_owned(), source }
     }

@@ -4,7 +4,7 @@
 
 /// Atomic checkpoints and exact resume.
 pub mod checkpoint;
-/// What `eval`, `export` and `plot` do.
+/// The subcommands.
 pub mod commands;
 /// Hyper-parameters.
 pub mod config;
@@ -16,7 +16,7 @@ pub mod error;
 pub mod eval;
 /// From weights to a bundle.
 pub mod export;
-/// From others' weights to a bundle.
+/// From published weights to a bundle.
 pub mod import;
 /// The language head.
 pub mod language;
@@ -24,17 +24,17 @@ pub mod language;
 pub mod model;
 /// Losses.
 pub mod objective;
-/// Adam and the schedule.
+/// Adam and the learning-rate schedule.
 pub mod optim;
-/// Weights in pieces.
+/// Weights split into small files.
 pub mod pack;
-/// Curves as SVG.
+/// Loss curves as SVG.
 pub mod plot;
 /// Log lines and the loss curve.
 pub mod progress;
-/// Weights of the evidence of a search.
+/// The relevance weights of search.
 pub mod relevance;
-/// The loop.
+/// The training loop.
 pub mod train;
-/// The meanings of words in other languages.
+/// Word translations learned from parallel text.
 pub mod translations;

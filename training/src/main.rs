@@ -35,7 +35,7 @@ enum Command {
         /// The configuration.
         #[arg(long)]
         config: PathBuf,
-        /// Folder of corpora: NAME.xx-yy.tsv, NAME.xx.txt or NAME.xx-yy.xx, plain or .zst.
+        /// Folder of corpora: NAME.xx-yy.tsv, NAME.xx.txt or NAME.xx-yy.xx, uncompressed or .zst.
         #[arg(long)]
         raw: PathBuf,
         /// The tokenizer.json to write.
@@ -80,7 +80,7 @@ enum Command {
         /// Minutes between checkpoints.
         #[arg(long, default_value_t = 5.0)]
         checkpoint_minutes: f64,
-        /// The seed of everything random; overrides the configuration's.
+        /// The seed of all randomness; overrides the configuration's.
         #[arg(long)]
         seed: Option<u64>,
         /// Stops after this many steps, with a checkpoint; run the same command to resume.
@@ -93,9 +93,9 @@ enum Command {
     Export(Box<ExportArguments>),
     /// Adds a question encoder to the bundle that its run started from.
     AddQuestions(Box<AddQuestionsArguments>),
-    /// Fits the weights of embeddings, late interaction and words in search, on questions with known passages.
+    /// Fits the relevance weights of search (embeddings, late interaction, words) on questions with known passages.
     Relevance(RelevanceArguments),
-    /// Learns the meanings of words in all languages from parallel text: the table that search translates words by.
+    /// Learns word translations in all languages from parallel text: the table with which search translates words.
     Translations(TranslationsArguments),
     /// Adds a translation table to a bundle.
     AddTranslations(AddTranslationsArguments),
@@ -103,28 +103,28 @@ enum Command {
     Language(LanguageArguments),
     /// Evaluates language detection: by the bundle, by rules, and by whatlang alone.
     LanguageEval(LanguageEvalArguments),
-    /// Writes the encoder's weights in float16, in pieces of limited size, to carry them to another machine.
+    /// Writes the encoder's weights in float16, split into files of limited size, for copying to another machine.
     Pack {
         /// Weights of a stage, as written by `train`.
         #[arg(long)]
         weights: PathBuf,
-        /// Folder of the pieces.
+        /// Folder of the files.
         #[arg(long)]
         out: PathBuf,
-        /// Maximum size of a piece in MiB.
+        /// Maximum size of a file in MiB.
         #[arg(long, default_value_t = 16)]
         piece_mib: usize,
     },
-    /// Joins the pieces written by `pack` into weights that `eval` and `export` read.
+    /// Joins the files written by `pack` into weights that `eval` and `export` read.
     Unpack {
-        /// Folder of the pieces.
+        /// Folder of the files.
         #[arg(long)]
         pieces: PathBuf,
         /// The weights to write.
         #[arg(long)]
         out: PathBuf,
     },
-    /// Starts a run from the weights of a bundle: to train it further, or on other text.
+    /// Starts a run from the weights of a bundle, to train it further or on other text.
     FromBundle(FromBundleArguments),
     /// Writes a bundle from the checkpoint and the SentencePiece model published by the EMS authors.
     ImportEms(Box<import::ImportOptions>),
@@ -136,11 +136,11 @@ enum Command {
     },
 }
 
-/// Becomes true at the first interrupt or request to terminate; a second one ends the program at once.
+/// The flag that the first SIGINT or SIGTERM sets; a second one ends the program at once.
 fn stop_on_signals() -> Result<Arc<AtomicBool>, Error> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
-        // In this order: the first signal finds `stop` still false and sets it.
+        // The order matters: at the first signal, `stop` is still false when this runs, and is set afterwards.
         flag::register_conditional_shutdown(signal, 1, stop.clone()).map_err(Error::Signal)?;
         flag::register(signal, stop.clone()).map_err(Error::Signal)?;
     }
@@ -163,7 +163,7 @@ fn parse_device(text: &str) -> Result<tch::Device, String> {
 }
 
 fn main() -> ExitCode {
-    // ONNX Runtime reports to its maker as soon as it is loaded, unless this is set; see src/app/silence.rs.
+    // ONNX Runtime sends telemetry as soon as it is loaded, unless this is set; see src/app/silence.rs.
     #[expect(unsafe_code, reason = "the environment must not change beside other threads, and there are none yet")]
     unsafe {
         std::env::set_var("ORT_DISABLE_TELEMETRY", "1");
@@ -192,13 +192,14 @@ fn run(command: Command) -> Result<(), Error> {
             }
             let tokenizer = dragoman::text::Tokenizer::load(&tokenizer)?;
             let vocabulary = tokenizer.vocabulary_size() as i64;
-            let plain = Some(Arc::new(data::strip_diacritics::PlainTexts::new(tokenizer)));
+            let diacritics_remover = Some(Arc::new(data::strip_diacritics::DiacriticsRemover::new(tokenizer)));
             let checkpoint_every = Duration::try_from_secs_f64(checkpoint_minutes * 60.0).map_err(|error| Error::Setting {
                 setting: "checkpoint_minutes",
                 problem: format!("got {checkpoint_minutes}: {error}"),
             })?;
             let stop = stop_on_signals()?;
-            let options = train::Options { data, run, vocabulary, plain, device, checkpoint_every, stop_after_steps, stop };
+            let options =
+                train::Options { data, run, vocabulary, diacritics_remover, device, checkpoint_every, stop_after_steps, stop };
             let config = Config::read(&config)?;
             let config = Config { seed: seed.unwrap_or(config.seed), ..config };
             match train::train(&config, &options)? {

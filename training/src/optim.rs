@@ -1,7 +1,7 @@
 //! Adam with decoupled weight decay (Kingma and Ba, 2015; Loshchilov and Hutter, 2019) and the learning-rate schedule.
 //!
-//! Written here because tch neither saves the state of libtorch's optimizer, without which a resumed run is another run, nor
-//! offers its fused one.
+//! Implemented here because tch cannot save the state of libtorch's optimizer, which exact resume needs, and does not offer its
+//! fused version.
 
 use std::collections::BTreeMap;
 
@@ -18,21 +18,21 @@ const BETA_1: f64 = 0.9;
 const BETA_2: f64 = 0.98;
 const EPSILON: f64 = 1e-8;
 
-/// The optimizer's state of one stage.
+/// The optimizer's state within one stage.
 #[derive(Debug, Default)]
 pub struct Adam {
     /// Steps taken.
     pub steps: u64,
-    /// Per weight: the decaying sums of gradients and of their squares, not yet scaled by 1 - beta.
+    /// Per weight: the decaying sums of gradients and of squared gradients, not yet scaled by 1 - beta.
     pub moments: BTreeMap<String, (Tensor, Tensor)>,
 }
 
 impl Adam {
-    /// Takes a step with the gradients that `parameters` hold, and clears them. Weights without gradient stay.
+    /// Takes a step with the gradients in `parameters`, and clears them. Weights without a gradient do not change.
     ///
-    /// A token table steps only in the rows that `tables` have (lazy Adam): the moments of other rows wait too. A batch reads a
-    /// fifth of them, and a token that is rare would otherwise step on by its last gradient, and with a second moment that has
-    /// died away would leap when it comes again.
+    /// A token table is updated only in the rows of `tables` (lazy Adam); the moments of other rows stay unchanged too. A batch
+    /// reads a fifth of the rows. With dense updates, a rare token would keep moving by its last gradient; and when it occurs
+    /// again, its second moment would have decayed, so that it would take a far too large step.
     pub fn step(&mut self, parameters: &Parameters, tables: &[RowGradient], rate: f64, stage: &StageConfig) -> f64 {
         self.steps += 1;
         let steps = self.steps as i32;
@@ -76,13 +76,13 @@ impl Adam {
     }
 }
 
-/// One step's numbers.
+/// Settings of one update.
 #[derive(Debug, Clone, Copy)]
 struct Update {
     rate: f64,
-    /// The share of the weight that decays.
+    /// The share of the weight that decay removes.
     decay: f64,
-    /// Corrects the bias of moments that start at zero.
+    /// Bias corrections of the moments, which start at zero.
     correct: (f64, f64),
 }
 
@@ -97,7 +97,7 @@ fn update(weight: &mut Tensor, gradient: &Tensor, (first, second): &mut (Tensor,
     let _ = weight.addcdiv_(&(&*first * (-rate * (1.0 - BETA_1) / correct.0)), &spread);
 }
 
-/// If an objective reads the whole table (`shared_embedding`), adds the rows' gradient to it; returns whether it did.
+/// If an objective reads the whole table (`shared_embedding`), adds the rows' gradient to the table's; returns whether it did.
 fn add_to_whole(parameters: &Parameters, table: &RowGradient) -> bool {
     let mut whole = parameters.get(table.table).grad();
     if !whole.defined() {
@@ -107,7 +107,7 @@ fn add_to_whole(parameters: &Parameters, table: &RowGradient) -> bool {
     true
 }
 
-/// The learning rate of `step`, from 0: linear warm-up, then level, then linear to zero over the stage's last `decay_share`.
+/// The learning rate of `step`, from 0: linear warm-up, then constant, then linear to zero over the stage's last `decay_share`.
 pub fn learning_rate(stage: &StageConfig, step: u64) -> f64 {
     let (step, steps) = (step as f64, stage.steps as f64);
     let warm = (step + 1.0) / (stage.warmup_steps as f64).max(1.0);
@@ -170,7 +170,7 @@ mod tests {
         for step in 1..4 {
             let values = [0.3 * step as f32, -1.0, 0.2, 0.7];
             adam.step(&rows, &[gradient(&[0, 1], &values)], 0.1, &stage());
-            // As with an objective that reads the whole table: half of the gradient is there, half comes by rows.
+            // As with an objective that reads the whole table: half of the gradient is dense, half is by rows.
             (whole.get(TOKENS) * Tensor::from_slice(&values).view([2, 2]) * 0.5).sum(Kind::Float).backward();
             other.step(&whole, &[gradient(&[0, 1], &values.map(|value| 0.5 * value))], 0.1, &stage());
         }

@@ -1,5 +1,5 @@
-//! Weights as half-precision pieces of limited size, to carry a finished stage from the machine that trained it to the one
-//! that exports it, where only small files get through.
+//! Weights as half-precision files of limited size, for copying a finished stage from the machine that trained it to the one
+//! that exports it if only small files can be transferred.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -11,7 +11,7 @@ use crate::checkpoint::{self, State};
 use crate::error::Error;
 
 /// Writes the weights of a finished stage to `folder` as `weights.000`, `weights.001` and so on, in float16, each of at most
-/// `piece_bytes`. Parts that the export does not use are left out: heads and the optimizer's moments.
+/// `piece_bytes`. Leaves out what the export does not use: heads and the optimizer's moments.
 pub fn pack(weights: &Path, folder: &Path, piece_bytes: usize) -> Result<usize, Error> {
     if piece_bytes == 0 {
         return Err(Error::Setting { setting: "piece-mib", problem: "expected more than 0".to_owned() });
@@ -24,7 +24,7 @@ pub fn pack(weights: &Path, folder: &Path, piece_bytes: usize) -> Result<usize, 
         .map(|(name, tensor)| (name, tensor.detach().to_kind(Kind::Half)))
         .collect();
     std::fs::create_dir_all(folder).map_err(|source| Error::file(folder, source))?;
-    // Leftover pieces would be joined to these.
+    // Files left over from before would be joined to these.
     for old in (0..).map(|number| piece(folder, number)).take_while(|path| path.is_file()) {
         std::fs::remove_file(&old).map_err(|source| Error::file(&old, source))?;
     }

@@ -1,4 +1,4 @@
-//! Draws the loss log of a run, a CSV file, as an SVG file. Text is left to the viewer's fonts, so none has to be installed.
+//! Draws the loss log of a run, a CSV file, as an SVG file. Text uses the viewer's fonts, so none have to be installed.
 
 use std::path::Path;
 
@@ -19,9 +19,9 @@ struct Curve {
     points: Vec<(f64, f64)>,
 }
 
-/// Draws the `columns` of the log `csv` over its steps into `svg`, which is replaced atomically. Steps of later stages continue
-/// where the stage before ended. A stage that does not run an objective has empty fields for it, or 0 in old logs; a column that
-/// has nothing else is left out.
+/// Draws the `columns` of the log `csv` over its steps into `svg`, which is replaced atomically. The steps of later stages
+/// continue where the previous stage ended. If a stage does not run an objective, its fields are empty, or 0 in old logs; a
+/// column with nothing else is left out.
 pub fn plot(csv: &Path, columns: &[&str], svg: &Path) -> Result<(), Error> {
     let text = std::fs::read_to_string(csv).map_err(|source| Error::file(csv, source))?;
     let curves = read(csv, &text, columns)?;
@@ -56,7 +56,7 @@ fn read(csv: &Path, text: &str, columns: &[&str]) -> Result<Vec<Curve>, Error> {
         }
         let step = stage_start + number_at(step_at)?;
         for (curve, &place) in curves.iter_mut().zip(&places) {
-            // A resumed run repeated some steps; the later ones count.
+            // A resumed run repeated some steps; the later values count.
             curve.points.retain(|point| point.0 < step);
             if !field(place).is_empty() {
                 curve.points.push((step, number_at(place)?));

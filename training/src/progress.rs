@@ -1,4 +1,4 @@
-//! The output of a run: a line now and then, the log `loss.csv`, its curve `loss.svg`, and the report `report.md`.
+//! The output of a run: regular lines on the terminal, the log `loss.csv`, its curve `loss.svg`, and the report `report.md`.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -18,13 +18,13 @@ use log::{Log, Row};
 
 const EVERY: Duration = Duration::from_secs(15);
 
-/// The losses of a stage since the last line.
+/// The losses of a stage since the last log line.
 pub struct Progress {
     run: PathBuf,
     log: Log,
     stage: StageConfig,
     started: Instant,
-    /// Time that earlier calls have spent on the stage, in seconds.
+    /// Seconds that earlier calls spent on the stage.
     spent: f64,
     first_step: u64,
     reported: (Instant, u64),
@@ -32,12 +32,12 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Goes on with the log of the folder `run` at `step` of stage number `stage`. `objectives` are those of all stages: the
-    /// log's columns.
+    /// Opens the log in the folder `run` and continues it at `step` of stage number `stage`. `objectives` are those of all
+    /// stages: the log's columns.
     pub fn open(run: &Path, config: &Config, objectives: &[Objective], stage: usize, step: u64) -> Result<Self, Error> {
         let stages = &config.stages;
         let name = &stages[stage].name;
-        // A resumed run repeats what was logged after its checkpoint.
+        // A resumed run repeats the steps logged after its checkpoint, so their lines are dropped.
         let keep =
             |row: &Row| stages[..stage].iter().any(|before| before.name == row.stage) || row.stage == *name && row.step <= step;
         let log = Log::open(&run.join(log::FILE), objectives, keep)?;
@@ -67,12 +67,12 @@ impl Progress {
         }
     }
 
-    /// Whether it is time for a line.
+    /// Whether the next line is due.
     pub fn is_due(&self) -> bool {
         self.reported.0.elapsed() >= EVERY
     }
 
-    /// Writes a line about the steps since the last line, if there are any. Rejects losses that are no longer numbers.
+    /// Writes a line about the steps since the last line, if any. Rejects losses that are not finite.
     pub fn report(&mut self, step: u64, rate: f64, gradient_norm: f64) -> Result<(), Error> {
         if step == self.reported.1 {
             return Ok(());
@@ -99,7 +99,7 @@ impl Progress {
             self.stage.steps,
             report::losses(&row),
             row.pairs_per_second,
-            report::clock(left)
+            report::format_duration(left)
         );
         let broken = row.losses.iter().map(|(_, loss)| *loss).find(|loss| !loss.is_finite());
         self.log.append(row)?;
@@ -107,7 +107,7 @@ impl Progress {
         broken.map_or(Ok(()), |loss| Err(Error::Diverged { step, loss }))
     }
 
-    /// Draws the curve and writes the report. `shares` are the languages' shares of the sentences that are drawn.
+    /// Draws the curve and writes the report. `shares` are the shares of the languages among the drawn sentences.
     pub fn publish(&self, config: &Config, shares: &[(&str, f64)]) -> Result<(), Error> {
         plot(&self.run)?;
         let report = report::Report { config, rows: self.log.rows(), shares };

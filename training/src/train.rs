@@ -1,4 +1,4 @@
-//! The loop: stages one after another, batches from separate threads, a checkpoint now and then.
+//! The training loop: one stage after another, batches from separate threads, and regular checkpoints.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::checkpoint::{self, Position, State};
 use crate::config::{Config, EncoderKind, HardNegativesConfig, StageConfig};
 use crate::data::hard_negatives::Miner;
 use crate::data::sampler::Sampler;
-use crate::data::strip_diacritics::PlainTexts;
+use crate::data::strip_diacritics::DiacriticsRemover;
 use crate::data::views;
 use crate::error::Error;
 use crate::model::encoder;
@@ -22,7 +22,7 @@ use crate::progress::Progress;
 
 /// A step's losses and gradients.
 pub mod forward;
-/// Batches ahead of time.
+/// Makes batches ahead of time.
 pub mod loader;
 /// Frozen encoders.
 pub mod teachers;
@@ -31,12 +31,12 @@ use forward::Forward;
 use loader::{Loader, Source};
 use teachers::Teachers;
 
-/// Sentences of one forward pass on the CPU; a GPU takes the whole batch in eight.
+/// Sentences per forward pass on the CPU; on a GPU, a batch of the Transformer has eight groups.
 const GROUP_ROWS_CPU: usize = 128;
-/// Threads that make batches for a GPU.
+/// Maximum number of threads that make batches for a GPU.
 const LOADER_THREADS_MAX: usize = 8;
 
-/// Sentences of one forward pass with a gradient cache on a GPU, at most: what a batch needs of its memory.
+/// Maximum sentences per forward pass with a gradient cache on a GPU, which bounds the memory that a batch needs.
 const GROUP_ROWS_CACHED: usize = 512;
 
 /// Input and output of a run.
@@ -46,26 +46,26 @@ pub struct Options {
     pub data: PathBuf,
     /// Folder of the run: checkpoint, loss log, plot, report.
     pub run: PathBuf,
-    /// Pieces of the tokenizer.
+    /// Vocabulary size of the tokenizer.
     pub vocabulary: i64,
-    /// Removes diacritics, for stages that have `missing_diacritics`.
-    pub plain: Option<Arc<PlainTexts>>,
-    /// Where to train.
+    /// Removes diacritics, for stages with `missing_diacritics`.
+    pub diacritics_remover: Option<Arc<DiacriticsRemover>>,
+    /// The device to train on.
     pub device: Device,
     /// Time between checkpoints.
     pub checkpoint_every: Duration,
-    /// Stops after this many steps of this call, with a checkpoint.
+    /// Stops after this many steps in this call, with a checkpoint.
     pub stop_after_steps: Option<u64>,
     /// When this becomes true, the run stops after the current step, with a checkpoint.
     pub stop: Arc<AtomicBool>,
 }
 
-/// How a call of `train` ended.
+/// The result of a call to `train`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// All stages are done.
     Finished,
-    /// The same call resumes from here.
+    /// Stopped early; the same call resumes the run.
     Stopped {
         /// Name of the stage.
         stage: String,
@@ -76,7 +76,7 @@ pub enum Outcome {
 
 /// Trains, or resumes from the checkpoint in the run's folder.
 pub fn train(config: &Config, options: &Options) -> Result<Outcome, Error> {
-    let config = &as_multiplied(config, options.device);
+    let config = &without_unsupported_bf16(config, options.device);
     std::fs::create_dir_all(&options.run).map_err(|source| Error::file(&options.run, source))?;
     let sampler = Arc::new(Sampler::open(config, &options.data)?);
     views::lines(&sampler.views()).iter().for_each(|line| println!("{line}"));
@@ -86,7 +86,7 @@ pub fn train(config: &Config, options: &Options) -> Result<Outcome, Error> {
         state = checkpoint::load(&path, options.device)?;
         println!("resuming at stage {}, step {}", state.position.stage, state.position.step);
     }
-    // A missing teacher is reported before hours of other stages.
+    // Checked first, so that a missing teacher is reported before hours of other stages.
     for stage in config.stages.iter().skip(state.position.stage) {
         Teachers::check(stage, &options.run, options.vocabulary)?;
     }
@@ -95,7 +95,7 @@ pub fn train(config: &Config, options: &Options) -> Result<Outcome, Error> {
         let stage = &config.stages[state.position.stage];
         let teachers = Teachers::open(stage, options.vocabulary, options.device)?;
         let teachers = teachers.with_passages(stage, &config.model, &options.run, options.device)?;
-        // Seeded by the stage, so that one that starts after an interruption starts as in an uninterrupted run.
+        // Seeded by the stage, so that a stage starts the same after an interruption as in an uninterrupted run.
         tch::manual_seed(seed(config, Position { step: 0, ..state.position }));
         forward::create(&mut state.parameters, config, stage, options.vocabulary, &teachers);
         let begun = state.position;
@@ -104,15 +104,15 @@ pub fn train(config: &Config, options: &Options) -> Result<Outcome, Error> {
         if state.position.stage == begun.stage {
             return Ok(Outcome::Stopped { stage: stage.name.clone(), step: state.position.step });
         }
-        // A stage may have been shortened since, to end it where it is.
+        // A stage may have been shortened since, to end at the current step.
         steps_left = steps_left.saturating_sub(stage.steps.saturating_sub(begun.step));
     }
     Ok(Outcome::Finished)
 }
 
-/// The configuration as this machine runs it: a processor without instructions for bfloat16 makes each product of many
-/// conversions, some thirty times as slow as one in float32.
-fn as_multiplied(config: &Config, device: Device) -> Config {
+/// Turns bfloat16 off if the processor has no instructions for it, because each product then takes many conversions and is
+/// about thirty times slower than in float32.
+fn without_unsupported_bf16(config: &Config, device: Device) -> Config {
     let mut config = config.clone();
     if device == Device::Cpu && !multiplies_bf16() && config.stages.iter().any(|stage| stage.bf16) {
         println!("this processor has no bfloat16 instructions, so stages that ask for it are trained in float32");
@@ -130,12 +130,12 @@ fn multiplies_bf16() -> bool {
     return false;
 }
 
-/// Seed of libtorch's random numbers at a step: a resumed run draws the same as an uninterrupted one.
+/// Seed of libtorch's random numbers at a step, so that a resumed run draws the same ones as an uninterrupted run.
 fn seed(config: &Config, position: Position) -> i64 {
     (config.seed ^ ((position.stage as u64) << 40) ^ position.step) as i64
 }
 
-/// What does not change within a stage.
+/// What stays the same within a stage.
 struct Run<'a> {
     config: &'a Config,
     options: &'a Options,
@@ -149,12 +149,12 @@ impl Run<'_> {
             (EncoderKind::Transformer, Device::Cpu) => GROUP_ROWS_CPU,
             (EncoderKind::Transformer, _) if stage.gradient_cache => (stage.batch_pairs / 4).clamp(1, GROUP_ROWS_CACHED),
             (EncoderKind::Transformer, _) => (stage.batch_pairs / 4).max(1),
-            // The bag reads no groups; one is the least work.
+            // The bag does not use groups, and a single one is the least work.
             (EncoderKind::Bag, _) => 2 * stage.batch_pairs,
         }
     }
 
-    /// Trains one stage to its end, or for `steps_max` steps, or until it is told to stop; leaves a checkpoint.
+    /// Trains one stage to its end, for `steps_max` steps, or until a stop is requested; writes a checkpoint.
     fn stage(&self, state: &mut State, steps_max: u64) -> Result<(), Error> {
         let stage = &self.config.stages[state.position.stage];
         let mut progress = self.progress(state.position)?;
@@ -187,13 +187,13 @@ impl Run<'_> {
         self.finish(state, &progress)
     }
 
-    /// Ends a stage: its weights, averaged if it says so, are the start of the next one.
+    /// Ends a stage: the next one starts from its weights, or from their average if the stage averages.
     fn finish(&self, state: &mut State, progress: &Progress) -> Result<(), Error> {
         let stage = &self.config.stages[state.position.stage];
         state.average.finish(&mut state.parameters);
         if let Some(between) = &stage.interpolation {
             let earlier = load_weights(&weights_path(&self.options.run, &between.stage), self.options.device)?;
-            state.parameters.approach(&earlier, between.share);
+            state.parameters.interpolate_from(&earlier, between.share);
         }
         state.adam = Adam::default();
         state.position = Position { stage: state.position.stage + 1, step: 0 };
@@ -218,20 +218,24 @@ impl Run<'_> {
     fn loader(&self, position: Position, stage: &StageConfig) -> Result<Loader, Error> {
         let (sampler, seed, stage) = (self.sampler.clone(), self.config.seed, stage.clone());
         let miner = stage.hard_negatives.as_ref().map(|hard| self.miner(hard)).transpose()?;
-        let plain = self.options.plain.clone().filter(|_| stage.missing_diacritics.is_some());
-        if stage.missing_diacritics.is_some() && plain.is_none() {
+        let diacritics_remover = self.options.diacritics_remover.clone().filter(|_| stage.missing_diacritics.is_some());
+        if stage.missing_diacritics.is_some() && diacritics_remover.is_none() {
             let problem = "needs the tokenizer that the shards were made with".to_owned();
             return Err(Error::Setting { setting: "stages.missing_diacritics", problem });
         }
         let threads = match self.options.device {
-            // The forward pass needs the cores itself.
+            // The forward pass needs the cores.
             Device::Cpu => 1,
             _ => std::thread::available_parallelism().map_or(1, |cores| (cores.get() - 1).clamp(1, LOADER_THREADS_MAX)),
         };
-        Ok(Loader::start(Source { sampler, miner, plain, seed, group_rows: self.group_rows(&stage), stage }, position, threads))
+        Ok(Loader::start(
+            Source { sampler, miner, diacritics_remover, seed, group_rows: self.group_rows(&stage), stage },
+            position,
+            threads,
+        ))
     }
 
-    /// Reads the token table of a finished stage.
+    /// Makes a miner from the token table of a finished stage.
     fn miner(&self, hard: &HardNegativesConfig) -> Result<Miner, Error> {
         let path = weights_path(&self.options.run, &hard.stage);
         let parameters = load_weights(&path, Device::Cpu)?;
@@ -248,12 +252,12 @@ impl Run<'_> {
     }
 }
 
-/// Where a run keeps the weights of a finished stage.
+/// The path of a finished stage's weights.
 pub(crate) fn weights_path(run: &Path, stage: &str) -> PathBuf {
     run.join(format!("{stage}.safetensors"))
 }
 
-/// Reads the weights of a finished stage or of a checkpoint; averaged ones where its stage averages.
+/// Reads the weights of a finished stage or of a checkpoint, averaged if its stage averages.
 pub fn load_weights(path: &Path, device: Device) -> Result<Parameters, Error> {
     checkpoint::load(path, device).map(State::learned)
 }

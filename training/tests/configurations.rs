@@ -1,4 +1,4 @@
-//! The shipped configurations: all are accepted, and each row of the papers trains.
+//! The shipped configurations: all are valid, and each row of the papers trains.
 
 mod support;
 
@@ -41,7 +41,7 @@ fn every_row_of_the_papers_takes_a_step() {
     let (data, frozen) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     support::write_shard(data.path());
     let rows = papers();
-    // What the rows with an anchor or a teacher learn from: those rows' own first step.
+    // Rows with an anchor or a teacher learn from the encoders of other rows, made here by one training step.
     let configs = Path::new(env!("CARGO_MANIFEST_DIR")).join("configs/papers");
     let frozen_of = |name: &str| {
         let (path, mut config) = rows.iter().find(|(path, _)| path.ends_with(name)).unwrap().clone();
@@ -95,7 +95,7 @@ fn rows_of_a_paper_differ_in_their_objectives_and_layers_alone() {
         assert_eq!(of_paper.len(), count, "{paper}");
         for (path, config) in of_paper {
             assert_eq!(config.name, format!("{paper}-{}", path.file_stem().unwrap().to_str().unwrap()));
-            // The anchor is another encoder.
+            // The anchor is a separate encoder.
             if !path.ends_with("anchor.toml") {
                 assert_eq!(without_objectives(config), without_objectives(full), "{}", path.display());
             }

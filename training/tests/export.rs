@@ -1,6 +1,6 @@
-//! From weights to a bundle: every kind of encoder is exported, proven and run as the server would run it.
+//! From weights to a bundle: every kind of encoder is exported, verified and run as the server would run it.
 //!
-//! Weights are random and the tokenizer is trained on the golden texts, so nothing here says how good a model is.
+//! Weights are random and the tokenizer is trained on the golden texts, so these tests say nothing about model quality.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -37,7 +37,7 @@ fn check(kind: EncoderKind, norm: Norm) {
     check_golden(&model);
 }
 
-/// The bundle, opened as the server opens it, gives its own golden ids and embeddings.
+/// The bundle, opened as by the server, reproduces its own golden ids and embeddings.
 fn check_golden(model: &Model) {
     let folder = model.path("models/tiny");
     let golden: Vec<GoldenText> = serde_json::from_slice(&std::fs::read(folder.join(GOLDEN)).unwrap()).unwrap();
@@ -80,7 +80,7 @@ fn a_bundle_names_its_data_and_is_small() {
     let bytes = |file: &str| std::fs::metadata(bundle.path(file)).unwrap().len() as usize;
     let parameters = model.weights(model.vocabulary).unwrap().parameters();
     assert!(bytes(MODEL_FP16) < 2 * parameters + 40_000, "{} bytes", bytes(MODEL_FP16));
-    // A byte per weight, and four more for each row's scale.
+    // One byte per weight, plus four bytes per row for its scale.
     assert!(bytes(MODEL_INT8) < parameters + parameters / WIDTH as usize * 4 + 60_000, "{} bytes", bytes(MODEL_INT8));
 }
 
@@ -119,7 +119,7 @@ fn a_bundle_is_compared_with_the_one_that_it_replaces_and_with_a_baseline() {
     let exported = model.export_beside(Some(&baseline), Some(&model.path("models/tiny"))).unwrap();
     let [this, previous, baseline] = exported.measured.as_slice() else { panic!("{:?}", exported.measured) };
     assert_eq!((this.name.as_str(), previous.name.as_str()), ("tiny 0.1.0", "tiny 0.1.0 (before)"));
-    // The bundle before is the same one, so everything but its speed is the same.
+    // The previous bundle is the same one, so everything but its speed is equal.
     assert_eq!((this.parameters, this.graph_bytes, &this.report), (previous.parameters, previous.graph_bytes, &previous.report));
     assert_eq!(baseline.parameters, Some(bag.vocabulary * WIDTH as usize));
     assert!(baseline.name == "bag of tokens" && baseline.report.is_some() && baseline.graph_bytes < this.graph_bytes);
@@ -219,14 +219,14 @@ fn a_run_begins_with_the_weights_of_a_bundle_behind_the_stage_that_it_names() {
         let state = checkpoint::load(&checkpoint::path(&model.path("run")), Device::Cpu).unwrap();
         assert_eq!(state.position, Position { stage: 1, step: 0 });
         let stage = train::load_weights(&model.path("run/first.safetensors"), Device::Cpu).unwrap();
-        // The bundle has the tokens' weights too, here by the lengths of their rows.
+        // The bundle additionally has the tokens' weights, here the lengths of their rows.
         assert_eq!(stage.iter().count(), model.parameters.iter().count() + 1);
         let lengths = model.parameters.get(TOKENS).square().sum_dim_intlist(1i64, false, Kind::Float).sqrt();
         assert!((stage.get(TOKEN_WEIGHTS).exp() - lengths).abs().max().double_value(&[]) < 1e-5);
         for (name, trained) in model.parameters.iter() {
             for got in [stage.get(name), state.parameters.get(name)] {
-                // Of the token table half a step of a row's bytes. Else eleven bits of a half, and what is below its least normal
-                // number; queries are kept in a quarter of their size.
+                // For the token table, half a quantization step of its row. Otherwise, the 11 bits of a float16, and values
+                // below its smallest normal number; queries are stored at a quarter of their size.
                 let rounding = match name {
                     TOKENS => trained.abs().amax(1i64, true) / 253.9,
                     _ => trained.abs() * 2f64.powi(-11),

@@ -1,4 +1,4 @@
-//! A gradient cache changes what a step remembers, and nothing of its gradient.
+//! A gradient cache changes what a step keeps in memory, but not its gradient.
 
 mod support;
 
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use dragoman_training::config::*;
 use dragoman_training::data::batch::Batch;
 use dragoman_training::data::masking;
-use dragoman_training::data::sampler::{Aids, Sampler, Wanted};
+use dragoman_training::data::sampler::{BatchSpec, Sampler, SamplingTools};
 use dragoman_training::model::parameters::Parameters;
 use dragoman_training::train::forward::{self, Forward};
 use dragoman_training::train::teachers::Teachers;
@@ -25,8 +25,15 @@ fn gradients(cached: bool, change: impl Fn(&mut StageConfig)) -> (f64, BTreeMap<
     let stage = &config.stages[0];
     let pairs = Sampler::open(&config, folder.path()).unwrap().batch(
         0,
-        &Wanted { pairs: 16, tokens_max: 64, token_dropout: 0.0, joined_share: 0.0, plain_share: 0.0, cropped_share: 0.0 },
-        Aids::default(),
+        &BatchSpec {
+            pairs: 16,
+            tokens_max: 64,
+            token_dropout: 0.0,
+            joined_share: 0.0,
+            missing_diacritics_share: 0.0,
+            cropped_share: 0.0,
+        },
+        SamplingTools::default(),
     );
     let batch = match stage.masks_words() {
         true => Batch::masked(&pairs, 5, &masking::draw(1, 0, &pairs, 16)).with_targets(&pairs),
@@ -50,16 +57,16 @@ fn check(change: impl Fn(&mut StageConfig)) {
     for (name, expect) in &expect {
         let norm = |tensor: &Tensor| tensor.norm().to_kind(Kind::Double).double_value(&[]);
         let (difference, size) = (norm(&(expect - &got[name])), norm(expect));
-        // Sums over groups are taken in another order; nothing else may differ. The softmax of the attention does not see the
-        // bias of the keys, whose gradient is rounding alone.
+        // Sums over groups are taken in another order; nothing else may differ. The bias of the keys does not affect the
+        // attention's softmax, so its gradient is only rounding error.
         assert!(difference <= 1e-5 * size + 1e-7, "{name}: gradient of size {size} differs by {difference}");
         assert!(size > 0.0, "{name} has no gradient");
     }
 }
 
-/// libtorch has one random generator for the whole process, so both objectives are tried one after the other.
+/// libtorch has one random generator per process, so both objectives are tested one after the other.
 #[test]
-fn the_gradient_is_that_of_remembering_everything() {
+fn the_gradient_equals_that_without_a_cache() {
     check(|_| {});
     check(|stage| {
         stage.late_interaction = Some(LateInteractionConfig { weight: 1.0, temperature: 0.1, pairs_max: 12, own_table: false })

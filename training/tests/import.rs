@@ -1,5 +1,5 @@
-//! `import-ems` from files laid out as the EMS authors' are to a bundle, opened and run as the server does, against the same
-//! encoder computed in plain loops.
+//! `import-ems` on files laid out like the EMS authors', up to a bundle that is opened and run as by the server, compared with
+//! the same encoder computed in plain loops.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -14,7 +14,7 @@ use dragoman_training::error::Error;
 use dragoman_training::eval::{OnnxEncoder, TokenEncoder as _};
 use dragoman_training::export::fp32_graph;
 use dragoman_training::import::checkpoint::Checkpoint;
-use dragoman_training::import::encoder::{self, ImportedEncoder, Unsaid};
+use dragoman_training::import::encoder::{self, EncoderOptions, ImportedEncoder};
 use prost::Message as _;
 
 #[path = "support/ems.rs"]
@@ -28,9 +28,9 @@ const ENGLISH: &str = "The children don't read the old books.";
 const CHINESE: &str = "我们明天去图书馆看书。";
 const JAPANESE: &str = "図書館で本を読む。";
 
-const UNSAID: Unsaid = Unsaid { heads: ems::HEADS, activation: Activation::Swish };
+const UNSAID: EncoderOptions = EncoderOptions { heads: ems::HEADS, activation: Activation::Swish };
 
-/// Lines that differ in letters the pieces have.
+/// Lines with different letters that the pieces cover.
 const LINES: [&str; 8] = [
     "the red fox jumps over a lazy dog",
     "we bought bread, milk and six apples",
@@ -51,7 +51,7 @@ fn write_inputs(folder: &Path, tensors: &ems::Tensors) {
     }
 }
 
-/// Runs the program on the inputs in `folder`; gives the bundle's folder, or what it said.
+/// Runs the program on the inputs in `folder`; returns the bundle's folder, or the error output.
 fn import(folder: &Path) -> Result<PathBuf, String> {
     let out = folder.join("models/ems-tiny");
     let output = Command::new(env!("CARGO_BIN_EXE_dragoman-train"))
@@ -69,7 +69,7 @@ fn read(path: &Path) -> Result<ImportedEncoder, Error> {
     encoder::read(&mut Checkpoint::open(path)?, UNSAID)
 }
 
-/// Saves `root` and reads it as an encoder; gives the error.
+/// Saves `root` and reads it as an encoder; returns the error.
 fn refusal(file: &TorchFile, root: &Python) -> String {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ems.pt");
@@ -77,7 +77,7 @@ fn refusal(file: &TorchFile, root: &Python) -> String {
     read(&path).map(|_| ()).unwrap_err().to_string()
 }
 
-/// The greatest difference of a value, and the least cosine, between `embedded` and the plain computation.
+/// The maximum difference of a value, and the minimum cosine, between `embedded` and the plain computation.
 fn distance(tensors: &ems::Tensors, ids: &[Vec<u32>], encoder: &mut OnnxEncoder) -> (f64, f64) {
     let embedded = encoder.embed(ids).unwrap();
     let (mut error, mut cosine) = (0.0_f64, 1.0_f64);
@@ -111,7 +111,7 @@ fn an_imported_bundle_computes_what_the_checkpoint_says() {
     let tokenizer = Tokenizer::open(&bundle).unwrap();
     let ids: Vec<Vec<u32>> =
         [ENGLISH, CHINESE, JAPANESE].iter().map(|text| tokenizer.encode(text, manifest.tokens_max).unwrap().ids).collect();
-    // Lengths differ, so the shorter ones are padded.
+    // The lengths differ, so the shorter texts are padded.
     assert!(ids[0].len() > ids[1].len() && ids[1].len() > ids[2].len(), "{ids:?}");
     let (error, _) = distance(&tensors, &ids, &mut OnnxEncoder::open(&bundle.path(MODEL_FP16), 1).unwrap());
     assert!(error < 5e-3, "fp16 is off by {error}");
@@ -135,7 +135,7 @@ fn texts_are_prepared_as_the_checkpoint_was_trained() {
     check(ENGLISH, "▁the ▁ c h i l d r e n ▁ d o n ▁ ' t ▁ r e a d ▁the ▁ o l d ▁ b o o k s ▁ .");
     check(CHINESE, "▁我们 ▁ 明 天 ▁ 去 ▁ 图 书 馆 ▁ 看 书 ▁ 。");
     check(JAPANESE, "▁ 図書館 ▁ で ▁ 本 ▁ を ▁ 読 む ▁ 。");
-    // Passages are cut in the text as it came.
+    // Passages are split in the original text.
     let text = "The children read! We jump over it.";
     let passages = split_passages(&tokenizer, text, PassageBounds::adjacent(18)).unwrap();
     assert_eq!(
@@ -152,11 +152,11 @@ fn the_fp32_graph_is_exact_with_and_without_a_norm_of_the_embeddings() {
         let tensors = ems::tensors(embedding_norm);
         write_inputs(folder.path(), &tensors);
         let read = read(&folder.path().join("ems.pt")).unwrap();
-        assert_eq!(read.left_behind, 2);
+        assert_eq!(read.skipped_tensors, 2);
         let graph = fp32_graph(&read.weights).unwrap().encode_to_vec();
         let (error, _) = distance(&tensors, &ids, &mut OnnxEncoder::from_bytes(&graph, 1).unwrap());
         assert!(error < 2e-6, "embedding norm {embedding_norm}: off by {error}");
-        // The whole way, parity with libtorch included.
+        // The whole import, including parity with libtorch.
         import(folder.path()).unwrap();
     }
 }
@@ -241,7 +241,7 @@ fn a_file_that_is_torn_or_was_tampered_with_is_refused() {
     check(&whole[..whole.len() / 2], "expected the zip archive");
     check(b"\x80\x02}q\x00.", "expected the zip archive");
     check(b"", "expected the zip archive");
-    // A bit of the token table, which lies in an entry of its own.
+    // Flips a bit of the token table, which is in its own entry.
     let name = b"archive/data/1";
     let at = whole.windows(name.len()).position(|window| window == name).unwrap() + name.len() + 100;
     let mut flipped = whole.clone();
@@ -260,7 +260,7 @@ fn a_pickle_that_would_run_something_is_refused_with_its_name_and_place() {
     };
     check(b"\x80\x02cos\nsystem\nX\x04\x00\x00\x00true\x85R.", "archive/data.pkl, byte 2: the pickle names os.system");
     check(b"\x80\x02}", "archive/data.pkl, byte 3: cut off");
-    // A storage whose key leads out of the folder.
+    // A storage whose key points outside the folder.
     let tensor = b"ctorch._utils\n_rebuild_tensor_v2\n((X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x0b\x00\x00\x00../data.pklX\x03\x00\x00\x00cpuK\x01tQK\x00K\x01\x85K\x01\x85\x89NtR";
     let name = b"X\x29\x00\x00\x00embedding.word_embedding.embedding.weight";
     let pickle = [b"\x80\x02}".as_slice(), name, tensor, b"s."].concat();

@@ -1,4 +1,4 @@
-//! The head that recognizes languages, from text to file: on a few sentences of our own.
+//! The language head, from text to file, on a few sentences written for this test.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -62,7 +62,7 @@ fn config() -> Config {
     config
 }
 
-/// Writes the sentences as an aligned corpus, with a tokenizer trained on them beside it.
+/// Writes the sentences as an aligned corpus, and trains a tokenizer on them.
 fn write(folder: &Path) -> Tokenizer {
     for (code, sentences) in [("de", GERMAN), ("fi", FINNISH), ("ru", RUSSIAN)] {
         std::fs::create_dir_all(folder.join("raw")).unwrap();
@@ -134,7 +134,7 @@ fn what_an_evaluation_asks_and_what_was_never_translated_is_left_out() {
 fn a_corpus_that_is_labelled_wrong_is_found_by_the_others() {
     let folder = tempfile::tempdir().unwrap();
     let tokenizer = write(folder.path());
-    // Three corpora with right labels, and one whose German is Finnish.
+    // Three corpora with correct labels, and one whose German is Finnish.
     for (name, german, finnish) in [("tales", GERMAN, FINNISH), ("news", GERMAN, FINNISH), ("wrong", FINNISH, RUSSIAN)] {
         let of = |sentences: &[&str], skip: usize| sentences.iter().skip(skip).copied().collect::<Vec<_>>().join("\n");
         let skip = usize::from(name != "wrong");

@@ -1,4 +1,4 @@
-//! The encoder's shape and its promises.
+//! The encoder's shapes and invariants.
 
 mod support;
 

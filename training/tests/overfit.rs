@@ -1,4 +1,4 @@
-//! A small encoder learns one batch by heart with each objective: if it cannot, something between the data and the loss is broken.
+//! A small encoder memorizes one batch with each objective: if it cannot, something between the data and the loss is broken.
 
 mod support;
 
@@ -7,7 +7,7 @@ use std::path::Path;
 use dragoman_training::checkpoint::{self, State};
 use dragoman_training::config::*;
 use dragoman_training::data::batch::Batch;
-use dragoman_training::data::sampler::{Aids, Sampler, Sentence, Wanted};
+use dragoman_training::data::sampler::{BatchSpec, Sampler, SamplingTools, Sentence};
 use dragoman_training::model::encoder::{self, LATE_TOKENS, LATE_WEIGHTS, TOKEN_WEIGHTS, TOKENS};
 use dragoman_training::model::parameters::Parameters;
 use dragoman_training::objective::{Objective, Terms};
@@ -16,13 +16,19 @@ use dragoman_training::train::forward::{self, Forward};
 use dragoman_training::train::teachers::Teachers;
 use tch::Device;
 
-/// All sixteen pairs, the same language on the left.
+/// All sixteen pairs, with the same language on the left.
 fn pairs(config: &Config, folder: &Path) -> Vec<(Sentence, Sentence)> {
     support::write_shard(folder);
     let mut pairs: Vec<(Sentence, Sentence)> = Vec::new();
-    let wanted =
-        Wanted { pairs: 4000, tokens_max: 64, token_dropout: 0.0, joined_share: 0.0, plain_share: 0.0, cropped_share: 0.0 };
-    for pair in Sampler::open(config, folder).unwrap().batch(0, &wanted, Aids::default()) {
+    let spec = BatchSpec {
+        pairs: 4000,
+        tokens_max: 64,
+        token_dropout: 0.0,
+        joined_share: 0.0,
+        missing_diacritics_share: 0.0,
+        cropped_share: 0.0,
+    };
+    for pair in Sampler::open(config, folder).unwrap().batch(0, &spec, SamplingTools::default()) {
         let pair = if pair.0.ids[0] < 26 { pair } else { (pair.1, pair.0) };
         if !pairs.contains(&pair) {
             pairs.push(pair);
@@ -32,19 +38,19 @@ fn pairs(config: &Config, folder: &Path) -> Vec<(Sentence, Sentence)> {
     pairs
 }
 
-/// Hides the third word of a left sentence, then the same word of a right one, where it comes first. The other two words tell all
-/// sentences apart, so what is hidden can be learned.
+/// Masks the third word of a left sentence, or the same word of a right one, where it comes first. The other two words
+/// distinguish all sentences, so the masked word can be learned.
 fn hidden() -> Vec<Option<usize>> {
     let places = |side: usize, place: usize| (0..16).map(move |pair| (pair % 2 == side).then_some(place));
     places(0, 2).chain(places(1, 0)).collect()
 }
 
-/// Trains on all sixteen pairs at once and gives the losses of the last step.
+/// Trains on all sixteen pairs at once and returns the losses of the last step.
 fn overfit(kind: EncoderKind, norm: Norm, steps: u64, change: impl Fn(&mut StageConfig)) -> Terms {
     train(kind, norm, steps, change).0
 }
 
-/// As `overfit`; gives the weights before the first step and after the last one, too.
+/// Like `overfit`; also returns the weights before the first step and after the last one.
 fn train(kind: EncoderKind, norm: Norm, steps: u64, change: impl Fn(&mut StageConfig)) -> (Terms, Parameters, Parameters) {
     let folder = tempfile::tempdir().unwrap();
     let mut config = support::config(kind, norm, steps);
@@ -68,7 +74,7 @@ fn train(kind: EncoderKind, norm: Norm, steps: u64, change: impl Fn(&mut StageCo
         let backward = forward.backward(&batch, 1);
         adam.step(&state.parameters, &backward.tables, learning_rate(stage, step), stage);
     }
-    // With the seed of the steps: the same random pairs.
+    // With the seed of the steps, so the random pairs are the same.
     let forward = Forward { parameters: &state.parameters, model: &config.model, stage, teachers: &teachers };
     let terms = forward.backward(&batch, 1).terms;
     (terms, before, state.parameters)
@@ -98,7 +104,7 @@ fn late_interaction_teaches_the_token_table_which_tokens_go_together() {
         stage.contrastive = None;
         stage.late_interaction = Some(LateInteractionConfig { weight: 1.0, temperature: 0.05, pairs_max: 16, own_table: false });
     };
-    // Chance has 2 ln 16, 5.5. Only the nearest tokens move, so that some stay where a wrong one came first.
+    // Chance is 2 ln 16, 5.5. Only the nearest tokens move, so some pairs stay wrong if a wrong token was nearest at the start.
     check(&overfit(EncoderKind::Bag, Norm::Pre, 250, late), Objective::LateInteraction, 1.5);
 }
 
@@ -186,14 +192,14 @@ fn additive_margin_softmax_learns_a_batch() {
             stage.additive_margin = Some(AdditiveMarginConfig { weight: 1.0, margin: 0.3, temperature: 0.1, projection });
         }
     };
-    // A bag adds up its words: the four first and the four second words can be as far apart as the corners of a tetrahedron, cosine -1/3, so that
-    // of the 15 other sentences the 6 that share one of the two have cosine 1/3 and 9 have -1/3. The best that a bag can do is
-    // 2 ln(1 + 6 e^((1/3 - 0.7) / 0.1) + 9 e^((-1/3 - 0.7) / 0.1)) = 0.285882.
+    // A bag adds up its words: the four first and the four second words can be as far apart as the corners of a tetrahedron,
+    // cosine -1/3, so that of the 15 other sentences, the 6 that share one of the two have cosine 1/3 and 9 have -1/3. The best
+    // possible loss of a bag is 2 ln(1 + 6 e^((1/3 - 0.7) / 0.1) + 9 e^((-1/3 - 0.7) / 0.1)) = 0.285882.
     check(&overfit(EncoderKind::Bag, Norm::Pre, 400, margin(false)), Objective::AdditiveMargin, 0.29);
     check(&overfit(EncoderKind::Transformer, Norm::Post, 300, margin(true)), Objective::AdditiveMargin, 0.2);
 }
 
-/// Writes the configuration and the weights of a frozen encoder of another size; gives their paths.
+/// Writes the configuration and the weights of a frozen encoder of another size; returns their paths.
 fn frozen(folder: &Path, kind: EncoderKind) -> (std::path::PathBuf, std::path::PathBuf) {
     let mut config = support::config(kind, Norm::Post, 1);
     (config.model.dimension, config.model.layers) = (48, 3);
@@ -222,7 +228,7 @@ fn the_learner_takes_on_the_anchor_s_distances() {
                 weights: weights.clone(),
             });
         };
-        // The least value of equation 1 is 1; untrained it is above 1.05.
+        // The minimum of equation 1 is 1; untrained, it is above 1.05.
         check(&overfit(EncoderKind::Transformer, Norm::Post, 300, anchored), Objective::Anchor, 1.01);
     }
 }

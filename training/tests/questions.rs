@@ -1,4 +1,4 @@
-//! An encoder of questions beside an encoder of passages that rests: trained, added to a bundle, and run as the server would run it.
+//! A question encoder beside a frozen passage encoder: trained, added to a bundle, and run as the server would run it.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -19,7 +19,7 @@ use dragoman_training::{data, train};
 use tch::Device;
 use untrained::{Model, alone, continued};
 
-/// As `continued`, where the next stage trains an encoder of questions.
+/// Like `continued`, but the next stage trains a question encoder.
 fn asking(model: &Model, token_rate_scale: f64) -> Config {
     let mut config = continued(model);
     let stage = config.stages.last_mut().unwrap();
@@ -29,7 +29,7 @@ fn asking(model: &Model, token_rate_scale: f64) -> Config {
     config
 }
 
-/// Trains it and adds it to the bundle that is there; gives the path of the new one.
+/// Trains a question encoder and adds it to the existing bundle; returns the path of the new one.
 fn add_questions(model: &Model, config: &Config) -> Result<PathBuf, Error> {
     let (before, folder) = (model.path("models/tiny"), model.path("models/asking"));
     data::prepare::prepare(&model.path("raw"), &[], &before.join(TOKENIZER), &model.path("shards")).unwrap();
@@ -59,7 +59,7 @@ fn add_questions(model: &Model, config: &Config) -> Result<PathBuf, Error> {
 }
 
 #[test]
-fn an_encoder_of_questions_comes_into_a_bundle_whose_embeddings_stay() {
+fn adding_a_question_encoder_keeps_the_embeddings() {
     let model = Model::new(EncoderKind::Transformer, Norm::Pre);
     let before = model.export().unwrap().bundle;
     let after = Bundle::open(&add_questions(&model, &asking(&model, 0.0)).unwrap()).unwrap();

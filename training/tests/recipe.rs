@@ -1,5 +1,5 @@
 //! The shipped recipe in short: `ems-small.toml` with fewer pieces, steps and values goes from text to a bundle that finds
-//! translations, and goes there twice alike.
+//! translations, and gives the same weights when it is run twice.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -7,11 +7,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dragoman_training::commands::bundle_arguments::BundleArguments;
 use dragoman_training::commands::export::ExportArguments;
-use dragoman_training::commands::material::Material;
 use dragoman_training::config::{Config, EncoderKind};
 use dragoman_training::data;
-use dragoman_training::data::strip_diacritics::PlainTexts;
+use dragoman_training::data::strip_diacritics::DiacriticsRemover;
 use dragoman_training::eval::retrieval::precision_at_1;
 use dragoman_training::eval::{SentenceEncoder as _, TextEncoder};
 use dragoman_training::train::{self, Options, Outcome};
@@ -68,7 +68,7 @@ fn train(config: &Config, folder: &Path, run: &str) {
         data: folder.join("shards"),
         run: folder.join(run),
         vocabulary: tokenizer.vocabulary_size() as i64,
-        plain: Some(Arc::new(PlainTexts::new(tokenizer))),
+        diacritics_remover: Some(Arc::new(DiacriticsRemover::new(tokenizer))),
         device: Device::Cpu,
         checkpoint_every: Duration::from_secs(3600),
         stop_after_steps: None,
@@ -94,7 +94,7 @@ fn the_recipe_leads_from_text_to_a_bundle_that_finds_translations_and_does_so_ag
     let weights = |run: &str| std::fs::read(path(run).join("retrieve.safetensors")).unwrap();
     assert!(weights("first") == weights("again"), "the same seed gave other weights");
 
-    let material = Material {
+    let bundle_arguments = BundleArguments {
         config: path("config.toml"),
         weights: path("first/retrieve.safetensors"),
         bundle_version: "0.0.1".to_owned(),
@@ -105,7 +105,7 @@ fn the_recipe_leads_from_text_to_a_bundle_that_finds_translations_and_does_so_ag
         notes: None,
     };
     let export = ExportArguments {
-        material,
+        bundle_arguments,
         tokenizer: path("tokenizer.json"),
         corpora: None,
         baseline_weights: Some(path("first/bag.safetensors")),
@@ -117,6 +117,6 @@ fn the_recipe_leads_from_text_to_a_bundle_that_finds_translations_and_does_so_ag
     let mut encoder = TextEncoder::open_bundle(&path("bundle"), 1).unwrap();
     let [english, german] = [0, 1].map(|language| encoder.encode(&sentences(language)).unwrap());
     let found = precision_at_1(&german, &english).unwrap();
-    // One in 48 would be chance.
+    // Chance would be one in 48.
     assert!(found.forward >= 80.0 && found.backward >= 80.0, "{found:?}");
 }

@@ -1,4 +1,4 @@
-//! A run that was stopped and went on ends where an unbroken one ends.
+//! A run that was stopped and resumed ends with the same weights as an uninterrupted one.
 
 mod support;
 
@@ -14,14 +14,14 @@ use dragoman_training::train::{self, Options, Outcome};
 use parking_lot::{Mutex, MutexGuard};
 use tch::{Device, Kind, Tensor};
 
-/// libtorch has one random generator for the whole process: runs side by side would draw each other's numbers.
+/// libtorch has one random generator per process, so concurrent runs would draw each other's numbers.
 static GENERATOR: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
     GENERATOR.lock()
 }
 
-/// Trains `config` at once, and in three calls that stop after three steps each; all weights must be the same.
+/// Trains `config` in one call, and in calls that stop after three steps each; all weights must be equal.
 fn check_resumed(config: &Config) {
     let _alone = alone();
     let data = tempfile::tempdir().unwrap();
@@ -100,7 +100,7 @@ fn the_weights_of_a_stage_are_the_averaged_ones_and_the_next_stage_starts_from_t
         let weights = train::load_weights(&run.path().join(file), Device::Cpu).unwrap();
         weights.get("embeddings.token.weight").detach()
     };
-    // The averages of steps 3 and 4 by hand: the state after each of them is in the checkpoint of a run that stops there.
+    // Averages steps 3 and 4 by hand: the checkpoint of a run that stops after a step has the weights of that step.
     let mut by_hand = Vec::new();
     let step = Options { stop_after_steps: Some(1), ..support::options(data.path(), run.path()) };
     for _ in 0..3 {

@@ -1,4 +1,4 @@
-//! A signal ends a run after the step that it is in: with a checkpoint, with success, and with a word on how to go on.
+//! A signal ends a run after the current step: with a checkpoint, with success, and with a message on how to resume.
 
 #![cfg(unix)]
 
@@ -13,7 +13,7 @@ use dragoman_training::config::{EncoderKind, Norm};
 use dragoman_training::data::tokenizer;
 use tch::Device;
 
-/// Writes sentences of two languages and a tokenizer of them.
+/// Writes sentences in two languages and trains a tokenizer on them.
 fn write_tokenizer(folder: &Path, out: &Path) {
     let words = [
         ("en", ["the baker", "our neighbor", "a child"], ["opens", "paints", "buys"], ["the window", "a green door", "apples"]),

@@ -1,4 +1,4 @@
-//! A table of translations: learned from parallel text, added to a bundle, and read as the server reads it.
+//! A translation table: learned from parallel text, added to a bundle, and read as by the server.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -54,7 +54,7 @@ fn a_folder_without_parallel_text_is_an_error() {
 }
 
 #[test]
-fn a_table_comes_into_a_bundle_whose_embeddings_stay() {
+fn adding_a_translation_table_keeps_the_embeddings() {
     let model = Model::new(EncoderKind::Transformer, Norm::Pre);
     let before = model.export().unwrap().bundle;
     let table = model.path("translations.safetensors");

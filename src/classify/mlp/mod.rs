@@ -1,40 +1,40 @@
 //! A multilayer perceptron with one hidden layer on frozen embeddings (EMS, 2024, sections V-E and V-F): the classifier of the
-//! papers' zero-shot protocol, trained in one language and tested in the others.
+//! papers' zero-shot protocol, which is trained in one language and tested in the others.
 //!
-//! Inputs have unit length and are multiplied by the square root of their dimension, which makes the mean square of a value 1, as
-//! the evaluation in `training` does.
+//! Inputs have unit length. As in the evaluation in `training`, they are multiplied by the square root of their dimension, so
+//! that the mean square of a value is 1.
 
 mod network;
 mod saved;
 mod train;
 
-pub use train::{EpochDone, RunReport, Trained, TrainedRun, Training, Validated};
+pub use train::{EpochReport, RunReport, Trained, TrainedRun, Training, ValidationScore};
 
-use super::{Answer, ClassifyError};
+use super::{ClassifyError, TargetKind};
 use crate::domain::Activation;
 use network::{Activations, Shape, forward, normalize_scores};
 
-/// Limits of a classifier's sizes: the largest takes 512 MiB.
+/// Size limits of a classifier: the largest takes 512 MiB.
 const DIMENSION_MAX: usize = 16_384;
 const HIDDEN_MAX: usize = 4_096;
 const LABELS_MAX: usize = 16_384;
 /// Batch size of predictions.
-const ASKED_ROWS: usize = 64;
+const INFERENCE_BATCH_ROWS: usize = 64;
 
 /// A trained classifier.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mlp {
     shape: Shape,
     activation: Activation,
-    answer: Answer,
+    answer: TargetKind,
     /// Divides the logits: above 1 it makes probabilities less confident.
     temperature: f32,
-    /// In the order of `network::Parts`.
+    /// The parameters, in the order of `network::Parts`.
     parameters: Vec<f32>,
 }
 
 impl Mlp {
-    /// The dimension of the embeddings that it takes.
+    /// The dimension of input embeddings.
     pub fn dimension(&self) -> usize {
         self.shape.dimension
     }
@@ -45,16 +45,16 @@ impl Mlp {
     }
 
     /// Whether it predicts one class or any number of labels.
-    pub fn answer(&self) -> Answer {
+    pub fn answer(&self) -> TargetKind {
         self.answer
     }
 
-    /// What logits are divided by; 1 until `calibrated`.
+    /// The divisor of logits; 1 until `calibrated`.
     pub fn temperature(&self) -> f32 {
         self.temperature
     }
 
-    /// The same classifier with another temperature, as `calibrate::fit_temperature` found it on the validation part.
+    /// Returns the classifier with another temperature, from `calibrate::fit_temperature` on the validation set.
     pub fn calibrated(self, temperature: f32) -> Result<Self, ClassifyError> {
         if !(temperature.is_finite() && temperature > 0.0) {
             let expected = "a finite number above 0".to_owned();
@@ -63,16 +63,16 @@ impl Mlp {
         Ok(Self { temperature, ..self })
     }
 
-    /// The logits of embeddings of unit length, one after the other, before the temperature. [examples, labels]
+    /// Computes the logits of concatenated unit-length embeddings, before the temperature. [examples, labels]
     pub fn logits(&self, embeddings: &[f32]) -> Result<Vec<f32>, ClassifyError> {
         let dimension = self.shape.dimension;
         if !embeddings.len().is_multiple_of(dimension) {
             let expected = embeddings.len().next_multiple_of(dimension);
             return Err(ClassifyError::Length { what: "embeddings", expected, got: embeddings.len() });
         }
-        let mut activations = Activations::new(self.shape, ASKED_ROWS);
+        let mut activations = Activations::new(self.shape, INFERENCE_BATCH_ROWS);
         let mut logits = Vec::with_capacity(embeddings.len() / dimension * self.shape.labels);
-        for rows in embeddings.chunks(ASKED_ROWS * dimension) {
+        for rows in embeddings.chunks(INFERENCE_BATCH_ROWS * dimension) {
             activations.fill(rows.chunks_exact(dimension));
             forward(self.shape, self.activation, &self.parameters, &mut activations);
             logits.extend_from_slice(activations.logits());
@@ -80,8 +80,8 @@ impl Mlp {
         Ok(logits)
     }
 
-    /// The probabilities of the labels of embeddings of unit length, one after the other. [examples, labels] They sum to 1 per
-    /// example for `Answer::Class`, and are independent for `Answer::LabelSet`.
+    /// Computes the label probabilities of concatenated unit-length embeddings. [examples, labels] They sum to 1 per example
+    /// for `TargetKind::Class`, and are independent for `TargetKind::LabelSet`.
     pub fn probabilities(&self, embeddings: &[f32]) -> Result<Vec<f32>, ClassifyError> {
         let mut scores = self.logits(embeddings)?;
         for row in scores.chunks_exact_mut(self.shape.labels) {

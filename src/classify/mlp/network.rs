@@ -1,6 +1,6 @@
-//! The arithmetic of the network. Loops run over contiguous slices, so that the compiler vectorizes them.
+//! Forward and backward pass of the network. Loops run over contiguous slices, so that the compiler can vectorize them.
 
-use crate::classify::{Answer, Targets};
+use crate::classify::{TargetKind, Targets};
 use crate::domain::Activation;
 use crate::domain::embedding::dot;
 
@@ -44,19 +44,19 @@ impl Shape {
     }
 }
 
-/// The values of one batch of rows in the network.
+/// The activations of one batch.
 pub(super) struct Activations {
     shape: Shape,
     rows: usize,
     /// [rows, dimension] Embeddings times the square root of the dimension, after dropout.
     pub inputs: Vec<f32>,
-    /// [rows, hidden] What dropout multiplies by; all 1 for predictions.
+    /// [rows, hidden] The factors of dropout; all 1 for predictions.
     pub hidden_mask: Vec<f32>,
-    /// [rows, hidden] Before dropout; then the gradient before the activation.
+    /// [rows, hidden] Before dropout; after the backward pass, the gradient before the activation.
     hidden: Vec<f32>,
     /// [rows, hidden] After dropout.
     kept: Vec<f32>,
-    /// [rows, labels] Then the gradient of each.
+    /// [rows, labels] After the backward pass, their gradient.
     logits: Vec<f32>,
 }
 
@@ -73,7 +73,7 @@ impl Activations {
         }
     }
 
-    /// Fills in embeddings, at most as many as there is room for.
+    /// Fills in a batch of embeddings, at most `rows_max`.
     pub(super) fn fill<'a>(&mut self, embeddings: impl Iterator<Item = &'a [f32]>) {
         let scale = (self.shape.dimension as f32).sqrt();
         self.rows = 0;
@@ -88,7 +88,7 @@ impl Activations {
     }
 }
 
-/// Computes the logits of the rows that were filled in.
+/// Computes the logits of the batch.
 pub(super) fn forward(shape: Shape, activation: Activation, parameters: &[f32], activations: &mut Activations) {
     let Parts { hidden_weights, hidden_biases, label_weights, label_biases } = shape.parts(parameters);
     for row in 0..activations.rows {
@@ -106,8 +106,8 @@ pub(super) fn forward(shape: Shape, activation: Activation, parameters: &[f32], 
     }
 }
 
-/// Computes the mean gradient of the loss of `examples`, whose logits `forward` has just computed; replaces `gradient`. Returns
-/// the sum of their losses.
+/// Computes the mean gradient of the loss over `examples`, whose logits `forward` has just computed, and writes it to
+/// `gradient`. Returns the sum of the losses.
 pub(super) fn backward(
     network: (Shape, Activation, &[f32]),
     activations: &mut Activations,
@@ -119,7 +119,7 @@ pub(super) fn backward(
     let rows = activations.rows;
     let mut loss = 0.0;
     for (logits, example) in activations.logits.chunks_exact_mut(shape.labels).zip(examples) {
-        loss += loss_and_slope(targets.answer(), logits, targets.of(*example as usize));
+        loss += loss_and_gradient(targets.answer(), logits, targets.of(*example as usize));
         logits.iter_mut().for_each(|slope| *slope /= rows as f32);
     }
     let label_weights = shape.parts(parameters).label_weights;
@@ -151,14 +151,14 @@ pub(super) fn backward(
     loss
 }
 
-/// The loss of one example; replaces its logits by their gradient. One class: cross-entropy of the softmax. Any
-/// number of labels: binary cross-entropies of the sigmoids, summed.
-pub(super) fn loss_and_slope(answer: Answer, logits: &mut [f32], labels: &[u32]) -> f64 {
+/// Computes the loss of one example and replaces its logits with their gradient. For one class, this is the cross-entropy of
+/// the softmax; for label sets, the sum of the binary cross-entropies of the sigmoids.
+pub(super) fn loss_and_gradient(answer: TargetKind, logits: &mut [f32], labels: &[u32]) -> f64 {
     let chosen = |logits: &[f32]| labels.iter().map(|label| f64::from(logits[*label as usize])).sum::<f64>();
     let target = chosen(logits);
     let loss = match answer {
-        Answer::Class => log_sum_exp(logits) - target,
-        Answer::LabelSet => logits.iter().map(|logit| softplus(f64::from(*logit))).sum::<f64>() - target,
+        TargetKind::Class => log_sum_exp(logits) - target,
+        TargetKind::LabelSet => logits.iter().map(|logit| softplus(f64::from(*logit))).sum::<f64>() - target,
     };
     normalize_scores(answer, logits);
     labels.iter().for_each(|label| logits[*label as usize] -= 1.0);
@@ -166,10 +166,10 @@ pub(super) fn loss_and_slope(answer: Answer, logits: &mut [f32], labels: &[u32])
 }
 
 /// Turns logits into probabilities.
-pub(super) fn normalize_scores(answer: Answer, logits: &mut [f32]) {
+pub(super) fn normalize_scores(answer: TargetKind, logits: &mut [f32]) {
     match answer {
-        Answer::Class => crate::classify::calibrate::softmax(logits),
-        Answer::LabelSet => logits.iter_mut().for_each(|logit| *logit = 1.0 / (1.0 + (-*logit).exp())),
+        TargetKind::Class => crate::classify::calibrate::softmax(logits),
+        TargetKind::LabelSet => logits.iter_mut().for_each(|logit| *logit = 1.0 / (1.0 + (-*logit).exp())),
     }
 }
 
@@ -240,23 +240,23 @@ mod tests {
     fn losses_are_those_worked_by_hand() {
         // ln(e⁰ + e^ln 3) - ln 3 = ln(4 / 3); probabilities 1/4 and 3/4.
         let mut logits = [0.0, 3.0_f32.ln()];
-        let loss = loss_and_slope(Answer::Class, &mut logits, &[1]);
+        let loss = loss_and_gradient(TargetKind::Class, &mut logits, &[1]);
         assert!((loss - (4.0_f64 / 3.0).ln()).abs() < 1e-6);
         assert!((logits[0] - 0.25).abs() < 1e-6 && (logits[1] + 0.25).abs() < 1e-6, "{logits:?}");
         // -ln(1 - 1/2) - ln 3/4.
         let mut logits = [0.0, 3.0_f32.ln()];
-        let loss = loss_and_slope(Answer::LabelSet, &mut logits, &[1]);
+        let loss = loss_and_gradient(TargetKind::LabelSet, &mut logits, &[1]);
         assert!((loss - (8.0_f64 / 3.0).ln()).abs() < 1e-6);
         assert!((logits[0] - 0.5).abs() < 1e-6 && (logits[1] + 0.25).abs() < 1e-6, "{logits:?}");
     }
 
     #[test]
     fn enormous_logits_neither_overflow_nor_lose_the_loss() {
-        for answer in [Answer::Class, Answer::LabelSet] {
+        for answer in [TargetKind::Class, TargetKind::LabelSet] {
             let mut logits = [1e4, -1e4];
-            assert!((loss_and_slope(answer, &mut logits, &[0])).abs() < 1e-6);
+            assert!((loss_and_gradient(answer, &mut logits, &[0])).abs() < 1e-6);
             let mut logits = [-1e4, -1e4 - 5.0];
-            assert!(loss_and_slope(answer, &mut logits, &[1]).is_finite() && logits.iter().all(|slope| slope.is_finite()));
+            assert!(loss_and_gradient(answer, &mut logits, &[1]).is_finite() && logits.iter().all(|slope| slope.is_finite()));
         }
     }
 

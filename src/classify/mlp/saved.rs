@@ -1,4 +1,5 @@
-//! A classifier as bytes: a header of 36 bytes, the parameters, a CRC-32 of all before it; numbers little-endian.
+//! Serializes a classifier: a header of 36 bytes, the parameters, and a CRC-32 of everything before it. Numbers are
+//! little-endian.
 //!
 //! `DRAGOMLP`, format (u32), activation (u8: 0 tanh, 1 ReLU), answer (u8: 0 class, 1 label set), two zero bytes, dimension,
 //! hidden, labels (u32 each), temperature (f32), reserved zero (u32); then f32: hidden weights [hidden, dimension] and biases,
@@ -7,7 +8,7 @@
 use super::network::Shape;
 use super::{DIMENSION_MAX, HIDDEN_MAX, LABELS_MAX, Mlp};
 use crate::classify::error::SavedError;
-use crate::classify::{Answer, ClassifyError};
+use crate::classify::{ClassifyError, TargetKind};
 use crate::domain::Activation;
 
 const MAGIC: &[u8; 8] = b"DRAGOMLP";
@@ -16,14 +17,14 @@ const HEADER_BYTES: usize = 36;
 const CHECKSUM_BYTES: usize = 4;
 
 impl Mlp {
-    /// Its bytes, for `from_bytes`.
+    /// Serializes the classifier for `from_bytes`.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEADER_BYTES + 4 * self.parameters.len() + CHECKSUM_BYTES);
         bytes.extend_from_slice(MAGIC);
         bytes.extend_from_slice(&FORMAT.to_le_bytes());
         bytes.extend_from_slice(&[
             u8::from(self.activation == Activation::Relu),
-            u8::from(self.answer == Answer::LabelSet),
+            u8::from(self.answer == TargetKind::LabelSet),
             0,
             0,
         ]);
@@ -37,7 +38,7 @@ impl Mlp {
         bytes
     }
 
-    /// Reads the output of `to_bytes`. Damaged bytes are refused; never takes more memory than twice the bytes.
+    /// Deserializes the output of `to_bytes`. Rejects damaged bytes, and never uses more memory than twice their size.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, ClassifyError> {
         Ok(read(bytes)?)
     }
@@ -77,8 +78,8 @@ fn read(bytes: &[u8]) -> Result<Mlp, SavedError> {
         _ => return Err(SavedError::Value("activation")),
     };
     let answer = match header[13] {
-        0 => Answer::Class,
-        1 => Answer::LabelSet,
+        0 => TargetKind::Class,
+        1 => TargetKind::LabelSet,
         _ => return Err(SavedError::Value("answer")),
     };
     if header[14..16] != [0; 2] || word(32) != 0 {
@@ -103,10 +104,10 @@ mod tests {
     fn example() -> Mlp {
         let shape = Shape { dimension: 3, hidden: 2, labels: 4 };
         let parameters = (0..shape.parameters()).map(|number| number as f32 / 8.0 - 1.0).collect();
-        Mlp { shape, activation: Activation::Relu, answer: Answer::LabelSet, temperature: 1.5, parameters }
+        Mlp { shape, activation: Activation::Relu, answer: TargetKind::LabelSet, temperature: 1.5, parameters }
     }
 
-    /// Puts `new` at `at` and a checksum that fits.
+    /// Replaces the bytes at `at` with `new` and updates the checksum.
     fn changed(at: usize, new: &[u8]) -> Vec<u8> {
         let mut bytes = example().to_bytes();
         bytes[at..at + new.len()].copy_from_slice(new);

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use super::network::{Activations, Shape, backward, forward, loss_and_slope};
-use super::{ASKED_ROWS, DIMENSION_MAX, HIDDEN_MAX, LABELS_MAX, Mlp};
+use super::network::{Activations, Shape, backward, forward, loss_and_gradient};
+use super::{DIMENSION_MAX, HIDDEN_MAX, INFERENCE_BATCH_ROWS, LABELS_MAX, Mlp};
 use crate::classify::random::Random;
-use crate::classify::{Answer, ClassifyError, Split, Targets};
+use crate::classify::{ClassifyError, Split, TargetKind, Targets};
 use crate::domain::MlpSettings;
 
-/// How the first and second moments decay and what keeps the divisor above 0 (Kingma and Ba, 2015, algorithm 1).
+/// Adam's β₁, β₂ and ε (Kingma and Ba, 2015, algorithm 1).
 const MOMENT_DECAY: f32 = 0.9;
 const SQUARE_DECAY: f32 = 0.999;
 const DIVISOR_MIN: f32 = 1e-8;
@@ -20,39 +20,39 @@ const DIVISOR_MIN: f32 = 1e-8;
 /// The training data.
 #[derive(Debug, Clone, Copy)]
 pub struct Training<'a> {
-    /// Embeddings of unit length, one after the other. [examples, dimension]
+    /// Concatenated unit-length embeddings. [examples, dimension]
     pub embeddings: &'a [f32],
     /// Values per embedding.
     pub dimension: usize,
     /// The labels of each example.
     pub targets: Targets<'a>,
-    /// The number of labels; all labels of `targets` are below.
+    /// The number of labels; all labels of `targets` are below it.
     pub labels: usize,
-    /// Which examples to learn from and which to validate on.
+    /// The examples to train on and to validate on.
     pub split: &'a Split,
     /// The settings. The split is already made, so `validation_share` has no effect.
     pub parameters: &'a MlpSettings,
-    /// How many runs go in parallel. The result does not depend on it, because each run uses one thread.
+    /// The number of runs in parallel. The result does not depend on it, because each run uses one thread.
     pub threads: NonZeroUsize,
 }
 
 /// A finished epoch.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct EpochDone {
+pub struct EpochReport {
     /// The number of the run, from 0.
     pub run: usize,
     /// The number of the epoch, from 0.
     pub epoch: usize,
-    /// The mean loss of its examples, with dropout, during training.
+    /// The mean loss of its examples during training, with dropout.
     pub training_loss: f64,
-    /// The validation after it; `None` without a validation part.
-    pub validation: Option<Validated>,
+    /// The validation after it; `None` without a validation set.
+    pub validation: Option<ValidationScore>,
 }
 
-/// How well a network performs on the validation part.
+/// The quality of a network on the validation set.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Validated {
-    /// 0 to 1: accuracy for one class, micro-F1 at probability 0.5 for label sets.
+pub struct ValidationScore {
+    /// 0 to 1: accuracy for classes, micro-F1 at probability 0.5 for label sets.
     pub quality: f64,
     /// The mean loss of its examples.
     pub loss: f64,
@@ -65,8 +65,8 @@ pub struct RunReport {
     pub seed: u64,
     /// The number of epochs.
     pub epochs: usize,
-    /// The epoch whose network was kept: the best on the validation part, or the latest of several; without validation, the last.
-    pub kept: EpochDone,
+    /// The epoch whose network was kept: the best on the validation set, or the latest in a tie; without validation, the last.
+    pub kept: EpochReport,
 }
 
 /// A run and its network.
@@ -81,19 +81,19 @@ pub struct TrainedRun {
 /// All runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trained {
-    /// In the order of their seeds.
+    /// Sorted by seed.
     pub runs: Vec<TrainedRun>,
-    /// The index of the best: the highest quality on the validation part, then the lowest loss on it, then the
-    /// lowest seed. Without a validation part, the lowest training loss.
+    /// The index of the best run: the highest quality on the validation set, then the lowest loss on it, then the lowest seed.
+    /// Without a validation set, the lowest training loss.
     pub best: usize,
 }
 
 impl Training<'_> {
-    /// Trains all runs. `watch` is called for each epoch, from several threads, and may abort everything.
+    /// Trains all runs. Calls `watch` after each epoch, from several threads; it may abort all of them.
     ///
-    /// The same input gives the same result on the same machine, whatever the number of threads; another machine's `tanh` and
+    /// The same input gives the same result on the same machine, for any number of threads. On another machine, `tanh` and
     /// `exp` may round differently.
-    pub fn train(&self, watch: &(dyn Fn(&EpochDone) -> ControlFlow<()> + Sync)) -> Result<Trained, ClassifyError> {
+    pub fn train(&self, watch: &(dyn Fn(&EpochReport) -> ControlFlow<()> + Sync)) -> Result<Trained, ClassifyError> {
         self.check()?;
         let (next, stopped) = (AtomicUsize::new(0), AtomicBool::new(false));
         let done = Mutex::new(Vec::new());
@@ -118,7 +118,7 @@ impl Training<'_> {
         });
         let mut done = done.into_inner();
         done.sort_by_key(|(run, _)| *run);
-        // A failed run stops the others, whose errors say less.
+        // A failed run stops the others, so their errors are not the cause.
         let reason = done.iter().filter_map(|(_, result)| result.as_ref().err()).find(|error| **error != ClassifyError::Stopped);
         if let Some(error) = reason {
             return Err(error.clone());
@@ -137,7 +137,7 @@ impl Training<'_> {
             false => refuse(name, &format!("{min} to {max}"), got.to_string()),
         };
         within("dimension", self.dimension, 1, DIMENSION_MAX)?;
-        within("labels", self.labels, if self.targets.answer() == Answer::Class { 2 } else { 1 }, LABELS_MAX)?;
+        within("labels", self.labels, if self.targets.answer() == TargetKind::Class { 2 } else { 1 }, LABELS_MAX)?;
         within("hidden", parameters.hidden, 1, HIDDEN_MAX)?;
         within("batch", parameters.batch, 1, 4_096)?;
         within("epochs_max", parameters.epochs_max, 1, 10_000)?;
@@ -167,26 +167,26 @@ impl Training<'_> {
         &self,
         run: usize,
         stopped: &AtomicBool,
-        watch: &(dyn Fn(&EpochDone) -> ControlFlow<()> + Sync),
+        watch: &(dyn Fn(&EpochReport) -> ControlFlow<()> + Sync),
     ) -> Result<TrainedRun, ClassifyError> {
         let parameters = self.parameters;
         let seed = u64::from(parameters.seed) + run as u64;
         let mut learner = Learner::new(self, seed);
-        let mut best: Option<(EpochDone, Vec<f32>)> = None;
+        let mut best: Option<(EpochReport, Vec<f32>)> = None;
         let (mut epochs, mut improved) = (0, 0);
         for epoch in 0..parameters.epochs_max {
-            let training_loss = learner.learn_once();
+            let training_loss = learner.train_epoch();
             let validation = self.validate(&mut learner);
             epochs = epoch + 1;
             let losses = [Some(training_loss), validation.map(|validation| validation.loss)];
             if losses.into_iter().flatten().any(|loss| !loss.is_finite()) {
                 return Err(ClassifyError::Diverged { seed, epoch, learning_rate: parameters.learning_rate });
             }
-            let done = EpochDone { run, epoch, training_loss, validation };
+            let done = EpochReport { run, epoch, training_loss, validation };
             if watch(&done).is_break() || stopped.load(Ordering::Relaxed) {
                 return Err(ClassifyError::Stopped);
             }
-            let quality = |done: &EpochDone| done.validation.map_or(0.0, |validation| validation.quality);
+            let quality = |done: &EpochReport| done.validation.map_or(0.0, |validation| validation.quality);
             if best.as_ref().is_none_or(|(kept, _)| quality(&done) >= quality(kept)) {
                 let better = best.as_ref().is_none_or(|(kept, _)| quality(&done) > quality(kept));
                 improved = if better { epoch } else { improved };
@@ -211,10 +211,10 @@ impl Training<'_> {
         &self.embeddings[example as usize * self.dimension..][..self.dimension]
     }
 
-    fn validate(&self, learner: &mut Learner<'_>) -> Option<Validated> {
+    fn validate(&self, learner: &mut Learner<'_>) -> Option<ValidationScore> {
         let examples = &self.split.validation;
         let (mut loss, mut right, mut predicted, mut expected) = (0.0, 0, 0, 0);
-        for chunk in examples.chunks(ASKED_ROWS) {
+        for chunk in examples.chunks(INFERENCE_BATCH_ROWS) {
             let asked = &mut learner.asked;
             asked.fill(chunk.iter().map(|example| self.embedding(*example)));
             forward(learner.shape, self.parameters.activation, &learner.parameters, asked);
@@ -223,13 +223,13 @@ impl Training<'_> {
                 let answered = answered(self.targets.answer(), logits);
                 right += answered.iter().filter(|label| labels.contains(label)).count();
                 (predicted, expected) = (predicted + answered.len(), expected + labels.len());
-                loss += loss_and_slope(self.targets.answer(), &mut logits.to_vec(), labels);
+                loss += loss_and_gradient(self.targets.answer(), &mut logits.to_vec(), labels);
             }
         }
-        // For one class predicted = expected = examples, and F1 is accuracy. Predicting nothing where nothing is expected is
+        // For classes, predicted = expected = examples, so F1 is accuracy. If no labels are expected, predicting none is
         // perfect.
         let quality = if predicted + expected == 0 { 1.0 } else { 2.0 * right as f64 / (predicted + expected) as f64 };
-        (!examples.is_empty()).then(|| Validated { quality, loss: loss / examples.len() as f64 })
+        (!examples.is_empty()).then(|| ValidationScore { quality, loss: loss / examples.len() as f64 })
     }
 }
 
@@ -250,11 +250,12 @@ impl TrainedRun {
     }
 }
 
-/// The predicted labels: the one with the highest logit, or the lowest of several; or all that are at least as likely as not.
-fn answered(answer: Answer, logits: &[f32]) -> Vec<u32> {
+/// Returns the predicted labels: for classes, the one with the highest logit, or the lowest in a tie; for label sets, all with
+/// a probability of at least 0.5.
+fn answered(answer: TargetKind, logits: &[f32]) -> Vec<u32> {
     match answer {
-        Answer::Class => crate::classify::knn::highest(logits).into_iter().collect(),
-        Answer::LabelSet => (0..logits.len() as u32).filter(|label| logits[*label as usize] >= 0.0).collect(),
+        TargetKind::Class => crate::classify::knn::highest(logits).into_iter().collect(),
+        TargetKind::LabelSet => (0..logits.len() as u32).filter(|label| logits[*label as usize] >= 0.0).collect(),
     }
 }
 
@@ -268,14 +269,14 @@ struct Learner<'a> {
     gradient: Vec<f32>,
     moments: Vec<f32>,
     squares: Vec<f32>,
-    /// MOMENT_DECAY and SQUARE_DECAY to the power of the steps so far.
+    /// MOMENT_DECAY and SQUARE_DECAY to the power of the number of steps so far.
     decayed: [f64; 2],
     batch: Activations,
     asked: Activations,
 }
 
 impl<'a> Learner<'a> {
-    /// Weights and biases start uniform within 1 over the square root of the inputs, as in libtorch's linear layers.
+    /// Initializes weights and biases uniformly within ± 1 / √inputs, like libtorch's linear layers.
     fn new(training: &'a Training<'a>, seed: u64) -> Self {
         let shape = Shape { dimension: training.dimension, hidden: training.parameters.hidden, labels: training.labels };
         let mut random = Random::new(seed);
@@ -301,12 +302,12 @@ impl<'a> Learner<'a> {
             squares: zeros,
             decayed: [1.0; 2],
             batch: Activations::new(shape, training.parameters.batch),
-            asked: Activations::new(shape, ASKED_ROWS),
+            asked: Activations::new(shape, INFERENCE_BATCH_ROWS),
         }
     }
 
-    /// Runs one epoch over all examples in a new order. Returns their mean loss.
-    fn learn_once(&mut self) -> f64 {
+    /// Runs one epoch over all examples in random order. Returns their mean loss.
+    fn train_epoch(&mut self) -> f64 {
         let (training, parameters) = (self.training, self.training.parameters);
         let mut order = std::mem::take(&mut self.order);
         self.random.shuffle(&mut order);
@@ -329,7 +330,7 @@ impl<'a> Learner<'a> {
         loss / self.order.len() as f64
     }
 
-    /// One step of Adam.
+    /// Takes one step of Adam.
     fn step(&mut self, learning_rate: f32) {
         self.decayed[0] *= f64::from(MOMENT_DECAY);
         self.decayed[1] *= f64::from(SQUARE_DECAY);

@@ -3,14 +3,14 @@
 use super::*;
 use crate::domain::Activation;
 
-/// Three fans of directions of the plane around 0, 120 and 240 degrees, up to 30 degrees away, and their classes.
+/// Returns directions in the plane, within 30 degrees of 0, 120 and 240 degrees, and their classes.
 fn fans(count: u32) -> (Vec<f32>, Vec<u32>) {
     let classes: Vec<u32> = (0..count).map(|number| number % 3).collect();
     let angle = |number: u32| ((number * 7 % 61) as f32 - 30.0 + (number % 3) as f32 * 120.0).to_radians();
     ((0..count).map(angle).flat_map(|angle| [angle.cos(), angle.sin()]).collect(), classes)
 }
 
-/// The last third validates.
+/// Uses the last third for validation.
 fn last_third(count: u32) -> Split {
     Split { train: (0..count - count / 3).collect(), validation: (count - count / 3..count).collect() }
 }
@@ -32,7 +32,7 @@ fn train(
 }
 
 fn predicted(mlp: &Mlp, embeddings: &[f32]) -> Vec<u32> {
-    mlp.logits(embeddings).unwrap().chunks_exact(3).map(|logits| answered(Answer::Class, logits)[0]).collect()
+    mlp.logits(embeddings).unwrap().chunks_exact(3).map(|logits| answered(TargetKind::Class, logits)[0]).collect()
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn a_separable_problem_is_solved() {
 
 #[test]
 fn label_sets_are_learned_each_label_for_itself() {
-    // Label 0 right of the middle, label 1 above it, label 2 nowhere: a direction has none to two of them.
+    // Label 0 is right of the origin, label 1 above it, label 2 nowhere: a direction has up to two of them.
     let embeddings: Vec<f32> =
         (0..180).map(|number| (number as f32 * 37.0 + 0.5).to_radians()).flat_map(|a| [a.cos(), a.sin()]).collect();
     let set = |row: &[f32]| (0..2).filter(|axis| row[*axis as usize] > 0.0).collect::<Vec<u32>>();
@@ -66,7 +66,7 @@ fn label_sets_are_learned_each_label_for_itself() {
 
 #[test]
 fn what_embeddings_do_not_tell_is_not_learned() {
-    // Every direction has both classes: whatever is answered for it is right half of the time.
+    // Every direction has both classes, so any prediction is correct half of the time.
     let (once, _) = fans(30);
     let classes: Vec<u32> = (0..60).map(|number| u32::from(number >= 30)).collect();
     let split = Split { train: (0..60).collect(), validation: (0..60).collect() };
@@ -94,7 +94,7 @@ fn training_ends_when_validation_gets_no_better() {
     let parameters = MlpSettings { epochs_max: 100, patience: 3, runs: 1, ..quick() };
     let trained = train(&embeddings, Targets::Classes(&classes), &last_third(180), &parameters, 1).unwrap();
     let report = trained.runs[0].report;
-    // All right before long; then three more, each as good as the best, and the latest is kept.
+    // All predictions are soon correct. Then follow three more epochs, each as good as the best, and the latest is kept.
     assert!(report.epochs < 60, "{report:?}");
     assert_eq!(report.kept.epoch + 1, report.epochs);
     assert_eq!(report.kept.validation.unwrap().quality, 1.0);
@@ -117,7 +117,7 @@ fn the_best_run_is_the_best_on_validation_then_the_surest() {
     let trained = train(&embeddings, Targets::Classes(&classes), &last_third(30), &quick(), 1).unwrap();
     let with = |quality, loss| {
         let mut run = trained.runs[0].clone();
-        run.report.kept.validation = Some(Validated { quality, loss });
+        run.report.kept.validation = Some(ValidationScore { quality, loss });
         run
     };
     assert!(with(0.9, 2.0).is_better_than(&with(0.8, 1.0)));
@@ -134,7 +134,7 @@ fn the_caller_sees_each_epoch_and_may_stop() {
     let training =
         Training { embeddings: &embeddings, dimension: 2, targets, labels: 3, split: &split, parameters: &parameters, threads };
     let seen = Mutex::new(Vec::new());
-    let watch = |done: &EpochDone| {
+    let watch = |done: &EpochReport| {
         seen.lock().push(done.epoch);
         if done.epoch == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
@@ -144,7 +144,8 @@ fn the_caller_sees_each_epoch_and_may_stop() {
 
 #[test]
 fn one_step_of_adam_is_the_one_worked_by_hand() {
-    // After one step both moments are unbiased to the slope itself: each parameter moves by the rate against its sign.
+    // After one step, both bias-corrected moments equal the gradient, so each parameter moves by the learning rate against its
+    // sign.
     let (embeddings, classes) = fans(3);
     let (split, parameters) = (Split { train: vec![0, 1, 2], validation: Vec::new() }, quick());
     let (targets, threads) = (Targets::Classes(&classes), NonZeroUsize::MIN);
@@ -195,7 +196,7 @@ fn a_saved_classifier_answers_as_before() {
     let mlp = trained.into_best().mlp.calibrated(2.0).unwrap();
     let read = Mlp::from_bytes(&mlp.to_bytes()).unwrap();
     assert_eq!(read.probabilities(&embeddings), mlp.probabilities(&embeddings));
-    assert_eq!((read.dimension(), read.labels(), read.answer(), read.temperature()), (2, 3, Answer::Class, 2.0));
+    assert_eq!((read.dimension(), read.labels(), read.answer(), read.temperature()), (2, 3, TargetKind::Class, 2.0));
     // Twice the temperature halves the logits.
     let cold = mlp.clone().calibrated(1.0).unwrap();
     let (hot, cold) = (mlp.probabilities(&embeddings[..2]).unwrap(), cold.probabilities(&embeddings[..2]).unwrap());

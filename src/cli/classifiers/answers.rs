@@ -1,11 +1,11 @@
-//! Shows the answers of classifiers to people.
+//! Formats predictions and evaluations of classifiers as text.
 
 use serde_json::{Value, json};
 
 use crate::cli::error::CliError;
 use crate::cli::output::{Column, Output, count, shown};
 
-/// A share in percent; empty for a missing value.
+/// Formats a share as a percentage; empty for a missing value.
 pub fn percent(value: &Value) -> String {
     value.as_f64().map_or_else(String::new, |share| format!("{:.1} %", share * 100.0))
 }
@@ -33,7 +33,7 @@ pub fn prediction(output: &Output, text: &str, prediction: &Value) -> Result<(),
     Ok(())
 }
 
-/// Writes how well a classifier performs: overall, by label, by language.
+/// Writes the quality of a classifier: overall, by label and by language.
 pub fn evaluation(output: &Output, evaluation: &Value) -> Result<(), CliError> {
     let all = &evaluation["all"];
     let members = [

@@ -7,10 +7,11 @@ use crate::cli::files::Input;
 use crate::cli::lines::Lines;
 use crate::domain::Limits;
 
-/// How much longer than its text a line of JSON may be: escapes of six characters each, and members beside the text.
+/// How many times longer than its text a line of JSON may be, because of six-character escapes and other members.
 const JSON_FACTOR: usize = 8;
 
-/// Reads labeled texts, one per line: a JSON object as the API takes it, or a label, a tab and the text. Blank lines are skipped.
+/// Reads labeled texts, one per line: a JSON object in the format of the API, or a label, a tab and the text. Skips blank
+/// lines.
 pub fn read(input: Input) -> Result<Vec<Value>, CliError> {
     let name = input.name.clone();
     let mut examples = Vec::new();
@@ -35,7 +36,7 @@ fn example(line: &str) -> Result<Value, String> {
     }
 }
 
-/// The labels of a prototype, each once, with all its descriptions.
+/// Groups the descriptions of a prototype classifier by label.
 pub fn described(labels: &[String]) -> Value {
     let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
     for label in labels {

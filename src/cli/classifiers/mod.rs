@@ -33,7 +33,7 @@ pub enum Action {
     Show(NameArgs),
     /// Creates a classifier and waits until it is trained.
     Train(Box<TrainArgs>),
-    /// Trains a classifier again on the current labels, and waits. Meanwhile, it answers as before.
+    /// Retrains a classifier on the current labels and waits; until then, it predicts as before.
     Retrain(RetrainArgs),
     /// Predicts the labels of texts, given as arguments or one per line on standard input.
     Predict(PredictArgs),
@@ -56,16 +56,16 @@ pub struct NameArgs {
 /// Labeled documents, or a file of labeled texts.
 #[derive(Debug, Args)]
 pub struct LabeledArgs {
-    /// The collection whose documents have the labels.
+    /// Collection with the labeled documents.
     #[arg(long, short, value_name = "NAME", value_parser = CollectionName::parse, requires = "field")]
     pub collection: Option<CollectionName>,
-    /// Path of the labels in the metadata.
+    /// Metadata path of the labels.
     #[arg(long, value_name = "FIELD", requires = "collection")]
     pub field: Option<String>,
-    /// Uses only documents that match, such as {"field": "split", "eq": "train"}.
+    /// Uses only documents that match this filter, such as {"field": "split", "eq": "train"}.
     #[arg(long, short, value_name = "JSON", value_parser = json_object, requires = "collection")]
     pub filter: Option<JsonObject>,
-    /// Labeled texts instead of documents: lines of LABEL, tab, TEXT, or of JSON as in the API; - for standard input.
+    /// File of labeled texts instead of documents, one per line: LABEL, tab, TEXT, or JSON as in the API; - for standard input.
     #[arg(long, short, value_name = "FILE", conflicts_with = "collection")]
     pub examples: Option<PathBuf>,
 }
@@ -77,56 +77,56 @@ pub struct TrainArgs {
     #[arg(value_parser = ClassifierName::parse)]
     #[serde(rename = "name")]
     pub classifier: ClassifierName,
-    /// How it decides.
+    /// Kind of classifier.
     #[arg(long, short, value_enum)]
     pub kind: ClassifierKind,
-    /// What it learns from.
+    /// The training data.
     #[command(flatten)]
     #[serde(skip)]
     pub labeled: LabeledArgs,
-    /// A label of a prototype with a description, such as "sports=matches, goals and players"; repeat it for further
-    /// descriptions.
+    /// A label of a prototype classifier with a description, such as "sports=matches, goals and players"; repeat the option for
+    /// more labels or descriptions.
     #[arg(long, short, value_name = "LABEL[=TEXT]")]
     #[serde(skip)]
     pub label: Vec<String>,
-    /// Lets a text have any number of labels.
+    /// Allows any number of labels per text.
     #[arg(long)]
     pub multi_label: bool,
-    /// Abstains below this probability.
+    /// Makes no prediction below this probability.
     #[arg(long, value_name = "PROBABILITY")]
     pub threshold: Option<f64>,
-    /// What the classifier is for, in your words.
+    /// Description of the classifier.
     #[arg(long, value_name = "TEXT")]
     pub description: Option<String>,
-    /// More members of the request, as in the API documentation, such as {"mlp": {"runs": 1}}.
+    /// Additional members of the request body, as in the API documentation, such as {"mlp": {"runs": 1}}.
     #[arg(long, value_name = "JSON", value_parser = json_object)]
     #[serde(skip)]
     pub settings: Option<JsonObject>,
-    /// Prints the classifier without waiting for its training.
+    /// Prints the classifier without waiting for training to finish.
     #[arg(long)]
     #[serde(skip)]
     pub detach: bool,
 }
 
-/// A classifier to train again.
+/// A classifier to retrain.
 #[derive(Debug, Args)]
 pub struct RetrainArgs {
     /// Name of the classifier.
     #[arg(value_parser = ClassifierName::parse)]
     pub classifier: ClassifierName,
-    /// Prints the job without waiting for it.
+    /// Prints the job without waiting for it to finish.
     #[arg(long)]
     pub detach: bool,
 }
 
-/// A classifier to ask.
+/// A classifier and its threshold.
 #[derive(Debug, Args, Serialize)]
 pub struct AskArgs {
     /// Name of the classifier.
     #[arg(value_parser = ClassifierName::parse)]
     #[serde(skip)]
     pub classifier: ClassifierName,
-    /// Abstains below this probability.
+    /// Makes no prediction below this probability.
     #[arg(long, value_name = "PROBABILITY")]
     pub threshold: Option<f64>,
 }
@@ -134,22 +134,22 @@ pub struct AskArgs {
 /// Texts to predict the labels of.
 #[derive(Debug, Args, Serialize)]
 pub struct PredictArgs {
-    /// Whom to ask.
+    /// The classifier.
     #[command(flatten)]
     #[serde(flatten)]
     pub ask: AskArgs,
-    /// The texts; without any, each line of standard input.
+    /// The texts; if omitted, reads one text per line from standard input.
     #[serde(skip)]
     pub texts: Vec<String>,
-    /// Shows this many labeled passages near each text.
+    /// Number of nearest labeled passages to show for each text.
     #[arg(long, value_name = "COUNT")]
     pub explain: Option<u64>,
 }
 
-/// What to evaluate with.
+/// A classifier and the labeled data to evaluate it with.
 #[derive(Debug, Args)]
 pub struct EvaluateArgs {
-    /// Whom to ask.
+    /// The classifier.
     #[command(flatten)]
     pub ask: AskArgs,
     /// The labeled data.
@@ -160,23 +160,23 @@ pub struct EvaluateArgs {
 /// Which documents get labels.
 #[derive(Debug, Args, Serialize)]
 pub struct ApplyArgs {
-    /// Whom to ask.
+    /// The classifier.
     #[command(flatten)]
     #[serde(flatten)]
     pub ask: AskArgs,
-    /// The collection.
+    /// Name of the collection.
     #[arg(value_parser = CollectionName::parse)]
     pub collection: CollectionName,
-    /// Path in the metadata for the label.
+    /// Metadata path to write the label to.
     #[arg(long, value_name = "FIELD")]
     pub field: String,
-    /// Path in the metadata for its probability.
+    /// Metadata path to write the probability of the label to.
     #[arg(long, value_name = "FIELD")]
     pub probability_field: Option<String>,
-    /// Labels only documents that match.
+    /// Labels only documents that match this filter.
     #[arg(long, short, value_name = "JSON", value_parser = json_object)]
     pub filter: Option<JsonObject>,
-    /// Prints the job without waiting for it.
+    /// Prints the job without waiting for it to finish.
     #[arg(long)]
     #[serde(skip)]
     pub detach: bool,
@@ -188,7 +188,7 @@ pub struct DeleteArgs {
     /// Name of the classifier.
     #[arg(value_parser = ClassifierName::parse)]
     pub classifier: ClassifierName,
-    /// Whether to ask.
+    /// Whether to ask for confirmation.
     #[command(flatten)]
     pub confirm: ConfirmArgs,
 }
@@ -242,7 +242,7 @@ fn list(client: &Client, output: &Output) -> Result<(), CliError> {
     })
 }
 
-/// The members that name labeled documents or texts: `documents` is what the request calls the former.
+/// Returns the request members for the labeled data. `documents` is the request's name for labeled documents.
 fn labeled(args: LabeledArgs, documents: &str, output: &Output) -> Result<Map<String, Value>, CliError> {
     let mut members = Map::new();
     if args.collection.is_some() {
@@ -271,7 +271,7 @@ fn train(client: &Client, output: &Output, args: TrainArgs) -> Result<Outcome, C
     trained(client, output, (&name, job))
 }
 
-/// Waits for a training and shows its result.
+/// Waits for training to finish and shows the classifier.
 fn trained(client: &Client, output: &Output, (name, job): (&str, Value)) -> Result<Outcome, CliError> {
     let job = jobs::watch(client, output, job)?;
     if job["status"] != "succeeded" {
@@ -298,7 +298,7 @@ fn predict(client: &Client, output: &Output, args: PredictArgs) -> Result<(), Cl
         let call = Call::post(&["v1", "classifiers", args.ask.classifier.as_str(), "predict"]).repeatable();
         let answer = client.send(&call.json(&Value::Object(body)))?.body;
         let Some(predictions) = answer["predictions"].as_array().filter(|found| found.len() == texts.len()) else {
-            return Err(client.misunderstood("it does not have one prediction per text".to_owned()));
+            return Err(client.unexpected_response("it does not have one prediction per text".to_owned()));
         };
         texts.iter().zip(predictions).try_for_each(|(text, prediction)| answers::prediction(output, text, prediction))
     };

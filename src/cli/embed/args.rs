@@ -12,27 +12,27 @@ use crate::embed::DeviceChoice;
 #[derive(Debug, Args)]
 #[command(after_long_help = EXIT_CODES)]
 pub struct EmbedArgs {
-    /// The file of texts; standard input for - or without a file.
+    /// File of texts; - or no file for standard input.
     pub file: Option<PathBuf>,
-    /// Embeds with the model bundle in this folder, without a server.
+    /// Uses the model bundle in this folder instead of a server.
     #[arg(long, value_name = "FOLDER")]
     pub model: Option<PathBuf>,
-    /// Where the model runs: auto uses CUDA if available; cuda:N fails without it.
+    /// Device for the model: auto uses CUDA if available; cuda:N fails without it.
     #[arg(long, value_name = "auto|cpu|cuda[:N]", default_value = "auto", requires = "model", value_parser = parse_device)]
     pub device: DeviceChoice,
-    /// CPU threads of the model; 0 means one per core.
+    /// Number of CPU threads for the model; 0 means one per core.
     #[arg(long, value_name = "COUNT", default_value_t = 0, requires = "model")]
     pub threads: usize,
     /// Format of the input.
     #[arg(long, value_enum, default_value_t = InputFormat::Lines)]
     pub input: InputFormat,
-    /// Format of the output; defaults to npy if the name of the output ends in .npy, otherwise to ndjson.
+    /// Format of the output; defaults to npy if the output file name ends in .npy, otherwise to ndjson.
     #[arg(long, value_enum)]
     pub format: Option<Format>,
-    /// The file to write; standard output if left out. npy needs a file, because its header has the number of texts.
+    /// Output file; defaults to standard output. npy needs a file, because its header contains the number of texts.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// The options that every command has.
+    /// Options of every command.
     #[command(flatten)]
     pub server: ServerArgs,
 }
@@ -49,13 +49,13 @@ pub enum InputFormat {
 /// Format of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// One JSON object per text, with line, id (if the input has one) and embedding.
+    /// One JSON object per text, with the line, the id (if the input has one) and the embedding.
     Ndjson,
-    /// One NumPy array of float32, with one row per line of the input.
+    /// A float32 NumPy array with one row per input line.
     Npy,
 }
 
-/// Parses a device, with the names that the server uses.
+/// Parses a device name in the server's syntax.
 fn parse_device(text: &str) -> Result<DeviceChoice, String> {
     match text {
         "auto" => Ok(DeviceChoice::Auto),

@@ -1,4 +1,4 @@
-//! Embeds with a server, through `/v1/embeddings`, or with a model bundle loaded here.
+//! Embeds with a server, through `/v1/embeddings`, or with a local model bundle.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use crate::cli::error::CliError;
 use crate::cli::output::Output;
 use crate::embed::{EmbedOptions, Embedder, Priority};
 
-/// Upper bound on texts times tokens of the longest text in the concurrent forward passes, as in the server.
+/// Upper bound on texts × longest text, in tokens, over all concurrent forward passes, as in the server.
 const BATCH_TOKENS_MAX: usize = 4_096;
 
-/// Batches in flight: one is embedded while the next is tokenized or sent.
+/// Maximum batches in flight, so that one is tokenized or sent while another is embedded.
 pub const BATCHES_MAX: usize = 3;
 
-/// Embeds batches of texts, several at once.
+/// Embeds batches of texts concurrently.
 pub struct Encoder {
     runtime: Runtime,
     place: Place,
@@ -36,9 +36,9 @@ enum Place {
 /// The embedding of a text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Vector {
-    /// Its values, of unit length.
+    /// The values; the vector has unit length.
     pub values: Vec<f32>,
-    /// Whether the text was longer than the model reads.
+    /// Whether the text exceeded the model's limit.
     pub truncated: bool,
 }
 
@@ -46,7 +46,7 @@ pub struct Vector {
 pub type Pending = JoinHandle<Result<Vec<Vector>, CliError>>;
 
 impl Encoder {
-    /// Loads the model that the arguments name, or prepares to ask the server.
+    /// Loads the local model in the arguments, or else prepares to call the server.
     pub fn open(args: &EmbedArgs, output: &Output) -> Result<Self, CliError> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(CliError::io("start threads"))?;
@@ -78,12 +78,12 @@ impl Encoder {
         }
     }
 
-    /// Starts to embed a batch.
+    /// Starts embedding a batch.
     pub fn submit(&self, texts: Vec<String>) -> Pending {
         match &self.place {
             Place::Server(client) => {
                 let client = Arc::clone(client);
-                self.runtime.spawn_blocking(move || by_server(&client, &texts, None, None))
+                self.runtime.spawn_blocking(move || embed_on_server(&client, &texts, None, None))
             }
             Place::Here(embedder) => {
                 let embedder = embedder.clone();
@@ -92,7 +92,7 @@ impl Encoder {
         }
     }
 
-    /// Waits for a batch, which holds the lines from `first` to `last`.
+    /// Waits for a batch, which contains the lines `first` to `last`.
     pub fn wait(&self, batch: Pending, first: u64, last: u64) -> Result<Vec<Vector>, CliError> {
         let joined = self.runtime.block_on(batch);
         joined.unwrap_or_else(|_| Err(CliError::Input(format!("lines {first} to {last}: the encoder stopped"))))
@@ -109,8 +109,9 @@ async fn here(embedder: &Embedder, texts: Vec<String>) -> Result<Vec<Vector>, Cl
     Ok(embedded.into_iter().map(vector).collect())
 }
 
-/// Asks a server for embeddings of `model` or of its own model. In base64: the exact values in a third of the bytes.
-pub fn by_server(
+/// Requests embeddings from a server, by `model` or by the server's own model. Uses base64, which has the exact values in a
+/// third of the bytes.
+pub fn embed_on_server(
     client: &Client,
     texts: &[String],
     model: Option<&str>,
@@ -129,9 +130,9 @@ pub fn by_server(
     }
     let answer = client.send(&call.json(&body))?.body;
     let rows = answer["data"].as_array().filter(|rows| rows.len() == texts.len());
-    let rows = rows.ok_or_else(|| client.misunderstood("it does not have an embedding for each text".to_owned()))?;
+    let rows = rows.ok_or_else(|| client.unexpected_response("it does not have an embedding for each text".to_owned()))?;
     let vectors: Option<Vec<Vector>> = rows.iter().map(vector).collect();
-    vectors.ok_or_else(|| client.misunderstood("its embeddings are not base64 of 32-bit floats".to_owned()))
+    vectors.ok_or_else(|| client.unexpected_response("its embeddings are not base64 of 32-bit floats".to_owned()))
 }
 
 fn vector(row: &Value) -> Option<Vector> {

@@ -1,6 +1,7 @@
 //! `dragoman embed`: embeds texts, on a server or with a local model.
 //!
-//! Texts are read, embedded and written in batches, several of them in flight; memory does not grow with their number.
+//! Reads, embeds and writes texts in batches, with several batches in flight. Memory use does not depend on the number of
+//! texts.
 
 mod args;
 pub mod encoder;
@@ -23,7 +24,7 @@ use encoder::{BATCHES_MAX, Encoder, Pending};
 use texts::{Item, Texts};
 use vectors::Vectors;
 
-/// Counts so far.
+/// Running counts.
 #[derive(Default)]
 struct Tally {
     embedded: u64,
@@ -31,7 +32,7 @@ struct Tally {
     failed: u64,
 }
 
-/// A batch in flight, and its lines.
+/// A batch in flight and its lines.
 struct Batch {
     items: Vec<Item>,
     pending: Pending,
@@ -100,7 +101,7 @@ fn embed(
     }
 }
 
-/// Waits for a batch and writes it in the order of the input.
+/// Waits for a batch and writes its vectors in input order.
 fn write(encoder: &Encoder, batch: Batch, vectors: &mut Vectors, tally: &mut Tally) -> Result<(), CliError> {
     let (first, last) = (batch.items.first().map_or(0, |item| item.line), batch.items.last().map_or(0, |item| item.line));
     let mut rows = encoder.wait(batch.pending, first, last)?.into_iter();

@@ -1,12 +1,11 @@
-//! NumPy's array file, version 1.0: a header of fixed size, then the values row by row.
+//! Writes NumPy's `.npy` format, version 1.0: a header of fixed size, then the values row by row.
 //!
-//! The header has the number of rows, which is known only at the end, so it is written twice. Until then it says that there
-//! are no rows.
+//! The header contains the number of rows, which is known only at the end, so it is written twice. Until then it says 0 rows.
 
 use std::io::{self, Seek, SeekFrom, Write};
 
 const MAGIC: &[u8] = b"\x93NUMPY\x01\x00";
-/// Bytes of the whole header; the format requires a multiple of 64.
+/// Size of the header in bytes; the format requires a multiple of 64.
 const HEAD_BYTES: usize = 128;
 
 /// A two-dimensional array of little-endian float32.
@@ -17,13 +16,13 @@ pub struct NpyWriter<W> {
 }
 
 impl<W: Write + Seek> NpyWriter<W> {
-    /// Starts the file; `dimension` may be 0 until the first row.
+    /// Starts the file. `dimension` may be 0 until the first row is written.
     pub fn new(mut file: W, dimension: usize) -> io::Result<Self> {
         file.write_all(&head(0, dimension))?;
         Ok(Self { file, rows: 0, dimension })
     }
 
-    /// Adds a row. All rows have the length of the first, or the one given at the start.
+    /// Adds a row. All rows must have the same length as the first one, or `dimension` if it was not 0.
     pub fn write(&mut self, row: &[f32]) -> io::Result<()> {
         if self.dimension == 0 {
             self.dimension = row.len();

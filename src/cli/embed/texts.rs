@@ -10,23 +10,23 @@ use crate::cli::files::Input;
 use crate::cli::lines::{Line, Lines};
 use crate::domain::Limits;
 
-/// Maximum texts per batch. The encoder sorts them by length, so a batch should hold more than one forward pass.
+/// Maximum texts per batch. The encoder sorts them by length, so a batch should be larger than one forward pass.
 pub const BATCH_TEXTS_MAX: usize = 256;
-/// Maximum bytes of text per batch, unless a single text has more.
+/// Maximum bytes of text per batch, unless a single text is longer.
 const BATCH_BYTES_MAX: u64 = 1 << 20;
-/// How much longer than its text a line of JSON may be: escapes of six characters each, and members beside the text.
+/// How many times longer than its text a line of JSON may be, because of six-character escapes and other members.
 const JSON_FACTOR: usize = 8;
 
 /// A line of the input.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Item {
-    /// From 1.
+    /// The line number, from 1.
     pub line: u64,
-    /// The id, when the input has one.
+    /// The id, if the input has one.
     pub id: Option<String>,
     /// The text, or why it cannot be embedded.
     pub text: Result<String, String>,
-    /// Bytes of the input that it takes.
+    /// Its size in the input, in bytes.
     pub bytes: u64,
 }
 
@@ -38,7 +38,7 @@ pub struct Texts {
     text_bytes_max: usize,
 }
 
-/// The members of a JSON object that are read.
+/// The members of a JSON line; others are ignored.
 #[derive(Deserialize)]
 struct Row {
     id: Option<String>,
@@ -46,7 +46,7 @@ struct Row {
 }
 
 impl Texts {
-    /// The texts of `input`.
+    /// Reads the texts of `input`.
     pub fn new(input: Input, format: InputFormat) -> Self {
         let text_bytes_max = Limits::default().text_bytes_max;
         let line_bytes_max = match format {
@@ -57,7 +57,7 @@ impl Texts {
         Self { lines: Lines::new(input.buffered(), line_bytes_max), format, name, text_bytes_max }
     }
 
-    /// The next batch; none at the end.
+    /// Returns the next batch, or `None` at the end.
     pub fn batch(&mut self) -> Result<Option<Vec<Item>>, CliError> {
         let mut items = Vec::new();
         let mut bytes = 0;

@@ -13,27 +13,27 @@ use crate::cli::error::CliError;
 use crate::cli::files::Target;
 use crate::cli::output::stdout_error;
 
-/// Where vectors go.
+/// The output for vectors.
 pub enum Vectors {
-    /// A JSON object per text, to standard output.
+    /// One JSON object per text, to standard output.
     Stdout {
         /// Standard output.
         stream: BufWriter<Stdout>,
-        /// Values of the vectors so far; 0 before the first.
+        /// Dimension of the vectors; 0 before the first.
         dimension: usize,
     },
-    /// A JSON object per text, to a file.
+    /// One JSON object per text, to a file.
     File {
         /// The file.
         file: Target,
-        /// Values of the vectors so far; 0 before the first.
+        /// Dimension of the vectors; 0 before the first.
         dimension: usize,
     },
-    /// One array.
+    /// One NumPy array.
     Npy {
         /// The file.
         file: NpyWriter<Target>,
-        /// Its name, for errors.
+        /// The file name, for errors.
         name: String,
     },
 }
@@ -52,7 +52,7 @@ struct Row<'a> {
 }
 
 impl Vectors {
-    /// Starts the output; `dimension` is known for a local model.
+    /// Opens the output. `dimension` is known for a local model.
     pub fn open(format: Format, path: Option<&Path>, dimension: Option<usize>) -> Result<Self, CliError> {
         let dimension = dimension.unwrap_or(0);
         let Some(path) = path else {
@@ -87,7 +87,7 @@ impl Vectors {
         }
     }
 
-    /// Writes why a line has no vector. An array has no place for that, so there it is an error.
+    /// Writes why a line has no vector. A NumPy array cannot contain that, so it is an error there.
     pub fn write_problem(&mut self, item: &Item, problem: &str) -> Result<(), CliError> {
         if matches!(self, Self::Npy { .. }) {
             return Err(CliError::Input(format!("line {}: {problem}; an array cannot leave out its row", item.line)));
@@ -95,7 +95,7 @@ impl Vectors {
         self.object(&Row { line: item.line, id: item.id.as_deref(), embedding: None, truncated: false, error: Some(problem) })
     }
 
-    /// Completes the output; returns the values per vector, 0 if there was none.
+    /// Completes the output. Returns the dimension, or 0 if there were no vectors.
     pub fn finish(self) -> Result<usize, CliError> {
         match self {
             Self::Stdout { mut stream, dimension } => stream.flush().map(|()| dimension).map_err(stdout_error),
@@ -108,7 +108,7 @@ impl Vectors {
     }
 
     fn object(&mut self, row: &Row<'_>) -> Result<(), CliError> {
-        // Not through a JSON value, which widens each number to 64 bits and then needs twice the digits.
+        // Serializes directly: a `Value` would widen each number to 64 bits and need twice the digits.
         let mut line = serde_json::to_vec(row).map_err(|error| CliError::io("write JSON")(error.into()))?;
         line.push(b'\n');
         match self {

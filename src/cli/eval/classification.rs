@@ -1,5 +1,5 @@
-//! `dragoman eval classification`: the papers' protocol on the server's embeddings, or a comparison of several ways to classify:
-//! the server's classifiers, called through its API, and the same network trained here on the same embeddings.
+//! `dragoman eval classification`: the papers' protocol on the server's embeddings, or a comparison of several methods: the
+//! server's classifiers, called through its API, and the same network trained locally on the same embeddings.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,36 +18,36 @@ use crate::evaluation::classification::{Embedded, Options, measure, read_sets};
 use crate::evaluation::comparison::{Comparison, RUNS, SEED, Task, VALIDATION_SHARE};
 use crate::evaluation::{EvaluationError, Report};
 
-/// Classification in languages other than the training language.
+/// Evaluation of classification across languages.
 #[derive(Debug, Args)]
 pub struct ClassificationArgs {
     /// Input files and the output.
     #[command(flatten)]
     pub data: DataArgs,
-    /// Languages to train in, one after the other.
+    /// Training languages, each evaluated separately.
     #[arg(long, value_name = "CODE,…", value_delimiter = ',', default_value = "en", value_parser = parse_language)]
     pub train_language: Vec<Language>,
     /// The split of SIB-200 to test on.
     #[arg(long, default_value = "dev", value_parser = ["dev", "test"])]
     pub sib200_part: String,
-    /// Ways to classify to compare, besides always predicting the most frequent label. Without any: the papers' protocol, a
-    /// network trained here that stops early by the dev split, mean of five runs.
+    /// Methods to compare, besides the baseline that always predicts the most frequent label. If omitted, follows the papers'
+    /// protocol: a network trained locally with early stopping on the dev split, mean of five runs.
     #[arg(long, value_enum, value_name = "KIND,…", value_delimiter = ',')]
     pub kind: Vec<Kind>,
 }
 
-/// A way to classify.
+/// A classification method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Kind {
-    /// The server's classifier: the nearest labeled texts vote.
+    /// The server's classifier: a vote of the nearest labeled texts.
     Knn,
     /// The server's classifier: a network with one hidden layer.
     Mlp,
-    /// The same network, trained here on the server's embeddings with the same settings.
+    /// The same network, trained locally on the server's embeddings with the same settings.
     Offline,
 }
 
-/// Comparisons by data set and training language.
+/// Comparisons for each data set and training language.
 #[derive(Debug, Serialize)]
 struct Comparisons {
     comparisons: Vec<NamedComparison>,
@@ -60,7 +60,7 @@ struct NamedComparison {
     comparison: Comparison,
 }
 
-/// Evaluates and reports.
+/// Runs the evaluation and writes the report.
 pub fn run(measured: &Measured, args: ClassificationArgs) -> Result<(), CliError> {
     if args.kind.is_empty() {
         let options = Options { from: args.train_language, sib200_part: args.sib200_part };
@@ -68,7 +68,7 @@ pub fn run(measured: &Measured, args: ClassificationArgs) -> Result<(), CliError
         if classification.is_none() {
             return Err(no_data(&args.data.data));
         }
-        return measured.tell(&args.data, &Report { classification, ..Report::default() });
+        return measured.write_report(&args.data, &Report { classification, ..Report::default() });
     }
     let mut kinds = args.kind;
     kinds.sort_unstable();
@@ -87,12 +87,12 @@ pub fn run(measured: &Measured, args: ClassificationArgs) -> Result<(), CliError
                     Kind::Knn | Kind::Mlp => by_server(measured, &task, *kind)?,
                     Kind::Offline => offline(measured, &args.data, &task).map_err(failed)?,
                 };
-                comparison.ways.insert(kind.name().to_owned(), task.judge(&answers).map_err(failed)?);
+                comparison.ways.insert(kind.name().to_owned(), task.evaluate(&answers).map_err(failed)?);
             }
             comparisons.push(NamedComparison { set: set.clone(), comparison });
         }
     }
-    measured.tell(&args.data, &Comparisons { comparisons })
+    measured.write_report(&args.data, &Comparisons { comparisons })
 }
 
 impl Kind {
@@ -128,7 +128,7 @@ fn by_server(measured: &Measured, task: &Task<'_>, kind: Kind) -> Result<Answers
             let answer = client.send(&call.json(&body))?.body;
             let predictions = answer["predictions"].as_array().filter(|predictions| predictions.len() == count);
             let predictions =
-                predictions.ok_or_else(|| client.misunderstood("it does not have one prediction per text".to_owned()))?;
+                predictions.ok_or_else(|| client.unexpected_response("it does not have one prediction per text".to_owned()))?;
             predicted.extend(predictions.iter().map(label));
         }
         answers.insert(*language, predicted);
@@ -136,7 +136,7 @@ fn by_server(measured: &Measured, task: &Task<'_>, kind: Kind) -> Result<Answers
     Ok(answers)
 }
 
-/// The label of a prediction; none when it abstains.
+/// Returns the predicted label, or `None` if the classifier abstained.
 fn label(prediction: &Value) -> Option<String> {
     prediction["labels"].as_array().and_then(|labels| labels.first()?.as_str()).map(str::to_owned)
 }

@@ -1,12 +1,12 @@
-//! Search configurations that `dragoman eval search` compares: a name, and members to add to the request.
+//! Search configurations to compare in `dragoman eval search`: a name, and members to add to the request.
 
 use serde_json::{Map, Value, json};
 
-/// The mode whose name is not sent, so that the server decides.
+/// The mode that is not sent, so that the server's default applies.
 const DEFAULT: &str = "default";
 /// The default configurations.
 pub const MODES: [&str; 4] = ["full", "dense", "lexical", "hybrid"];
-/// Members that the evaluation sets itself.
+/// Request members that the evaluation sets itself.
 const RESERVED: [&str; 7] = ["query", "vector", "like", "languages", "limit", "offset", "include"];
 
 /// One search configuration.
@@ -19,13 +19,13 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// The mode `name`, or none at all for `default`.
+    /// Creates a configuration with the mode `name`, or without a mode for `default`.
     pub fn mode(name: &str) -> Self {
         let mode = (name != DEFAULT).then(|| ("mode".to_owned(), json!(name)));
         Self { name: name.to_owned(), request: mode.into_iter().collect() }
     }
 
-    /// Reads `NAME={…}`.
+    /// Parses `NAME={…}`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (name, body) = text.split_once('=').ok_or("expected NAME={…}, got no =")?;
         let name = name.trim();

@@ -1,20 +1,20 @@
-//! A server's embeddings for evaluations: `POST /v1/embeddings` in bounded batches, one after the other.
+//! Embeds texts for evaluations with `POST /v1/embeddings`, in bounded batches, one at a time.
 
 use std::ops::Range;
 
 use indicatif::ProgressBar;
 
 use crate::cli::client::Client;
-use crate::cli::embed::encoder::by_server;
+use crate::cli::embed::encoder::embed_on_server;
 use crate::cli::embed::texts::BATCH_TEXTS_MAX;
 use crate::cli::error::CliError;
 use crate::cli::output::{Output, Unit};
 use crate::evaluation::{Embeddings, EvaluationError, SentenceEncoder};
 
-/// Maximum bytes of text per request, unless a single text has more.
+/// Maximum bytes of text per request, unless a single text is longer.
 const BATCH_BYTES_MAX: usize = 1 << 20;
 
-/// A server that embeds.
+/// An encoder that calls a server.
 pub struct ServerEncoder<'a> {
     client: &'a Client,
     model: Option<String>,
@@ -22,22 +22,24 @@ pub struct ServerEncoder<'a> {
 }
 
 impl<'a> ServerEncoder<'a> {
-    /// Asks for embeddings of `model`, or of the server's own model.
+    /// Creates an encoder that uses `model`, or the server's own model.
     pub fn new(client: &'a Client, output: &Output, model: Option<String>) -> Self {
         Self { client, model, bar: output.progress(None, Unit::Items("texts embedded")) }
     }
 
-    /// Values of all embeddings, one after the other, and how many each has.
+    /// Returns the values of all embeddings, concatenated, and the dimension.
     fn all(&self, texts: &[String], input_type: Option<&str>) -> Result<(Vec<f32>, usize), CliError> {
         let mut values = Vec::new();
         let mut dimension = None;
         for numbers in batches(texts) {
             let count = numbers.len();
-            for embedding in by_server(self.client, &texts[numbers], self.model.as_deref(), input_type)? {
+            for embedding in embed_on_server(self.client, &texts[numbers], self.model.as_deref(), input_type)? {
                 let expected = *dimension.get_or_insert(embedding.values.len());
                 if embedding.values.len() != expected {
                     let got = embedding.values.len();
-                    return Err(self.client.misunderstood(format!("it mixes embeddings of {expected} and of {got} values")));
+                    return Err(self
+                        .client
+                        .unexpected_response(format!("it mixes embeddings of {expected} and of {got} values")));
                 }
                 values.extend(embedding.values);
             }
@@ -65,7 +67,7 @@ impl Drop for ServerEncoder<'_> {
     }
 }
 
-/// Ranges of texts that are sent together: in order, within both limits, at least one.
+/// Splits texts into batches: ranges in order, each within both limits and with at least one text.
 pub fn batches(texts: &[String]) -> Vec<Range<usize>> {
     let mut batches: Vec<Range<usize>> = Vec::new();
     let mut bytes = 0;

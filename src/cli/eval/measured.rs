@@ -15,16 +15,16 @@ use crate::cli::files::Target;
 use crate::cli::output::Output;
 use crate::evaluation::EvaluationError;
 
-/// Input files and the output.
+/// Input files, model and output of an evaluation.
 #[derive(Debug, Args)]
 pub struct DataArgs {
-    /// Folder with the files of the task.
+    /// Folder with the task's files.
     #[arg(long, value_name = "FOLDER")]
     pub data: PathBuf,
-    /// The model to ask the server for; defaults to the loaded one.
+    /// Name of the server's model; defaults to the loaded one.
     #[arg(long, value_name = "NAME")]
     pub model: Option<String>,
-    /// The file to write instead of standard output, which appears once it is complete; JSON if its name ends in .json.
+    /// Output file, renamed into place when complete; defaults to standard output. JSON if the name ends in .json.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
@@ -36,13 +36,13 @@ pub(super) struct Measured {
 }
 
 impl Measured {
-    /// Embeds with the server for a task.
+    /// Creates an encoder that calls the server.
     pub(super) fn encoder(&self, data: &DataArgs) -> ServerEncoder<'_> {
         ServerEncoder::new(&self.client, &self.output, data.model.clone())
     }
 
-    /// Writes a report: to a file if one is named, as JSON if requested.
-    pub(super) fn tell(&self, data: &DataArgs, report: &(impl Display + Serialize)) -> Result<(), CliError> {
+    /// Writes a report to the output file or standard output, as text or JSON.
+    pub(super) fn write_report(&self, data: &DataArgs, report: &(impl Display + Serialize)) -> Result<(), CliError> {
         let named = data.output.as_deref().and_then(Path::extension).is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
         let text = if self.output.json || named { json!(report).to_string() } else { report.to_string() };
         match &data.output {
@@ -57,7 +57,7 @@ impl Measured {
     }
 }
 
-/// Converts an error: to one of the server if the server failed, otherwise to one of the files.
+/// Converts an evaluation error: to the server's error if a call failed, otherwise to an input error.
 pub(super) fn failed(error: EvaluationError) -> CliError {
     match error {
         EvaluationError::Measured(cause) => match cause.downcast::<CliError>() {
@@ -68,7 +68,7 @@ pub(super) fn failed(error: EvaluationError) -> CliError {
     }
 }
 
-/// An error for a folder that has no files of the task.
+/// Returns the error for a folder without files of the task.
 pub(super) fn no_data(folder: &Path) -> CliError {
     failed(EvaluationError::NoData { path: folder.to_owned() })
 }

@@ -1,4 +1,4 @@
-//! `dragoman eval mining`: mines pairs here from the server's embeddings, and optionally on the server.
+//! `dragoman eval mining`: mines pairs locally from the server's embeddings, and optionally on the server.
 
 use std::io::{BufRead as _, BufReader};
 
@@ -14,18 +14,18 @@ use crate::cli::output::shown;
 use crate::evaluation::mining::{Candidate, ExactMiner, MAX_SCORE, Miner, Proposals, measure};
 use crate::evaluation::{EvaluationError, Report};
 
-/// Mining of translation pairs.
+/// Evaluation of mining.
 #[derive(Debug, Args)]
 pub struct MiningArgs {
-    /// Input files and the output.
+    /// Input files, model and output.
     #[command(flatten)]
     pub data: DataArgs,
-    /// Also mines on the server, with POST /v1/mine and the strategy max_score, and reports its pairs as `server`.
+    /// Also mines on the server, with POST /v1/mine and the strategy max_score; reported as `server`.
     #[arg(long)]
     pub api: bool,
 }
 
-/// Evaluates and reports.
+/// Runs the evaluation and writes the report.
 pub fn run(measured: &Measured, args: MiningArgs) -> Result<(), CliError> {
     let mut encoder = measured.encoder(&args.data);
     let mut miner = BothMiner { measured, encoder: &mut encoder, api: args.api };
@@ -34,10 +34,10 @@ pub fn run(measured: &Measured, args: MiningArgs) -> Result<(), CliError> {
         return Err(no_data(&args.data.data));
     }
     drop(encoder);
-    measured.tell(&args.data, &Report { mining, ..Report::default() })
+    measured.write_report(&args.data, &Report { mining, ..Report::default() })
 }
 
-/// Mines here, and on the server if requested.
+/// Mines locally, and on the server if requested.
 struct BothMiner<'a, 'b> {
     measured: &'a Measured,
     encoder: &'a mut ServerEncoder<'b>,
@@ -50,14 +50,14 @@ impl Miner for BothMiner<'_, '_> {
         if self.api {
             let pairs = by_server(self.measured, first, second).map_err(EvaluationError::measured)?;
             proposals.insert("server".to_owned(), pairs);
-            // The other strategies add nothing to it.
+            // Only max-score can be compared with the server's pairs.
             proposals.retain(|name, _| name == MAX_SCORE || name == "server");
         }
         Ok(proposals)
     }
 }
 
-/// All pairs that the server proposes, by falling score, as numbers of sentences.
+/// Returns all pairs that the server proposes, as sentence indexes, in descending order of score.
 fn by_server(measured: &Measured, first: &[String], second: &[String]) -> Result<Vec<Candidate>, CliError> {
     let Measured { client, output } = measured;
     let body = json!({
@@ -73,7 +73,7 @@ fn by_server(measured: &Measured, first: &[String], second: &[String]) -> Result
     let mut pairs = Vec::new();
     for line in BufReader::new(content).lines() {
         let line = line.map_err(CliError::io("read the pairs to their end"))?;
-        let pair = candidate(&line).ok_or_else(|| client.misunderstood(format!("it has no pair of numbers: {line}")))?;
+        let pair = candidate(&line).ok_or_else(|| client.unexpected_response(format!("it has no pair of numbers: {line}")))?;
         pairs.push(pair);
     }
     pairs.sort_by(|a, b| b.score.total_cmp(&a.score));

@@ -1,7 +1,7 @@
 //! `dragoman eval`: runs the papers' evaluations on the model that a server has loaded, one subcommand per task.
 //!
-//! Files are read and numbers computed here (`crate::evaluation`, which the trainer uses too); the server embeds, classifies,
-//! mines and searches. Whatever a task creates on the server is deleted when it ends, however it ends.
+//! The command reads the files and computes the metrics (`crate::evaluation`, which the trainer uses too); the server embeds,
+//! classifies, mines and searches. Whatever a task creates on the server is deleted when it ends, even if it fails.
 
 mod classification;
 mod configuration;
@@ -37,7 +37,7 @@ pub struct EvalArgs {
     /// What to evaluate.
     #[command(subcommand)]
     pub task: Task,
-    /// The options that every command has.
+    /// Options of every command.
     #[command(flatten)]
     pub server: ServerArgs,
 }
@@ -47,36 +47,36 @@ pub struct EvalArgs {
 pub enum Task {
     /// Measures P@1 between English and the other languages of Tatoeba.
     ///
-    /// Files in LASER's layout: `tatoeba.XXX-eng.XXX` beside `tatoeba.XXX-eng.eng`, aligned by line, XXX an ISO 639-3 code.
+    /// Files in LASER's layout: `tatoeba.XXX-eng.XXX` and `tatoeba.XXX-eng.eng`, aligned by line; XXX is an ISO 639-3 code.
     /// Languages outside the 62 are skipped.
     Tatoeba(DataArgs),
     /// Measures P@1 between the sides of translation pairs.
     ///
-    /// Files `flores.xx.txt`: one sentence per line; the same line number in every file is the same sentence; any two languages
-    /// are compared. Files `short.xx-en.tsv`: xx-sentence, tab, English sentence; each is a separate task. xx is an ISO 639-1
+    /// Files `flores.xx.txt`: one sentence per line, aligned by line number across all files; every pair of languages is
+    /// compared. Files `short.xx-en.tsv`: xx sentence, tab, English sentence; each file is a separate task. xx is an ISO 639-1
     /// code.
     Pairs(DataArgs),
-    /// Measures precision, recall and F1 of mined translation pairs, by margin scoring (BUCC 2018).
+    /// Measures precision, recall and F1 of translation pairs mined by margin scoring (BUCC 2018).
     ///
     /// Files `xx-en.PART.xx` and `xx-en.PART.en`: id, tab, sentence; `xx-en.PART.gold`: xx-id, tab, en-id. PART is `dev` or
-    /// `training`, on which the threshold with the highest F1 is found, and `test`, to which it is applied and which is optional.
+    /// `training`, to choose the threshold with the highest F1, and optionally `test`, to apply it to.
     Mining(MiningArgs),
-    /// Measures the accuracy of a classifier that learns in one language and is tested in the others.
+    /// Measures the accuracy of a classifier trained in one language and tested in the others.
     ///
-    /// SIB-200: `sib200.xx.tsv`: split (train, dev or test), tab, index, tab, label, tab, text. MLDoc: `XX.train.1000`, `XX.dev`
-    /// and `XX.test`: label, tab, text; XX as `en` or `english`. CLS: `XX.PRODUCT.train` and `XX.PRODUCT.test`: label, tab, text;
-    /// PRODUCT is books, dvd, music, or all.
+    /// SIB-200: `sib200.xx.tsv`: split (train, dev or test), tab, index, tab, label, tab, text. MLDoc: `XX.train.1000`,
+    /// `XX.dev` and `XX.test`: label, tab, text; XX is a code such as `en` or a name such as `english`. CLS: `XX.PRODUCT.train`
+    /// and `XX.PRODUCT.test`: label, tab, text; PRODUCT is books, dvd, music, or all.
     Classification(ClassificationArgs),
-    /// Measures P@1 of some queries among many candidates, by margin scoring.
+    /// Measures P@1 of queries among many candidates, by margin scoring.
     ///
-    /// Files `candidates.xx-yy.xx`, the queries, beside `candidates.xx-yy.yy`, the candidates, one sentence per line: line n of
-    /// the candidates translates line n of the queries; further lines are distractors.
+    /// Files `candidates.xx-yy.xx` (queries) and `candidates.xx-yy.yy` (candidates), one sentence per line: line n of the
+    /// candidates translates line n of the queries; additional lines are distractors.
     Retrieval(RetrievalArgs),
     /// Measures Spearman's rank correlation between cosines and similarity scores.
     ///
-    /// Files `sts.xx-yy.tsv`: score, tab, xx-sentence, tab, yy-sentence. A higher score means more similar.
+    /// Files `sts.xx-yy.tsv`: score, tab, xx sentence, tab, yy sentence. A higher score means more similar.
     Sts(DataArgs),
-    /// Measures nDCG@10, recall@10, recall@100, MRR@10 and success@1 of searches, with several configurations side by side.
+    /// Measures nDCG@10, recall@10, recall@100, MRR@10 and success@1 of searches, and compares several configurations.
     ///
     /// Queries: `queries.jsonl` (BEIR: _id, text, metadata.language), `queries.tsv` (id, language, text) or `topics.tsv` (id,
     /// text). Documents, unless --collection is given: `corpus.jsonl` (_id, title, text, metadata.language), `documents.tsv` (id,
@@ -89,13 +89,13 @@ pub enum Task {
     All(DataArgs),
 }
 
-/// Retrieval among many candidates.
+/// Evaluation of retrieval among many candidates.
 #[derive(Debug, Args)]
 pub struct RetrievalArgs {
-    /// Input files and the output.
+    /// Input files, model and output.
     #[command(flatten)]
     pub data: DataArgs,
-    /// How many of the queries to use.
+    /// Maximum queries to use.
     #[arg(long, value_name = "COUNT", default_value_t = candidates::QUERIES)]
     pub queries: usize,
 }
@@ -109,7 +109,7 @@ pub fn run(args: EvalArgs) -> Result<Outcome, CliError> {
         if report == Report::default() {
             return Err(no_data(&data.data));
         }
-        measured.tell(&data, &report)
+        measured.write_report(&data, &report)
     };
     match args.task {
         Task::Tatoeba(data) => {

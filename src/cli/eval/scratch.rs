@@ -1,4 +1,4 @@
-//! Collections and classifiers that an evaluation creates on the server, and that are deleted when it ends, however it ends.
+//! Temporary collections and classifiers on the server, deleted when the evaluation ends, even if it fails.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,7 +9,7 @@ use crate::cli::error::CliError;
 use crate::cli::jobs;
 use crate::cli::output::{Output, shown};
 
-/// Something on the server that is deleted when this is dropped.
+/// A temporary collection or classifier on the server. Dropping this deletes it.
 pub struct Scratch<'a> {
     client: &'a Client,
     output: &'a Output,

@@ -1,5 +1,5 @@
-//! `dragoman eval search`: runs queries in several configurations, on a collection made from the documents or on an existing one,
-//! and scores the hits by relevance judgments. Runs of other programs can be scored beside them.
+//! `dragoman eval search`: runs queries in several configurations, on a temporary collection of the documents or on an existing
+//! one, and evaluates the hits with relevance judgments. Runs of other programs can be compared.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -16,8 +16,8 @@ use crate::cli::error::CliError;
 use crate::cli::files::Target;
 use crate::cli::output::Unit;
 use crate::domain::{CollectionName, Language};
-use crate::evaluation::judged::{self, Reading};
-use crate::evaluation::relevance::{DEPTH_MAX, Gains, Item, Relevance, judge};
+use crate::evaluation::judged::{self, ReadOptions};
+use crate::evaluation::relevance::{DEPTH_MAX, Gains, Item, TestCollection, score_ranking};
 use crate::evaluation::runs::{self, Scored};
 use crate::evaluation::significance::{RESAMPLES, SEED};
 
@@ -25,73 +25,73 @@ use crate::evaluation::significance::{RESAMPLES, SEED};
 const BATCH_DOCUMENTS: usize = 200;
 /// Searches per request.
 const BATCH_SEARCHES: usize = 50;
-/// Stands for the configuration's name in the name of a file.
+/// Placeholder for the configuration's name in a file name.
 const NAME: &str = "{name}";
 
-/// Relevance of search.
+/// Evaluation of search relevance.
 #[derive(Debug, Args)]
 pub struct SearchArgs {
-    /// Input files and the output.
+    /// Input files, model and output.
     #[command(flatten)]
     pub data: DataArgs,
-    /// Search modes to evaluate; any mode that the server knows, or `default` to send none. Without this, --config and
-    /// --from-run: full,dense,lexical,hybrid.
+    /// Search modes to evaluate: any mode of the server, or `default` to send no mode. Defaults to full,dense,lexical,hybrid if
+    /// --config and --from-run are omitted too.
     #[arg(long, value_name = "MODE,…", value_delimiter = ',')]
     pub mode: Vec<String>,
-    /// A further configuration: a name and members of the search request, such as 'wide={"mode": "hybrid", "exact": true}'. Can
-    /// be repeated.
-    // The id `config` belongs to the settings file, by which `crate::config` recognizes the commands that take it.
+    /// Additional configuration: a name and members of the search request, such as 'wide={"mode": "hybrid", "exact": true}'.
+    /// Can be repeated.
+    // The id `config` is reserved for the settings file: `crate::config` recognizes commands that take one by it.
     #[arg(id = "configuration", long = "config", value_name = "NAME={…}", value_parser = Configuration::parse)]
     pub config: Vec<Configuration>,
-    /// A run of another program to score beside them, in TREC format. Can be repeated.
+    /// Run of another program to compare, in TREC format. Can be repeated.
     #[arg(long, value_name = "NAME=FILE", value_parser = named_file)]
     pub from_run: Vec<(String, PathBuf)>,
-    /// Searches this collection as it is, instead of one made from the documents in the files.
+    /// Searches this existing collection instead of a temporary one with the documents in the files.
     #[arg(long, value_name = "NAME", value_parser = CollectionName::parse)]
     pub collection: Option<CollectionName>,
-    /// The split of BEIR's judgments, `qrels/SPLIT.tsv`.
+    /// Split of BEIR's judgments, `qrels/SPLIT.tsv`.
     #[arg(long, value_name = "SPLIT", default_value = "test")]
     pub split: String,
-    /// Which documents to search for each query, each evaluated separately: those of all languages, of its own, of the others.
-    /// Queries without a relevant document there are left out, and except for `all` also queries of unknown language; a scope
-    /// without queries has no rows.
+    /// Documents to search for each query, by language: all, the query's own (same), or the others. Each is evaluated
+    /// separately. Skips queries without a relevant document in the scope and, except for all, queries of unknown language. A
+    /// scope without queries has no rows.
     #[arg(long, value_enum, value_name = "SCOPE,…", value_delimiter = ',', default_value = "all,same,other")]
     pub languages: Vec<Scope>,
-    /// Searches with balance_languages, which makes languages take turns.
+    /// Searches with balance_languages, which alternates the languages of hits.
     #[arg(long)]
     pub balance_languages: bool,
-    /// Compares with all embeddings instead of searching the index.
+    /// Searches exactly, without the approximate index.
     #[arg(long)]
     pub exact: bool,
-    /// How many bootstrap resamples to draw for the significance of differences.
+    /// Number of bootstrap resamples for the significance test of differences.
     #[arg(long, value_name = "COUNT", default_value_t = RESAMPLES)]
     pub resamples: usize,
     /// Seed of the bootstrap.
     #[arg(long, value_name = "NUMBER", default_value_t = SEED)]
     pub seed: u64,
-    /// Writes the hits among all documents as TREC runs, one file per configuration: `{name}` stands for its name, and is
-    /// optional if there is only one. Judgments are optional then.
+    /// Writes the hits among all documents as TREC runs, one file per configuration. `{name}` is replaced by the
+    /// configuration's name, and is optional if there is only one. Judgments are optional then.
     #[arg(long, value_name = "FILE")]
     pub run: Option<PathBuf>,
 }
 
-/// A query and its relevant documents among those that are searched.
-struct Asked<'a> {
+/// A query and its relevant documents in the scope.
+struct ScopedQuery<'a> {
     query: &'a Item,
     gains: Gains,
 }
 
-/// Searches of one collection.
+/// Searches one collection.
 struct Searches<'a> {
     measured: &'a Measured,
     collection: &'a str,
-    /// The languages of its documents.
+    /// Languages of its documents.
     languages: BTreeSet<String>,
-    /// How many it has.
+    /// Number of its documents.
     documents: u64,
 }
 
-/// Evaluates and reports.
+/// Runs the evaluation and writes the report.
 pub fn run(measured: &Measured, args: SearchArgs) -> Result<(), CliError> {
     let configurations = configurations_of(&args)?;
     check_run(&args, &configurations)?;
@@ -100,7 +100,7 @@ pub fn run(measured: &Measured, args: SearchArgs) -> Result<(), CliError> {
         lists.push((name.as_str(), runs::read(path).map_err(failed)?));
     }
     let documents = args.collection.is_none() && !configurations.is_empty();
-    let reading = Reading { documents, judged: args.run.is_none(), split: args.split.clone() };
+    let reading = ReadOptions { documents, judged: args.run.is_none(), split: args.split.clone() };
     let set = judged::read(&args.data.data, &reading).map_err(failed)?;
     let bootstrap = Bootstrap { resamples: args.resamples, seed: args.seed };
     let mut report = SearchReport {
@@ -116,19 +116,19 @@ pub fn run(measured: &Measured, args: SearchArgs) -> Result<(), CliError> {
     }
     let asked = asked(&set, &HashMap::new(), Scope::All);
     for (name, lists) in lists {
-        let ranked = |asked: &Asked<'_>| lists.get(&asked.query.id).into_iter().flatten().map(String::as_str);
-        let by_query = asked.iter().map(|asked| QueryScores::new(asked.query, judge(ranked(asked), &asked.gains)));
+        let ranked = |asked: &ScopedQuery<'_>| lists.get(&asked.query.id).into_iter().flatten().map(String::as_str);
+        let by_query = asked.iter().map(|asked| QueryScores::new(asked.query, score_ranking(ranked(asked), &asked.gains)));
         add(&mut report, Scope::All, name, by_query.collect(), None);
     }
-    // By scope, each in the order of the configurations.
+    // The sort is stable, so rows of a scope stay in the order of the configurations.
     report.results.sort_by_key(|row| row.scope);
     if set.gains.is_empty() {
         return Ok(());
     }
-    measured.tell(&args.data, &report)
+    measured.write_report(&args.data, &report)
 }
 
-/// All configurations to search with, in the order of the report.
+/// Returns all configurations to search with, in the order of the report.
 fn configurations_of(args: &SearchArgs) -> Result<Vec<Configuration>, CliError> {
     let nothing_said = args.mode.is_empty() && args.config.is_empty() && args.from_run.is_empty();
     let modes: Vec<&str> = if nothing_said { MODES.to_vec() } else { args.mode.iter().map(String::as_str).collect() };
@@ -158,7 +158,7 @@ fn named_file(text: &str) -> Result<(String, PathBuf), String> {
     }
 }
 
-/// Checks that each configuration gets a file of its own.
+/// Checks that each configuration has its own file.
 fn check_run(args: &SearchArgs, configurations: &[Configuration]) -> Result<(), CliError> {
     let Some(path) = &args.run else { return Ok(()) };
     let wrong = |what: String| Err(CliError::Usage(format!("--run: {what}")));
@@ -174,11 +174,11 @@ fn check_run(args: &SearchArgs, configurations: &[Configuration]) -> Result<(), 
     }
 }
 
-/// Searches with every scope and configuration.
+/// Evaluates every scope and configuration.
 fn measure(
     measured: &Measured,
     args: &SearchArgs,
-    set: &Relevance,
+    set: &TestCollection,
     configurations: &[Configuration],
     report: &mut SearchReport,
 ) -> Result<(), CliError> {
@@ -195,20 +195,21 @@ fn measure(
     report.documents = Some(searches.documents);
     let languages = searches.languages_of(set, scratch.is_none())?;
     for scope in &args.languages {
-        // Without judgments there are only runs to write.
+        // Without judgments, it only writes runs.
         let asked = if !set.gains.is_empty() {
             asked(set, &languages, *scope)
         } else if *scope == Scope::All {
-            set.queries.iter().map(|query| Asked { query, gains: Gains::new() }).collect()
+            set.queries.iter().map(|query| ScopedQuery { query, gains: Gains::new() }).collect()
         } else {
             Vec::new()
         };
         for configuration in configurations.iter().filter(|_| !asked.is_empty()) {
-            let lists = searches.ask(*scope, configuration, &asked)?;
+            let lists = searches.run_queries(*scope, configuration, &asked)?;
             if let (Scope::All, Some(path)) = (scope, &args.run) {
                 write_run(path, configuration, &asked, &lists)?;
             }
-            let score = |asked: &Asked<'_>, list: &[Scored]| judge(list.iter().map(|(id, _)| id.as_str()), &asked.gains);
+            let score =
+                |asked: &ScopedQuery<'_>, list: &[Scored]| score_ranking(list.iter().map(|(id, _)| id.as_str()), &asked.gains);
             let by_query = asked.iter().zip(&lists).map(|(asked, list)| QueryScores::new(asked.query, score(asked, list)));
             add(report, *scope, &configuration.name, by_query.collect(), Some(configuration.request.clone()));
         }
@@ -216,14 +217,19 @@ fn measure(
     Ok(())
 }
 
-/// Adds a row, compared with the first one of its scope.
+/// Adds a row and compares it with the first row of its scope.
 fn add(report: &mut SearchReport, scope: Scope, name: &str, by_query: Vec<QueryScores>, request: Option<Map<String, Value>>) {
     let first = report.results.iter().find(|row| row.scope == scope);
     let row = Row::new(scope, name, by_query, first, report.bootstrap);
     report.results.push(Row { request, ..row });
 }
 
-fn write_run(path: &Path, configuration: &Configuration, asked: &[Asked<'_>], lists: &[Vec<Scored>]) -> Result<(), CliError> {
+fn write_run(
+    path: &Path,
+    configuration: &Configuration,
+    asked: &[ScopedQuery<'_>],
+    lists: &[Vec<Scored>],
+) -> Result<(), CliError> {
     let ids = asked.iter().map(|asked| &asked.query.id).chain(lists.iter().flatten().map(|(id, _)| id));
     if let Some(id) = ids.into_iter().find(|id| !runs::fits(id)) {
         return Err(CliError::Input(format!(
@@ -238,7 +244,7 @@ fn write_run(path: &Path, configuration: &Configuration, asked: &[Asked<'_>], li
     target.finish()
 }
 
-/// A document as the API takes it.
+/// Returns a document in the format of the API.
 fn document(item: &Item) -> Value {
     let mut document = json!({ "id": item.id, "text": item.text });
     if let Some(title) = &item.title {
@@ -268,8 +274,8 @@ fn store(measured: &Measured, collection: &str, documents: &[Item]) -> Result<()
     Ok(())
 }
 
-/// The queries that have a relevant document in their scope.
-fn asked<'a>(set: &'a Relevance, languages: &HashMap<String, Language>, scope: Scope) -> Vec<Asked<'a>> {
+/// Returns the queries that have a relevant document in the scope.
+fn asked<'a>(set: &'a TestCollection, languages: &HashMap<String, Language>, scope: Scope) -> Vec<ScopedQuery<'a>> {
     let mut asked = Vec::new();
     for query in &set.queries {
         let within = |id: &str| match (scope, query.language, languages.get(id)) {
@@ -281,14 +287,14 @@ fn asked<'a>(set: &'a Relevance, languages: &HashMap<String, Language>, scope: S
         let gains = set.gains.get(&query.id).into_iter().flatten().filter(|(id, _)| within(id));
         let gains: Gains = gains.map(|(id, gain)| (id.clone(), *gain)).collect();
         if !gains.is_empty() {
-            asked.push(Asked { query, gains });
+            asked.push(ScopedQuery { query, gains });
         }
     }
     asked
 }
 
 impl<'a> Searches<'a> {
-    /// Searches of an existing collection.
+    /// Prepares to search an existing collection.
     fn new(measured: &'a Measured, collection: &'a str) -> Result<Self, CliError> {
         let about = measured.client.send(&Call::get(&["v1", "collections", collection]))?.body;
         let counts = about["languages"].as_array().into_iter().flatten();
@@ -296,9 +302,9 @@ impl<'a> Searches<'a> {
         Ok(Self { measured, collection, languages, documents: about["documents"].as_u64().unwrap_or_default() })
     }
 
-    /// The languages of the relevant documents, from the files; the server is asked for the others, and for all of them if
-    /// `check` wants to know whether the collection has the documents.
-    fn languages_of(&self, set: &Relevance, check: bool) -> Result<HashMap<String, Language>, CliError> {
+    /// Returns the languages of the relevant documents, from the files or otherwise from the server. With `check`, requests all
+    /// of them from the server, to verify that the collection has these documents.
+    fn languages_of(&self, set: &TestCollection, check: bool) -> Result<HashMap<String, Language>, CliError> {
         let known = set.documents.iter().filter_map(|item| Some((item.id.clone(), item.language?)));
         let mut languages: HashMap<String, Language> = known.collect();
         let relevant: BTreeSet<&String> = set.gains.values().flat_map(HashMap::keys).collect();
@@ -318,8 +324,13 @@ impl<'a> Searches<'a> {
         Ok(languages)
     }
 
-    /// The hits of each query.
-    fn ask(&self, scope: Scope, configuration: &Configuration, asked: &[Asked<'_>]) -> Result<Vec<Vec<Scored>>, CliError> {
+    /// Returns the hits of each query.
+    fn run_queries(
+        &self,
+        scope: Scope,
+        configuration: &Configuration,
+        asked: &[ScopedQuery<'_>],
+    ) -> Result<Vec<Vec<Scored>>, CliError> {
         let Measured { client, output } = self.measured;
         let bar = output.progress(Some(asked.len() as u64), Unit::Items("searches"));
         let mut lists = Vec::with_capacity(asked.len());
@@ -328,7 +339,8 @@ impl<'a> Searches<'a> {
             let call = Call::post(&["v1", "collections", self.collection, "search", "batch"]).repeatable();
             let answer = client.send(&call.json(&json!({ "searches": requests })))?.body;
             let results = answer["results"].as_array().filter(|results| results.len() == batch.len());
-            let results = results.ok_or_else(|| client.misunderstood("it does not have one result per search".to_owned()))?;
+            let results =
+                results.ok_or_else(|| client.unexpected_response("it does not have one result per search".to_owned()))?;
             for result in results {
                 let hits = result["hits"].as_array().into_iter().flatten();
                 let scored = |hit: &Value| Some((hit["id"].as_str()?.to_owned(), hit["score"].as_f64()?));
@@ -349,7 +361,7 @@ impl<'a> Searches<'a> {
         };
         let mut search = configuration.request.clone();
         search.insert("query".to_owned(), json!(query.text));
-        // The queries were not written for this server, so their quotes and hyphens are plain text.
+        // The queries were not written for this server, so quotes and hyphens in them are not operators.
         search.entry("operators").or_insert(json!(false));
         search.insert("languages".to_owned(), json!(languages));
         search.insert("limit".to_owned(), json!(DEPTH_MAX));

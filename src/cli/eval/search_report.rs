@@ -10,12 +10,12 @@ use serde_json::{Map, Value};
 use crate::evaluation::relevance::{Item, MeanScores, Scores};
 use crate::evaluation::significance::{Difference, paired_bootstrap};
 
-/// Minimum queries for a significance test: the bootstrap needs that many.
+/// Minimum number of queries for a significance test, because the bootstrap needs that many.
 const QUERIES_MIN: usize = 10;
-/// Minimum width of the column of names.
+/// Minimum width of the name column.
 const NAME_COLUMNS_MIN: usize = 13;
 
-/// Which documents a query searches.
+/// The documents that a query searches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
@@ -30,26 +30,26 @@ pub enum Scope {
 /// The whole report.
 #[derive(Debug, Serialize)]
 pub struct SearchReport {
-    /// The collection that was searched; omitted if it was made for the evaluation, or if nothing was searched.
+    /// The searched collection; omitted if it was temporary, or if nothing was searched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub collection: Option<String>,
-    /// Documents that were searched; omitted if only runs were scored.
+    /// Number of searched documents; omitted if only runs were evaluated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub documents: Option<u64>,
-    /// Queries in the files.
+    /// Number of queries in the files.
     pub queries: usize,
-    /// Queries without a relevant document, which are left out.
+    /// Number of queries without a relevant document, which are skipped.
     pub queries_unjudged: usize,
-    /// The significance test.
+    /// Settings of the significance test.
     pub bootstrap: Bootstrap,
-    /// One per scope and configuration.
+    /// One row per scope and configuration.
     pub results: Vec<Row>,
 }
 
-/// The significance test.
+/// Settings of the significance test.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Bootstrap {
-    /// How many resamples were drawn.
+    /// Number of resamples.
     pub resamples: usize,
     /// The seed.
     pub seed: u64,
@@ -58,19 +58,19 @@ pub struct Bootstrap {
 /// One configuration in one scope.
 #[derive(Debug, Serialize)]
 pub struct Row {
-    /// Which documents were searched.
+    /// The searched documents.
     pub scope: Scope,
     /// The configuration's name.
     pub configuration: String,
-    /// What it adds to the request; omitted if its hits come from a file.
+    /// The members that it adds to the request; omitted if its hits come from a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<Map<String, Value>>,
     /// The means over all queries.
     pub all: MeanScores,
-    /// How each mean differs from that of the first configuration; omitted for the first one, and if there are too few queries.
+    /// The difference of each mean from the first configuration; omitted for the first one and if there are too few queries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub differences: Option<BTreeMap<&'static str, Difference>>,
-    /// The means by language of the query, where known.
+    /// The means by query language, where known.
     pub languages: BTreeMap<&'static str, MeanScores>,
     /// Each query's scores.
     pub by_query: Vec<QueryScores>,
@@ -90,14 +90,14 @@ pub struct QueryScores {
 }
 
 impl QueryScores {
-    /// The scores of a query.
+    /// Creates the scores of a query.
     pub fn new(query: &Item, scores: Scores) -> Self {
         Self { id: query.id.clone(), language: query.language.map(|language| language.code()), scores }
     }
 }
 
 impl Row {
-    /// The row of a configuration, compared with the first one of the same scope.
+    /// Creates the row of a configuration, compared with the first row of the same scope.
     pub fn new(
         scope: Scope,
         configuration: &str,
@@ -139,7 +139,7 @@ impl Scope {
     }
 }
 
-/// The difference of nDCG@10, its interval and its p, as cells.
+/// Formats the difference of nDCG@10, its interval and its p-value as cells.
 fn difference_cells(row: &Row) -> [String; 3] {
     let Some(Difference { difference, low, high, p }) = row.differences.as_ref().and_then(|all| all.get("ndcg_at_10")) else {
         return ["", "", ""].map(str::to_owned);

@@ -1,4 +1,4 @@
-//! What Chroma writes: the answer of `collection.get()`, which is a column per member, and its own database file.
+//! Reads exports of Chroma: the result of `collection.get()`, which is a list per field, or Chroma's own database file.
 
 use std::fs::File;
 use std::io::{self, BufRead, Read as _};
@@ -11,15 +11,15 @@ use serde_json::{Map, Value};
 use super::json_records::Column;
 use super::record::{Record, Records};
 
-/// Records that are read from the database at once.
+/// Records to read from the database at a time.
 const PAGE_RECORDS: usize = 500;
-/// The name of the database file in Chroma's folder.
+/// Name of the database file in Chroma's folder.
 const DATABASE: &str = "chroma.sqlite3";
-/// The key under which the database has a record's text.
+/// Metadata key of a record's text in the database.
 const DOCUMENT: &str = "chroma:document";
 const SQLITE: &[u8] = b"SQLite format 3\0";
 
-/// The columns of `collection.get()`.
+/// The lists of `collection.get()`, read in parallel.
 pub struct Columns<R> {
     ids: Column<R>,
     documents: Column<R>,
@@ -29,7 +29,7 @@ pub struct Columns<R> {
 }
 
 impl<R: BufRead> Columns<R> {
-    /// Reads the columns, each through a stream of its own over the same file.
+    /// Opens the columns, each with a separate stream over the same file.
     pub fn new(mut open: impl FnMut() -> io::Result<R>) -> io::Result<Self> {
         let mut column = |name| Column::new(open()?, name);
         let (ids, documents) = (column("ids")?, column("documents")?);
@@ -96,7 +96,7 @@ pub struct Database {
     page: std::vec::IntoIter<(i64, String)>,
 }
 
-/// The path of Chroma's database, if the path is one or the folder of one.
+/// Returns the path of Chroma's database if `path` is one or the folder of one.
 pub fn database(path: &Path) -> io::Result<Option<PathBuf>> {
     if path.is_dir() {
         return Ok(Some(path.join(DATABASE)));
@@ -107,7 +107,7 @@ pub fn database(path: &Path) -> io::Result<Option<PathBuf>> {
 }
 
 impl Database {
-    /// Opens the database to read a collection: the one of this name, or its only one.
+    /// Opens the database to read the collection with this name, or its only one.
     pub fn open(path: &Path, collection: Option<&str>) -> io::Result<Self> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags).map_err(io::Error::other)?;
@@ -179,7 +179,7 @@ impl Records for Database {
     }
 }
 
-/// The id of a collection and of the segment with its metadata.
+/// Returns the ids of a collection and of its metadata segment.
 fn find(connection: &Connection, name: Option<&str>) -> io::Result<(String, String)> {
     let all = "select c.name, c.id, s.id from collections c join segments s on s.collection = c.id \
                where s.scope = 'METADATA' order by c.name";
@@ -194,7 +194,7 @@ fn find(connection: &Connection, name: Option<&str>) -> io::Result<(String, Stri
     }
 }
 
-/// The value of a metadata row: the first column that has one.
+/// Returns the value of a metadata row: the first column that is not null.
 fn value(row: &Row<'_>) -> rusqlite::Result<Value> {
     for column in 1..4 {
         match row.get_ref(column)? {

@@ -1,57 +1,57 @@
-//! The lines of an import that failed: all of them to a file, the first ones to people.
+//! Failed lines of an import: writes all of them to a file and prints the first ones.
 
 use std::io::Write as _;
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::record::Misfit;
+use super::record::InvalidRecord;
 use crate::cli::error::CliError;
 use crate::cli::files::Target;
 use crate::cli::output::{Output, shown};
 
-/// Failed lines that are reported one by one.
-const FAILURES_TOLD_MAX: usize = 20;
+/// Maximum number of failed lines to print.
+const FAILURES_PRINTED_MAX: usize = 20;
 
-/// Failed lines.
+/// The failed lines.
 pub struct Failures {
     file: Option<Target>,
-    told: Vec<String>,
-    /// How many there are.
+    printed: Vec<String>,
+    /// The number of failed lines.
     pub count: usize,
 }
 
 impl Failures {
-    /// None yet. The file, if there is one, gets a line of JSON for each.
+    /// Starts without failures. Writes one line of JSON per failure to the file, if given.
     pub fn new(file: Option<&Path>) -> Result<Self, CliError> {
-        Ok(Self { file: file.map(Target::create).transpose()?, told: Vec::new(), count: 0 })
+        Ok(Self { file: file.map(Target::create).transpose()?, printed: Vec::new(), count: 0 })
     }
 
-    /// Adds a line in the form of a job's results.
+    /// Adds a line in the format of a job's results.
     pub fn add(&mut self, line: &str) -> Result<(), CliError> {
         if let Some(file) = &mut self.file {
             file.write_all(format!("{line}\n").as_bytes()).map_err(file.failed())?;
         }
-        if self.told.len() < FAILURES_TOLD_MAX {
-            self.told.push(failure(line));
+        if self.printed.len() < FAILURES_PRINTED_MAX {
+            self.printed.push(failure(line));
         }
         self.count += 1;
         Ok(())
     }
 
-    /// Adds a record that became no document.
-    pub fn add_misfit(&mut self, number: u64, misfit: &Misfit) -> Result<(), CliError> {
-        let Misfit { id, pointer, detail } = misfit;
+    /// Adds a record that cannot be converted to a document.
+    pub fn add_invalid_record(&mut self, number: u64, misfit: &InvalidRecord) -> Result<(), CliError> {
+        let InvalidRecord { id, pointer, detail } = misfit;
         let error = json!({ "code": "invalid_request", "pointer": pointer, "detail": detail });
         self.add(&json!({ "line": number, "id": id, "status": "failed", "error": error }).to_string())
     }
 
-    /// Reports them. `rest` says where those that are not told can be read.
+    /// Prints the first failures and completes the file. `rest` says where to find the others.
     pub fn finish(self, output: &Output, rest: &str) -> Result<(), CliError> {
         if !output.json {
-            self.told.iter().for_each(|line| output.problem(line));
-            if self.count > self.told.len() {
-                output.problem(&format!("and {} more; {rest}", self.count - self.told.len()));
+            self.printed.iter().for_each(|line| output.problem(line));
+            if self.count > self.printed.len() {
+                output.problem(&format!("and {} more; {rest}", self.count - self.printed.len()));
             }
         }
         self.file.map_or(Ok(()), Target::finish)

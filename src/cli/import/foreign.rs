@@ -1,4 +1,4 @@
-//! `dragoman import --from`: reads what another database exports and converts it to documents while it is sent.
+//! `dragoman import --from`: reads the export of another database and converts it to documents while uploading.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -11,14 +11,14 @@ use serde_json::Value;
 use super::chroma::{self, Columns, Database};
 use super::failures::Failures;
 use super::json_records::{self, Pages};
-use super::record::{Fields, Misfit, Record, Records};
+use super::record::{Fields, InvalidRecord, Record, Records};
 use super::unpack::{Compression, unpacked};
 use crate::cli::error::CliError;
 
 const BUFFER_BYTES: usize = 1 << 18;
-/// Fields of a record that a message names.
+/// Maximum fields of a record to list in a message.
 const FIELDS_NAMED_MAX: usize = 20;
-/// The field with the text, where none is named.
+/// Default field for the text.
 const TEXT: &str = "text";
 
 /// How to read the export of another database.
@@ -28,7 +28,7 @@ pub struct ForeignArgs {
     /// The database that wrote the file.
     #[arg(long, value_enum, value_name = "DATABASE")]
     pub from: Option<Source>,
-    /// Field with the text; a dot leads into an object. Defaults to `text`, and for Chroma to its documents.
+    /// Field with the text; use dots for nested fields. Defaults to `text`, or for Chroma to its documents.
     #[arg(long, value_name = "FIELD", requires = "from")]
     text_field: Option<String>,
     /// Field with the title.
@@ -37,32 +37,32 @@ pub struct ForeignArgs {
     /// Field with the language.
     #[arg(long, value_name = "FIELD", requires = "from")]
     language_field: Option<String>,
-    /// Field with an object that becomes the metadata; by default all other fields do.
+    /// Field with an object to use as metadata; by default all other fields become metadata.
     #[arg(long, value_name = "FIELD", requires = "from")]
     metadata_field: Option<String>,
     /// Meilisearch's primary key; defaults to `id`.
     #[arg(long, value_name = "FIELD", requires = "from")]
     id_field: Option<String>,
-    /// The collection in Chroma's database; needed if it has several.
+    /// Collection in Chroma's database; required if there are several.
     #[arg(long, value_name = "NAME", requires = "from")]
     source_collection: Option<String>,
 }
 
-/// A database whose exports can be read.
+/// A database whose exports can be imported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Source {
-    /// Points as JSON: answers of the scroll API, or one point per line.
+    /// Points as JSON: responses of the scroll API, or one point per line.
     Qdrant,
-    /// What `collection.get()` gives, as JSON, or Chroma's folder with its database.
+    /// The result of `collection.get()` as JSON, or Chroma's database folder.
     Chroma,
-    /// Objects as JSON: answers of `GET /v1/objects`, or one object per line.
+    /// Objects as JSON: responses of `GET /v1/objects`, or one object per line.
     Weaviate,
-    /// Documents as JSON: answers of the documents API, a list, or one per line, as in a dump.
+    /// Documents as JSON: responses of the documents API, an array, or one per line as in a dump.
     Meilisearch,
 }
 
-/// Documents, one line for each record of an export, made as they are read. The line of a record that becomes no document is
-/// empty, so that lines and records have the same numbers.
+/// A reader that converts the records of an export to NDJSON documents. A record that cannot be converted gives an empty line,
+/// so that line numbers are record numbers.
 pub struct Documents {
     records: Box<dyn Records>,
     fields: Fields,
@@ -70,14 +70,14 @@ pub struct Documents {
     text_named: bool,
     number: u64,
     line: io::Cursor<Vec<u8>>,
-    /// The records that became no document.
+    /// The records that could not be converted.
     pub failures: Failures,
-    /// Whether there were vectors that the collection does not take.
-    pub leaves_vectors: bool,
+    /// Whether vectors were dropped because the collection embeds texts itself.
+    pub drops_vectors: bool,
 }
 
 impl ForeignArgs {
-    /// Opens the export as documents for a collection that takes vectors, or none. `bar` counts the bytes read.
+    /// Opens the export. Keeps vectors only if `vectors` is set. `bar` shows the bytes read.
     pub fn documents(
         &self,
         source: Source,
@@ -98,7 +98,7 @@ impl ForeignArgs {
                 let stream = unpacked(compression, Box::new(content)).map_err(failed())?;
                 let stream = BufReader::with_capacity(BUFFER_BYTES, stream);
                 let records = json_records::Records::new(stream, source.pages()).map_err(failed())?;
-                Box::new(Listed { records, source, id_field: self.id_field.clone() })
+                Box::new(JsonExport { records, source, id_field: self.id_field.clone() })
             }
         };
         let text = self.text_field.clone().or((source != Source::Chroma).then(|| TEXT.to_owned()));
@@ -106,7 +106,7 @@ impl ForeignArgs {
         let fields = Fields { text, title, language, metadata };
         let text_named = self.text_field.is_some();
         let line = io::Cursor::default();
-        Ok(Documents { records, fields, vectors, text_named, number: 0, line, failures, leaves_vectors: false })
+        Ok(Documents { records, fields, vectors, text_named, number: 0, line, failures, drops_vectors: false })
     }
 
     fn chroma(&self, file: &Path, compression: Compression, vectors: bool, bar: &ProgressBar) -> io::Result<Box<dyn Records>> {
@@ -120,7 +120,7 @@ impl ForeignArgs {
         }
         let mut bars = [bar.clone()].into_iter();
         let columns = Columns::new(|| {
-            // The first column's progress is the file's.
+            // Only the first column reports progress.
             let content = bars.next().unwrap_or_else(ProgressBar::hidden).wrap_read(File::open(file)?);
             Ok(BufReader::with_capacity(BUFFER_BYTES, unpacked(compression, Box::new(content))?))
         })?;
@@ -128,7 +128,7 @@ impl ForeignArgs {
     }
 }
 
-/// A file, or standard input.
+/// Opens a file, or standard input.
 fn opened(file: Option<&Path>) -> io::Result<Box<dyn Read>> {
     match file {
         Some(file) => Ok(Box::new(File::open(file)?)),
@@ -137,12 +137,12 @@ fn opened(file: Option<&Path>) -> io::Result<Box<dyn Read>> {
 }
 
 impl Source {
-    /// Where its answers have their records.
+    /// Returns where its API responses contain the records.
     fn pages(self) -> Pages {
         let (members, first_only): (&[&str], bool) = match self {
             Self::Qdrant => (&["result", "points"], false),
             Self::Weaviate => (&["objects"], false),
-            // A document may have a field of this name.
+            // A document may have a field with this name.
             Self::Meilisearch => (&["results"], true),
             Self::Chroma => (&[], false),
         };
@@ -150,14 +150,14 @@ impl Source {
     }
 }
 
-/// Records that are objects of their own.
-struct Listed<R> {
+/// Records that are separate JSON objects.
+struct JsonExport<R> {
     records: json_records::Records<R>,
     source: Source,
     id_field: Option<String>,
 }
 
-impl<R: io::BufRead> Records for Listed<R> {
+impl<R: io::BufRead> Records for JsonExport<R> {
     fn next(&mut self) -> io::Result<Option<Result<Record, String>>> {
         let Some(found) = self.records.next()? else { return Ok(None) };
         Ok(Some(found.and_then(|mut object| {
@@ -180,26 +180,26 @@ impl<R: io::BufRead> Records for Listed<R> {
 }
 
 impl Documents {
-    /// Makes the next line. False at the end.
+    /// Converts the next record. Returns false at the end.
     fn advance(&mut self) -> io::Result<bool> {
         let after = |error: io::Error| io::Error::new(error.kind(), format!("{error}, after {} records", self.number));
         let Some(found) = self.records.next().map_err(after)? else { return Ok(false) };
         self.number += 1;
         let mut line = Vec::new();
-        let document = found.map_err(|detail| Misfit { id: None, pointer: "", detail }).and_then(|record| {
-            self.leaves_vectors |= !self.vectors && !is_empty(&record.vector);
+        let document = found.map_err(|detail| InvalidRecord { id: None, pointer: "", detail }).and_then(|record| {
+            self.drops_vectors |= !self.vectors && !is_empty(&record.vector);
             let names: Vec<String> = record.fields.keys().take(FIELDS_NAMED_MAX).cloned().collect();
             self.fields.document(record, self.vectors).map(|document| (document, names))
         });
         match document {
             Ok((document, names)) => {
-                // A name that nobody gave is a guess: wrong for the first record, it would be wrong for all.
+                // The default field name is a guess. If it does not fit the first record, it would not fit the others either.
                 if self.number == 1 && !self.vectors && !self.text_named && document.get("text").is_none() {
                     return Err(no_text(&self.fields, &names));
                 }
                 line = document.to_string().into_bytes();
             }
-            Err(misfit) => self.failures.add_misfit(self.number, &misfit).map_err(io::Error::other)?,
+            Err(misfit) => self.failures.add_invalid_record(self.number, &misfit).map_err(io::Error::other)?,
         }
         line.push(b'\n');
         self.line = io::Cursor::new(line);
@@ -218,7 +218,7 @@ impl Read for Documents {
     }
 }
 
-/// Whether there is no vector in what may be one, none, or several by their names.
+/// Whether there is no vector. The value may be null, one vector, or an object of named vectors.
 fn is_empty(vector: &Value) -> bool {
     match vector {
         Value::Null => true,

@@ -1,5 +1,5 @@
-//! Finds the records of an export in a stream of JSON, in bounded memory: objects one after another, lists of them, or pages
-//! that have them in a member.
+//! Finds the records of an export in a JSON stream, in bounded memory: concatenated objects, arrays of objects, or pages with
+//! the records in a member.
 
 use std::io::{self, BufRead};
 
@@ -7,22 +7,22 @@ use serde_json::{Map, Value};
 
 use crate::domain::json::kind;
 
-/// Longest record that is read.
+/// Maximum size of a record.
 const RECORD_BYTES_MAX: usize = 16 << 20;
-/// Longest name of a member.
+/// Maximum size of a member name.
 const NAME_BYTES_MAX: usize = 64 << 10;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// A record, or what is wrong with it.
-pub type Found = Result<Map<String, Value>, String>;
+/// A record, or why it is invalid.
+pub type RecordResult = Result<Map<String, Value>, String>;
 
-/// JSON values in a stream, as their bytes.
+/// Splits a stream into JSON values without parsing them.
 pub struct Values<R> {
     stream: R,
 }
 
 impl<R: BufRead> Values<R> {
-    /// The values of a stream. A byte order mark before them is passed over.
+    /// Starts reading a stream. Skips a byte order mark.
     pub fn new(mut stream: R) -> io::Result<Self> {
         if stream.fill_buf()?.starts_with(BYTE_ORDER_MARK) {
             stream.consume(BYTE_ORDER_MARK.len());
@@ -30,7 +30,7 @@ impl<R: BufRead> Values<R> {
         Ok(Self { stream })
     }
 
-    /// The next byte that is no white space. It stays; `None` at the end.
+    /// Returns the next byte after white space without consuming it, or `None` at the end.
     pub fn peek(&mut self) -> io::Result<Option<u8>> {
         loop {
             let buffer = self.stream.fill_buf()?;
@@ -51,12 +51,12 @@ impl<R: BufRead> Values<R> {
         }
     }
 
-    /// Passes over the byte that `peek` gave.
+    /// Consumes the byte that `peek` returned.
     pub fn pass(&mut self) {
         self.stream.consume(1);
     }
 
-    /// The name of a member, where one begins; its colon is passed over.
+    /// Reads the name of a member, with its quotes, and skips the colon.
     pub fn name(&mut self) -> io::Result<Vec<u8>> {
         let mut name = Vec::new();
         self.value(&mut name, NAME_BYTES_MAX)?;
@@ -67,7 +67,8 @@ impl<R: BufRead> Values<R> {
         Ok(name)
     }
 
-    /// Reads one value. Of its bytes, `kept` gets as many as make it one byte longer than `bytes_max`.
+    /// Reads one value and appends its bytes to `kept`, up to a length of `bytes_max` + 1, so that the caller can detect a
+    /// value that is too long.
     pub fn value(&mut self, kept: &mut Vec<u8>, bytes_max: usize) -> io::Result<()> {
         let first = self.peek()?;
         let scalar = !matches!(first, Some(b'{' | b'[' | b'"'));
@@ -113,22 +114,22 @@ impl<R: BufRead> Values<R> {
         }
     }
 
-    /// Passes over one value.
+    /// Skips one value.
     pub fn skip(&mut self) -> io::Result<()> {
         self.value(&mut Vec::new(), 0)
     }
 }
 
-/// Where pages have their records.
+/// Where pages contain the records.
 #[derive(Debug, Clone, Copy)]
 pub struct Pages {
-    /// The members that lead to the records, which no record has.
+    /// The members that lead to the records. Records have no members with these names.
     pub members: &'static [&'static str],
-    /// Whether only the first member of a page counts: a record may have one of that name further on.
+    /// Whether only the first member of an object can lead to records, because a record may have a later member with that name.
     pub first_only: bool,
 }
 
-/// The records of a stream.
+/// Reads the records of a stream.
 pub struct Records<R> {
     values: Values<R>,
     pages: Pages,
@@ -142,13 +143,13 @@ enum Open {
 }
 
 impl<R: BufRead> Records<R> {
-    /// The records of `stream`.
+    /// Starts reading `stream`.
     pub fn new(stream: R, pages: Pages) -> io::Result<Self> {
         Ok(Self { values: Values::new(stream)?, pages, open: Vec::new() })
     }
 
-    /// The next record; `None` at the end. An error is one of the whole stream, after which there are no more.
-    pub fn next(&mut self) -> io::Result<Option<Found>> {
+    /// Returns the next record, or `None` at the end. After an error the stream cannot be read further.
+    pub fn next(&mut self) -> io::Result<Option<RecordResult>> {
         loop {
             let byte = self.values.peek()?;
             match (self.open.last(), byte) {
@@ -183,8 +184,8 @@ impl<R: BufRead> Records<R> {
         }
     }
 
-    /// Reads an object that stands by itself, until it proves to be a page.
-    fn record_or_page(&mut self) -> io::Result<Option<Found>> {
+    /// Reads a top-level object. Returns `None` if it turns out to be a page.
+    fn record_or_page(&mut self) -> io::Result<Option<RecordResult>> {
         self.values.pass();
         let mut kept = vec![b'{'];
         loop {
@@ -215,7 +216,7 @@ impl<R: BufRead> Records<R> {
         }
     }
 
-    /// Goes into a member that leads to records.
+    /// Enters the value of this member if it leads to records.
     fn enters(&mut self, name: &[u8]) -> io::Result<bool> {
         let name = name.strip_prefix(b"\"").and_then(|name| name.strip_suffix(b"\"")).unwrap_or_default();
         if !self.pages.members.iter().any(|member| member.as_bytes() == name) {
@@ -232,7 +233,7 @@ impl<R: BufRead> Records<R> {
     }
 }
 
-/// A column of a file that has its records in columns: page by page, the values of one member.
+/// A column of a file in column format: the values of one member, page by page.
 pub struct Column<R> {
     values: Values<R>,
     name: &'static str,
@@ -240,12 +241,12 @@ pub struct Column<R> {
 }
 
 impl<R: BufRead> Column<R> {
-    /// The column of this name, before its first page.
+    /// Opens the column with this name, before its first page.
     pub fn new(stream: R, name: &'static str) -> io::Result<Self> {
         Ok(Self { values: Values::new(stream)?, name, listed: false })
     }
 
-    /// Goes to the next page; false at the end. The values before it must have been read.
+    /// Moves to the next page. Returns false at the end. All values of the current page must have been read.
     pub fn next_page(&mut self) -> io::Result<bool> {
         match self.values.peek()? {
             None => return Ok(false),
@@ -256,12 +257,12 @@ impl<R: BufRead> Column<R> {
         Ok(true)
     }
 
-    /// Whether the page has values of this column.
+    /// Whether the page has more values of this column.
     pub fn is_listed(&self) -> bool {
         self.listed
     }
 
-    /// The next value of the page; `None` after the last one.
+    /// Returns the next value of the page, or `None` after the last one.
     pub fn next(&mut self) -> io::Result<Option<Result<Value, String>>> {
         while self.listed {
             match self.values.peek()? {
@@ -280,7 +281,7 @@ impl<R: BufRead> Column<R> {
         Ok(None)
     }
 
-    /// Reads the members of a page up to the list of the column, or to its end; says which.
+    /// Skips to the column's array. Returns false if the page ends before it.
     fn find(&mut self) -> io::Result<bool> {
         loop {
             match self.values.peek()? {
@@ -304,7 +305,7 @@ impl<R: BufRead> Column<R> {
     }
 }
 
-fn object(json: &[u8]) -> Found {
+fn object(json: &[u8]) -> RecordResult {
     match parsed(json)? {
         Value::Object(record) => Ok(record),
         other => Err(format!("the record must be an object, got {}", kind(&other))),
@@ -318,7 +319,7 @@ fn parsed(json: &[u8]) -> Result<Value, String> {
     serde_json::from_slice(json).map_err(|error| format!("the record is not valid JSON: {error}"))
 }
 
-/// The error of a stream that does not go on as JSON does.
+/// Returns the error for invalid JSON.
 fn unexpected(byte: Option<u8>) -> io::Error {
     let problem = match byte {
         None => "the JSON is cut off".to_owned(),
@@ -333,12 +334,12 @@ mod tests {
 
     const QDRANT: Pages = Pages { members: &["result", "points"], first_only: false };
 
-    /// Reads through a buffer of five bytes, so that values and buffers end at different places.
+    /// Reads through a buffer of five bytes, so that values cross buffer boundaries.
     fn small(text: &str) -> io::BufReader<&[u8]> {
         io::BufReader::with_capacity(5, text.as_bytes())
     }
 
-    /// The ids of the records, or what is wrong, and how the stream ends.
+    /// Checks the ids or errors of the records, and how the stream ends.
     fn check(pages: Pages, text: &str, expect: &[&str]) {
         let mut records = Records::new(small(text), pages).unwrap();
         let mut found = Vec::new();

@@ -1,5 +1,5 @@
-//! `dragoman import`: uploads a file, whose documents a job stores, and follows the job. The exports of other databases become
-//! documents on the way.
+//! `dragoman import`: uploads a file, which a job on the server imports, and follows the job. Converts the exports of other
+//! databases to documents during the upload.
 
 mod chroma;
 mod failures;
@@ -36,30 +36,30 @@ pub struct ImportArgs {
     /// Name of the collection.
     #[arg(value_parser = CollectionName::parse)]
     pub collection: CollectionName,
-    /// The file, compressed or not (.gz, .zst); standard input for - or without a file.
+    /// File to import, optionally compressed (.gz, .zst); - or no file for standard input.
     pub file: Option<PathBuf>,
-    /// Format of the file; defaults to what its name says, or to NDJSON.
+    /// Format of the file; by default derived from its name, otherwise NDJSON.
     #[arg(long, value_enum, conflicts_with = "from")]
     pub format: Option<Format>,
-    /// Types of columns of a CSV or TSV file: string (the default), int, float, bool or date, as in `year:int,published:date`.
+    /// Column types of a CSV or TSV file: string (the default), int, float, bool or date, as in `year:int,published:date`.
     #[arg(long, value_name = "COLUMN:TYPE,…", conflicts_with = "from")]
     pub types: Option<String>,
-    /// Compression of the file; defaults to what its name says.
+    /// Compression of the file; by default derived from its name.
     #[arg(long, value_enum)]
     pub compression: Option<Compression>,
     /// Creates the collection if it does not exist.
     #[arg(long)]
     pub create: bool,
-    /// Prints the job once the file is sent, without waiting for it.
+    /// Prints the job after the upload, without waiting for it to finish.
     #[arg(long)]
     pub detach: bool,
-    /// Writes every failed line, with the reason, to this file (NDJSON).
+    /// Writes all failed lines with the reasons to this file (NDJSON).
     #[arg(long, value_name = "FILE", conflicts_with = "detach")]
     pub failures: Option<PathBuf>,
     /// How to read the export of another database.
     #[command(flatten)]
     pub foreign: ForeignArgs,
-    /// The options that every command has.
+    /// Options of every command.
     #[command(flatten)]
     pub server: ServerArgs,
 }
@@ -78,7 +78,7 @@ pub enum Format {
 /// Runs the command.
 pub fn run(args: ImportArgs) -> Result<Outcome, CliError> {
     let output = Output::new(&args.server);
-    let (named, packed) = by_name(args.file.as_deref());
+    let (named, packed) = format_from_name(args.file.as_deref());
     let (format, compression) = (args.format.unwrap_or(named), args.compression.unwrap_or(packed));
     let client = Client::new(&args.server, &output)?;
     let (job, mut failures) = match args.foreign.from {
@@ -113,7 +113,7 @@ pub fn run(args: ImportArgs) -> Result<Outcome, CliError> {
     }
 }
 
-/// Creates the collection unless it exists.
+/// Creates the collection if it does not exist.
 fn create(client: &Client, output: &Output, name: &str) -> Result<(), CliError> {
     match create_from(client, &json!({ "name": name })) {
         Ok(_) => output.note(&format!("created collection {name}")),
@@ -123,7 +123,7 @@ fn create(client: &Client, output: &Output, name: &str) -> Result<(), CliError> 
     Ok(())
 }
 
-/// Sends documents. `bar` shows how much of their file was read.
+/// Uploads documents. `bar` shows how much of the file was read.
 fn send(
     client: &Client,
     args: &ImportArgs,
@@ -132,7 +132,7 @@ fn send(
     bar: &ProgressBar,
 ) -> Result<Value, CliError> {
     bar.set_message("sent");
-    let mut content = Kept { content, error: None };
+    let mut content = ErrorCapture { content, error: None };
     let upload = Upload {
         content_type: match format {
             Format::Ndjson => "application/x-ndjson",
@@ -144,7 +144,7 @@ fn send(
         content: &mut content,
     };
     let call = Call::post(&["v1", "collections", args.collection.as_str(), "import"]);
-    let sent = client.upload(&call.with_any("types", args.types.as_deref()), upload);
+    let sent = client.upload(&call.with_optional("types", args.types.as_deref()), upload);
     let broken = content.error.take();
     bar.finish_and_clear();
     match (sent, broken) {
@@ -158,7 +158,7 @@ fn send(
     }
 }
 
-/// Sends the documents in another database's export, and says which of its records are none.
+/// Uploads the documents of another database's export. Returns the records that could not be converted.
 fn send_foreign(
     client: &Client,
     output: &Output,
@@ -176,14 +176,14 @@ fn send_foreign(
     let failures = Failures::new(args.failures.as_deref())?;
     let mut documents = args.foreign.documents(source, (file, compression), takes_vectors, (&bar, failures))?;
     let job = send(client, args, (&mut documents, None), (Format::Ndjson, Compression::None), &bar)?;
-    if documents.leaves_vectors {
+    if documents.drops_vectors {
         output.note("the file's vectors are left out: the collection embeds the texts itself");
     }
     Ok((job, documents.failures))
 }
 
 /// The format and compression that the name of a file implies.
-pub fn by_name(path: Option<&Path>) -> (Format, Compression) {
+pub fn format_from_name(path: Option<&Path>) -> (Format, Compression) {
     let name = path.and_then(Path::file_name).map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
     let (name, compression) = if let Some(name) = name.strip_suffix(".gz") {
         (name, Compression::Gzip)
@@ -200,13 +200,13 @@ pub fn by_name(path: Option<&Path>) -> (Format, Compression) {
     (format, compression)
 }
 
-/// Keeps read errors, which the client would take for connection errors.
-struct Kept<'a> {
+/// Saves read errors, which the client would report as connection errors.
+struct ErrorCapture<'a> {
     content: &'a mut dyn Read,
     error: Option<io::Error>,
 }
 
-impl Read for Kept<'_> {
+impl Read for ErrorCapture<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self.content.read(buffer) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => {
@@ -233,8 +233,8 @@ mod tests {
             ("csv", (Format::Csv, Compression::None)),
             ("a", (Format::Ndjson, Compression::None)),
         ] {
-            assert_eq!(by_name(Some(Path::new(name))), expect, "{name}");
+            assert_eq!(format_from_name(Some(Path::new(name))), expect, "{name}");
         }
-        assert_eq!(by_name(None), (Format::Ndjson, Compression::None));
+        assert_eq!(format_from_name(None), (Format::Ndjson, Compression::None));
     }
 }

@@ -1,4 +1,4 @@
-//! A record of another database, and what it becomes: a document as the API takes it.
+//! Converts a record of another database to a document in the format of the API.
 
 use std::io;
 
@@ -7,24 +7,24 @@ use serde_json::{Map, Value, json};
 use crate::domain::DocumentId;
 use crate::domain::json::kind;
 
-/// Longest part of an id that does not fit that is shown.
+/// Maximum characters of an invalid id to show.
 const ID_CHARACTERS_SHOWN: usize = 80;
 
-/// What another database says of one of its records.
+/// A record of another database.
 #[derive(Debug, Default)]
 pub struct Record {
     /// Its id.
     pub id: Value,
     /// Its fields: Qdrant's payload, Weaviate's properties, Chroma's metadata, Meilisearch's document.
     pub fields: Map<String, Value>,
-    /// Its text, where that is no field; null otherwise.
+    /// Its text if that is separate from the fields; otherwise null.
     pub document: Value,
     /// Its vector or vectors; null if there are none.
     pub vector: Value,
 }
 
 impl Record {
-    /// A record whose fields are an object, or null for none.
+    /// Creates a record. `fields` must be an object or null.
     pub fn new(id: Value, fields: Value) -> Result<Self, String> {
         let fields = match fields {
             Value::Object(fields) => fields,
@@ -35,13 +35,13 @@ impl Record {
     }
 }
 
-/// Records one after another.
+/// A source of records.
 pub trait Records {
-    /// The next one, or what is wrong with it; `None` after the last.
+    /// Returns the next record, or why it is invalid; `None` after the last one.
     fn next(&mut self) -> io::Result<Option<Result<Record, String>>>;
 }
 
-/// Which fields of a record are which members of a document. A dot leads into an object.
+/// Maps fields of a record to members of a document. Dots lead into nested objects.
 #[derive(Debug, Clone, Default)]
 pub struct Fields {
     /// The text.
@@ -50,29 +50,29 @@ pub struct Fields {
     pub title: Option<String>,
     /// The language.
     pub language: Option<String>,
-    /// The metadata; without it, all fields that are nothing else.
+    /// The metadata; if missing, all remaining fields.
     pub metadata: Option<String>,
 }
 
-/// A record that becomes no document.
+/// A record that cannot be converted to a document.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Misfit {
-    /// Its id, as far as it can be shown.
+pub struct InvalidRecord {
+    /// Its id, truncated for display.
     pub id: Option<String>,
-    /// Which member of the document.
+    /// JSON pointer to the invalid member of the document.
     pub pointer: &'static str,
-    /// What is wrong with it.
+    /// What is wrong.
     pub detail: String,
 }
 
 impl Fields {
-    /// The record as a document, with its vector if `vectors`.
-    pub fn document(&self, mut record: Record, vectors: bool) -> Result<Value, Misfit> {
+    /// Converts a record to a document, with its vector if `vectors` is set.
+    pub fn document(&self, mut record: Record, vectors: bool) -> Result<Value, InvalidRecord> {
         let mut document = Map::new();
         document.insert("id".to_owned(), id(record.id)?.into());
         let members = [("title", &self.title), ("text", &self.text), ("language", &self.language)];
         for (member, field) in members {
-            let value = field.as_ref().and_then(|field| taken(&mut record.fields, field));
+            let value = field.as_ref().and_then(|field| take_field(&mut record.fields, field));
             document.extend(value.map(|value| (member.to_owned(), value)));
         }
         if !record.document.is_null() {
@@ -82,11 +82,11 @@ impl Fields {
             };
         }
         if vectors {
-            document.extend(only(record.vector).map(|vector| ("vector".to_owned(), vector)));
+            document.extend(single_vector(record.vector).map(|vector| ("vector".to_owned(), vector)));
         }
         let metadata = match &self.metadata {
             None => Value::Object(record.fields),
-            Some(field) => taken(&mut record.fields, field).unwrap_or(json!({})),
+            Some(field) => take_field(&mut record.fields, field).unwrap_or(json!({})),
         };
         if metadata != json!({}) {
             document.insert("metadata".to_owned(), metadata);
@@ -95,9 +95,9 @@ impl Fields {
     }
 }
 
-/// The id as text: Qdrant and Meilisearch also have numbers.
-fn id(id: Value) -> Result<String, Misfit> {
-    let misfit = |id, detail| Misfit { id, pointer: "/id", detail };
+/// Converts an id to text. Qdrant and Meilisearch also use numbers.
+fn id(id: Value) -> Result<String, InvalidRecord> {
+    let misfit = |id, detail| InvalidRecord { id, pointer: "/id", detail };
     let id = match id {
         Value::String(id) => id,
         Value::Number(number) => number.to_string(),
@@ -110,17 +110,17 @@ fn id(id: Value) -> Result<String, Misfit> {
     }
 }
 
-/// Takes a field out, which is named as it is or by its path. Null counts as none.
-fn taken(fields: &mut Map<String, Value>, name: &str) -> Option<Value> {
+/// Removes and returns a field, by its literal name or its path. Null counts as missing.
+fn take_field(fields: &mut Map<String, Value>, name: &str) -> Option<Value> {
     if let Some(value) = fields.shift_remove(name) {
         return Some(value).filter(|value| !value.is_null());
     }
     let (first, rest) = name.split_once('.')?;
-    taken(fields.get_mut(first)?.as_object_mut()?, rest)
+    take_field(fields.get_mut(first)?.as_object_mut()?, rest)
 }
 
-/// A vector, also if it is the only one of several that could have names. An empty one counts as none.
-fn only(vector: Value) -> Option<Value> {
+/// Returns the vector, also from an object with a single named vector. An empty vector counts as missing.
+fn single_vector(vector: Value) -> Option<Value> {
     match vector {
         Value::Null => None,
         Value::Array(values) if values.is_empty() => None,

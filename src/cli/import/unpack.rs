@@ -1,13 +1,13 @@
-//! How a file is compressed, and its content unpacked.
+//! Compression of files, and their decompression.
 
 use std::io::{self, Read};
 
 use clap::ValueEnum;
 
-/// How a file is compressed.
+/// The compression of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Compression {
-    /// Not at all.
+    /// No compression.
     None,
     /// gzip.
     Gzip,
@@ -16,7 +16,7 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// The name in the header `content-encoding`.
+    /// Returns the value of the `content-encoding` header.
     pub fn encoding(self) -> Option<&'static str> {
         match self {
             Self::None => None,
@@ -26,7 +26,7 @@ impl Compression {
     }
 }
 
-/// The content of a file that is compressed so.
+/// Decompresses the content of a file.
 pub fn unpacked(compression: Compression, content: Box<dyn Read>) -> io::Result<Box<dyn Read>> {
     Ok(match compression {
         Compression::None => content,

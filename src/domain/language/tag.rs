@@ -1,4 +1,5 @@
-//! Parses BCP 47 language tags (RFC 5646), as callers write them: from `pt-BR`, `zh_Hant`, `iw` or `deu` to one of the languages.
+//! Parses BCP 47 language tags (RFC 5646), as callers write them: from `pt-BR`, `zh_Hant`, `iw` or `deu` to one of the
+//! languages.
 //!
 //! CLDR (Unicode technical standard 35, annex C) defines well-formed tags and which codes mean the same, including old and
 //! three-letter ones. Script and region are parsed and dropped: a detected language has neither, so a filter by `pt-BR` would
@@ -11,23 +12,23 @@ use crate::domain::Code;
 
 /// Maximum characters of a tag. RFC 5646 (section 4.4.1) counts 35 for the longest one in practice.
 const CHARACTERS_MAX: usize = 64;
-/// The tag of a text in an unknown language.
+/// The tag of a text whose language is unknown.
 const UNDETERMINED: &str = "und";
-/// Languages that CLDR names differently, or distinguishes: both written forms of Norwegian are searched as one language, because
-/// most tags only say that a text is Norwegian; Filipino is the standard form of Tagalog.
+/// Languages that CLDR names differently, or distinguishes: both written forms of Norwegian are searched as one language,
+/// because most tags only say that a text is Norwegian; Filipino is the standard form of Tagalog.
 const NAMED_OTHERWISE: [(&str, &str); 3] = [("no", "nb"), ("nn", "nb"), ("fil", "tl")];
 
 /// Why a tag does not name one of the languages.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum LanguageTagError {
-    /// It is not a language tag.
+    /// It is not a well-formed language tag.
     #[error("must be a BCP 47 language tag, such as fr or pt-BR, of at most {CHARACTERS_MAX} characters, got {got:?}")]
     Malformed { got: String },
     /// It is well-formed and names another language.
     #[error("must be one of the {} languages that GET /v1/models lists, got {got:?}", Language::COUNT)]
     Other { got: String },
-    /// It says that the language is unknown, where one must be named.
+    /// It means that the language is unknown, where a language is required.
     #[error("must name a language, got {got:?}, which means that the language is unknown")]
     Undetermined { got: String },
 }

@@ -6,12 +6,12 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::labels::written_path;
-use super::{ASKING, ClassifierPath, probability, visible};
+use super::{CLASSIFIER_ERRORS, ClassifierPath, probability, visible};
 use crate::domain::{ApplyRequest, Caller, Code, CollectionName, Job, LabeledDocuments, MetadataPath};
 use crate::http::api::Api;
 use crate::http::error::{ApiError, invalid};
 use crate::http::jobs::{Accepted, accepted};
-use crate::http::middleware::auth::check_reach;
+use crate::http::middleware::auth::check_access;
 use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::JsonBody;
@@ -19,7 +19,8 @@ use crate::http::request::filter::{self, FilterNode};
 use crate::http::request::values::parsed;
 
 /// The errors of each operation.
-pub const ERRORS: &[OperationErrors] = &[("apply_classifier", &[READ_ERRORS, BODY_ERRORS, ASKING, &[Code::InvalidFilter]])];
+pub const ERRORS: &[OperationErrors] =
+    &[("apply_classifier", &[READ_ERRORS, BODY_ERRORS, CLASSIFIER_ERRORS, &[Code::InvalidFilter]])];
 
 /// Examples of their bodies.
 pub const EXAMPLES: &[Example] = examples!["apply_classifier.request", "apply_classifier.202"];
@@ -47,10 +48,10 @@ pub struct ApplyClassifierRequest {
 
 /// Apply a classifier
 ///
-/// Starts a job that writes the labels of a collection's documents into their metadata. Embeddings stay as they are. The job
-/// resumes after a restart of the server. Its details count `documents`, `labeled`, `abstained`, `changed` (left as they were
-/// because their text changed meanwhile) and `failed` (the metadata would have become too large). If you cancel it, the labels
-/// written so far stay. It cannot write to the field that the classifier learns from.
+/// Starts a job that writes the labels of a collection's documents into their metadata. Embeddings do not change. The job
+/// resumes after a restart of the server. Its details count `documents`, `labeled`, `abstained`, `changed` (skipped because
+/// their text changed meanwhile) and `failed` (the metadata would have become too large). If you cancel it, the labels written
+/// so far are kept. It cannot write to the field that the classifier learns from.
 #[utoipa::path(
     post, path = "/v1/classifiers/{classifier}/apply", tag = "classifiers",
     params(("classifier" = String, Path, description = "Name of the classifier.", example = "topics")),
@@ -67,7 +68,7 @@ pub async fn apply_classifier(
     JsonBody(body): JsonBody<ApplyClassifierRequest>,
 ) -> Result<Accepted, ApiError> {
     let collection = parsed("/collection", CollectionName::parse(&body.collection))?;
-    check_reach(&caller, &collection)?;
+    check_access(&caller, &collection)?;
     let multi_label = visible(&api, &caller, &name).await?.definition.multi_label;
     let levels_max = api.service.limits().metadata_depth_max;
     let read = |pointer: &str, text: &str, is_array| parsed(pointer, written_path(text, is_array, levels_max));

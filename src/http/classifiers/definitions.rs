@@ -12,7 +12,7 @@ use crate::domain::{Caller, ClassifierName, Code, Job};
 use crate::http::api::Api;
 use crate::http::error::ApiError;
 use crate::http::jobs::{Accepted, accepted};
-use crate::http::middleware::auth::check_reach;
+use crate::http::middleware::auth::check_access;
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::cursor::{self, List};
@@ -53,14 +53,16 @@ pub const EXAMPLES: &[Example] = examples![
 
 /// Create a classifier
 ///
-/// Creates a classifier and starts the job that trains it. Its state is `training` in the response, and `ready` once the job has
-/// succeeded. It learns from labeled documents of a collection (`source`) or from labeled texts (`examples`), in some languages,
-/// and answers in all of them; a `prototype` needs only `labels`. Unusable training data is refused before anything is created.
+/// Creates a classifier and starts the job that trains it. Its state is `training` in the response, and `ready` once the job
+/// has succeeded. It learns from labeled documents of a collection (`source`) or from labeled texts (`examples`), in some
+/// languages, and predicts labels in all languages; a `prototype` needs only `labels`. Unusable training data is refused before
+/// anything is created.
 #[utoipa::path(
     post, path = "/v1/classifiers", tag = "classifiers",
     params(
         ("idempotency-key" = Option<String>, Header, description = "A name of your choice for this request, 1 to 255 printable \
-            ASCII characters: sent again within 24 hours, the request answers with the current classifier and does nothing."),
+            ASCII characters: if you send it again within 24 hours, the server returns the current classifier and does \
+            nothing."),
     ),
     request_body(content = CreateClassifierRequest, description = "The kind of classifier and what it learns from."),
     responses((
@@ -75,7 +77,7 @@ pub async fn create_classifier(
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<ClassifierInfo>), ApiError> {
     let new = check(body, api.service.limits())?;
     if let Some(source) = &new.definition.source {
-        check_reach(&caller, &source.collection)?;
+        check_access(&caller, &source.collection)?;
     }
     check_name(&caller, &new.name)?;
     let name = new.name.clone();
@@ -94,8 +96,8 @@ pub async fn create_classifier(
 
 /// List classifiers
 ///
-/// Lists classifiers in the order of their names, page by page. With a restricted key, a page leaves out those that learn from
-/// other collections.
+/// Lists classifiers in the order of their names, page by page. With a restricted key, classifiers that learn from other
+/// collections are left out.
 #[utoipa::path(
     get, path = "/v1/classifiers", tag = "classifiers", params(PageParameters),
     responses((status = 200, description = "One page of classifiers.", body = ClassifierList)),
@@ -133,10 +135,10 @@ pub async fn get_classifier(
 
 /// Train a classifier again
 ///
-/// Starts a job that trains a classifier again: on the current labels of its collection, or on the texts it was created with, and
-/// for the loaded model. Until the job has succeeded, the classifier answers as before, and also afterwards if the job fails or
-/// is canceled. `version` and `trained_at` tell when it was trained. After a restart of the server the job starts over. Unusable
-/// labels are refused at once.
+/// Starts a job that trains a classifier again for the loaded model, on the current labels of its collection or on the texts it
+/// was created with. Until the job has succeeded, and if it fails or is canceled, the classifier predicts as before. `version`
+/// and `trained_at` say when it was trained. After a restart of the server the job starts over. Unusable labels are refused at
+/// once.
 #[utoipa::path(
     post, path = "/v1/classifiers/{classifier}/train", tag = "classifiers",
     params(("classifier" = String, Path, description = "Name of the classifier.", example = "topics")),
@@ -157,8 +159,8 @@ pub async fn train_classifier(
 
 /// Delete a classifier
 ///
-/// Deletes a classifier. The documents it learned from stay, and so do the labels it wrote. A running training is
-/// canceled. A job that writes its labels or evaluates it fails at its next step with `classifier_not_found`.
+/// Deletes a classifier, but neither the documents it learned from nor the labels it wrote. A running training is canceled. A
+/// job that writes its labels or evaluates it fails at its next step with `classifier_not_found`.
 #[utoipa::path(
     delete, path = "/v1/classifiers/{classifier}", tag = "classifiers",
     params(("classifier" = String, Path, description = "Name of the classifier.", example = "topics")),

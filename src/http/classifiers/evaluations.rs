@@ -7,12 +7,12 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::labels::{self, LabeledDocumentsInput, LabeledTextInput};
-use super::{ASKING, ClassifierPath, probability, visible};
+use super::{CLASSIFIER_ERRORS, ClassifierPath, probability, visible};
 use crate::domain::{Caller, Code, Evaluation, EvaluationSet, Job};
 use crate::http::api::Api;
 use crate::http::error::{ApiError, invalid};
 use crate::http::jobs::{Accepted, VisibleJob, accepted};
-use crate::http::middleware::auth::check_reach;
+use crate::http::middleware::auth::check_access;
 use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::{JsonBody, NoParameters};
@@ -25,11 +25,11 @@ pub const ERRORS: &[OperationErrors] = &[
         &[
             READ_ERRORS,
             BODY_ERRORS,
-            ASKING,
+            CLASSIFIER_ERRORS,
             &[Code::UnknownLanguage, Code::InvalidFilter, Code::UnknownLabel, Code::InvalidTrainingSet],
         ],
     ),
-    ("start_evaluation", &[READ_ERRORS, BODY_ERRORS, ASKING, &[Code::InvalidFilter]]),
+    ("start_evaluation", &[READ_ERRORS, BODY_ERRORS, CLASSIFIER_ERRORS, &[Code::InvalidFilter]]),
     ("get_evaluation", &[READ_ERRORS, &[Code::JobNotFound, Code::NoResults]]),
 ];
 
@@ -46,11 +46,11 @@ pub const EXAMPLES: &[Example] = examples![
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EvaluateRequest {
-    /// Labeled documents, at most 20000, of which at most 1000 may wait for their embedding. Use `/evaluations` for more.
+    /// Labeled documents, at most 20000, of which at most 1000 may still be without embeddings. Use `/evaluations` for more.
     #[serde(default, deserialize_with = "some_object")]
     pub documents: Option<LabeledDocumentsInput>,
-    /// Labeled texts, at most 10000. They must be embedded first, and thousands take longer than a request may; store them as
-    /// documents instead.
+    /// Labeled texts, at most 10000. They are embedded first, and thousands of them take longer than a request may; store those
+    /// as documents instead.
     #[serde(default, deserialize_with = "some_objects")]
     #[schema(max_items = 10000)]
     pub examples: Option<Vec<LabeledTextInput>>,
@@ -74,10 +74,10 @@ pub struct StartEvaluationRequest {
 
 /// Evaluate a classifier
 ///
-/// Predicts labels for labeled documents or texts and compares: overall, per label and per language, with the confusion matrix,
-/// the gap between the training language and the others, and the calibration of the probabilities. A `knn` leaves a document
-/// of its own collection out of its neighbors. An `mlp` scores too well on what it was trained on, so hold examples
-/// out with a filter. Use `/evaluations` for a large collection.
+/// Predicts labels for labeled documents or texts and compares them with the given ones: overall, per label and per language,
+/// with the confusion matrix, the gap between the training language and the others, and the calibration of the probabilities. A
+/// `knn` never uses a document of its own collection as that document's neighbor. An `mlp` scores too high on what it was
+/// trained on, so hold examples out with a filter. Use `/evaluations` for a large collection.
 #[utoipa::path(
     post, path = "/v1/classifiers/{classifier}/evaluate", tag = "classifiers",
     params(("classifier" = String, Path, description = "Name of the classifier.", example = "topics")),
@@ -101,7 +101,7 @@ pub async fn evaluate_classifier(
         _ => return invalid("", "must have exactly one of documents and examples"),
     };
     if let EvaluationSet::Documents(documents) = &set {
-        check_reach(&caller, &documents.collection)?;
+        check_access(&caller, &documents.collection)?;
     }
     Ok(Json(api.service.evaluate(&name, set, threshold).await?))
 }
@@ -109,9 +109,9 @@ pub async fn evaluate_classifier(
 /// Start an evaluation
 ///
 /// Starts a job that does the same as `/evaluate` with all labeled documents of a collection. It evaluates the classifier as it
-/// is when the job starts, even if it is trained again meanwhile, and starts over after a restart of the server. Once it has
-/// succeeded, `/v1/jobs/{job}/evaluation` has the result, for as long as the job is kept. It fails if the classifier or a
-/// collection is deleted meanwhile, at a document whose value is not a label, and at a label that the classifier does not have.
+/// is when the job starts, even if it is trained again meanwhile, and starts over after a restart of the server. Once the job
+/// has succeeded, `/v1/jobs/{job}/evaluation` has the result, as long as the job is kept. It fails if the classifier or a
+/// collection is deleted meanwhile, if the value in a document is not a label, or if the classifier does not have a label.
 #[utoipa::path(
     post, path = "/v1/classifiers/{classifier}/evaluations", tag = "classifiers",
     params(("classifier" = String, Path, description = "Name of the classifier.", example = "topics")),
@@ -133,7 +133,7 @@ pub async fn start_evaluation(
         return invalid("/documents", "must be an object");
     };
     let documents = labels::documents(documents, "/documents", api.service.limits())?;
-    check_reach(&caller, &documents.collection)?;
+    check_access(&caller, &documents.collection)?;
     Ok(accepted(api.service.start_evaluation(&name, documents, threshold).await?))
 }
 

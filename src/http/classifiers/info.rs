@@ -16,9 +16,9 @@ pub struct ClassifierInfo {
     pub kind: ClassifierKind,
     /// Its state.
     pub state: ClassifierState,
-    /// Id of the job of its last successful training, or of its first one; jobs are forgotten after a while.
+    /// Id of the job of its last successful training, or of its first one; jobs are deleted after a while.
     pub job: String,
-    /// Id of the job that trains it again; omitted if there is none. Until that ends, the classifier answers as before.
+    /// Id of the job that trains it again; omitted if there is none. Until that job ends, the classifier predicts as before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_job: Option<String>,
     /// How often it was trained: 0 until its first training has finished.
@@ -47,7 +47,7 @@ pub struct ClassifierInfo {
     /// The results of training; omitted until it has finished.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub training: Option<TrainingReport>,
-    /// Why its last training failed; omitted if it did not. A classifier that is still `ready` answers as trained before.
+    /// Why its last training failed; omitted if it did not. A classifier that is still `ready` uses its previous training.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<JobFailure>,
     /// When it was created.

@@ -19,7 +19,7 @@ pub const EXAMPLES_MAX: usize = 10_000;
 const LABELS_MAX: usize = 1_000;
 /// Maximum descriptions of one label.
 const DESCRIPTIONS_MAX: usize = 100;
-/// Longest label, in bytes.
+/// Maximum length of a label, in bytes.
 const LABEL_BYTES_MAX: usize = 256;
 
 /// Documents of a collection with labels in their metadata.
@@ -64,7 +64,7 @@ pub struct LabelInput {
     pub descriptions: Option<Vec<String>>,
 }
 
-/// Parses which documents to use; `pointer` is their place in the request.
+/// Parses which documents to use; `pointer` is where the request has them.
 pub fn documents(input: LabeledDocumentsInput, pointer: &str, limits: &Limits) -> Result<LabeledDocuments, ApiError> {
     let collection = parsed(format!("{pointer}/collection"), CollectionName::parse(&input.collection))?;
     let field = parsed(format!("{pointer}/field"), path(&input.field))?;
@@ -80,7 +80,8 @@ pub fn path(text: &str) -> Result<MetadataPath, String> {
     }
 }
 
-/// Parses a metadata path to write to: a value, or an array of values, that a document could also have brought along.
+/// Parses a metadata path to write a value or an array of values to. A document with this metadata must be one that a caller
+/// could have stored.
 pub fn written_path(text: &str, is_array: bool, levels_max: usize) -> Result<MetadataPath, String> {
     let path = path(text)?;
     let levels = path.keys().len() + usize::from(is_array);
@@ -93,7 +94,7 @@ pub fn written_path(text: &str, is_array: bool, levels_max: usize) -> Result<Met
     }
 }
 
-/// Writes which documents to use.
+/// The same documents in the form of a request.
 pub fn written(source: &LabeledDocuments) -> LabeledDocumentsInput {
     LabeledDocumentsInput {
         collection: source.collection.as_str().to_owned(),

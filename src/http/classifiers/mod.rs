@@ -18,7 +18,7 @@ use crate::domain::{Caller, Classifier, ClassifierName, Code, CollectionName};
 use crate::http::request::extract::{path_param, path_params};
 
 /// Errors of every operation that uses a classifier.
-const ASKING: &[Code] = &[
+const CLASSIFIER_ERRORS: &[Code] = &[
     Code::ClassifierNotFound,
     Code::ClassifierNotReady,
     Code::CollectionNotFound,
@@ -39,7 +39,8 @@ impl FromRequestParts<Api> for ClassifierPath {
     }
 }
 
-/// A classifier that the caller may see: of a collection that it can access, or of texts alone. To others it seems not to exist.
+/// A classifier that the caller may see: one of a collection that it can access, or of texts alone. To other callers it seems
+/// not to exist.
 async fn visible(api: &Api, caller: &Caller, name: &ClassifierName) -> Result<Classifier, ApiError> {
     let classifier = api.service.get_classifier(name).await?;
     if is_visible(caller, &classifier) {
@@ -48,14 +49,14 @@ async fn visible(api: &Api, caller: &Caller, name: &ClassifierName) -> Result<Cl
     Err(ApiError::new(Code::ClassifierNotFound, format!("there is no classifier {name}")))
 }
 
-/// Whether the caller may see a classifier: not one that learns from a collection out of its reach, because its answers quote
-/// documents.
+/// Whether the caller may see a classifier. It may not if the classifier learns from a collection that the caller cannot
+/// access, because predictions quote documents.
 fn is_visible(caller: &Caller, classifier: &Classifier) -> bool {
-    classifier.definition.source.as_ref().is_none_or(|source| caller.reaches(&source.collection))
+    classifier.definition.source.as_ref().is_none_or(|source| caller.may_access(&source.collection))
 }
 
-/// Refuses a restricted key a name that does not follow one of its collections. All callers share the names, so a name that is
-/// taken would reveal a classifier that the key may not see.
+/// Refuses a name to a restricted key unless it is that of one of its collections, alone or followed by a dot and more. All
+/// callers share the names, so a name that is taken would reveal a classifier that the key may not see.
 fn check_name(caller: &Caller, name: &ClassifierName) -> Result<(), ApiError> {
     let Some(collections) = caller.collections() else { return Ok(()) };
     let after = |collection: &CollectionName| {
@@ -72,7 +73,7 @@ fn check_name(caller: &Caller, name: &ClassifierName) -> Result<(), ApiError> {
     Err(ApiError::at(Code::Forbidden, "/name", detail))
 }
 
-/// Parses a probability of a request.
+/// Parses a probability in a request.
 fn probability(pointer: &str, value: Option<f32>) -> Result<Option<f32>, ApiError> {
     match value {
         Some(got) if !(0.0..=1.0).contains(&got) => invalid(pointer, format!("must be a number from 0 to 1, got {got}")),

@@ -7,11 +7,11 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{ASKING, ClassifierPath, probability, visible};
+use super::{CLASSIFIER_ERRORS, ClassifierPath, probability, visible};
 use crate::domain::{Caller, Code, CollectionName, DocumentId, Limits, PredictItems, PredictOptions, Prediction};
 use crate::http::api::Api;
 use crate::http::error::{ApiError, Checks, invalid};
-use crate::http::middleware::auth::check_reach;
+use crate::http::middleware::auth::check_access;
 use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::JsonBody;
@@ -26,7 +26,7 @@ const EXPLAIN_MAX: usize = 100;
 
 /// The errors of each operation.
 pub const ERRORS: &[OperationErrors] =
-    &[("predict_labels", &[READ_ERRORS, BODY_ERRORS, ASKING, &[Code::DocumentNotFound, Code::AnswerTooLarge]])];
+    &[("predict_labels", &[READ_ERRORS, BODY_ERRORS, CLASSIFIER_ERRORS, &[Code::DocumentNotFound, Code::AnswerTooLarge]])];
 
 /// Examples of their bodies.
 pub const EXAMPLES: &[Example] = examples!["predict_labels.request", "predict_labels.200"];
@@ -35,8 +35,8 @@ pub const EXAMPLES: &[Example] = examples!["predict_labels.request", "predict_la
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PredictRequest {
-    /// Texts in any languages, at most the server's limit (2048 unless configured otherwise). If a text is longer than the model
-    /// reads, all of its passages count.
+    /// Texts in any languages, at most the server's limit (2048 unless configured otherwise). If a text is longer than the
+    /// model reads, all of its passages count.
     pub texts: Option<Vec<String>>,
     /// Stored documents.
     #[serde(default, deserialize_with = "some_object")]
@@ -68,7 +68,7 @@ pub struct DocumentsByIdInput {
 pub struct PredictResult {
     /// One per text or document, in the order of the request.
     pub predictions: Vec<Prediction>,
-    /// How many of them it abstained on.
+    /// Number of texts or documents on which it abstained.
     pub abstained: usize,
     /// Milliseconds from the parsed request to the response.
     #[schema(minimum = 0)]
@@ -78,7 +78,7 @@ pub struct PredictResult {
 /// Predict labels
 ///
 /// Predicts the labels of texts or of stored documents, with probabilities, and with `explain` the nearest labeled passages. A
-/// stored document is not evidence for itself: a `knn` of the same collection leaves it out of its neighbors.
+/// `knn` of the same collection never uses a document as its own neighbor.
 #[utoipa::path(
     post, path = "/v1/classifiers/{classifier}/predict", tag = "classifiers",
     params(("classifier" = String, Path, description = "Name of the classifier.", example = "topics")),
@@ -94,7 +94,7 @@ pub async fn predict_labels(
     let started = Instant::now();
     let (items, options) = check(body, api.service.limits())?;
     if let PredictItems::Documents { collection, .. } = &items {
-        check_reach(&caller, collection)?;
+        check_access(&caller, collection)?;
     }
     visible(&api, &caller, &name).await?;
     let found = api.service.predict(&name, items, options).await?;

@@ -11,7 +11,7 @@ use crate::domain::{
 use crate::http::error::{ApiError, Checks, invalid};
 use crate::service::json::{some_object, some_objects};
 
-/// Longest description, in bytes.
+/// Maximum length of a description, in bytes.
 const DESCRIPTION_BYTES_MAX: usize = 4096;
 
 /// A classifier to create.
@@ -23,7 +23,7 @@ pub struct CreateClassifierRequest {
     pub name: String,
     /// How it decides.
     pub kind: ClassifierKind,
-    /// What it is for, in your words; at most 4096 bytes.
+    /// A description of what it is for; at most 4096 bytes.
     #[schema(max_length = 4096)]
     pub description: Option<String>,
     /// Whether a text has any number of labels instead of exactly one. Not for `prototype`.
@@ -34,12 +34,12 @@ pub struct CreateClassifierRequest {
     /// probability are returned; 0.5 by default.
     #[schema(minimum = 0, maximum = 1)]
     pub threshold: Option<f32>,
-    /// Learns from labeled documents. A `knn` classifier reads them for every prediction, so new labels count at once; the others
-    /// learn the labels that exist at training time. Excludes `examples`.
+    /// Learns from labeled documents. A `knn` classifier reads them for every prediction, so new labels take effect at once;
+    /// the others learn the labels that exist at training time. Excludes `examples`.
     #[serde(default, deserialize_with = "some_object")]
     pub source: Option<LabeledDocumentsInput>,
-    /// Learns from these texts, at most 10000. Excludes `source`. A `prototype` does not learn from them; they only calibrate its
-    /// probabilities.
+    /// Learns from these texts, at most 10000. Excludes `source`. A `prototype` does not learn from them; they only calibrate
+    /// its probabilities.
     #[serde(default, deserialize_with = "some_objects")]
     #[schema(max_items = 10000)]
     pub examples: Option<Vec<LabeledTextInput>>,
@@ -55,7 +55,7 @@ pub struct CreateClassifierRequest {
     pub mlp: Option<MlpSettings>,
 }
 
-/// Validates the request by itself.
+/// Validates the request alone, without stored data.
 pub fn check(body: CreateClassifierRequest, limits: &Limits) -> Result<NewClassifier, ApiError> {
     let invalid = |pointer: &str, detail: String| ApiError::at(Code::InvalidRequest, pointer, detail);
     let mut checks = Checks::default();

@@ -59,8 +59,7 @@ pub async fn list_aliases(State(api): State<Api>, parameters: Parameters<PagePar
 /// Set an alias
 ///
 /// Points an alias to a collection. The alias works wherever a collection's name does, except for deleting the collection. An
-/// existing alias switches at once, so you can rebuild a collection under a new name and let it take over without
-/// a gap.
+/// existing alias switches atomically, so you can rebuild a collection under a new name and switch over to it without downtime.
 #[utoipa::path(
     put, path = "/v1/aliases/{alias}", tag = "aliases",
     params(("alias" = String, Path, description = "The alias; it follows the rules for collection names.", example = "current")),
@@ -78,7 +77,7 @@ pub async fn put_alias(
 
 /// Delete an alias
 ///
-/// Deletes an alias; its collection stays.
+/// Deletes an alias, but not its collection.
 #[utoipa::path(
     delete, path = "/v1/aliases/{alias}", tag = "aliases",
     params(("alias" = String, Path, description = "The alias.", example = "current")),

@@ -20,7 +20,7 @@ use crate::domain::{
     Caller, Code, CollectionChange, CollectionName, CollectionView, Damage, Field, HnswSettings, IndexState, MetadataPath,
     Metric, NewCollection, PassageBounds, Quantization,
 };
-use crate::http::middleware::auth::check_reach;
+use crate::http::middleware::auth::check_access;
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::cursor::{self, List};
@@ -28,10 +28,10 @@ use crate::http::request::extract::{CollectionPath, JsonBody, KeyedBody, PagePar
 use crate::http::request::values::parsed;
 use settings::{HnswChange, HnswOptions, PassageOptions};
 
-/// Longest description, in bytes.
+/// Maximum length of a description, in bytes.
 const DESCRIPTION_BYTES_MAX: usize = 4096;
 
-/// Maximum indexed paths per collection: each costs time with every write.
+/// Maximum indexed paths per collection: each one slows down every write.
 const METADATA_INDEXES_MAX: usize = 16;
 
 /// The errors of each operation.
@@ -68,14 +68,14 @@ pub struct CreateCollectionRequest {
     /// letter or digit.
     #[schema(value_type = String, required = true, min_length = 1, max_length = 64, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]*$")]
     pub name: Option<String>,
-    /// What the collection is for, in your words; at most 4096 bytes.
+    /// A description of what the collection is for; at most 4096 bytes.
     #[schema(max_length = 4096)]
     pub description: Option<String>,
-    /// The model that embeds its texts, by a name that `GET /v1/models` lists. Without this and without `dimension`, the loaded
-    /// model.
+    /// The model that embeds its texts, by a name that `GET /v1/models` lists. Defaults to the loaded model, unless there is a
+    /// `dimension`.
     pub model: Option<String>,
-    /// The dimension of your own vectors, for a collection without a model. Every document must then bring its `vector`, and
-    /// may do without text.
+    /// The dimension of your own vectors, for a collection without a model. Every document must then have a `vector`, and its
+    /// text is optional.
     #[schema(minimum = 1, maximum = 8192)]
     pub dimension: Option<usize>,
     /// How vectors are compared; `cosine` by default, and always with a model.
@@ -86,24 +86,24 @@ pub struct CreateCollectionRequest {
     pub hnsw: Option<HnswOptions>,
     /// How its texts are split into passages; not allowed with `dimension`, where each vector stands for a whole document.
     pub passage_bounds: Option<PassageOptions>,
-    /// The languages of a search that names none, as BCP 47 tags; all by default.
+    /// The languages of a search that does not name any, as BCP 47 tags; all by default.
     pub default_languages: Option<Vec<String>>,
     /// Metadata paths to index, written as in a filter, for fields that many filters use. At most 16.
     #[schema(max_items = 16)]
     pub metadata_indexes: Option<Vec<String>>,
 }
 
-/// Changes to a collection; what you leave out stays. Everything else about a collection is fixed at creation; only
+/// Changes to a collection; what you leave out does not change. Everything else about a collection is fixed at creation; only
 /// its model changes when it is re-embedded.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeCollectionRequest {
-    /// What the collection is for, at most 4096 bytes; an empty text removes it.
+    /// A description of what the collection is for, at most 4096 bytes; an empty text removes it.
     #[schema(max_length = 4096)]
     pub description: Option<String>,
     /// Parameters of the index.
     pub hnsw: Option<HnswChange>,
-    /// The languages of a search that names none, as BCP 47 tags; an empty list means all.
+    /// The languages of a search that does not name any, as BCP 47 tags; an empty list means all.
     pub default_languages: Option<Vec<String>>,
     /// All metadata paths to index from now on. A new index is built before the response, while other
     /// writes to the collection wait; an index that is not named here is dropped. At most 16.
@@ -137,7 +137,7 @@ pub struct CollectionInfo {
     /// How its texts are split into passages; omitted without a model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub passage_bounds: Option<PassageBounds>,
-    /// ISO 639-1 codes of the languages of a search that names none; empty means all.
+    /// ISO 639-1 codes of the languages of a search that does not name any; empty means all.
     pub default_languages: Vec<String>,
     /// Indexed metadata paths, in order.
     pub metadata_indexes: Vec<String>,
@@ -148,11 +148,11 @@ pub struct CollectionInfo {
     pub documents: u64,
     /// Number of passages of all its documents.
     pub passages: u64,
-    /// Passages that are stored but not searchable yet.
+    /// Number of passages that are stored but not searchable yet.
     pub passages_pending: u64,
-    /// Documents per language, most first.
+    /// Number of documents per language, most documents first.
     pub languages: Vec<LanguageCount>,
-    /// Bytes of its database and its index on disk.
+    /// Size of its database and its index on disk, in bytes.
     pub disk_bytes: u64,
     /// True if an older version of the server split its texts into passages; `POST
     /// /v1/collections/{collection}/reembed` splits and embeds them by the current rules. Omitted otherwise.
@@ -172,7 +172,7 @@ pub struct LanguageCount {
     /// ISO 639-1 code; omitted for documents without a recognized language.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub language: Option<String>,
-    /// Documents in this language.
+    /// Number of documents in this language.
     pub documents: u64,
 }
 
@@ -209,7 +209,7 @@ pub async fn create_collection(
     let name = name.and_then(|name| CollectionName::parse(name).map_err(|error| error.to_string()));
     let name = checks.add(parsed("/name", name));
     if let Some(name) = &name {
-        check_reach(&caller, name)?;
+        check_access(&caller, name)?;
     }
     let new = check_new(body, checks, name, api.service.model().tokens_max)?;
     let view = api.service.create_collection_once(new, key).await?;
@@ -254,12 +254,12 @@ pub async fn get_collection(
 
 /// Change a collection
 ///
-/// Changes a collection's description, its search width, the languages of a search that names none, or its indexed metadata
-/// paths. Once the response arrives, the change is durable.
+/// Changes a collection's description, its `hnsw.ef_search`, its default languages, or its indexed metadata paths. Once the
+/// response arrives, the change is durable.
 #[utoipa::path(
     patch, path = "/v1/collections/{collection}", tag = "collections",
     params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
-    request_body(content = ChangeCollectionRequest, description = "What is to change."),
+    request_body(content = ChangeCollectionRequest, description = "What to change."),
     responses((status = 200, description = "The collection as it is now.", body = CollectionInfo)),
 )]
 pub async fn change_collection(
@@ -296,7 +296,7 @@ pub async fn delete_collection(State(api): State<Api>, CollectionPath(name): Col
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Checks a collection that is to be created, beside its name.
+/// Validates a collection to create, except for its name.
 pub fn check_new(
     body: CreateCollectionRequest,
     mut checks: Checks,
@@ -358,7 +358,7 @@ impl From<CollectionView> for CollectionInfo {
             language: language.map(|language| language.code().to_owned()),
             documents,
         };
-        // A caller's vector stands for a whole text.
+        // A caller's vector stands for a whole text, which is not split.
         let cut_by_older_rules = counts.cut_by_older_rules && collection.model.is_some();
         let (model, model_fingerprint) = collection.model.map(|model| (model.name, model.fingerprint)).unzip();
         Self {

@@ -17,9 +17,9 @@ use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::{CollectionPath, KeyedBody, NoParameters, Parameters, REPEATS_JOB, path_param, path_params};
 
-/// Points of a projection at most.
+/// Maximum points of a projection.
 const DOCUMENTS_MAX: usize = 50_000;
-/// Neighbors that a request may ask for, at least and at most.
+/// Minimum and maximum neighbors of a request.
 const NEIGHBORS: [usize; 2] = [2, 100];
 
 /// The errors of each operation.
@@ -40,15 +40,15 @@ pub const EXAMPLES: &[Example] =
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateProjectionRequest {
-    /// What is subtracted from the embeddings first.
+    /// What is subtracted from the embeddings before they are projected.
     #[serde(default)]
     #[schema(default = "none")]
     pub center: ProjectionCenter,
-    /// Points at most. Of more documents some are drawn, mostly the same ones every time.
+    /// Maximum points. Of a larger collection, only a sample of the documents is projected, mostly the same ones every time.
     #[serde(default = "documents_max")]
     #[schema(minimum = 1, maximum = 50000, default = 50000)]
     pub max_documents: usize,
-    /// Neighbors of each document that are to stay near it: few show fine groups, many the large picture.
+    /// How many nearest neighbors should stay near each document: few show small groups, many the overall structure.
     #[serde(default = "neighbors")]
     #[schema(minimum = 2, maximum = 100, default = 15)]
     pub neighbors: usize,
@@ -61,12 +61,12 @@ pub struct ProjectionList {
     pub projections: Vec<ProjectionSummary>,
 }
 
-/// What to tell of each point.
+/// Which values of the documents to return.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct GetProjectionParameters {
-    /// A metadata value, written as in a filter: `values` and `value` tell which documents have which value there. Texts, numbers and
-    /// booleans count, by their text, up to 256 bytes; a list by its first element.
+    /// A metadata path, written as in a filter: `values` and `value` then say which documents have which value there. Strings,
+    /// numbers and booleans are used as text of up to 256 bytes, and an array by its first element.
     #[param(example = "topic")]
     pub field: Option<String>,
 }
@@ -79,10 +79,11 @@ pub type PointsJson = ([(HeaderName, &'static str); 1], Vec<u8>);
 
 /// Compute a projection
 ///
-/// Accepts a job that places the documents of a collection on a plane, so that those of similar meaning are near each other: the
-/// principal components of their embeddings, moved by UMAP. A document of several passages counts with their mean, one without
-/// embeddings is left out. The projection takes the place of an earlier one with this center. It is stored beside the database:
-/// a snapshot does not have it, and embedding the collection anew drops it. A restart of the server begins the job anew.
+/// Starts a job that projects the documents of a collection onto a plane, so that documents of similar meaning are near each
+/// other: the principal components of their embeddings, refined by UMAP. A document of several passages is represented by the
+/// mean of their embeddings; a document without embeddings is left out. The projection replaces an earlier one with this
+/// center. It is stored beside the database: snapshots do not contain it, and re-embedding the collection deletes it. After a
+/// restart of the server the job starts over.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/projections", tag = "projections",
     params(
@@ -127,8 +128,8 @@ pub async fn list_projections(
 
 /// Get a projection
 ///
-/// Gives the points of a projection as columns. Where a document lies is as it was computed; its language and its value are those
-/// that it has now. Documents that were deleted since are left out, new ones are not there.
+/// Returns the points of a projection, in columns. Positions are those of the time when it was computed; languages and values
+/// are the current ones. Documents that were deleted since are left out, and new ones are not included.
 #[utoipa::path(
     get, path = "/v1/collections/{collection}/projections/{center}", tag = "projections",
     params(
@@ -145,7 +146,7 @@ pub async fn get_projection(
 ) -> Result<PointsJson, ApiError> {
     let field = parameters.read(|given| given.field.map(|name| field(&name)).transpose())?;
     let projection = api.service.collection(&collection)?.get_projection(center, field).await?;
-    // Large: those that answer others are not to be busy with it.
+    // The points are many: serializing them must not occupy threads that serve other requests.
     let written = tokio::task::spawn_blocking(move || serde_json::to_vec(&projection)).await;
     let json = written.map_err(|error| ApiError::internal(format!("writing a projection failed: {error}")))?;
     let json = json.map_err(|error| ApiError::internal(format!("writing a projection failed: {error}")))?;

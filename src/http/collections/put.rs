@@ -1,4 +1,4 @@
-//! `PUT /v1/collections/{collection}`: creates a collection, or leaves the one that has the name as it is.
+//! `PUT /v1/collections/{collection}`: creates a collection, or keeps an existing one with this name unchanged.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +33,7 @@ pub const ERRORS: &[OperationErrors] = &[(
 /// Examples of their bodies.
 pub const EXAMPLES: &[Example] = examples!["put_collection.request", "put_collection.200", "put_collection.201"];
 
-/// The settings that the collection is to have: the members of `CreateCollectionRequest`, without the name.
+/// The settings that the collection should have: the members of `CreateCollectionRequest`, without the name.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
 pub struct PutCollectionRequest(CreateCollectionRequest);
@@ -42,7 +42,7 @@ impl PartialSchema for PutCollectionRequest {
     fn schema() -> RefOr<Schema> {
         let mut schema = CreateCollectionRequest::schema();
         if let RefOr::T(Schema::Object(object)) = &mut schema {
-            object.description = Some("The settings that the collection is to have, as when it is created.".to_owned());
+            object.description = Some("The settings that the collection should have, as when it is created.".to_owned());
             object.properties.retain(|name, _| name != "name");
             object.required.retain(|name| name != "name");
         }
@@ -58,9 +58,9 @@ impl ToSchema for PutCollectionRequest {
 
 /// Put a collection
 ///
-/// Makes sure that there is a collection with this name and these settings: creates it, or leaves the existing one as it is, with
-/// its documents. A setting that you leave out may be any in an existing collection, and has its default in a new one. If a
-/// setting differs, nothing changes, and `errors` names each that does.
+/// Makes sure that there is a collection with this name and these settings: creates it, or keeps the existing one with its
+/// documents. A setting that you leave out may have any value in an existing collection, and gets its default in a new one. If
+/// a setting differs, nothing changes, and `errors` names each setting that differs.
 #[utoipa::path(
     put, path = "/v1/collections/{collection}", tag = "collections",
     params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
@@ -84,7 +84,7 @@ pub async fn put_collection(
         Ok(view) if view.collection.name == name => view,
         _ => match api.service.create_collection(new.clone()).await {
             Ok(view) => return Ok((StatusCode::CREATED, Json(view.into()))),
-            // Somebody created it meanwhile.
+            // Another request created it meanwhile.
             Err(Error::CollectionExists { .. }) => api.service.get_collection(&name).await?,
             Err(error) => return Err(error.into()),
         },
@@ -96,7 +96,7 @@ pub async fn put_collection(
     Ok((StatusCode::OK, Json(existing.into())))
 }
 
-/// What the existing collection has otherwise than the request asks: `new` is what would be created for it.
+/// The differences between the request and the existing collection; `new` is the collection that the request would create.
 fn differences(asked: &CreateCollectionRequest, new: &NewCollection, existing: &CollectionView) -> Vec<Violation> {
     let is = &existing.collection;
     let mut found = Vec::new();

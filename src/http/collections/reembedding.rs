@@ -24,20 +24,20 @@ pub const EXAMPLES: &[Example] = examples!["reembed_collection.request", "reembe
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReembedCollectionRequest {
-    /// How to split its texts into passages from now on, within what the server's model reads. By default, as
-    /// before, or into shorter passages if the model reads fewer tokens.
+    /// How to split its texts into passages from now on, within what the server's model reads. By default as before, or into
+    /// shorter passages if the model reads fewer tokens.
     pub passage_bounds: Option<PassageOptions>,
 }
 
 /// Re-embed a collection
 ///
 /// Starts a job that moves a collection of another model to the server's model, or applies the current splitting rules to a
-/// collection that an older version of the server split. It splits and embeds all texts again beside the collection, which
-/// keeps answering as before (reading, lexical search, `like`, vectors of its old model; texts cannot be written). Documents
-/// may be changed and deleted meanwhile. At its end the job switches to the new embeddings, model and dimension all at once;
-/// documents keep their ids, versions and times. A job that fails or is canceled leaves the collection as it was. After
-/// a restart of the server it resumes. The details in the response estimate the memory and disk space that it needs;
-/// without enough of them it is refused.
+/// collection that an older version of the server split. It splits and embeds all texts again beside the collection, which can
+/// be used as before meanwhile (reading, lexical search, `like`, vectors of its old model; texts cannot be written). Documents
+/// may be changed and deleted meanwhile. At its end the job switches to the new embeddings, model and dimension atomically;
+/// documents keep their ids, versions and times. A job that fails or is canceled leaves the collection unchanged. After a
+/// restart of the server the job resumes. The details in the response estimate the memory and disk space that it needs; if
+/// there is too little of either, it is refused.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/reembed", tag = "collections",
     params(("collection" = String, Path, description = "Name of the collection.", example = "news")),

@@ -12,13 +12,13 @@ use crate::http::request::languages::languages;
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HnswOptions {
-    /// Neighbors per node: more neighbors find more, but take more memory and longer to build. Default 16.
+    /// Neighbors per node: more neighbors improve recall, but take more memory and longer to build. Default 16.
     #[schema(minimum = 4, maximum = 128)]
     pub m: Option<usize>,
-    /// Candidates while building: more candidates find more, but take longer to build. Default 128.
+    /// Candidates considered while building: more candidates improve recall, but take longer to build. Default 128.
     #[schema(minimum = 8, maximum = 4096)]
     pub ef_construction: Option<usize>,
-    /// Candidates while searching: more candidates find more, but take longer. Default 96.
+    /// Candidates considered while searching: more candidates improve recall, but take longer. Default 96.
     #[schema(minimum = 8, maximum = 4096)]
     pub ef_search: Option<usize>,
 }
@@ -27,7 +27,7 @@ pub struct HnswOptions {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HnswChange {
-    /// Candidates while searching: more candidates find more, but take longer.
+    /// Candidates considered while searching: more candidates improve recall, but take longer.
     #[schema(minimum = 8, maximum = 4096)]
     pub ef_search: Option<usize>,
 }
@@ -122,7 +122,7 @@ pub fn hnsw(options: Option<HnswOptions>) -> Result<HnswSettings, ApiError> {
     }
 }
 
-/// The search width, within its limits.
+/// The `ef_search`, within its limits.
 pub fn ef_search(asked: Option<usize>) -> Result<Option<usize>, ApiError> {
     asked.map(|asked| within("/hnsw/ef_search", asked, EF)).transpose()
 }

@@ -1,12 +1,12 @@
 // The public API as the console calls it: the key, errors, pages of lists, jobs. Nothing else talks to the server.
 
-// What is to happen when the server goes away (`gone`) or comes `back`, asks for a `key`, or said what the `session` may do.
+// Callbacks: the server is unreachable (`gone`) or `back`, asks for a `key`, or the `session`'s permissions are known.
 export const server = {};
 
-// What the caller may do. Until the server says otherwise, all of it.
+// What the caller may do: everything, until the server says otherwise.
 export const session = {guarded: false, write: true, admin: true, everything: true};
 
-// In the memory of this page alone: never in an address, in storage or in the page's text.
+// Only in the memory of this page: never in an address, in storage or in the page's text.
 let key = null;
 let asking = null;
 let gone = false;
@@ -14,7 +14,7 @@ let gone = false;
 const FETCH = {cache: 'no-store', credentials: 'omit', referrerPolicy: 'no-referrer'};
 const headersFor = type => ({...(key !== null && {authorization: `Bearer ${key}`}), ...(type && {'content-type': type})});
 
-// An error that the server answered with, as RFC 9457 has it. Its story names what is wrong with each member.
+// An error response of the server, as in RFC 9457. Its story says what is wrong with each member.
 function problem(status, body) {
 	const message = body?.detail || body?.title || `status ${status}`;
 	const story = body?.errors?.map(({pointer, parameter, detail}) => `${pointer || parameter || 'request'}: ${detail}`).join('\n') || message;
@@ -23,11 +23,11 @@ function problem(status, body) {
 
 export const hasKey = () => key !== null;
 
-// A path from parts that may hold anything.
+// Builds a path from parts that may contain any characters.
 export const path = (...parts) => `/v1/${parts.map(part => encodeURIComponent(part)).join('/')}`;
 
-// Sends a request and gives its answer. `body` is sent as JSON, unless `type` names another media type.
-// Asks for a key when the server wants one, and tries again with it.
+// Sends a request and returns its response. `body` is sent as JSON, unless `type` names another media type.
+// Asks for a key if the server requires one, and retries with it.
 export async function send(method, target, {body, type, encoding, query, signal} = {}) {
 	const url = new URL(target, location.origin);
 	for (const [name, value] of Object.entries(query ?? {})) if ((value ?? '') !== '') url.searchParams.set(name, value);
@@ -54,13 +54,13 @@ export async function call(method, target, options) {
 export const get = (target, query, signal) => call('GET', target, {query, signal});
 export const post = (target, body, signal) => call('POST', target, {body, signal});
 
-// The fields of metadata that a collection's first documents have.
+// The metadata fields of a collection's first documents.
 export async function metadataOf(collection) {
 	const {documents} = await get(path('collections', collection, 'documents'), {limit: 20});
 	return [...new Set(documents.flatMap(one => Object.keys(one.metadata)))];
 }
 
-// Reads at most `most` lines of JSON, and gives them with whether there were more.
+// Reads at most `most` lines of JSON; also returns whether there were more.
 export async function lines(target, {query, signal, most}) {
 	const reader = (await send('GET', target, {query, signal})).body.pipeThrough(new TextDecoderStream()).getReader();
 	const parts = [];
@@ -75,7 +75,7 @@ export async function lines(target, {query, signal, most}) {
 	return {lines: all.slice(0, most).map(line => JSON.parse(line)), more: all.length > most};
 }
 
-// Looks at a job until it ends, and tells `changed` each time.
+// Polls a job until it ends, and calls `changed` each time.
 export async function follow(id, changed, signal) {
 	for (let wait = 150; ; wait = Math.min(wait * 1.3, 1500)) {
 		const job = await get(path('jobs', id), {}, signal);
@@ -97,7 +97,7 @@ export function pause(milliseconds, signal) {
 	});
 }
 
-// Saves what a path answers as a file. Without a key the browser streams it to the disk.
+// Saves the response of a path as a file. Without a key the browser streams it to the disk.
 export async function download(target, name) {
 	if (key === null) click(target, name);
 	else save(await (await send('GET', target)).blob(), name);
@@ -111,13 +111,13 @@ export function save(content, name) {
 
 const click = (href, download) => Object.assign(document.createElement('a'), {href, download}).click();
 
-// Takes a key, or `null` to forget the one there is, and finds out what it may do.
+// Uses a key, or forgets the current one if `null`, and finds out what is permitted.
 export async function useKey(secret) {
 	key = secret;
 	await probe();
 }
 
-// Waits until the page has got a key; many requests may wait at once.
+// Waits until the page has a key; many requests may wait at once.
 function askForKey(refused) {
 	session.guarded = true;
 	key = null;
@@ -125,7 +125,7 @@ function askForKey(refused) {
 	return asking;
 }
 
-// Finds out what the key may do, by three requests that change nothing: a list of keys, a collection without a name, a job that cannot be.
+// Finds out what the key may do by three requests that change nothing: a list of keys, a nameless collection, an impossible job.
 // Only whether they are forbidden counts.
 export async function probe() {
 	const allowed = async (method, target, body) => {
@@ -145,7 +145,7 @@ export async function probe() {
 	}
 }
 
-// Tells that the server went away, and asks until it is back.
+// Reports that the server is unreachable, and polls until it is back.
 async function wentAway() {
 	if (gone) return;
 	gone = true;
@@ -154,7 +154,7 @@ async function wentAway() {
 		await pause(1500);
 		try {
 			gone = !(await fetch('/readyz', {cache: 'no-store'})).ok;
-		} catch { /* still away */ }
+		} catch { /* still unreachable */ }
 	}
 	server.back();
 }

@@ -1,5 +1,5 @@
-// Starts the console: which page the address names, the key, and a server that went away.
-// An address is #/page/argument/…?settings; it never holds a key.
+// Starts the console: routing to pages, asking for the key, and the notice when the server is unreachable.
+// An address is #/page/argument/…?settings; it never contains a key.
 
 import {ended, get, hasKey, pause, probe, server, session, useKey} from './api.js';
 import {button, dialog, empty, failed, field, fill, form, h, written} from './dom.js';
@@ -8,7 +8,7 @@ const PAGES = ['search', 'collections', 'jobs', 'mining', 'classifiers', 'models
 const main = document.getElementById('main');
 let leaving = new AbortController();
 
-// Shows the page that the address names. Each page is a module with `show(page)`, loaded when it is first wanted.
+// Shows the page that the address names. Each page is a module with `show(page)`, loaded when it is first needed.
 async function route() {
 	leaving.abort();
 	leaving = new AbortController();
@@ -65,12 +65,12 @@ function showSession() {
 	}, 'link')]);
 }
 
-// Counts the jobs that are under way beside the word "Jobs".
+// Shows the number of unfinished jobs beside the word "Jobs".
 async function countJobs() {
 	const count = document.getElementById('jobs-running');
 	for (;;) {
 		if (!document.hidden && (!session.guarded || hasKey())) {
-			// What goes wrong is said elsewhere.
+			// Errors are reported elsewhere.
 			const {jobs} = await get('/v1/jobs', {limit: 50}).catch(() => ({jobs: []}));
 			const open = jobs.filter(job => !ended(job)).length;
 			Object.assign(count, {textContent: open, hidden: open === 0, ariaLabel: `${open} under way`});
@@ -103,7 +103,7 @@ document.querySelector('.skip').addEventListener('click', event => {
 	event.preventDefault();
 	main.focus();
 });
-// A file that misses its place must not replace the console.
+// A file dropped beside its target must not replace the console.
 for (const kind of ['dragover', 'drop']) addEventListener(kind, event => event.preventDefault());
 
 const started = route();

@@ -1,4 +1,4 @@
-// Classifiers: training one from a field of metadata, trying it, and its errors by language.
+// Classifiers: training one from a metadata field, trying it out, and its errors by language.
 
 import {call, get, metadataOf, path, post} from './api.js';
 import {ask, button, busy, card, confirmed, empty, facts, fill, h, head, hint, may, meter, passage, pickCollection, select, table, tell, tongue} from './dom.js';
@@ -75,7 +75,7 @@ function attempt(target) {
 	}, 'primary')), answer);
 }
 
-// The confusion matrix on the documents that it learned from, of all languages or of one; a cell shows its documents.
+// The confusion matrix on the documents that the classifier learned from, for all languages or one; a cell opens its documents.
 function quality(target, source) {
 	const place = h('div.stack');
 	const evaluate = async (code, languages) => {
@@ -110,9 +110,9 @@ function matrix({confusion, labels}, open) {
 
 const told = (expected, answered) => `${expected} told as ${answered ?? 'nothing'}`;
 
-// The documents of a cell: those with the label, asked about anew.
+// The documents of a cell: those with the label, predicted again.
 const errors = (target, {collection, field}, filter, expected, answered) => reading(told(expected, answered), async () => {
-	// A label is a text; the value that it stands for may be a number or a word of JSON.
+	// A label is a string; the metadata value that it stands for may be a number or a boolean.
 	const values = [{true: true, false: false}[expected] ?? expected, ...(expected.trim() !== '' && Number.isFinite(Number(expected)) ? [Number(expected)] : [])];
 	const {documents} = await post(path('collections', collection, 'documents', 'scroll'), {limit: ERRORS_LOOKED_AT, filter: {and: [{field, in: values}, filter].filter(Boolean)}});
 	const found = [];

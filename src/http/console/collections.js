@@ -1,4 +1,4 @@
-// Collections: all of them, a new one, and one alone with its documents, map, imports, languages and settings.
+// Collections: the list, a form for a new one, and the page of each: documents, map, imports, languages, settings.
 
 import {call, download, get, path, post, send} from './api.js';
 import {ask, busy, button, card, confirmed, empty, facts, failed, fieldsOf, fill, h, head, hint, icon, languageBar, may, meter, select, stats, table, tell, tongue, written} from './dom.js';
@@ -32,7 +32,7 @@ async function showAll({main, signal}) {
 		known.push(...answer.collections);
 		cursor = answer.next_cursor;
 	};
-	// Shows the first of those that fit, and reads on until there are enough of them or no more.
+	// Shows the first matches, and loads more pages until there are enough of them or no more.
 	const draw = async () => {
 		const part = written(filter).toLowerCase();
 		const fitting = known.filter(one => one.name.toLowerCase().includes(part));

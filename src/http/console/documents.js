@@ -75,7 +75,7 @@ export async function browse({signal}, collection, body, refresh) {
 	await read(true);
 }
 
-// Asks for a document, a new one or another version of `known`, and stores it.
+// Asks for a document (a new one, or a new version of `known`) and stores it.
 export function writeDocument(collection, known) {
 	const target = path('collections', collection, 'documents');
 	const {metadata: before = {}, language, language_confidence: detected} = known ?? {};
@@ -94,7 +94,7 @@ export function writeDocument(collection, known) {
 		}
 		const one = `${target}/${encodeURIComponent(known.id)}`;
 		if (text !== (known.text ?? '').trim()) return call('PUT', one, {body: {...given, metadata: after, text}});
-		// What stays the same keeps its embedding. Fields that went are null in the patch.
+		// An unchanged text keeps its embedding. Removed fields are null in the patch.
 		const gone = Object.fromEntries(Object.keys(before).map(name => [name, null]));
 		return call('PATCH', one, {body: {title: null, ...given, metadata: {...gone, ...after}}});
 	}, 'wide');

@@ -8,7 +8,8 @@ const CHOICES_MOST = 100;
 
 const isShown = one => one !== null && one !== undefined && one !== false;
 
-// An element with its classes, such as `p.hint`; attributes (`label` is `aria-label`), `on…` listeners, custom properties in `vars`; what it holds.
+// Creates an element from a tag with classes (`p.hint`), attributes (`label` is `aria-label`), `on…` listeners, and custom
+// properties in `vars`; and children.
 export function h(kind, ...children) {
 	const [tag, ...classes] = kind.split('.');
 	const element = document.createElement(tag);
@@ -25,10 +26,10 @@ export function h(kind, ...children) {
 	return element;
 }
 
-// Puts `children` in place of what `element` holds.
+// Replaces the contents of `element` with `children`.
 export const fill = (element, ...children) => element.replaceChildren(...children.flat(9).filter(isShown));
 
-// An element with a text of a language, in the direction of its script.
+// An element with text in a language, in the direction of its script.
 export const said = (kind, language, ...text) => h(kind, {dir: 'auto', lang: language ?? 'und'}, text);
 
 const ICONS = {
@@ -46,13 +47,13 @@ export function vector(tag, attributes, ...children) {
 
 export const icon = name => vector('svg', {viewBox: '0 0 24 24', 'aria-hidden': 'true'}, vector('path', {d: ICONS[name]}));
 
-// A button; a click that starts work shows it, and what goes wrong is said.
+// A button that shows that its action runs, and errors.
 export function button(label, action, kind = '', {sign, ...props} = {}) {
 	const one = h(`button.button.${kind}`, {...props, onclick: event => busy(one, () => action(event))}, sign && icon(sign), label);
 	return one;
 }
 
-// Runs `work` while `element` cannot be used again; tells errors.
+// Runs `work` with `element` disabled; shows errors.
 export async function busy(element, work) {
 	if (element.ariaBusy === 'true') return;
 	element.ariaBusy = 'true';
@@ -60,7 +61,7 @@ export async function busy(element, work) {
 	element.ariaBusy = null;
 }
 
-// Says an error, unless the page was left.
+// Shows an error, unless the user has left the page.
 export function failed(error) {
 	if (error?.name === 'AbortError') return;
 	if (!error?.story) console.error(error);
@@ -87,7 +88,7 @@ export const check = (label, checked, changed, hint) => h('label.check', h('inpu
 let last = 0;
 export const fresh = () => `e${(last += 1)}`;
 
-// A select of values, or of [value, text] pairs.
+// A select element for values or [value, text] pairs.
 export function select(options, value, changed, props) {
 	const pairs = options.map(one => (Array.isArray(one) ? one : [one, one]));
 	const one = h('select', {...props, onchange: () => changed?.(one.value)}, pairs.map(([key, text]) => h('option', {value: key}, text)));
@@ -95,7 +96,7 @@ export function select(options, value, changed, props) {
 	return one;
 }
 
-// A choice of one of the collections that a list begins with; among very many, its name is written.
+// A selector for one of the collections; if they do not fit on one page, a text field for its name.
 export function pickCollection({collections, next_cursor: more}, value, changed, props) {
 	const names = [...new Set([value, ...collections.map(one => one.name)])];
 	if (!more && names.length <= CHOICES_MOST) return select(names.sort(), value, changed, props);
@@ -105,7 +106,7 @@ export function pickCollection({collections, next_cursor: more}, value, changed,
 	return box;
 }
 
-// A modal dialog; `build(close)` gives its content. Resolves with what `close` is called with.
+// A modal dialog; `build(close)` returns its content. Resolves with the argument of `close`.
 export function dialog(title, build, cls = '') {
 	return new Promise(resolve => {
 		const id = fresh();
@@ -134,8 +135,8 @@ export const form = (submit, ...children) => h('form', {onsubmit: event => {
 	submit();
 }}, children);
 
-// Fields by name: [label, control or attributes of a text field, hint], an element, or more such fields, folded. `values()` has what is
-// written: numbers as such, with `data-list` a list, what is empty not at all.
+// Fields by name: [label, control or attributes of a text field, hint], an element, or a collapsed group of fields. `values()`
+// returns the input: numbers, lists for `data-list`, nothing for empty fields.
 export function fieldsOf(fields) {
 	const controls = [];
 	const draw = ([name, one]) => {
@@ -154,7 +155,7 @@ export function fieldsOf(fields) {
 	return {elements: Object.entries(fields).map(draw), values: () => Object.fromEntries(controls.map(([name, control]) => [name, valueOf(control)]))};
 }
 
-// A dialog with a form. It closes with what `submit` makes of the values; what that throws is shown, and the form stays.
+// A dialog with a form. It closes with the result of `submit`; if that throws, it shows the error and stays open.
 export function ask(title, fields, action, submit, cls) {
 	const {elements, values} = fieldsOf(fields);
 	return dialog(title, close => {
@@ -167,7 +168,7 @@ export function ask(title, fields, action, submit, cls) {
 	}, cls);
 }
 
-// Asks before something is destroyed. With `word`, it has to be typed.
+// Asks for confirmation of a deletion. With `word`, that word must be typed.
 export function confirmed(title, text, action, word) {
 	return dialog(title, close => {
 		const go = h('button.button.danger', {type: 'submit', disabled: Boolean(word)}, action);
@@ -178,7 +179,7 @@ export function confirmed(title, text, action, word) {
 
 export const hint = (...text) => h('p.hint', text);
 
-// What a text field holds, trimmed; and as a list.
+// The trimmed contents of a text field, and the same as a list.
 export const written = input => input.value.trim();
 export const listed = input => input.value.split(',').map(one => one.trim()).filter(Boolean);
 
@@ -190,7 +191,7 @@ export function tongue(code, {own = true} = {}) {
 	return h('span.tongue', {vars: {hue: hue(code)}}, h('i'), self && self !== name && said('b', code, self), h('span', name));
 }
 
-// Parts of a whole by language, as one bar: [{language, documents}].
+// The shares of languages as one bar: [{language, documents}].
 export function languageBar(counts) {
 	const total = counts.reduce((sum, one) => sum + one.documents, 0);
 	const parts = [...counts].sort((a, b) => b.documents - a.documents);
@@ -201,7 +202,7 @@ export function languageBar(counts) {
 
 export const meter = value => h('span.meter', {'aria-hidden': 'true'}, h('i', {vars: {part: Math.max(0, Math.min(1, value || 0))}}));
 
-// A button that copies what `text()` gives.
+// A button that copies the result of `text()`.
 export function copier(text) {
 	const one = button('Copy', async () => {
 		await navigator.clipboard.writeText(text());
@@ -221,7 +222,7 @@ export const facts = (...parts) => h('p.facts', parts.flat().map(one => (typeof 
 
 export const stats = (kind, pairs) => h(kind, pairs.map(([name, value]) => h('div', h('dt', name), h('dd', value))));
 
-// A table that scrolls by itself on a narrow screen. Rows are lists of cells; columns whose name begins with # hold numbers.
+// A table that scrolls on a narrow screen. Rows are lists of cells; columns whose name begins with # hold numbers.
 export function table(label, columns, rows) {
 	const kinds = columns.map(one => (one.startsWith('#') ? '.num' : ''));
 	const line = row => h('tr', row.map((cell, at) => (cell instanceof HTMLTableCellElement ? cell : h(`td${kinds[at]}`, cell))));

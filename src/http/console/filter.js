@@ -1,4 +1,4 @@
-// The editor of filters: rows of field, operator and value that must all hold, or the filter itself as JSON.
+// The filter editor: rows of field, operator and value that must all hold, or the filter itself as JSON.
 
 import {button, fill, fresh, h, select} from './dom.js';
 
@@ -9,7 +9,7 @@ const OPERATORS = [
 const nameOf = operator => OPERATORS.find(([name]) => name === operator)?.[1];
 const alone = operator => ['exists', 'missing'].includes(operator);
 
-// A row of the editor from a leaf of a filter; nothing for what rows cannot say.
+// The editor row for a leaf of a filter; nothing if a row cannot express it.
 function row({field, ...rest}) {
 	const [[operator, value] = [], more] = Object.entries(rest);
 	if (typeof field !== 'string' || more || !nameOf(operator)) return null;
@@ -22,7 +22,7 @@ function rows(filter) {
 	return found.includes(null) ? null : found;
 }
 
-// A text that would read as a number or a word of JSON keeps its quotes.
+// A string that would parse as a number or as `true`, `false` or `null` keeps its quotes.
 const show = value => (typeof value === 'string' && parse(value) === value ? value : JSON.stringify(value));
 
 function parse(text) {
@@ -30,7 +30,7 @@ function parse(text) {
 	if (/^(true|false|-?\d+(\.\d+)?([eE][+-]?\d+)?|".*")$/.test(word)) {
 		try {
 			return JSON.parse(word);
-		} catch { /* a text after all */ }
+		} catch { /* not JSON, so it is a string */ }
 	}
 	return word;
 }
@@ -52,14 +52,14 @@ export function inWords(filter) {
 	return list ? list.map(({field, operator, value}) => `${field} ${nameOf(operator)} ${value}`.trim()).join(' and ') : JSON.stringify(filter);
 }
 
-// `filter` and one more condition.
+// `filter` with one more condition.
 export function also(filter, condition) {
 	if (!filter) return condition;
 	const list = filter.and ?? [filter];
 	return list.some(one => JSON.stringify(one) === JSON.stringify(condition)) ? filter : {and: [...list, condition]};
 }
 
-// The editor of `filter`; `changed` gets the new one, or nothing when there is none. `fields` are offered as names.
+// An editor for `filter`. `changed` gets the new filter, or nothing if there is none. `fields` are suggested names.
 export function filterEditor(filter, changed, fields = []) {
 	const names = h('datalist', {id: fresh()}, [...new Set(['language', 'id', 'created_at', 'updated_at', ...fields])].map(name => h('option', {value: name})));
 	const place = h('div.rows');

@@ -10,11 +10,11 @@ const EVIDENCE = [
 	['lexical', 'The same words', 'Words that stand in both, rare ones count more (BM25)', 'BM25'],
 ];
 
-// The hits of an answer. `asked` is the query's language, `rankElsewhere` gives a hit's place in the answer beside; `narrow` is called with a
-// condition for the filter, `alike` with an id.
+// The hits of a response. `asked` is the query's language, `rankElsewhere` returns a hit's rank in the response beside it; `narrow` is called
+// with a condition for the filter, `alike` with an id.
 export function hitList({hits}, context) {
 	const top = Math.max(...hits.map(hit => hit.score), 0.000001);
-	// The best value of each list, so that bars can be compared.
+	// The highest value of each ranking, so that bars can be compared.
 	const tops = {};
 	for (const {explanation} of hits) for (const [list, {score: value}] of Object.entries(explanation ?? {})) tops[list] = Math.max(tops[list] ?? 0, value);
 	return hits.map((hit, at) => card(hit, {...context, tops, top, place: at + 1}));
@@ -46,7 +46,7 @@ function card(hit, context) {
 
 export const noText = () => h('p.passage.none', 'An embedding without a text.');
 
-// Whether the other setting has this hit elsewhere.
+// Whether this hit has another rank with the other settings.
 function moved(hit, {rankElsewhere, place}) {
 	if (!rankElsewhere) return null;
 	const by = rankElsewhere(hit.id) - place;
@@ -64,7 +64,7 @@ export function chips(metadata, narrow, most = 6) {
 	}), entries.length > most && h('span.chip', `+${entries.length - most}`));
 }
 
-// Why a hit was found: each kind of evidence with its rank and score, the words that answer, the languages.
+// Why a hit was found: each kind of evidence with its rank and score, the matching words, the languages.
 function explain({language, passage: found, explanation = {}, score: total}, {tops, mode, asked}) {
 	const lists = EVIDENCE.filter(([list]) => mode === 'full' || (mode === 'hybrid' ? list !== 'late' : list === mode));
 	const by = EVIDENCE.filter(([list]) => explanation[list]).map(([list, name]) => `${name.toLowerCase()} (${ordinal(explanation[list].rank)} of its list)`);
@@ -82,7 +82,7 @@ function explain({language, passage: found, explanation = {}, score: total}, {to
 	];
 }
 
-// A dialog whose content is read first.
+// A dialog whose content is loaded first.
 export const reading = (title, read) => dialog(title, () => {
 	const place = h('div.document', hint('Reading…'));
 	busy(place, async () => fill(place, await read()));

@@ -1,4 +1,4 @@
-// Jobs: progress, counts, errors and what can be done about them; also the card of one job that other pages show.
+// Jobs: progress, counts, errors and actions; also the card of a single job, which other pages show.
 
 import {ended, follow, get, lines, path, pause, post} from './api.js';
 import {button, dialog, empty, facts, failed, fill, h, head, hint, may, select, table, tell} from './dom.js';
@@ -21,7 +21,7 @@ export async function show({main, query, signal}) {
 		cards = new Map(jobs.map(job => [job.id, cards.get(job.id) ?? card(job)]));
 		for (const job of jobs) cards.get(job.id).update(job);
 		const order = [...cards.values()].map(one => one.element);
-		// What stays where it is keeps the focus.
+		// Elements that stay in place keep the focus.
 		if (order.length !== list.childElementCount || order.some((one, at) => list.children[at] !== one)) fill(list, order);
 		fill(more, older && button('Older jobs', () => {
 			limit += PAGE;
@@ -40,7 +40,7 @@ export async function show({main, query, signal}) {
 	for (;;) await pause(await read() ? 900 : 4000, signal);
 }
 
-// A job as a list item that can be brought up to date.
+// A job as a list item that can be updated.
 export function card(first) {
 	const element = h('li', {'data-job': first.id});
 	const one = {element, update: job => {
@@ -84,7 +84,7 @@ const showFailed = job => reading('What failed', async () => {
 		more && hint(`The first ${FAILED_SHOWN}. All of them: GET ${target}?status=failed`)];
 });
 
-// Shows a job in `place` until it ends, and gives it; tells when it went wrong.
+// Shows a job in `place` until it ends, and returns it; reports failures.
 export async function showJob(place, job, signal) {
 	const one = card(job);
 	fill(place, h('ul.jobs', one.element));

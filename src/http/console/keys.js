@@ -1,4 +1,4 @@
-// Keys: which there are, new ones, and revoking them. A secret is shown once.
+// Keys: listing, creating and revoking them. A secret is shown once.
 
 import {call, get, path, post, session, useKey} from './api.js';
 import {ask, button, confirmed, copier, dialog, empty, fill, h, head, select, table, tell} from './dom.js';
@@ -39,7 +39,7 @@ async function create() {
 	if (!made) return false;
 	await dialog('Copy the key now', close => h('div', h('p', 'The server keeps only its hash: nobody can show it again.'), h('div.secret', h('code', made.secret), copier(() => made.secret)),
 		h('footer', button('I have it', () => close(true), 'primary'))));
-	// The first key closed the server: this page goes on with it.
+	// From the first key on, the server requires one: this page uses the new key.
 	if (!session.guarded) await useKey(made.secret);
 	return true;
 }

@@ -1,4 +1,4 @@
-// The map of a collection: each document a point near to its like, with colors, a lasso, a question dropped on it, and a list.
+// The map of a collection: each document is a point near similar ones, with colors, a lasso, a query dropped on it, and a list.
 
 import {ended, get, metadataOf, path, post} from './api.js';
 import {button, check, empty, facts, failed, fill, h, hint, icon, may, passage, select, tongue, vector, written} from './dom.js';
@@ -30,10 +30,10 @@ export async function showMap({query, signal}, {name, model}, body) {
 	let following = false;
 	let marked = -1;
 	let listed = LISTED;
-	// Of the map that is drawn: its ids, where each of them is, which group each point is of, and what is in focus.
+	// The state of the drawn map: its ids, the index of each, the group of each point, and what is in focus.
 	let [version, ids, places, group, groups, labels, focus, part, shown] = ['', [], null, [], [], [], null, []];
 
-	// Calls `work` after a while in which nobody else asked for it.
+	// Debounces: calls `work` once nothing has asked for it for a while.
 	const soon = (milliseconds, work, ...values) => {
 		clearTimeout(timers.get(work));
 		timers.set(work, setTimeout(() => signal.aborted || work(...values).catch(failed), milliseconds));
@@ -61,7 +61,7 @@ export async function showMap({query, signal}, {name, model}, body) {
 		vector('svg', {'aria-hidden': 'true'}, loop), names, ring, flag, tip, h('div.tools', lasso, views.map(([sign, label, does]) => button(sign, does, 'small', {label})))),
 	h('aside.rail', {label: 'Colors and documents'}, note, legend, title, tools, list));
 
-	// Shows the map that is chosen, or how to get it.
+	// Shows the selected map, or how to compute it.
 	async function open() {
 		const asked = `${center} ${field}`;
 		const kept = new URLSearchParams(Object.entries({center, field, q: written(box)}).filter(([, value]) => value && value !== 'none'));
@@ -102,7 +102,7 @@ export async function showMap({query, signal}, {name, model}, body) {
 		if (parts.length > GROUPS_MOST) groups.push({members: parts.slice(GROUPS_MOST).flatMap(([, members]) => members), title: `${number(parts.length - GROUPS_MOST)} others`, hue: null});
 		group = new Uint8Array(ids.length);
 		groups.forEach(({members}, rank) => members.forEach(at => { group[at] = rank; }));
-		// Groups that lie together have their names on the map.
+		// Compact groups have their names on the map.
 		const spread = (members, middle) => sum(members, at => Math.hypot(...scatter.placeOf(at).map((one, axis) => one - middle[axis]))) / members.length;
 		const all = spread([...ids.keys()], middleOf([...ids.keys()]));
 		labels = groups.map(one => ({group: one, place: middleOf(one.members), element: h('span.at', one.title)}))
@@ -114,7 +114,7 @@ export async function showMap({query, signal}, {name, model}, body) {
 	const sum = (members, value) => members.reduce((total, at) => total + value(at), 0);
 	const middleOf = (members, weight = () => 1) => [0, 1].map(axis => sum(members, at => scatter.placeOf(at)[axis] * weight(at)) / sum(members, weight));
 
-	// Looks at some documents, or at all again.
+	// Focuses on some documents, or on all again.
 	async function look(next) {
 		if (!places) return;
 		focus = next || null;
@@ -124,7 +124,7 @@ export async function showMap({query, signal}, {name, model}, body) {
 		await show();
 	}
 
-	// Colors the points: the groups that are shown, and what is in focus before all else.
+	// Colors the points: the groups that are shown, with those in focus in front.
 	function color() {
 		const value = property => getComputedStyle(document.documentElement).getPropertyValue(property);
 		const [muted, light, chroma] = [value('--muted'), value('--tongue-l'), value('--tongue-c')];
@@ -152,7 +152,7 @@ export async function showMap({query, signal}, {name, model}, body) {
 		}}, h('i'), h('span', one.title), h('b', number(counts[rank]))))), groups.some(one => one.hidden) && h('li', button('Show all', () => change(() => false), 'small')));
 	}
 
-	// Lists what is in focus, or else in view.
+	// Lists the documents in focus, or else those in view.
 	async function show() {
 		const {title: what, members, off} = focus ?? {title: 'In view', members: scatter.inView()};
 		const now = part = members.slice(0, listed);
@@ -164,7 +164,7 @@ export async function showMap({query, signal}, {name, model}, body) {
 				return look();
 			}, 'small'));
 		await fetchTexts(part);
-		// A list that stays the same keeps the focus.
+		// An unchanged list keeps the focus.
 		const key = [members.length, part].join();
 		if (part !== now || shown === key) return;
 		shown = key;
@@ -196,7 +196,7 @@ export async function showMap({query, signal}, {name, model}, body) {
 		if (at >= 0) soon(90, tell, at);
 	}
 
-	// Shows what the document under the pointer says, now that the pointer rests.
+	// Shows the document under the pointer, once the pointer rests.
 	async function tell(at) {
 		await fetchTexts([at]);
 		const one = texts.get(ids[at]);
@@ -209,7 +209,7 @@ export async function showMap({query, signal}, {name, model}, body) {
 		scatter.redraw();
 	}
 
-	// After each frame: what lies on the points moves with them, and the list follows once the map rests.
+	// After each frame: elements on top of the points move with them, and the list is updated once the map rests.
 	function drawn() {
 		const put = (element, place) => {
 			element.hidden = !place;
@@ -223,7 +223,7 @@ export async function showMap({query, signal}, {name, model}, body) {
 		if (!focus) soon(250, show);
 	}
 
-	// Drops the question onto the map: its answers stand out, and the flag lies at their mean, by score.
+	// Drops the query onto the map: its hits are highlighted, and the flag is at their mean, weighted by score.
 	async function ask() {
 		const question = written(box);
 		if (!question || !places) return look();

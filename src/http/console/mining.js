@@ -1,4 +1,4 @@
-// Mining translation pairs: starting a job, and reviewing its pairs one by one, by key.
+// Mining translation pairs: starting a job, and reviewing its pairs one by one with the keyboard.
 
 import {get, lines, path, post, save} from './api.js';
 import {button, empty, failed, field, fieldsOf, fill, h, head, hint, may, passage, pickCollection, said, select, tongue} from './dom.js';
@@ -53,7 +53,7 @@ async function review({main, signal}, id) {
 
 function decide(place, id, pairs, more, signal) {
 	const slot = `dragoman.review.${id}`;
-	// Only the places of pairs and the decisions, so that a page loaded again goes on where it was; no text and no key.
+	// Stores only the positions of pairs and the decisions, for a reload; no text and no key.
 	const decided = new Map(JSON.parse(sessionStorage.getItem(slot) ?? '[]'));
 	const [low, high] = [pairs.at(-1).score, pairs[0].score];
 	let at = Math.max(0, pairs.findIndex((_, place) => !decided.has(place)));

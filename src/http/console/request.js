@@ -1,4 +1,4 @@
-// The search that the page has just made, as text to copy: curl, Python, TypeScript. A key stands in it as a variable.
+// The page's last search as code to copy: curl, Python, TypeScript. A key appears in it only as a variable.
 
 import {session} from './api.js';
 import {copier, dialog, h} from './dom.js';
@@ -9,7 +9,7 @@ function curl(url, body) {
 	return lines.join(' \\\n  ');
 }
 
-// What JSON and Python do not write alike.
+// Literals that differ between JSON and Python.
 const PYTHON = {true: 'True', false: 'False', null: 'None'};
 
 function python(url, body) {

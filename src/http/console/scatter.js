@@ -1,4 +1,4 @@
-// A scatter plot in WebGL2: all points in one draw call, moved in the shader, picked by a grid. It knows places and colors alone.
+// A scatter plot in WebGL2: all points in one draw call, moved in the shader, picked through a grid.
 
 const VERTEX = `#version 300 es
 in vec2 place;
@@ -28,8 +28,8 @@ const clamp = (low, value, high) => Math.max(low, Math.min(high, value));
 const distance = (a, b) => Math.hypot(a[0] - b[0], a[1] - b[1]);
 const range = list => list.reduce(([low, high], one) => [Math.min(low, one), Math.max(high, one)], [Infinity, -Infinity]);
 
-// A plot on a canvas. `on` hears `hover(index)`, `open(index)`, `loop(spots)`, `chosen(indices)` and, after each frame, `drawn()`; the
-// index is -1 where no point is. Places lie between -1 and 1, spots are pixels from the canvas's corner.
+// A plot on a canvas. `on` has the callbacks `hover(index)`, `open(index)`, `loop(spots)`, `chosen(indices)` and `drawn()`, called after
+// each frame. The index is -1 where there is no point. Positions lie between -1 and 1; spots are pixels from the canvas's corner.
 export function plot(canvas, on) {
 	const gl = canvas.getContext('webgl2', {antialias: false});
 	const fingers = new Map();
@@ -38,7 +38,7 @@ export function plot(canvas, on) {
 	let [x, y, scale, least, width, height, side] = [0, 0, 1, 1, 0, 0, 1];
 	let [spread, whole, lasso, program, frame, pressed, loop] = [[1, 1], true, false];
 
-	// Compiles the program and fills the buffers; again after the browser took the context away.
+	// Compiles the program and fills the buffers; called again after the browser lost the context.
 	function prepare() {
 		if (!gl) return;
 		program = gl.createProgram();
@@ -96,7 +96,7 @@ export function plot(canvas, on) {
 	function paint(bytes) {
 		colors = bytes;
 		const count = members.length;
-		// In an order of its own, so that what comes last in the collection does not cover all else.
+		// In a shuffled order, so that the last documents of the collection do not cover the others.
 		const step = count % 7919 === 0 ? 7907 : 7919;
 		const order = Array.from({length: count}, (_, at) => at * step % count).filter(at => colors[at * 4 + 3] > 0);
 		const strong = at => colors[at * 4 + 3] === 255;
@@ -147,7 +147,7 @@ export function plot(canvas, on) {
 		redraw();
 	}
 
-	// Zooms; the place at a spot stays where it is.
+	// Zooms; the position under `at` stays where it is.
 	function zoom(factor, at = [width / 2, height / 2]) {
 		const place = placeAt(at);
 		scale = clamp(least / 2, scale * factor, least * ZOOM_MOST);

@@ -1,4 +1,4 @@
-// The search page: a question in any language, hits of all, why each was found, and two settings side by side.
+// The search page: a query in any language, hits in all, why each was found, and two settings side by side.
 
 import {get, path, post} from './api.js';
 import {busy, button, empty, failed, fill, form, h, hint, icon, languageBar, pickCollection, said, tell, written} from './dom.js';
@@ -42,7 +42,7 @@ function search({main, query, signal}, collection, known) {
 	let timer;
 	let columns;
 	let tally;
-	// Without a model, or by the embedding of a document, only embeddings are compared.
+	// Without a model, or with the embedding of a document as the query, only embeddings are compared.
 	const vectors = () => Boolean(like) || !model;
 	const bodies = () => sides.map(settings => requestOf(like || question, settings, {vectors: vectors()}));
 
@@ -76,7 +76,7 @@ function search({main, query, signal}, collection, known) {
 	ask.role = 'search';
 	const top = h('div.top', h('h1', 'Ask in any language. ', h('span', 'Find answers in all of them.')), ask, says);
 
-	// Before anything is asked: what there is to ask about.
+	// Before the first query: shows what can be searched.
 	function greet(fresh) {
 		top.classList.toggle('fresh', fresh);
 		main.classList.toggle('new', fresh);
@@ -117,7 +117,7 @@ function search({main, query, signal}, collection, known) {
 		again();
 	}
 
-	// After the settings changed from outside of their panel.
+	// Updates the page after the settings changed outside of their panel.
 	function again() {
 		layout();
 		return run();
@@ -151,7 +151,7 @@ function search({main, query, signal}, collection, known) {
 	}
 
 	function draw(answers, asked) {
-		// A hit that has the focus keeps it, or gives it to the first one.
+		// A focused hit keeps the focus; if it is gone, the first one gets it.
 		const held = document.activeElement.closest('.hit')?.dataset.id;
 		const places = answers.map(({value}) => new Map(value?.hits.map((hit, at) => [hit.id, at + 1])));
 		answers.forEach(({value: answer, reason}, at) => {
@@ -188,7 +188,7 @@ function search({main, query, signal}, collection, known) {
 		count(answers.flatMap(({value}) => value?.hits ?? []));
 	}
 
-	// How many of the hits are in which language; a click asks for that language alone.
+	// Counts the hits by language; a click restricts the search to that language.
 	function count(hits) {
 		const counts = Map.groupBy(hits, hit => hit.language);
 		const only = sides[0].languages ?? [];

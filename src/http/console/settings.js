@@ -1,4 +1,4 @@
-// The settings of a search: what they are, how the address holds them, the panel that changes them, the request they make.
+// The settings of a search: their defaults, their form in the address, the panel that changes them, and the request.
 
 import {check, field, fill, h, select, tongue} from './dom.js';
 import {filterEditor, inWords} from './filter.js';
@@ -13,22 +13,22 @@ const MODES = [
 const DEFAULTS = {limit: 10, mode: 'full'};
 const modeOf = settings => MODES.find(([key]) => key === settings.mode) ?? MODES[0];
 
-// Settings out of a part of the address.
+// Parses settings from the query of the address.
 export function readSettings(text) {
 	let sent = {};
 	try {
 		sent = JSON.parse(text || '{}');
-	} catch { /* an address that somebody cut short */ }
+	} catch { /* a truncated address */ }
 	return {...DEFAULTS, ...sent, mode: modeOf(sent)[0]};
 }
 
-// The same the other way round: only what differs from the defaults.
+// The inverse: writes only what differs from the defaults.
 export function writeSettings(settings) {
 	const kept = Object.entries(settings).filter(([name, value]) => (value || value === 0) && value.length !== 0 && value !== DEFAULTS[name]);
 	return kept.length > 0 ? JSON.stringify(Object.fromEntries(kept)) : '';
 }
 
-// The body of the request, without what the mode does not take.
+// The body of the request, without settings that the mode does not accept.
 export function requestOf(query, settings, {vectors = false} = {}) {
 	const {mode, limit, languages, filter, balance, prefer, minimum, all, literal, margin, exact} = settings;
 	const dense = vectors || mode === 'dense';
@@ -50,7 +50,7 @@ export function requestOf(query, settings, {vectors = false} = {}) {
 
 export const settingsInWords = settings => [modeOf(settings)[1], inWords(settings.filter), ...settings.languages?.map(languageName) ?? []].filter(Boolean).join(' · ');
 
-// The panel for `settings`, which it changes; `changed` is told.
+// The panel for `settings`; it changes them and calls `changed`.
 export function settingsPanel(settings, changed, {collection, languages, fields}) {
 	const place = h('div.settings');
 	const set = (name, again) => value => {
@@ -82,7 +82,7 @@ export function settingsPanel(settings, changed, {collection, languages, fields}
 	return place;
 }
 
-// Languages to tick; none ticked means all.
+// Languages to select; none selected means all.
 function languagePicker(languages, chosen, changed) {
 	const taken = new Set(chosen);
 	const counts = new Map([...chosen.map(code => [code, 0]), ...spoken(languages).map(one => [one.language, one.documents])]);

@@ -1,4 +1,4 @@
-// Snapshots: making, keeping, restoring and deleting them.
+// Snapshots: creating, downloading, uploading, restoring and deleting them.
 
 import {call, download, get, path, post, send} from './api.js';
 import {ask, busy, button, check, confirmed, empty, fill, h, head, hint, select, tell} from './dom.js';

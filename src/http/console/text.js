@@ -1,4 +1,4 @@
-// What the console writes: languages by their names, numbers, times, and passages with their marks.
+// Text formatting: names of languages, numbers, times, and passages with their marks.
 
 const numbers = new Intl.NumberFormat('en');
 const sizes = new Intl.NumberFormat('en', {style: 'unit', unit: 'byte', unitDisplay: 'narrow', notation: 'compact'});
@@ -18,7 +18,7 @@ function nameIn(locale, code) {
 	}
 }
 
-// Remembers what `find` gives for each code.
+// Caches the results of `find` by code.
 function remembered(find, known = new Map()) {
 	return code => {
 		if (!known.has(code)) known.set(code, find(code));
@@ -26,23 +26,23 @@ function remembered(find, known = new Map()) {
 	};
 }
 
-// A language's English name; of an unknown one its code.
+// A language's English name; its code if the language is unknown.
 export const languageName = remembered(code => (code ? nameIn('en', code) || code : 'No language'));
 
-// A language's name in itself, or nothing when the browser does not know it.
+// A language's own name for itself, or nothing if the browser does not know it.
 export const endonym = remembered(code => {
 	const name = code ? nameIn(code, code) : '';
 	return name === languageName(code) && code !== 'en' ? '' : name;
 }, endonyms);
 
-// The hue of a language in every picture: neighbors in the alphabet are far apart.
+// The hue of a language in every chart: neighbors in the alphabet are far apart.
 export function hue(code) {
 	let place = 0;
 	for (const letter of code ?? '') place = place * 26 + letter.charCodeAt(0);
 	return code ? Math.round((place * 137.508) % 360) : 0;
 }
 
-// Counts by language, those without one left out, the most frequent first.
+// Counts by language, most frequent first, except the count of documents without a language.
 export const spoken = counts => counts.filter(one => one.language).sort((a, b) => b.documents - a.documents);
 
 export const counted = counts => spoken(counts).map(one => [one.language, `${languageName(one.language)} (${number(one.documents)})`]);
@@ -55,7 +55,7 @@ export function ordinal(rank) {
 	return rank + {one: 'st', two: 'nd', few: 'rd', other: 'th'}[ordinals.select(rank)];
 }
 
-// A score with three digits, whatever its size.
+// A score with three digits, whatever its magnitude.
 export const score = value => (Number.isFinite(value) ? value.toFixed(Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 3) : '–');
 
 export const bytes = count => sizes.format(count);
@@ -79,8 +79,8 @@ export function ago(timestamp) {
 	return Math.abs(seconds) < 5 ? 'just now' : relative.format(Math.round(seconds), 'second');
 }
 
-// Cuts a text where its marks begin and end. The API counts code points, JavaScript strings count UTF-16 units.
-// Gives [{text, marked}] in order; marks that overlap or lie outside are left out.
+// Splits a text where its marks begin and end. The API counts code points, JavaScript strings count UTF-16 units.
+// Returns [{text, marked}] in order; marks that overlap or lie outside are left out.
 export function pieces(text, marks) {
 	const points = Array.from(text);
 	const found = [];

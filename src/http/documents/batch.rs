@@ -1,4 +1,4 @@
-//! The documents of an upsert, each read by itself: one that cannot be read does not refuse the others.
+//! The documents of an upsert, each parsed separately: one that is invalid does not affect the others.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -7,12 +7,12 @@ use utoipa::ToSchema;
 
 use crate::domain::{Code, DocumentId};
 use crate::http::error::{ApiError, Violation};
-use crate::http::request::body_schemas::Bodies;
+use crate::http::request::body_schemas::BodySchemas;
 use crate::http::request::extract::{RequestBody, parse_json, read_json};
-use crate::service::documents::input::{DocumentInput, DocumentProblem, Refusal};
+use crate::service::documents::input::{DocumentInput, DocumentProblem, InvalidDocument};
 use crate::service::json::objects;
 
-/// Documents to be stored.
+/// Documents to store.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UpsertDocumentsRequest {
@@ -23,9 +23,9 @@ pub struct UpsertDocumentsRequest {
 }
 
 /// The documents of an `UpsertDocumentsRequest`.
-pub struct DocumentBatch(pub Vec<Result<DocumentInput, Refusal>>);
+pub struct DocumentBatch(pub Vec<Result<DocumentInput, InvalidDocument>>);
 
-/// The same, its documents not yet read.
+/// The same, with documents that are not parsed yet.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct UnreadBatch {
@@ -33,7 +33,7 @@ struct UnreadBatch {
 }
 
 impl RequestBody for DocumentBatch {
-    fn read(json: &[u8], bodies: &Bodies, operation: &str) -> Result<Self, ApiError> {
+    fn read(json: &[u8], bodies: &BodySchemas, operation: &str) -> Result<Self, ApiError> {
         let refused = match read_json::<UpsertDocumentsRequest>(json, bodies.of_operation(operation)) {
             Ok(request) => return Ok(Self(request.documents.into_iter().map(Ok).collect())),
             Err(error) if error.code == Code::InvalidRequest => error,
@@ -45,8 +45,8 @@ impl RequestBody for DocumentBatch {
     }
 }
 
-/// Reads a document of a batch.
-fn read_element(json: &[u8], bodies: &Bodies) -> Result<DocumentInput, Refusal> {
+/// Parses a document of a batch.
+fn read_element(json: &[u8], bodies: &BodySchemas) -> Result<DocumentInput, InvalidDocument> {
     read_json(json, bodies.named("DocumentInput")).map_err(|error| {
         let id = serde_json::from_slice(json).ok().and_then(|value: Value| DocumentId::parse_new(value["id"].as_str()?).ok());
         let place = |violation: Violation| DocumentProblem::at(violation.pointer.unwrap_or_default(), violation.detail);
@@ -54,7 +54,7 @@ fn read_element(json: &[u8], bodies: &Bodies) -> Result<DocumentInput, Refusal> 
             true => vec![DocumentProblem::at("", error.detail.replacen("the body", "the document", 1))],
             false => error.errors.into_iter().map(place).collect(),
         };
-        Refusal { id, code: error.code, problems }
+        InvalidDocument { id, code: error.code, problems }
     })
 }
 
@@ -64,8 +64,8 @@ impl From<DocumentProblem> for Violation {
     }
 }
 
-impl From<Refusal> for ApiError {
-    fn from(refusal: Refusal) -> Self {
+impl From<InvalidDocument> for ApiError {
+    fn from(refusal: InvalidDocument) -> Self {
         Self::several(refusal.code, refusal.problems.into_iter().map(Violation::from).collect())
     }
 }

@@ -59,7 +59,7 @@ pub struct ScrollDocumentsRequest {
     /// Whether to reverse the order.
     #[schema(default = false)]
     pub descending: Option<bool>,
-    /// The order by any field, in place of `order` and `descending`.
+    /// An order by any field, instead of `order` and `descending`.
     #[serde(default, deserialize_with = "some_object")]
     pub order_by: Option<OrderBy>,
     /// Maximum documents, from 1 to the server's limit (1000 unless configured otherwise).
@@ -70,8 +70,8 @@ pub struct ScrollDocumentsRequest {
     pub cursor: Option<String>,
 }
 
-/// `id`: by id. `created_at`: by the time when a document was first stored. `updated_at`: by the time when it was last stored; a
-/// document that changes meanwhile moves to the end.
+/// `id`: by id. `created_at`: by the time when a document was first stored. `updated_at`: by the time when it was last stored;
+/// a document that changes between two pages moves to the end.
 #[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ScrollOrder {
@@ -83,8 +83,8 @@ pub enum ScrollOrder {
     UpdatedAt,
 }
 
-/// An order by a field: numbers, with false as 0 and true as 1, before strings by code points, with arrays and objects as their JSON;
-/// equal ones by id. Documents without the value come last in both directions.
+/// An order by a field: numbers (false as 0, true as 1) before strings by code points, with arrays and objects among the
+/// strings as their JSON; equal values by id. Documents without the value come last in both directions.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OrderBy {
@@ -95,7 +95,7 @@ pub struct OrderBy {
     pub direction: Option<SortDirection>,
 }
 
-/// `asc`: from the least. `desc`: from the greatest.
+/// `asc`: smallest first. `desc`: largest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SortDirection {
@@ -114,29 +114,29 @@ pub struct CountDocumentsRequest {
     pub filter: Option<Value>,
 }
 
-/// How many documents match.
+/// The number of matching documents.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct DocumentCount {
-    /// Documents that match.
+    /// Number of documents that match.
     pub documents: u64,
 }
 
-/// Which documents to delete: exactly one of the two members.
+/// Which documents to delete: exactly one of `filter` and `ids`.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeleteDocumentsRequest {
-    /// Deletes the documents that match. To delete all, say so: `{"and": []}`.
+    /// The documents that match. To delete all documents, use `{"and": []}`.
     #[schema(value_type = Option<FilterNode>)]
     pub filter: Option<Value>,
-    /// Documents with these ids, at most 10000. One that is not there is passed over.
+    /// The documents with these ids, at most 10000. Ids without a document are ignored.
     #[schema(min_items = 1, max_items = 10000)]
     pub ids: Option<Vec<String>>,
 }
 
-/// How many documents were deleted.
+/// The number of deleted documents.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct DeletedDocuments {
-    /// Documents that this request deleted.
+    /// Number of documents that this request deleted.
     pub deleted: u64,
 }
 
@@ -144,15 +144,15 @@ pub struct DeletedDocuments {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UpdateDocumentsRequest {
-    /// The documents that match. For all: `{"and": []}`.
+    /// The documents that match. To update all documents, use `{"and": []}`.
     #[schema(value_type = Option<FilterNode>)]
     pub filter: Option<Value>,
-    /// The documents with these ids.
+    /// The documents with these ids, at most 10000. Ids without a document are ignored.
     #[schema(min_items = 1, max_items = 10000)]
     pub ids: Option<Vec<String>>,
     /// A merge patch of the metadata, as in `PATCH`.
     pub metadata: Option<MetadataObject>,
-    /// From when on they are not found and get removed; null for never.
+    /// When they expire: from then on they are not found, and they are removed. Null for never.
     #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub expires_at: Option<Option<String>>,
@@ -161,16 +161,16 @@ pub struct UpdateDocumentsRequest {
     pub ttl_seconds: Option<u64>,
 }
 
-/// How many documents were updated.
+/// The number of updated documents.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct UpdatedDocuments {
-    /// Documents that match.
+    /// Number of documents that match.
     pub matched: u64,
-    /// Those that changed and have a new version.
+    /// Number of documents that changed and have a new version.
     pub updated: u64,
 }
 
-/// Which values to count, among which documents.
+/// Which values to count, over which documents.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CountFacetsRequest {
@@ -186,7 +186,7 @@ pub struct CountFacetsRequest {
 /// Values and how many documents have them.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct FacetsResult {
-    /// Documents that match the filter.
+    /// Number of documents that match the filter.
     pub documents: u64,
     /// One facet per field, in the order of the request.
     pub facets: Vec<Facet>,
@@ -194,9 +194,9 @@ pub struct FacetsResult {
 
 /// Scroll documents
 ///
-/// Lists the documents that match a filter, in the requested order, page by page. Every document that exists all the time and
-/// does not change appears exactly once. A page ends early if its texts and metadata are large (more than 1 MiB, and
-/// than 16 KiB per requested document); `next_cursor` continues from there.
+/// Lists the documents that match a filter, in the requested order, page by page. Every document that exists throughout and
+/// does not change appears exactly once. A page ends early if its texts and metadata are large (more than 1 MiB, and more than
+/// 16 KiB per requested document); `next_cursor` continues from there.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/documents/scroll", tag = "documents",
     params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
@@ -242,9 +242,9 @@ pub async fn count_documents(
 
 /// Delete documents by filter or by ids
 ///
-/// Deletes the documents that match, or have these ids, and were last stored before this request. It works in short transactions, so other writes can
-/// run in between, and a request that fails midway has deleted some of them; send it again to delete the rest. Once the response
-/// arrives, no search returns them.
+/// Deletes the documents that match, or have these ids, and were last stored before this request. Documents are deleted in
+/// short transactions, so other writes can run in between, and a request that fails midway has deleted some of them; send it
+/// again to delete the rest. Once the response arrives, no search returns them.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/documents/delete", tag = "documents",
     params(
@@ -266,8 +266,9 @@ pub async fn delete_documents(
 
 /// Update documents by filter or by ids
 ///
-/// Changes metadata and expiry of the documents that match, or have these ids, and were last stored before this request. It works in
-/// short transactions as the deletion by filter does: what fails midway has updated some; send it again.
+/// Changes metadata and expiry of the documents that match, or have these ids, and were last stored before this request.
+/// Documents are updated in short transactions, as in deletion by filter: a request that fails midway has updated some of them;
+/// send it again to update the rest.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/documents/update", tag = "documents",
     params(
@@ -361,7 +362,7 @@ fn position(list: &List<'_>, text: &str) -> Result<ScrollPosition, ApiError> {
     Ok(ScrollPosition { value, id: DocumentId::parse(&id).map_err(|_| invalid())? })
 }
 
-/// The value in a cursor; a number with a fraction by its bits, so that reading it rounds nothing.
+/// The value in a cursor. A number with a fraction is written as its bits, so parsing it does not round.
 fn shown(value: Option<Scalar>) -> Value {
     match value {
         Some(Scalar::Real(real)) => json!({ "bits": real.to_bits() }),

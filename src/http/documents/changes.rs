@@ -1,4 +1,4 @@
-//! The members of changes to documents, which one change and one of many have in common.
+//! The members that changes to one document and changes to many have in common.
 
 use serde::{Deserialize, Deserializer};
 
@@ -20,7 +20,7 @@ pub fn merge_patch(patch: Option<MetadataObject>) -> Result<Metadata, ApiError> 
     Ok(patch)
 }
 
-/// When documents expire after a change; `None` if they keep what they have.
+/// When documents expire after a change; `None` if that does not change.
 pub fn expiry_change(expires_at: Option<Option<String>>, ttl_seconds: Option<u64>) -> Result<Option<Option<i64>>, ApiError> {
     if expires_at.is_none() && ttl_seconds.is_none() {
         return Ok(None);

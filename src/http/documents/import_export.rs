@@ -43,17 +43,17 @@ pub const ERRORS: &[OperationErrors] = &[
 pub const EXAMPLES: &[Example] = examples!["import_documents.202"];
 
 /// A file of documents, in the format of its content type. `application/x-ndjson`: one document per line, in the form of
-/// `documents` in `POST /v1/collections/{collection}/documents`; blank lines are skipped. `application/octet-stream`: the same, for
-/// clients that send bytes under no other name. `text/csv` (RFC 4180) and
-/// `text/tab-separated-values` (no quoting): a header row names the columns; `id`, `title`, `text` and `language` are the
-/// document's, every other column is metadata under its name, without the prefix `metadata.` if it has it; cells are text, and
-/// empty ones are left out.
+/// `documents` in `POST /v1/collections/{collection}/documents`; blank lines are skipped. `application/octet-stream`: the same,
+/// for clients that cannot send another type. `text/csv` (RFC 4180) and `text/tab-separated-values` (no quoting): a header row
+/// names the columns; `id`, `title`, `text` and `language` are the document's, every other column is metadata under its name,
+/// without the prefix `metadata.` if it has it; cells are strings, and empty ones are left out.
 #[derive(Debug, ToSchema)]
 #[schema(value_type = String, format = Binary)]
 pub struct DocumentFile(pub String);
 
-/// Documents as lines of JSON: `id`, `title` and `text` if present, `language` if known, `metadata` and
-/// `expires_at` if present, and `vector` on request. An import accepts them as they are: with vectors in a collection of vectors, otherwise without.
+/// Documents as lines of JSON: `id`, `title` and `text` if present, `language` if known, `metadata` and `expires_at` if
+/// present, and `vector` on request. An import accepts these lines unchanged: with vectors in a collection of vectors,
+/// otherwise without.
 #[derive(Debug, ToSchema)]
 #[schema(value_type = String, format = Binary)]
 pub struct DocumentLines(pub String);
@@ -80,7 +80,8 @@ pub struct ExportParameters {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ImportParameters {
-    /// Types of metadata columns of a CSV or TSV file: `string`, `int`, `float`, `bool` or `date`. Cells are text by default.
+    /// Types of metadata columns of a CSV or TSV file: `string`, `int`, `float`, `bool` or `date`. Cells are strings by
+    /// default.
     #[param(example = "year:int,published:date")]
     pub types: Option<String>,
 }
@@ -88,9 +89,9 @@ pub struct ImportParameters {
 /// Import documents
 ///
 /// Receives a file of any size and starts a job that stores its documents; a document whose id already exists is replaced. The
-/// body may be compressed with gzip or zstd, as `Content-Encoding` says. Once the response arrives, the file is durable: the job
-/// resumes after a restart of the server, and no line is lost. An invalid line does not stop the others: the job's results have
-/// the outcome of each line. The job has succeeded once all of its documents can be found.
+/// body may be compressed with gzip or zstd, as `Content-Encoding` says. Once the response arrives, the file is durable: the
+/// job resumes after a restart of the server, and no line is lost. An invalid line does not affect the others: the job's
+/// results have the outcome of each line. The job has succeeded once all of its documents can be found.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/import", tag = "import_export",
     params(("collection" = String, Path, description = "Name of the collection.", example = "news"), ImportParameters),
@@ -123,9 +124,9 @@ pub async fn import_documents(
 /// Export documents
 ///
 /// Streams all documents in the order of their ids, compressed with zstd or gzip if `Accept-Encoding` lists one of them. The
-/// documents are read page by page: a document that exists all the time appears exactly once; one that is stored or deleted
-/// meanwhile may or may not appear. An export that ends early is cut off, which HTTP clients report. For a copy as of one moment,
-/// make a snapshot.
+/// documents are read page by page: a document that exists throughout appears exactly once; one that is stored or deleted
+/// meanwhile may or may not appear. An export that fails midway is cut off, which HTTP clients report. For a copy as of one
+/// moment, create a snapshot.
 #[utoipa::path(
     get, path = "/v1/collections/{collection}/export", tag = "import_export",
     params(("collection" = String, Path, description = "Name of the collection.", example = "news"), ExportParameters),
@@ -147,9 +148,9 @@ pub async fn export_documents(
     })?;
     let encoding = accepted_encoding(&headers);
     let mut export = api.service.collection(&collection)?.export(vectors)?;
-    // Initial errors are reported as by every other operation.
+    // Errors at the beginning are reported like those of every other operation.
     let first = export.next().await?;
-    let packer = Packer::new(encoding).map_err(|error| ApiError::internal(error.to_string()))?;
+    let packer = Compressor::new(encoding).map_err(|error| ApiError::internal(error.to_string()))?;
     let mut answer = Response::builder().header(CONTENT_TYPE, NDJSON).header(VARY, "accept-encoding");
     if encoding != FileEncoding::Identity {
         answer = answer.header(CONTENT_ENCODING, encoding.name());
@@ -161,8 +162,8 @@ pub async fn export_documents(
 /// Documents of an export with their embeddings.
 type Exported = Vec<(Document, Option<Embedding>)>;
 
-/// The pages of an export, compressed. A failure cuts the stream, so that the client cannot take it for complete.
-fn pages(first: Exported, export: Export, packer: Packer) -> impl Stream<Item = io::Result<Vec<u8>>> {
+/// The pages of an export, compressed. A failure cuts the stream off, so that the client cannot take it for complete.
+fn pages(first: Exported, export: Export, packer: Compressor) -> impl Stream<Item = io::Result<Vec<u8>>> {
     stream::try_unfold((Some(first), export, Some(packer)), |(mut first, mut export, packer)| async move {
         let Some(mut packer) = packer else { return Ok(None) };
         loop {
@@ -180,7 +181,7 @@ fn pages(first: Exported, export: Export, packer: Packer) -> impl Stream<Item = 
                 packer.add(&line(document, embedding))?;
             }
             let packed = packer.take();
-            // A compressor may keep a page to itself for a while.
+            // A compressor may buffer a page for a while.
             if !packed.is_empty() {
                 return Ok(Some((packed, (None, export, Some(packer)))));
             }
@@ -200,20 +201,20 @@ fn line(document: Document, embedding: Option<Embedding>) -> Vec<u8> {
         expires_at: document.expires_at_ms.map(rfc3339),
         ttl_seconds: None,
     };
-    // Text, numbers and JSON can always be written as JSON.
+    // Strings, numbers and JSON values can always be written as JSON.
     let mut json = serde_json::to_vec(&line).unwrap_or_default();
     json.push(b'\n');
     json
 }
 
 /// Compresses what is added.
-enum Packer {
+enum Compressor {
     Identity(Vec<u8>),
     Gzip(flate2::write::GzEncoder<Vec<u8>>),
     Zstd(zstd::stream::write::Encoder<'static, Vec<u8>>),
 }
 
-impl Packer {
+impl Compressor {
     fn new(encoding: FileEncoding) -> io::Result<Self> {
         Ok(match encoding {
             FileEncoding::Identity => Self::Identity(Vec::new()),

@@ -16,15 +16,15 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::api::Api;
 use super::error::{ApiError, Violation, invalid};
-use crate::domain::{Blame, Code, Document, DocumentFailure, DocumentId, Sequence, UpsertOutcome, UpsertStatus, Wait};
+use crate::domain::{Code, Document, DocumentFailure, DocumentId, ErrorClass, Sequence, UpsertOutcome, UpsertStatus, Wait};
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS, WRITE_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::cursor::{self, List};
 use crate::http::request::extract::{CollectionPath, DocumentPath, KeyedBody, PageParameters, Parameters, REPEATS_ANSWER};
-use crate::http::request::preconditions::{Demanded, etag};
+use crate::http::request::preconditions::{RequiredPrecondition, etag};
 use crate::http::response::etags;
 use crate::http::response::streamed::Streamed;
-use crate::service::documents::input::{DocumentProblem, Refusal, check};
+use crate::service::documents::input::{DocumentProblem, InvalidDocument, check};
 use batch::{DocumentBatch, UpsertDocumentsRequest};
 
 /// The errors of each operation.
@@ -108,20 +108,21 @@ pub struct DocumentList {
     pub next_cursor: Option<String>,
 }
 
-/// When to answer.
+/// When to respond.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct UpsertParameters {
-    /// When to answer: `stored`, once the documents are durable, or `indexed`, once searches also find them.
+    /// When to respond: `stored`, as soon as the documents are durable, or `indexed`, as soon as searches find them, too.
     #[param(value_type = Option<Wait>, default = "indexed")]
     pub wait: Option<String>,
 }
 
 /// Store documents
 ///
-/// Stores one or more documents. A document whose id already exists is replaced, so a request can be sent again after a timeout.
-/// Each document succeeds or fails by itself, with one result per document in the order of the request. The status is 200 if
-/// all were stored and 207 if only some were. If none was, the response is an error with every document's place in `errors`.
+/// Stores one or more documents. A document whose id already exists is replaced, so a request can be sent again after a
+/// timeout. Each document succeeds or fails by itself, with one result per document in the order of the request. The status is
+/// 200 if all were stored and 207 if only some were. If none was, the response is an error with every document's place in
+/// `errors`.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/documents", tag = "documents",
     params(
@@ -166,7 +167,7 @@ pub async fn upsert_documents(
 /// List documents
 ///
 /// Lists a collection's documents in the order of their ids, page by page. A page ends early if its titles, texts and metadata
-/// are large (more than 1 MiB, and than 16 KiB per requested document); `next_cursor` continues from there.
+/// are large (more than 1 MiB, and more than 16 KiB per requested document); `next_cursor` continues from there.
 #[utoipa::path(
     get, path = "/v1/collections/{collection}/documents", tag = "documents",
     params(("collection" = String, Path, description = "Name of the collection.", example = "news"), PageParameters),
@@ -186,8 +187,8 @@ pub async fn list_documents(
 
 /// Get a document
 ///
-/// Returns a stored document, with its language and whether it is searchable. `if-none-match` with the entity tag that the caller
-/// has spares an unchanged document its way.
+/// Returns a stored document, with its language and whether it is searchable. With `if-none-match` and an entity tag that the
+/// caller has, an unchanged document is not sent again.
 #[utoipa::path(
     get, path = "/v1/collections/{collection}/documents/{id}", tag = "documents",
     params(
@@ -234,14 +235,14 @@ pub async fn get_document(
 pub async fn delete_document(
     State(api): State<Api>,
     DocumentPath(collection, id): DocumentPath,
-    Demanded(precondition): Demanded,
+    RequiredPrecondition(precondition): RequiredPrecondition,
 ) -> Result<StatusCode, ApiError> {
     api.service.collection(&collection)?.delete(&id, precondition).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 impl Parameters<UpsertParameters> {
-    /// When to answer.
+    /// When to respond.
     pub fn wait(self) -> Result<Wait, ApiError> {
         self.read(|given| {
             let Some(name) = given.wait else { return Ok(Wait::default()) };
@@ -254,9 +255,12 @@ impl Parameters<UpsertParameters> {
 /// Combines the results of rejected and stored documents in the order of the request.
 ///
 /// If nothing at all was stored, the request failed, and the response is an error: a client that looks only at the status must
-/// not take it for a success. Its code is the one that a retry can help least: a failure of the server before a full
-/// queue, that before a mistake of the client.
-fn answer(items: Vec<Result<(), Refusal>>, outcomes: Vec<UpsertOutcome>) -> Result<(StatusCode, Json<UpsertResult>), ApiError> {
+/// not take it for a success. Its code is the gravest one: a failure of the server before a full queue, and that before a
+/// mistake of the client.
+fn answer(
+    items: Vec<Result<(), InvalidDocument>>,
+    outcomes: Vec<UpsertOutcome>,
+) -> Result<(StatusCode, Json<UpsertResult>), ApiError> {
     let mut outcomes = outcomes.into_iter();
     let mut worst: Option<Code> = None;
     let (mut results, mut violations) = (Vec::with_capacity(items.len()), Vec::new());
@@ -293,15 +297,15 @@ fn answer(items: Vec<Result<(), Refusal>>, outcomes: Vec<UpsertOutcome>) -> Resu
 }
 
 /// Why a document as a whole was not stored.
-fn lost(id: Option<DocumentId>, code: Code, detail: String) -> Refusal {
-    Refusal { id, code, problems: vec![DocumentProblem::at("", detail)] }
+fn lost(id: Option<DocumentId>, code: Code, detail: String) -> InvalidDocument {
+    InvalidDocument { id, code, problems: vec![DocumentProblem::at("", detail)] }
 }
 
 fn weight(code: Code) -> u8 {
-    match code.blame() {
-        Blame::Client => 0,
-        Blame::Capacity => 1,
-        Blame::Server => 2,
+    match code.class() {
+        ErrorClass::Client => 0,
+        ErrorClass::Capacity => 1,
+        ErrorClass::Server => 2,
     }
 }
 
@@ -313,8 +317,8 @@ mod tests {
         UpsertOutcome { id: DocumentId::parse("a").unwrap(), status }
     }
 
-    fn refusal() -> Result<(), Refusal> {
-        Err(Refusal { id: None, code: Code::InvalidRequest, problems: vec![DocumentProblem::at("/text", "is blank")] })
+    fn refusal() -> Result<(), InvalidDocument> {
+        Err(InvalidDocument { id: None, code: Code::InvalidRequest, problems: vec![DocumentProblem::at("/text", "is blank")] })
     }
 
     fn full() -> UpsertOutcome {

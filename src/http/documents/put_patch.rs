@@ -1,4 +1,4 @@
-//! Conditional writes to one document: put it as a whole, or patch everything but its text.
+//! Conditional writes to one document: replacing it as a whole, or patching everything but its text.
 
 use axum::Json;
 use axum::extract::State;
@@ -18,7 +18,7 @@ use crate::http::openapi::operation_errors::{OperationErrors, WRITE_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::{DocumentPath, JsonBody, Parameters};
 use crate::http::request::languages::refused_tag;
-use crate::http::request::preconditions::{Demanded, etag};
+use crate::http::request::preconditions::{RequiredPrecondition, etag};
 use crate::http::request::values::parsed;
 use crate::service::documents::input::{DocumentInput, check};
 
@@ -60,7 +60,7 @@ pub struct PatchDocumentRequest {
     pub metadata: Option<MetadataObject>,
     /// The correct language of the text, as a BCP 47 tag.
     pub language: Option<String>,
-    /// From when on it is not found and gets removed; null for never.
+    /// When it expires: from then on it is not found, and it is removed. Null for never.
     #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub expires_at: Option<Option<String>>,
@@ -71,8 +71,8 @@ pub struct PatchDocumentRequest {
 
 /// Put a document
 ///
-/// Stores one document under the id of the path, and replaces a stored document with this id. `if-match` replaces only the
-/// version that the caller has seen; `if-none-match: *` only creates.
+/// Stores one document under the id in the path, and replaces a stored document with this id. With `if-match`, it replaces only
+/// a version that the caller has seen; with `if-none-match: *`, it only creates.
 #[utoipa::path(
     put, path = "/v1/collections/{collection}/documents/{id}", tag = "documents",
     params(
@@ -93,7 +93,7 @@ pub struct PatchDocumentRequest {
 pub async fn put_document(
     State(api): State<Api>,
     DocumentPath(collection, id): DocumentPath,
-    Demanded(precondition): Demanded,
+    RequiredPrecondition(precondition): RequiredPrecondition,
     parameters: Parameters<UpsertParameters>,
     JsonBody(body): JsonBody<DocumentInput>,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<DocumentResult>), ApiError> {
@@ -117,9 +117,9 @@ pub async fn put_document(
 
 /// Patch a document
 ///
-/// Changes metadata by a merge patch, corrects the language, and sets or removes title and expiry. The text stays; only a new title
-/// embeds it again, which needs the collection's model. Filters see the change at once. A patch that changes nothing keeps the
-/// version.
+/// Changes metadata by a merge patch, corrects the language, and sets or removes title and expiry. The text does not change;
+/// only a new title requires embedding it again, which needs the collection's model. Filters see the change at once. A patch
+/// that changes nothing keeps the version.
 #[utoipa::path(
     patch, path = "/v1/collections/{collection}/documents/{id}", tag = "documents",
     params(
@@ -137,7 +137,7 @@ pub async fn put_document(
 pub async fn patch_document(
     State(api): State<Api>,
     DocumentPath(collection, id): DocumentPath,
-    Demanded(precondition): Demanded,
+    RequiredPrecondition(precondition): RequiredPrecondition,
     parameters: Parameters<UpsertParameters>,
     JsonBody(body): JsonBody<PatchDocumentRequest>,
 ) -> Result<([(HeaderName, String); 1], Json<Document>), ApiError> {

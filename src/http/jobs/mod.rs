@@ -13,13 +13,13 @@ use utoipa::{IntoParams, ToSchema};
 use super::api::Api;
 use super::error::{ApiError, Checks};
 use crate::domain::{Caller, Code, CollectionName, InvalidId, Job, JobFilter, JobId, JobStatus, JobType, Page};
-use crate::http::middleware::auth::check_reach;
+use crate::http::middleware::auth::check_access;
 use crate::http::openapi::operation_errors::{OperationErrors, READ_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::cursor::{self, List};
 use crate::http::request::extract::{NoParameters, PageParameters, Parameters, path_param, path_params};
 use crate::service::Service;
-use crate::service::jobs::JobReach;
+use crate::service::jobs::JobVisibility;
 
 /// The errors of each operation.
 pub const ERRORS: &[OperationErrors] = &[
@@ -72,8 +72,8 @@ pub type Accepted = (StatusCode, [(HeaderName, String); 1], Json<Job>);
 
 /// List jobs
 ///
-/// Lists jobs, newest first, page by page. A key that is restricted to collections sees only its own, so a page may have
-/// fewer rows. Finished jobs are forgotten after a week, and earlier if there are many.
+/// Lists jobs, newest first, page by page. A key that is restricted to collections sees only the jobs that it may access, so a
+/// page may have fewer rows. Finished jobs are deleted after a week, and earlier if there are many.
 #[utoipa::path(
     get, path = "/v1/jobs", tag = "jobs", params(ListJobsParameters),
     responses((status = 200, description = "One page of jobs.", body = JobList)),
@@ -85,7 +85,7 @@ pub async fn list_jobs(
 ) -> Result<Json<JobList>, ApiError> {
     let (mut filter, page) = parameters.read(|given| read_list(given, &api))?;
     match &filter.collections {
-        Some(named) => named.iter().try_for_each(|name| check_reach(&caller, name))?,
+        Some(named) => named.iter().try_for_each(|name| check_access(&caller, name))?,
         None => filter.collections = caller.collections().map(<[_]>::to_vec),
     }
     let (jobs, next) = api.service.list_jobs(filter, page).await?;
@@ -109,9 +109,9 @@ pub async fn get_job(_: NoParameters, VisibleJob(job): VisibleJob) -> Json<Job> 
 
 /// Cancel a job
 ///
-/// Asks a job to stop. A waiting job is canceled at once; a running one stops as soon as it can, and until then is still
-/// `running`, with `cancel_requested`. This needs the same scope as starting it. What the job did so far stays, and its details
-/// say how far it got. Canceling a canceled job changes nothing; canceling one that ended otherwise is an error.
+/// Asks a job to stop. A queued job is canceled at once; a running one stops as soon as it can, and remains `running` with
+/// `cancel_requested` until then. This needs the same scope as starting the job. What the job has done so far is kept, and its
+/// details say how far it got. Canceling a canceled job changes nothing; canceling one that ended otherwise is an error.
 #[utoipa::path(
     post, path = "/v1/jobs/{job}/cancel", tag = "jobs",
     params(("job" = String, Path, description = "Id of the job.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
@@ -132,7 +132,7 @@ pub async fn cancel_job(
     Ok(Json(api.service.cancel_job(&job.id).await?))
 }
 
-/// Which jobs to list: those that match, of one page.
+/// Parses which jobs to list, and the page.
 fn read_list(given: ListJobsParameters, api: &Api) -> Result<(JobFilter, Page<JobId>), ApiError> {
     let ListJobsParameters { kind, status, collection, limit, cursor } = given;
     let mut checks = Checks::default();
@@ -154,23 +154,24 @@ pub async fn visible(api: &Api, caller: &Caller, id: &JobId) -> Result<Job, ApiE
     check_visible(caller, &job).map(|()| job)
 }
 
-/// Refuses a job that the caller may not see: one that shows what the key does not reach. Without restriction all may be seen.
+/// Refuses a job that the caller may not see, because it shows collections that the key may not access. Callers without
+/// restriction may see all jobs.
 fn check_visible(caller: &Caller, job: &Job) -> Result<(), ApiError> {
     if caller.collections().is_none() {
         return Ok(());
     }
     let refuse = |detail: &str| Err(ApiError::new(Code::Forbidden, detail));
     match Service::job_access(job).reach {
-        JobReach::Server => Ok(()),
-        JobReach::Collections(names) => names.iter().try_for_each(|name| check_reach(caller, name)),
-        JobReach::Texts { collections, caller: owner } => {
-            collections.iter().try_for_each(|name| check_reach(caller, name))?;
+        JobVisibility::Server => Ok(()),
+        JobVisibility::Collections(names) => names.iter().try_for_each(|name| check_access(caller, name)),
+        JobVisibility::Texts { collections, caller: owner } => {
+            collections.iter().try_for_each(|name| check_access(caller, name))?;
             match caller {
                 Caller::Holder(key) if owner.as_ref() != Some(&key.id) => refuse("the job has texts of another caller"),
                 _ => Ok(()),
             }
         }
-        JobReach::Everything => refuse("the key is restricted to certain collections, and the job may show others"),
+        JobVisibility::Everything => refuse("the key is restricted to certain collections, and the job may show others"),
     }
 }
 

@@ -32,21 +32,21 @@ pub const EXAMPLES: &[Example] = &[];
 /// Bytes read of a file of results at a time.
 const BYTES_PER_READ: usize = 64 << 10;
 
-/// Server-sent events. The data of each is a job, as in `GET /v1/jobs/{job}`: `event: progress` at once and after every
-/// change, at most five times a second, and `event: end` once the job has ended; then the stream ends. It also ends, without
-/// that event, when the server stops.
+/// Server-sent events. The data of each is a job, as in `GET /v1/jobs/{job}`: `event: progress` immediately and after every
+/// change, at most five times a second, and `event: end` once the job has ended; then the stream ends. When the server stops,
+/// the stream ends without that event.
 #[derive(Debug, ToSchema)]
 #[schema(value_type = String)]
 pub struct JobEvents(pub String);
 
 /// Lines of JSON, one for each document of the import that has been stored or rejected so far, in order: `line` is the line of
-/// the file on which the document begins, from 1; `id` is the document's, omitted if it has no valid one; `status` is `created`,
-/// `updated` or `failed`; a failed one has `error` with `code`, `pointer` and `detail`.
+/// the file on which the document begins, from 1; `id` is the document's id, omitted if it has no valid one; `status` is
+/// `created`, `updated` or `failed`; a failed document has `error` with `code`, `pointer` and `detail`.
 #[derive(Debug, ToSchema)]
 #[schema(value_type = String)]
 pub struct JobResults(pub String);
 
-/// Which results.
+/// Which results to return.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct JobResultsParameters {
@@ -90,8 +90,8 @@ async fn next_event(mut watch: JobWatch) -> Option<(Result<Event, Infallible>, J
 
 /// Get an import's results
 ///
-/// Streams the result of each line of an import so far: one line of JSON per document, in the order of the file. A job of
-/// another type has none. The results are kept as long as the job is.
+/// Streams the results of an import so far: one line of JSON per document, in the order of the file. Jobs of other types have
+/// no such results. The results are kept as long as the job.
 #[utoipa::path(
     get, path = "/v1/jobs/{job}/results", tag = "job_streams",
     params(
@@ -117,7 +117,7 @@ pub async fn get_job_results(
         }
         status => Ok(status),
     })?;
-    // Quotation marks within a text are escaped, so this occurs only in the member itself.
+    // Quotation marks within strings are escaped, so this text occurs only in the member itself.
     let part = status.map(|status| format!("\"status\":\"{status}\""));
     visible(&api, &caller, &id).await?;
     let body = match api.service.job_results(&id).await? {

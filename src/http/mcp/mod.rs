@@ -1,8 +1,8 @@
-//! `/mcp`: the Model Context Protocol, by which agents use the server as a set of tools, over streamable HTTP and without
+//! `/mcp`: the Model Context Protocol, which lets agents use the server as a set of tools, over streamable HTTP and without
 //! sessions.
 //!
-//! A call of a tool becomes the request of the REST operation behind it (`tools`) and runs through the same routes, with the key
-//! of the message that brought it. So both check the same things and answer with the same members and errors.
+//! A tool call becomes a request to the REST operation behind it (`tools`) and runs through the same routes, with the key of
+//! the message that contained it. So both do the same checks, and respond with the same members and errors.
 
 mod tools;
 
@@ -27,7 +27,7 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 use tower::ServiceExt as _;
 
-use super::error::{ApiError, Explained};
+use super::error::{ApiError, ForeignErrorBody};
 use super::middleware::request_id::request_id;
 use super::middleware::traffic::refused;
 use super::openapi::description::Description;
@@ -42,12 +42,12 @@ use tools::RestTool;
 
 /// Maximum bytes of a message. It is read as JSON values, which take much more memory than the text.
 const MESSAGE_BYTES_MAX: usize = 4 << 20;
-/// How much more memory a message takes as JSON values, about, at worst: an array of small numbers.
+/// Approximately how much more memory a message takes as JSON values, in the worst case: an array of small numbers.
 const MESSAGE_COPIES: u64 = 30;
-/// How often an answer is in memory: as it came, as values, as text, and as the message.
+/// Number of copies of a response in memory: as received, as values, as text, and in the message.
 const ANSWER_COPIES: u64 = 5;
 
-/// What an agent is told before it calls anything.
+/// The instructions that an agent gets before it calls anything.
 const INSTRUCTIONS: &str = "Dragoman stores texts in 62 languages and finds the passages that answer a question in any of them. \
     Call list_collections first, then search. Write the query as a question or a phrase in the user's own language; do not \
     translate it. If a call fails, its result has a code, what is wrong, and every wrong argument.";
@@ -65,7 +65,7 @@ struct Tools(Arc<Rest>);
 
 struct Rest {
     tools: Vec<RestTool>,
-    /// The REST operations, for callers who are known.
+    /// The REST operations, for callers that are already authenticated.
     routes: Router,
 }
 
@@ -73,7 +73,7 @@ impl Mcp {
     /// Offers the operations of `routes`, which expect the caller in a request's extensions.
     pub fn new(service: &Service, description: &Description, routes: Router) -> Self {
         let tools = Tools(Arc::new(Rest { tools: tools::of(description), routes }));
-        // Names and origins are checked for all routes alike, in `middleware::auth`.
+        // Host names and origins are checked for all routes alike, in `middleware::auth`.
         let config = StreamableHttpServerConfig::default()
             .with_legacy_session_mode(false)
             .with_json_response(true)
@@ -108,7 +108,7 @@ impl Mcp {
         }
         if is_json {
             let mut response = response;
-            response.extensions_mut().insert(Explained);
+            response.extensions_mut().insert(ForeignErrorBody);
             return Ok(response);
         }
         let status = response.status();
@@ -118,8 +118,8 @@ impl Mcp {
     }
 }
 
-/// Leaves the headers that the protocol reads. It gets no key, because it logs what it gets; and every client accepts JSON, as on
-/// the other routes.
+/// Keeps only the headers that the protocol library reads. The library gets no key, because it logs what it gets. Every client
+/// is taken to accept JSON, as on the other routes.
 fn plain(headers: &mut HeaderMap) {
     for name in [AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH] {
         headers.remove(name);
@@ -157,7 +157,7 @@ impl ServerHandler for Tools {
             return Err(ErrorData::invalid_params(message, None));
         };
         let memory = head.extensions.get::<RequestMemory>().cloned().unwrap_or_else(RequestMemory::current);
-        // The task that runs this is not the one that received the message, which ends when its client is gone.
+        // This code runs in another task than the one that received the message, which ends when its client disconnects.
         tokio::select! {
             result = memory.scope(self.0.call(tool, call.arguments.unwrap_or_default(), head)) => Ok(result.into()),
             () = context.ct.cancelled() => Err(ErrorData::internal_error("the client is gone", None)),
@@ -175,7 +175,7 @@ fn head(context: &RequestContext<RoleServer>) -> Result<&Parts, ErrorData> {
 }
 
 impl Rest {
-    /// Calls a tool. Failures are results, too, in the form that the REST operation has for them.
+    /// Calls a tool. Failures are results, too, in the form in which the REST operation reports them.
     async fn call(&self, tool: &RestTool, arguments: serde_json::Map<String, Value>, head: &Parts) -> CallToolResult {
         let answer = match tool.request(arguments, head) {
             Ok(request) => self.answer(request).await,
@@ -191,7 +191,7 @@ impl Rest {
         }
     }
 
-    /// The body of the answer, and whether it is a success.
+    /// The body of the response, and whether it is a success.
     async fn answer(&self, request: Request) -> Result<(bool, Value), ApiError> {
         let response = match self.routes.clone().oneshot(request).await {
             Ok(response) => response,

@@ -1,5 +1,5 @@
-//! The tools: which operation each of them calls, with which of its arguments. All else about them comes from the OpenAPI
-//! document.
+//! The tools: which operation each of them calls, with which of its arguments. Everything else about them comes from the
+//! OpenAPI document.
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -17,23 +17,23 @@ use crate::http::middleware::request_id::REQUEST_ID;
 use crate::http::middleware::traffic::ClientAddress;
 use crate::http::openapi::description::Description;
 use crate::http::request::body_schemas::BodySchema;
-use crate::http::request::extract::misfitting;
+use crate::http::request::extract::schema_error;
 
-/// Where the document has its schemas, and where a tool has those that it needs.
+/// The path of schemas in the document, and that of the schemas which a tool needs.
 const SCHEMAS: &str = "#/components/schemas/";
 const DEFINITIONS: &str = "#/$defs/";
 
-/// What a tool does to what is stored.
+/// How a tool affects stored data.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Effect {
     Reads,
-    /// Adds, and replaces what has the same id.
+    /// Adds data, and replaces data with the same id.
     Stores,
     Deletes,
 }
 
-/// A tool, as it is chosen here. Arguments are parameters of the operation's path or query, or members of its body.
-struct Choice {
+/// The definition of a tool. Arguments are parameters of the operation's path or query, or members of its body.
+struct ToolDefinition {
     name: &'static str,
     operation: &'static str,
     effect: Effect,
@@ -42,63 +42,75 @@ struct Choice {
 }
 
 /// Every tool.
-const CHOICES: &[Choice] = &[
-    Choice {
+const TOOL_DEFINITIONS: &[ToolDefinition] = &[
+    ToolDefinition {
         name: "list_collections",
         operation: "list_collections",
         effect: Effect::Reads,
         required: &[],
         optional: &["limit", "cursor"],
     },
-    Choice {
+    ToolDefinition {
         name: "search",
         operation: "search_documents",
         effect: Effect::Reads,
         required: &["collection", "query"],
         optional: &["limit", "offset", "languages", "prefer_language", "filter", "mode", "score_min"],
     },
-    Choice {
+    ToolDefinition {
         name: "get_document",
         operation: "get_document",
         effect: Effect::Reads,
         required: &["collection", "id"],
         optional: &[],
     },
-    Choice {
+    ToolDefinition {
         name: "add_documents",
         operation: "upsert_documents",
         effect: Effect::Stores,
         required: &["collection", "documents"],
         optional: &[],
     },
-    Choice {
+    ToolDefinition {
         name: "delete_documents",
         operation: "delete_documents",
         effect: Effect::Deletes,
         required: &["collection"],
         optional: &["ids", "filter"],
     },
-    Choice {
+    ToolDefinition {
         name: "list_classifiers",
         operation: "list_classifiers",
         effect: Effect::Reads,
         required: &[],
         optional: &["limit", "cursor"],
     },
-    Choice {
+    ToolDefinition {
         name: "classify",
         operation: "predict_labels",
         effect: Effect::Reads,
         required: &["classifier"],
         optional: &["texts", "documents", "threshold", "scores", "explain"],
     },
-    Choice { name: "detect_language", operation: "detect_languages", effect: Effect::Reads, required: &["texts"], optional: &[] },
-    Choice { name: "compare_texts", operation: "compare_pairs", effect: Effect::Reads, required: &["pairs"], optional: &[] },
+    ToolDefinition {
+        name: "detect_language",
+        operation: "detect_languages",
+        effect: Effect::Reads,
+        required: &["texts"],
+        optional: &[],
+    },
+    ToolDefinition {
+        name: "compare_texts",
+        operation: "compare_pairs",
+        effect: Effect::Reads,
+        required: &["pairs"],
+        optional: &[],
+    },
 ];
 
-/// A tool, and the request that a call of it becomes.
+/// A tool, and the operation that it calls.
 pub struct RestTool {
-    /// What clients see of it.
+    /// What clients see of the tool.
     pub shown: Tool,
     /// The scope that a key needs for it.
     pub scope: Scope,
@@ -106,7 +118,7 @@ pub struct RestTool {
     path: String,
     /// The arguments that belong to the query.
     in_query: Vec<&'static str>,
-    /// Which arguments there are, and those of the path: the operation checks the others.
+    /// A schema of the argument names and of the arguments in the path; the operation validates the others.
     arguments: Value,
 }
 
@@ -120,12 +132,12 @@ struct Operation<'a> {
 
 /// All tools.
 pub fn of(description: &Description) -> Vec<RestTool> {
-    CHOICES.iter().filter_map(|choice| RestTool::new(choice, description)).collect()
+    TOOL_DEFINITIONS.iter().filter_map(|choice| RestTool::new(choice, description)).collect()
 }
 
 impl RestTool {
     /// `None` if the document does not have the operation.
-    fn new(choice: &Choice, description: &Description) -> Option<Self> {
+    fn new(choice: &ToolDefinition, description: &Description) -> Option<Self> {
         let operation = Operation::find(description.bodies.document(), choice.operation)?;
         let Access::Key(scope, _) = description.operations.get(choice.operation)?.access else { return None };
         let (mut properties, mut checked, mut definitions) = (Map::new(), Map::new(), Map::new());
@@ -167,12 +179,12 @@ impl RestTool {
         })
     }
 
-    /// The request of the operation, in the name of the caller whose request's head this is.
+    /// The request to the operation, on behalf of the caller that sent the request with this head.
     pub fn request(&self, arguments: Map<String, Value>, head: &Parts) -> Result<Request, ApiError> {
         let arguments = Value::Object(arguments);
-        let misfits = BodySchema::alone(&self.arguments).misfits(&arguments);
-        if !misfits.is_empty() {
-            return Err(misfitting(misfits));
+        let schema_violations = BodySchema::alone(&self.arguments).schema_violations(&arguments);
+        if !schema_violations.is_empty() {
+            return Err(schema_error(schema_violations));
         }
         let (mut target, mut query, mut body) = (self.path.clone(), Vec::new(), Map::new());
         for (name, value) in arguments.as_object().into_iter().flatten() {
@@ -229,7 +241,7 @@ impl<'a> Operation<'a> {
         let all = self.operation["parameters"].as_array()?;
         let found = all.iter().map(|parameter| self.resolved(parameter)).find(|parameter| parameter["name"] == name)?;
         let mut schema = found["schema"].clone();
-        // A call has the value itself.
+        // A tool call contains the value unencoded.
         let description = found["description"].as_str().unwrap_or_default().split(", percent-encoded").next();
         schema["description"] = json!(description);
         Some((found["in"].as_str()?.to_owned(), schema))
@@ -241,7 +253,7 @@ impl<'a> Operation<'a> {
         self.resolved(body)["properties"].get(name)
     }
 
-    /// The same schema, where all others that it names are among `definitions`.
+    /// The same schema, with the schemas that it references added to `definitions`.
     fn localized(&self, schema: &Value, definitions: &mut Map<String, Value>) -> Value {
         match schema {
             Value::Array(items) => items.iter().map(|item| self.localized(item, definitions)).collect(),
@@ -250,7 +262,7 @@ impl<'a> Operation<'a> {
                     let target = value.as_str().filter(|_| name == "$ref").and_then(|target| target.strip_prefix(SCHEMAS));
                     let Some(target) = target else { return (name.clone(), self.localized(value, definitions)) };
                     if !definitions.contains_key(target) {
-                        // It may name itself.
+                        // A schema may reference itself.
                         definitions.insert(target.to_owned(), Value::Null);
                         let definition = self.localized(&self.document["components"]["schemas"][target], definitions);
                         definitions.insert(target.to_owned(), definition);
@@ -273,8 +285,8 @@ mod tests {
         let description = crate::http::description();
         let tools = of(description);
         let names: Vec<&str> = tools.iter().map(|tool| tool.shown.name.as_ref()).collect();
-        assert_eq!(names, CHOICES.iter().map(|choice| choice.name).collect::<Vec<_>>());
-        for choice in CHOICES {
+        assert_eq!(names, TOOL_DEFINITIONS.iter().map(|choice| choice.name).collect::<Vec<_>>());
+        for choice in TOOL_DEFINITIONS {
             let operation = Operation::find(description.bodies.document(), choice.operation).unwrap();
             let body = operation.operation.pointer("/requestBody/content/application~1json/schema").unwrap_or(&Value::Null);
             for needed in operation.resolved(body)["required"].as_array().into_iter().flatten() {

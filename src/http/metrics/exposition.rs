@@ -1,4 +1,5 @@
-//! The two forms of `/metrics`: OpenMetrics, which the library writes, and the older text exposition format, made from it.
+//! The two formats of `/metrics`: OpenMetrics, which the library writes, and the older text exposition format, converted from
+//! it.
 
 use axum::http::HeaderMap;
 use axum::http::header::ACCEPT;
@@ -7,21 +8,21 @@ use axum::http::header::ACCEPT;
 const OPENMETRICS: &str = "application/openmetrics-text";
 /// The versions of OpenMetrics that a client may ask for and can read.
 const OPENMETRICS_VERSIONS: [&str; 2] = ["1.0.0", "0.0.1"];
-/// Media ranges that stand for the text form.
+/// Media ranges that stand for the text format.
 const TEXT: [&str; 3] = ["text/plain", "text/*", "*/*"];
 
-/// A form in which metrics are told.
+/// A format of the metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exposition {
     /// OpenMetrics 1.0.0.
     OpenMetrics,
-    /// Prometheus' text format 0.0.4, which everything that scrapes can read.
+    /// Prometheus' text format 0.0.4, which every scraper can read.
     Text,
 }
 
 impl Exposition {
-    /// The form that a request with these headers asks for: OpenMetrics, where it is named and the text form is not liked better.
-    pub fn asked_for(headers: &HeaderMap) -> Self {
+    /// The format that a request with these headers accepts: OpenMetrics, if it is named and the text format is not preferred.
+    pub fn negotiate(headers: &HeaderMap) -> Self {
         let lists = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
         let (mut openmetrics, mut text) = (0.0_f64, 0.0_f64);
         for range in lists.flat_map(|list| list.split(',')) {
@@ -44,7 +45,7 @@ impl Exposition {
         if openmetrics > 0.0 && openmetrics >= text { Self::OpenMetrics } else { Self::Text }
     }
 
-    /// The media type of an answer in this form.
+    /// The media type of a response in this format.
     pub fn media_type(self) -> &'static str {
         match self {
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -52,7 +53,7 @@ impl Exposition {
         }
     }
 
-    /// What was written as OpenMetrics, in this form.
+    /// Converts OpenMetrics to this format.
     pub fn of(self, openmetrics: String) -> String {
         match self {
             Self::OpenMetrics => openmetrics,
@@ -61,8 +62,8 @@ impl Exposition {
     }
 }
 
-/// OpenMetrics as the text format has it: the samples are the same, but a metric is called as its samples are, there are no units
-/// and no end, and what the format does not know is a gauge.
+/// Converts OpenMetrics to the text format: the samples are the same, but a metric has the name of its samples, there are no
+/// units and no end marker, and types that the text format does not know become gauges.
 fn text(openmetrics: &str) -> String {
     let mut text = String::with_capacity(openmetrics.len());
     let mut help = None;
@@ -96,7 +97,7 @@ mod tests {
 
     fn check(accept: &[&'static str], expect: Exposition) {
         let values = accept.iter().map(|value| (ACCEPT, HeaderValue::from_static(value)));
-        assert_eq!(Exposition::asked_for(&values.collect()), expect, "{accept:?}");
+        assert_eq!(Exposition::negotiate(&values.collect()), expect, "{accept:?}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `/metrics`: what Prometheus reads, as OpenMetrics or in its text format (`exposition`).
 //!
-//! Requests and the encoder count as they go. The state of the collections is read on request, at most once per
-//! `GAUGES_KEPT`, and for at most `COLLECTIONS_MAX` collections, so that a scrape stays cheap however many there are.
+//! Requests and the encoder are counted as they run. The state of the collections is read on request, at most once per
+//! `GAUGES_AGE_MAX`, and for at most `COLLECTIONS_MAX` collections, so that a scrape stays cheap even with many collections.
 
 pub mod exposition;
 
@@ -29,16 +29,16 @@ use super::error::ApiError;
 use super::settings::{ConnectionCounts, ConnectionMeter};
 use crate::domain::{JobStatus, JobType};
 use crate::service::gauges::{CollectionGauges, Gauges};
-use crate::service::limits::shares::Bound;
+use crate::service::limits::shares::SharedLimit;
 use crate::service::snapshots::ScheduleMeter;
 use crate::service::{ReplicaState, Service};
 use exposition::Exposition;
 
-/// What every name begins with.
+/// The prefix of every name.
 const PREFIX: &str = "dragoman";
 /// How long the state of the collections may be reused.
-const GAUGES_KEPT: Duration = Duration::from_secs(5);
-/// Collections with gauges of their own, the first by name; `dragoman_collections` counts all.
+const GAUGES_AGE_MAX: Duration = Duration::from_secs(5);
+/// Maximum collections with their own gauges, the first by name; `dragoman_collections` counts all.
 const COLLECTIONS_MAX: usize = 1_000;
 /// Upper bounds of the latency histogram in seconds.
 const LATENCIES_S: [f64; 14] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
@@ -55,14 +55,14 @@ pub struct RequestMeter {
 pub struct Running<'a>(&'a RequestMeter);
 
 /// The state of the collections, and when it was read.
-type Seen = (Instant, Arc<Gauges>);
+type CachedGauges = (Instant, Arc<Gauges>);
 
 /// The shared limits of all requests.
 #[derive(Clone, Default)]
 pub struct Bounds {
-    /// What is shared fairly.
-    pub shared: Vec<Arc<Bound>>,
-    /// Connections, which are the listener's.
+    /// The limits that are shared fairly.
+    pub shared: Vec<Arc<SharedLimit>>,
+    /// The connections, whose limit the listener enforces.
     pub connections: ConnectionMeter,
 }
 
@@ -71,7 +71,7 @@ pub struct Bounds {
 pub struct Metrics {
     counted: Arc<Registry>,
     bounds: Arc<Bounds>,
-    seen: Arc<Mutex<Option<Seen>>>,
+    seen: Arc<Mutex<Option<CachedGauges>>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -106,7 +106,7 @@ struct ResultLabel {
     result: Name,
 }
 
-/// A name of this program's own: an operation's id, a type of jobs.
+/// A name from the program itself: an operation's id, or a type of job.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Name(&'static str);
 
@@ -149,7 +149,7 @@ impl Drop for Running<'_> {
 }
 
 impl Metrics {
-    /// Registers what is counted as it happens.
+    /// Registers the metrics that are counted as they happen.
     pub fn new(service: &Service, requests: &RequestMeter, bounds: Bounds, started_at: Timestamp) -> Self {
         let mut registry = Registry::with_prefix(PREFIX);
         let model = service.model();
@@ -186,7 +186,7 @@ impl Metrics {
     /// The state of the server, at most a few seconds old. Concurrent requests share one reading.
     async fn gauges(&self, service: &Service) -> Result<Arc<Gauges>, ApiError> {
         let mut seen = self.seen.lock().await;
-        if let Some((_, gauges)) = seen.as_ref().filter(|(at, _)| at.elapsed() < GAUGES_KEPT) {
+        if let Some((_, gauges)) = seen.as_ref().filter(|(at, _)| at.elapsed() < GAUGES_AGE_MAX) {
             return Ok(Arc::clone(gauges));
         }
         let gauges = Arc::new(service.gauges().await?);
@@ -213,7 +213,7 @@ pub async fn serve_metrics(
         .and_then(|()| encode_registry(&mut text, &state))
         .and_then(|()| encode_eof(&mut text));
     written.map_err(|error| ApiError::internal(format!("the metrics cannot be written: {error}")))?;
-    let form = Exposition::asked_for(&headers);
+    let form = Exposition::negotiate(&headers);
     Ok(([(CONTENT_TYPE, form.media_type()), (VARY, "accept")], form.of(text)))
 }
 
@@ -257,7 +257,7 @@ fn state(gauges: &Gauges, embed_queue_texts: usize) -> Registry {
     registry
 }
 
-/// Each limit, how much of it is in use, and how often there was no room.
+/// Each limit, how much of it is in use, and how often it was reached.
 fn register_bounds(registry: &mut Registry, bounds: &Bounds) {
     let (limits, used) = (Family::<BoundLabel, Gauge>::default(), Family::<BoundLabel, Gauge>::default());
     let refused = Family::<BoundLabel, Counter>::default();
@@ -270,14 +270,14 @@ fn register_bounds(registry: &mut Registry, bounds: &Bounds) {
     for bound in &bounds.shared {
         add(bound.name(), [bound.limit(), bound.used(), bound.refused()]);
     }
-    let ConnectionCounts { open, limit, gave_way } = &*bounds.connections;
-    add("connections_max", [limit, open, gave_way].map(|count| count.load(Ordering::Relaxed)));
+    let ConnectionCounts { open, limit, evicted } = &*bounds.connections;
+    add("connections_max", [limit, open, evicted].map(|count| count.load(Ordering::Relaxed)));
     registry.register("bound_limit", "Limits that all requests share, by the name of their setting", limits);
     registry.register("bound_used", "How much of each limit is in use", used);
     registry.register("bound_refusals", "Refusals for lack of room; for connections: idle ones closed to make room", refused);
 }
 
-/// What became of scheduled snapshots.
+/// The results of scheduled snapshots.
 fn register_schedule(registry: &mut Registry, meter: &ScheduleMeter) {
     let family = Family::<ResultLabel, Counter>::default();
     for (result, count) in [("stored", &meter.stored), ("unchanged", &meter.unchanged), ("failed", &meter.failed)] {
@@ -290,7 +290,7 @@ fn register_schedule(registry: &mut Registry, meter: &ScheduleMeter) {
     registry.register_with_unit("scheduled_snapshot_time", about, Unit::Seconds, last);
 }
 
-/// What the replica of the database server does. How far it is behind is left out while nobody knows.
+/// The state of the database server's replica. Its lag is left out while it is unknown.
 fn register_replica(registry: &mut Registry, replica: &ReplicaState) {
     let answers = Gauge::<i64>::default();
     answers.set(i64::from(replica.answers));
@@ -308,7 +308,7 @@ fn register_replica(registry: &mut Registry, replica: &ReplicaState) {
     registry.register_with_unit("replica_age", "How far the replica's state is behind", Unit::Seconds, age_s);
 }
 
-/// Jobs by type and status, including zeros, so that an alert can compare with the time before the first.
+/// Jobs by type and status, including zeros, so that an alert can compare with the time before the first job.
 fn jobs(gauges: &Gauges) -> Family<JobLabels, Gauge> {
     let family = Family::<JobLabels, Gauge>::default();
     for kind in &JobType::ALL {

@@ -1,4 +1,4 @@
-//! What a request must bring, as each route declares it in `crate::http`.
+//! The access that a request needs, as each route in `crate::http` declares it.
 
 use crate::domain::{Code, Scope};
 
@@ -8,23 +8,23 @@ pub enum Access {
     /// No key.
     Open,
     /// A key of at least this scope.
-    Key(Scope, Reach),
+    Key(Scope, CollectionAccess),
 }
 
-/// What an operation touches.
+/// Which collections an operation accesses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
+pub enum CollectionAccess {
     /// No collection: a restricted key may call it.
     Server,
-    /// The collection that the path names: a restricted key may call it for its own.
+    /// The collection that the path names: a restricted key may call it for its own collections.
     Path,
-    /// Collections that the request names elsewhere, or lists: the handler asks the caller.
+    /// Collections that the request names elsewhere, or lists: the handler checks what the caller may access.
     Handler,
     /// All collections, or the keys: a restricted key may not call it.
     Everything,
 }
 
-/// Codes that every operation with this access can answer with, besides its own.
+/// Codes that every operation with this access can return, besides its own.
 pub fn codes(access: Access) -> &'static [Code] {
     const KEYLESS: &[Code] = &[Code::InvalidHost];
     const ANY_KEY: &[Code] = &[
@@ -50,7 +50,7 @@ pub fn codes(access: Access) -> &'static [Code] {
     ];
     match access {
         Access::Open => KEYLESS,
-        Access::Key(Scope::Read, Reach::Server) => ANY_KEY,
+        Access::Key(Scope::Read, CollectionAccess::Server) => ANY_KEY,
         Access::Key(..) => SOME_KEYS,
     }
 }

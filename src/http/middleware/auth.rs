@@ -1,5 +1,5 @@
-//! The checks before every handler: the drain, what other servers changed, the key, its scope and reach, the limits on traffic, the
-//! time limit.
+//! The checks before every handler: whether the server is stopping, what other servers changed, the key, its scope and reach,
+//! the traffic limits, and the timeout.
 
 use std::sync::Arc;
 
@@ -13,58 +13,58 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use hyper::body::Body as _;
 
-use super::access::{Access, Reach};
+use super::access::{Access, CollectionAccess};
 use super::caller_record::CallerRecord;
-use super::hosts::Addressed;
+use super::hosts::HostCheck;
 use super::permit_body::PermitBody;
-use super::traffic::{ClientAddress, Traffic, refused};
-use crate::domain::{Caller, Code, CollectionName, Payer, Scope};
+use super::traffic::{ClientAddress, TrafficLimits, refused};
+use crate::domain::{Caller, Code, CollectionName, QuotaOwner, Scope};
 use crate::http::api::Api;
 use crate::http::error::ApiError;
 use crate::http::openapi::operations::{MCP_ID, Operation, Operations};
 use crate::http::settings::Settings;
 use crate::service::Service;
-use crate::service::limits::shares::Bound;
+use crate::service::limits::shares::SharedLimit;
 
 /// The scheme of the header `authorization`, in lower case, with the space after it.
 const BEARER: &str = "bearer ";
 
 const CLOSE: HeaderValue = HeaderValue::from_static("close");
 
-/// What stands before the handlers: keys, bounds, the time limit.
+/// The middleware before the handlers: keys, limits, timeout.
 #[derive(Clone)]
 pub struct AuthMiddleware {
     service: Service,
     settings: Arc<Settings>,
-    traffic: Arc<Traffic>,
+    traffic: Arc<TrafficLimits>,
     operations: &'static Operations,
 }
 
 impl AuthMiddleware {
-    /// Stands before the handlers of `service`.
+    /// The middleware for the handlers of `service`.
     pub fn new(service: Service, settings: Settings, operations: &'static Operations) -> Self {
-        let traffic = Traffic::new(&settings);
+        let traffic = TrafficLimits::new(&settings);
         Self { service, settings: Arc::new(settings), traffic, operations }
     }
 
-    /// The shared part of all requests.
-    pub fn bounds(&self) -> Vec<Arc<Bound>> {
+    /// The limits that all requests share.
+    pub fn bounds(&self) -> Vec<Arc<SharedLimit>> {
         let mut bounds = self.traffic.bounds().to_vec();
         bounds.extend(self.service.shared_bounds());
         bounds
     }
 
-    /// Waits until this server knows what was acknowledged through others before.
-    async fn follow(&self) -> Result<(), ApiError> {
-        match tokio::time::timeout(self.settings.request_timeout, self.service.follow()).await {
+    /// Waits until this server knows what other servers had acknowledged before.
+    async fn sync_catalog(&self) -> Result<(), ApiError> {
+        match tokio::time::timeout(self.settings.request_timeout, self.service.sync_catalog()).await {
             Ok(followed) => Ok(followed?),
             Err(_) => Err(ApiError::new(Code::StorageUnavailable, "the database server does not answer in time")),
         }
     }
 
-    /// Who sends a request with these headers.
+    /// The caller of a request with these headers.
     fn caller(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
-        if !self.service.is_guarded() {
+        if !self.service.requires_key() {
             return Ok(Caller::Anyone);
         }
         let refuse = |detail: &str| ApiError::new(Code::Unauthorized, detail);
@@ -75,7 +75,7 @@ impl AuthMiddleware {
             let scheme = text.get(..BEARER.len())?;
             scheme.eq_ignore_ascii_case(BEARER).then(|| text[BEARER.len()..].trim())
         });
-        // The header is not repeated: it may contain a mistyped secret.
+        // The error does not quote the header, which may contain a mistyped secret.
         let secret = secret.ok_or_else(|| refuse("the header authorization must be \"Bearer KEY\", with a single space"))?;
         Ok(self.service.authenticate(secret)?)
     }
@@ -84,7 +84,7 @@ impl AuthMiddleware {
 /// Lets a request through to its handler, or refuses it.
 pub async fn authorize(State(auth): State<AuthMiddleware>, mut request: Request, next: Next) -> Response {
     let operation = auth.operations.of(&request);
-    let addressed = Addressed { method: request.method(), uri: request.uri(), headers: request.headers() };
+    let addressed = HostCheck { method: request.method(), uri: request.uri(), headers: request.headers() };
     if let Err(error) = addressed.host() {
         return refused_unread(&request, error);
     }
@@ -95,25 +95,25 @@ pub async fn authorize(State(auth): State<AuthMiddleware>, mut request: Request,
     let Access::Key(scope, reach) = operation.access else { return next.run(request).await };
     let address = request.extensions().get::<ClientAddress>().map(|ClientAddress(address)| *address);
     let admitted = async {
-        // Monitoring is answered even if all places are taken, because that is what it has to see.
+        // Monitoring gets a response even if all permits are taken, because that is exactly what it must detect.
         let watches = operation.id == "get_metrics";
         if watches && auth.settings.metrics_open {
             return Ok((None, None, Caller::Anyone));
         }
-        auth.follow().await?;
-        if !auth.service.is_guarded() {
-            let addressed = Addressed { method: request.method(), uri: request.uri(), headers: request.headers() };
+        auth.sync_catalog().await?;
+        if !auth.service.requires_key() {
+            let addressed = HostCheck { method: request.method(), uri: request.uri(), headers: request.headers() };
             addressed.check(&auth.settings.hosts, &auth.settings.cors_origins)?;
         }
         let caller = match auth.caller(request.headers()) {
             Ok(caller) => caller,
-            // Whoever guesses keys pays for it.
-            Err(error) => return Err(auth.traffic.admit(Payer::at(address)).err().unwrap_or(error)),
+            // A failed attempt counts towards the limits of its address, which slows down guessing.
+            Err(error) => return Err(auth.traffic.admit(QuotaOwner::at(address)).err().unwrap_or(error)),
         };
         if let Some(record) = request.extensions().get::<CallerRecord>() {
             record.set(&caller);
         }
-        let payer = Payer::of(&caller, address);
+        let payer = QuotaOwner::of(&caller, address);
         let place = match operation.id.as_str() {
             "watch_job" => Some(auth.traffic.listen(payer.clone())?),
             _ if watches => None,
@@ -127,20 +127,20 @@ pub async fn authorize(State(auth): State<AuthMiddleware>, mut request: Request,
         Ok(admitted) => admitted,
         Err(error) => return refused_unread(&request, error),
     };
-    let memory = auth.service.request_memory(Payer::of(&caller, address));
+    let memory = auth.service.request_memory(QuotaOwner::of(&caller, address));
     request.extensions_mut().insert(caller);
     let response = memory.clone().scope(run(operation, &auth.settings, request, next)).await;
     memory.release_body();
     let held = response.body().size_hint().exact().map_or(Ok(()), |bytes| memory.answer_at_least(bytes));
-    // The result of a write is reported in any case; its response is small beside the request.
+    // The result of a write is reported in any case; its response is small compared to the request.
     if let (Err(refusal), Scope::Read) = (held, scope) {
         return refused(refusal).into_response();
     }
     response.map(|body| Body::new(PermitBody::new(body, (place, admission, memory))))
 }
 
-/// Refuses a request before its body is read. HTTP/1.1 can only go on after the body, so the connection ends, and the client is told:
-/// otherwise it would send its next request on a connection that is being closed.
+/// Refuses a request before its body is read. HTTP/1.1 can only continue after the body, so the connection is closed. The
+/// response announces this; otherwise the client would send its next request on a connection that is being closed.
 fn refused_unread(request: &Request, error: ApiError) -> Response {
     let mut response = error.into_response();
     if !request.body().is_end_stream() {
@@ -149,7 +149,7 @@ fn refused_unread(request: &Request, error: ApiError) -> Response {
     response
 }
 
-/// Lets a request through that came within another one, whose caller is known and which takes part in the limits already.
+/// Lets a request through that was made within another one, whose caller is known and already has its permits.
 pub async fn authorize_inner(State(auth): State<AuthMiddleware>, mut request: Request, next: Next) -> Response {
     let operation = auth.operations.of(&request);
     let caller = request.extensions().get::<Caller>().cloned();
@@ -166,7 +166,7 @@ pub async fn authorize_inner(State(auth): State<AuthMiddleware>, mut request: Re
 }
 
 /// Checks what the caller may do and access.
-async fn permit(caller: &Caller, scope: Scope, reach: Reach, request: &mut Request) -> Result<(), ApiError> {
+async fn permit(caller: &Caller, scope: Scope, reach: CollectionAccess, request: &mut Request) -> Result<(), ApiError> {
     if caller.scope() < scope {
         let (has, needs) = (caller.scope().name(), scope.name());
         return Err(ApiError::new(Code::Forbidden, format!("the key has scope {has}, but this needs {needs}")));
@@ -175,16 +175,16 @@ async fn permit(caller: &Caller, scope: Scope, reach: Reach, request: &mut Reque
         return Ok(());
     }
     match reach {
-        Reach::Server | Reach::Handler => Ok(()),
-        Reach::Everything => {
+        CollectionAccess::Server | CollectionAccess::Handler => Ok(()),
+        CollectionAccess::Everything => {
             Err(ApiError::new(Code::Forbidden, "the key is restricted to some collections, but this concerns all"))
         }
-        Reach::Path => {
+        CollectionAccess::Path => {
             let params = request.extract_parts::<RawPathParams>().await;
             let params = params.map_err(|_| ApiError::new(Code::Forbidden, "the path does not name a collection of this key"))?;
             let value = params.iter().find(|(name, _)| *name == "collection").map_or("", |(_, value)| value);
             match CollectionName::parse(value) {
-                Ok(name) => check_reach(caller, &name),
+                Ok(name) => check_access(caller, &name),
                 Err(error) => Err(ApiError::parameter(Code::Forbidden, "collection", error.to_string())),
             }
         }
@@ -192,8 +192,8 @@ async fn permit(caller: &Caller, scope: Scope, reach: Reach, request: &mut Reque
 }
 
 /// Refuses a collection that the caller may not access, without revealing whether it exists.
-pub fn check_reach(caller: &Caller, collection: &CollectionName) -> Result<(), ApiError> {
-    if caller.reaches(collection) {
+pub fn check_access(caller: &Caller, collection: &CollectionName) -> Result<(), ApiError> {
+    if caller.may_access(collection) {
         return Ok(());
     }
     Err(ApiError::new(Code::Forbidden, format!("the key is restricted to collections other than {collection}")))
@@ -204,7 +204,7 @@ async fn run(operation: &Operation, settings: &Settings, request: Request, next:
         return next.run(request).await;
     }
     let limit = settings.request_timeout;
-    // A request within it has the limit for itself, and tells by its own error that it took longer.
+    // The request within an MCP call has the whole timeout to itself, and reports with its own error that it took longer.
     let parts = if operation.id == MCP_ID { 2 } else { 1 };
     match tokio::time::timeout(limit * parts, next.run(request)).await {
         Ok(response) => response,
@@ -218,7 +218,7 @@ async fn run(operation: &Operation, settings: &Settings, request: Request, next:
     }
 }
 
-/// Who sent the request, for handlers that must know: those whose reach is `Reach::Handler`.
+/// Who sent the request, for handlers that must know: those whose reach is `CollectionAccess::Handler`.
 impl FromRequestParts<Api> for Caller {
     type Rejection = ApiError;
 

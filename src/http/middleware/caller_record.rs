@@ -1,4 +1,4 @@
-//! Who sent a request: from the auth middleware, which finds out, to the line of the log, which tells it.
+//! Passes the caller of a request from the auth middleware, which identifies it, to the log line.
 
 use std::sync::{Arc, OnceLock};
 

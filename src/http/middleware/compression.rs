@@ -1,7 +1,7 @@
-//! Answers that are packed, as `Accept-Encoding` asks for it: with zstd or gzip, piece by piece while they are sent.
+//! Compresses responses with zstd or gzip, as `Accept-Encoding` asks, chunk by chunk while they are sent.
 //!
-//! Events are not: a client waits for each. Nor are lines and tables, which are files that an operation packs by itself, nor what
-//! is packed already.
+//! Events are not compressed, because a client waits for each. Neither are lines and tables, which are files that an operation
+//! compresses by itself, nor anything that is already compressed.
 
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{Extensions, HeaderMap, StatusCode, Version};
@@ -9,10 +9,10 @@ use tower_http::CompressionLevel;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{Predicate, SizeAbove};
 
-/// Bytes of an answer that is packed, at least: a smaller one takes one packet in any case.
+/// Minimum bytes of a response to compress: a smaller one takes one packet in any case.
 const BYTES_MIN: u64 = 1_024;
-/// Media types that are packed.
-const PACKED: [&str; 8] = [
+/// Media types to compress.
+const COMPRESSIBLE_TYPES: [&str; 8] = [
     "application/json",
     "application/problem+json",
     "application/openmetrics-text",
@@ -23,13 +23,13 @@ const PACKED: [&str; 8] = [
     "text/plain",
 ];
 
-/// Packs the answers of the routes below it.
+/// Compresses the responses of the routes below it.
 pub fn layer() -> CompressionLayer<impl Predicate> {
-    CompressionLayer::new().quality(CompressionLevel::Fastest).compress_when(SizeAbove::new(BYTES_MIN).and(is_packed))
+    CompressionLayer::new().quality(CompressionLevel::Fastest).compress_when(SizeAbove::new(BYTES_MIN).and(is_compressible))
 }
 
-fn is_packed(_: StatusCode, _: Version, headers: &HeaderMap, _: &Extensions) -> bool {
+fn is_compressible(_: StatusCode, _: Version, headers: &HeaderMap, _: &Extensions) -> bool {
     let media_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let media_type = media_type.split(';').next().unwrap_or_default().trim();
-    PACKED.contains(&media_type)
+    COMPRESSIBLE_TYPES.contains(&media_type)
 }

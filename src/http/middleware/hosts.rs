@@ -1,9 +1,9 @@
-//! The host names under which, and the web pages from which, a server without keys may be called.
+//! Under which host names, and from which web pages, a server without keys may be called.
 //!
-//! Any page that a browser on this machine shows can send requests to 127.0.0.1, and a page whose owner lets its name resolve to
-//! 127.0.0.1 (DNS rebinding) can also read the answers. A server with keys is safe, because no page has a key. Without keys, this
-//! check protects it: the request must name this machine, and must not come from a page of another origin. Operations
-//! that need no key on a server with keys are open to every name.
+//! Any page that a browser on this machine shows can send requests to 127.0.0.1, and a page whose owner makes its name resolve
+//! to 127.0.0.1 (DNS rebinding) can also read the responses. A server with keys is safe, because no page has a key. Without
+//! keys, this check protects the server: the request must name this machine, and must not come from a page of another origin.
+//! Operations that need no key even on a server with keys are allowed under every name.
 
 use std::net::IpAddr;
 
@@ -30,7 +30,7 @@ pub struct Hosts {
 }
 
 /// The parts of a request to check.
-pub struct Addressed<'a> {
+pub struct HostCheck<'a> {
     /// Its method.
     pub method: &'a Method,
     /// Its target, which includes an authority in absolute form.
@@ -69,13 +69,13 @@ impl Hosts {
             return true;
         }
         let Ok(address) = host.parse::<IpAddr>().map(|address| address.to_canonical()) else { return false };
-        // A server that listens on all addresses may have one that it cannot know, behind a published port. An address does not
-        // resolve to anything else, so no foreign page can take one over.
+        // A server that listens on all addresses may have one that it cannot know, behind a published port. Addresses are safe,
+        // because they are not resolved: no foreign page can redirect one to this server.
         address.is_loopback() || self.listen.is_some_and(|listen| listen.is_unspecified() || listen.to_canonical() == address)
     }
 }
 
-impl Addressed<'_> {
+impl HostCheck<'_> {
     /// The host that the request names; an error if it is malformed, or if there are several.
     pub fn host(&self) -> Result<Option<Authority>, ApiError> {
         let refuse = |detail: &str| ApiError::parameter(Code::InvalidHost, HOST.as_str(), detail);
@@ -94,7 +94,7 @@ impl Addressed<'_> {
         }
     }
 
-    /// Refuses what may come from a foreign page, whether under its own name or this server's.
+    /// Refuses a request that may come from a foreign page, whether it uses the page's own name or this server's.
     pub fn check(&self, hosts: &Hosts, origins: &[Origin]) -> Result<(), ApiError> {
         let host = self.host()?;
         if let Some(other) = host.as_ref().filter(|host| !hosts.has(host.host())) {
@@ -121,8 +121,8 @@ impl Addressed<'_> {
         Ok(())
     }
 
-    /// Refuses what a browser marks as sent by another site, unless somebody followed a link. Browsers omit the header `origin`
-    /// from some requests that read.
+    /// Refuses a request that a browser marks as sent by another site, unless somebody followed a link. Browsers omit the
+    /// header `origin` from some requests that read.
     fn check_site(&self) -> Result<(), ApiError> {
         let says = |name: &HeaderName, values: &[&str]| {
             self.headers.get(name).and_then(|value| value.to_str().ok()).is_some_and(|value| values.contains(&value))
@@ -154,7 +154,7 @@ fn is_own(origin: &str, host: &Authority) -> bool {
     plain(page.host()) == plain(host.host()) && port(&page) == port(host)
 }
 
-/// A host in the form to compare: in lower case, without the brackets of an address and the dot of a full name.
+/// A host in a form that can be compared: in lower case, without the brackets of an address and the final dot of a full name.
 fn plain(host: &str) -> String {
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()

@@ -1,4 +1,4 @@
-//! What stands around every handler: request ids, the log line, keys, limits, host names, compression.
+//! The middleware around every handler: request ids, the log line, keys, limits, host names, compression.
 
 pub mod access;
 pub mod auth;

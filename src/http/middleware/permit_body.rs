@@ -1,5 +1,5 @@
-//! Responses in flight: a request keeps its places until the last byte of its response is handed over, or until nobody
-//! waits for it any more.
+//! A response body that holds the permits of its request until the last byte is handed over, or until nobody waits for it any
+//! more.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use axum::body::{Body, Bytes};
 use hyper::body::{Frame, SizeHint};
 
-/// A response that keeps `places` while it is sent.
+/// A response body that holds `places` while it is sent.
 pub struct PermitBody<T> {
     body: Body,
     places: Option<T>,
@@ -15,7 +15,7 @@ pub struct PermitBody<T> {
 }
 
 impl<T: Unpin> PermitBody<T> {
-    /// Makes `body` keep `places`.
+    /// Makes `body` hold `places`.
     pub fn new(body: Body, places: T) -> Self {
         Self { body, places: Some(places), begun: false }
     }
@@ -35,7 +35,8 @@ impl<T: Unpin> hyper::body::Body for PermitBody<T> {
     }
 
     fn is_end_stream(&self) -> bool {
-        // hyper drops a body that has ended while its last piece is still in memory; otherwise, once that piece is sent.
+        // hyper drops a body that reports its end while its last chunk is still in memory; otherwise, it drops the body once
+        // that chunk is sent.
         if self.begun { self.places.is_none() } else { self.body.is_end_stream() }
     }
 

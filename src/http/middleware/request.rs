@@ -1,4 +1,4 @@
-//! What surrounds every request: its id, its log line and the body of its error.
+//! The outermost middleware: the request's id, its log line and the body of its error.
 
 use std::net::IpAddr;
 use std::time::Instant;
@@ -16,26 +16,26 @@ use super::caller_record::CallerRecord;
 use super::request_id::{REQUEST_ID, request_id};
 use super::security_headers;
 use super::traffic::ClientAddress;
-use crate::domain::{Blame, CollectionName};
+use crate::domain::{CollectionName, ErrorClass};
 use crate::http::error::{self, ApiError, Shape};
 use crate::http::metrics::RequestMeter;
 use crate::http::openapi::operations::Operations;
 
-/// Operations by which a server is watched: they come every few seconds.
+/// Operations that monitoring calls every few seconds.
 const PROBES: [&str; 3] = ["check_health", "check_readiness", "get_metrics"];
 
-/// Puts the middleware around `routes`: every path, also one that no route has, and every handler, also one that panics.
+/// Wraps `routes` in the middleware: every path, also one without a route, and every handler, also one that panics.
 pub fn wrap<S: Clone + Send + Sync + 'static>(
     routes: Router<S>,
     requests: RequestMeter,
     operations: &'static Operations,
 ) -> Router<S> {
-    let surround = axum::middleware::from_fn_with_state((requests, operations), surround);
-    routes.layer(CatchPanicLayer::custom(error::panicked)).layer(surround)
+    let handle_request = axum::middleware::from_fn_with_state((requests, operations), handle_request);
+    routes.layer(CatchPanicLayer::custom(error::panicked)).layer(handle_request)
 }
 
 /// Gives the request an id, runs it, renders its error if it failed, counts it and logs one line.
-async fn surround(
+async fn handle_request(
     State((requests, operations)): State<(RequestMeter, &'static Operations)>,
     mut request: Request,
     next: Next,
@@ -44,7 +44,7 @@ async fn surround(
     let running = requests.begin();
     let id = request_id(request.headers());
     let id_header = HeaderValue::from_str(&id).ok();
-    // A request within this one has the same id.
+    // A request within another one has the same id.
     if let Some(value) = &id_header {
         request.headers_mut().insert(REQUEST_ID, value.clone());
     }
@@ -104,8 +104,8 @@ impl Line<'_> {
         let (caller, key) = (caller.kind(), caller.key());
         let (address, took_ms) = (address.map(tracing::field::display), rounded(took_ms));
         let code = failure.map(|failure| failure.code.name());
-        let blame = failure.map(|failure| failure.code.blame());
-        let cause = failure.filter(|_| blame != Some(Blame::Client)).and_then(|failure| failure.cause.as_deref());
+        let class = failure.map(|failure| failure.code.class());
+        let cause = failure.filter(|_| class != Some(ErrorClass::Client)).and_then(|failure| failure.cause.as_deref());
         macro_rules! event {
             ($level:ident, $message:literal) => {
                 tracing::$level!(
@@ -125,12 +125,12 @@ impl Line<'_> {
                 )
             };
         }
-        match blame {
-            // Not being ready is what a probe is there to find.
-            None | Some(Blame::Capacity) if PROBES.contains(&operation) => event!(debug, "request"),
-            None | Some(Blame::Client) => event!(info, "request"),
-            Some(Blame::Capacity) => event!(warn, "request refused"),
-            Some(Blame::Server) => event!(error, "request failed"),
+        match class {
+            // A probe exists to find out that the server is not ready.
+            None | Some(ErrorClass::Capacity) if PROBES.contains(&operation) => event!(debug, "request"),
+            None | Some(ErrorClass::Client) => event!(info, "request"),
+            Some(ErrorClass::Capacity) => event!(warn, "request refused"),
+            Some(ErrorClass::Server) => event!(error, "request failed"),
         }
     }
 }
@@ -141,12 +141,12 @@ fn collection<'a>(route: &str, path: &'a str) -> Option<&'a str> {
     name.filter(|name| CollectionName::parse(name).is_ok())
 }
 
-/// Three significant digits, which is more than one measurement of a time is good for.
+/// Three significant digits: a single measurement of a time is not more precise.
 fn rounded(value: f64) -> f64 {
     format!("{value:.2e}").parse().unwrap_or(value)
 }
 
-/// Headers of a refusal that its rendered form keeps: those that do not describe the replaced body.
+/// Headers of an error response that are kept when the error is rendered: those that do not describe the replaced body.
 fn kept(mut headers: HeaderMap) -> HeaderMap {
     headers.remove(axum::http::header::CONTENT_LENGTH);
     headers.remove(axum::http::header::CONTENT_TYPE);

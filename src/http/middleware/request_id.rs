@@ -3,10 +3,10 @@
 use axum::http::{HeaderMap, HeaderName};
 use uuid::Uuid;
 
-/// The header that carries the request id, both ways.
+/// The header with the request id, in requests and responses.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Longest id accepted from a client, in bytes.
+/// Maximum length of an id from a client, in bytes.
 const REQUEST_ID_BYTES_MAX: usize = 128;
 
 /// The client's id if it is short printable ASCII without spaces, otherwise a new one.

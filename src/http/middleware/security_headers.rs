@@ -5,7 +5,7 @@ use axum::http::{HeaderMap, HeaderValue};
 
 /// For responses that are not pages, and for pages without scripts.
 const NOTHING: &str = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-/// For the browser of the OpenAPI document. Its scripts are files of this server; it sets styles of elements by itself.
+/// For Swagger UI. Its scripts are files of this server; it sets inline styles.
 const SWAGGER: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
     font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 /// For the console. Its scripts and styles are files of this server, and it calls no other server.

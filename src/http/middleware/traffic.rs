@@ -1,5 +1,5 @@
-//! Limits on traffic, shared fairly: how many requests run at once, how many callers wait for events, how many
-//! requests a caller may run at once, and its rate.
+//! Limits on traffic, shared fairly: how many requests run at once, how many event streams are open, how many requests a caller
+//! may run at once, and each caller's rate.
 //!
 //! A caller is a key; without keys, or with a wrong one, the client's address (for IPv6 its /64, which belongs to one
 //! subscriber).
@@ -11,42 +11,42 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::domain::{Code, Payer};
+use crate::domain::{Code, QuotaOwner};
 use crate::http::error::ApiError;
 use crate::http::settings::{Rate, Settings};
 use crate::service;
-use crate::service::limits::shares::{Bound, Held, Refusal};
+use crate::service::limits::shares::{LimitExceeded, LimitShare, SharedLimit};
 
-/// Maximum callers with an account of their own. Beyond that, further callers share one.
+/// Maximum callers with their own account. Further callers share one.
 const ACCOUNTS_MAX: usize = 10_000;
-/// How long to assume that all accounts are in use.
+/// How long to assume that all accounts are in use, after a search has found none to remove.
 const RECHECK_AFTER: Duration = Duration::from_secs(1);
 
-/// The address that a request came from; the listener puts it into the request's extensions.
+/// The address that a request came from; the listener adds it to the request's extensions.
 #[derive(Debug, Clone, Copy)]
 pub struct ClientAddress(pub IpAddr);
 
 /// The accounts of all callers.
-pub struct Traffic {
-    requests: Arc<Bound>,
-    event_streams: Arc<Bound>,
+pub struct TrafficLimits {
+    requests: Arc<SharedLimit>,
+    event_streams: Arc<SharedLimit>,
     caller_running_max: Option<usize>,
     rate: Option<Rate>,
     accounts: Mutex<Accounts>,
 }
 
-/// Who has an account.
+/// The accounts, by payer.
 #[derive(Default)]
 struct Accounts {
-    by_payer: HashMap<Payer, Account>,
-    /// When the last search for an account to forget found none.
+    by_payer: HashMap<QuotaOwner, Account>,
+    /// When the last search for an account to remove found none.
     full_at: Option<Instant>,
 }
 
-/// A request's place within the limits. Dropping it makes room for another.
+/// A request's permit within its caller's limits. Dropping it releases the permit.
 pub struct Admission {
-    traffic: Arc<Traffic>,
-    payer: Option<Payer>,
+    traffic: Arc<TrafficLimits>,
+    payer: Option<QuotaOwner>,
 }
 
 struct Account {
@@ -55,40 +55,40 @@ struct Account {
     running: usize,
 }
 
-impl Traffic {
-    /// Nothing runs, every account is full.
+impl TrafficLimits {
+    /// No requests are running, and every account is full.
     pub fn new(settings: &Settings) -> Arc<Self> {
         Arc::new(Self {
-            requests: Bound::new("requests_max", settings.requests_max as u64),
-            event_streams: Bound::new("event_streams_max", settings.event_streams_max as u64),
+            requests: SharedLimit::new("requests_max", settings.requests_max as u64),
+            event_streams: SharedLimit::new("event_streams_max", settings.event_streams_max as u64),
             caller_running_max: settings.caller_requests_max,
             rate: settings.rate,
             accounts: Mutex::default(),
         })
     }
 
-    /// A place among all requests that run.
-    pub fn enter(&self, payer: Payer) -> Result<Held, ApiError> {
+    /// Acquires a permit for a running request.
+    pub fn enter(&self, payer: QuotaOwner) -> Result<LimitShare, ApiError> {
         self.requests.take(payer, 1).map_err(refused)
     }
 
-    /// A place among those who wait for events: they do nothing, but for long, so they must not take the places of requests that
-    /// work.
-    pub fn listen(&self, payer: Payer) -> Result<Held, ApiError> {
+    /// Acquires a permit for an event stream. Streams do little but last long, so they must not use up the permits for requests
+    /// that work.
+    pub fn listen(&self, payer: QuotaOwner) -> Result<LimitShare, ApiError> {
         self.event_streams.take(payer, 1).map_err(refused)
     }
 
     /// The limits on concurrency.
-    pub fn bounds(&self) -> [Arc<Bound>; 2] {
+    pub fn bounds(&self) -> [Arc<SharedLimit>; 2] {
         [Arc::clone(&self.requests), Arc::clone(&self.event_streams)]
     }
 
-    /// A place among the caller's own requests, and one token of its account.
-    pub fn admit(self: &Arc<Self>, payer: Payer) -> Result<Admission, ApiError> {
+    /// Acquires a permit among the caller's own requests, and takes one token of its account.
+    pub fn admit(self: &Arc<Self>, payer: QuotaOwner) -> Result<Admission, ApiError> {
         self.admit_at(payer, Instant::now())
     }
 
-    fn admit_at(self: &Arc<Self>, payer: Payer, now: Instant) -> Result<Admission, ApiError> {
+    fn admit_at(self: &Arc<Self>, payer: QuotaOwner, now: Instant) -> Result<Admission, ApiError> {
         if self.rate.is_none() && self.caller_running_max.is_none() {
             return Ok(Admission { traffic: Arc::clone(self), payer: None });
         }
@@ -117,14 +117,14 @@ impl Traffic {
         Ok(Admission { traffic: Arc::clone(self), payer: Some(payer) })
     }
 
-    /// Makes room by forgetting accounts that equal a new one. After a search in vain, it waits for
-    /// `RECHECK_AFTER`, so that a flood of new addresses does not make each request pay for it.
-    fn room_for(&self, payer: Payer, accounts: &mut Accounts, now: Instant) -> Payer {
+    /// Makes room by removing accounts that equal a new one. After a search that finds none, the next search waits for
+    /// `RECHECK_AFTER`, so that a flood of new addresses does not slow down every request.
+    fn room_for(&self, payer: QuotaOwner, accounts: &mut Accounts, now: Instant) -> QuotaOwner {
         if accounts.by_payer.len() < ACCOUNTS_MAX || accounts.by_payer.contains_key(&payer) {
             return payer;
         }
         if accounts.full_at.is_some_and(|at| now.saturating_duration_since(at) < RECHECK_AFTER) {
-            return Payer::Others;
+            return QuotaOwner::Others;
         }
         accounts.by_payer.retain(|_, account| {
             let spent = self.rate.is_some_and(|rate| {
@@ -137,12 +137,12 @@ impl Traffic {
             return payer;
         }
         accounts.full_at = Some(now);
-        Payer::Others
+        QuotaOwner::Others
     }
 }
 
-/// The error if there is no room.
-pub fn refused(refusal: Refusal) -> ApiError {
+/// The error if a limit is reached.
+pub fn refused(refusal: LimitExceeded) -> ApiError {
     service::Error::from(refusal).into()
 }
 
@@ -167,12 +167,12 @@ impl Drop for Admission {
 mod tests {
     use super::*;
 
-    fn traffic(rate: Option<Rate>, caller_requests_max: Option<usize>) -> Arc<Traffic> {
-        Traffic::new(&Settings { rate, caller_requests_max, ..Settings::default() })
+    fn traffic(rate: Option<Rate>, caller_requests_max: Option<usize>) -> Arc<TrafficLimits> {
+        TrafficLimits::new(&Settings { rate, caller_requests_max, ..Settings::default() })
     }
 
-    fn address(text: &str) -> Payer {
-        Payer::at(Some(text.parse().unwrap()))
+    fn address(text: &str) -> QuotaOwner {
+        QuotaOwner::at(Some(text.parse().unwrap()))
     }
 
     #[test]
@@ -193,10 +193,10 @@ mod tests {
     #[test]
     fn a_caller_gets_its_place_back() {
         let traffic = traffic(None, Some(2));
-        let (one, two) = (traffic.admit(Payer::Operator).unwrap(), traffic.admit(Payer::Operator).unwrap());
-        assert_eq!(traffic.admit(Payer::Operator).err().unwrap().code, Code::RateLimited);
+        let (one, two) = (traffic.admit(QuotaOwner::Operator).unwrap(), traffic.admit(QuotaOwner::Operator).unwrap());
+        assert_eq!(traffic.admit(QuotaOwner::Operator).err().unwrap().code, Code::RateLimited);
         drop(one);
-        assert!(traffic.admit(Payer::Operator).is_ok());
+        assert!(traffic.admit(QuotaOwner::Operator).is_ok());
         drop(two);
     }
 
@@ -204,13 +204,13 @@ mod tests {
     fn accounts_are_bounded() {
         let traffic = traffic(Some(Rate { per_second: 1.0, burst: 1 }), None);
         let start = Instant::now();
-        let nth = |number: u32| Payer::Address(IpAddr::from(number.to_be_bytes()));
+        let nth = |number: u32| QuotaOwner::Address(IpAddr::from(number.to_be_bytes()));
         for number in 0..ACCOUNTS_MAX as u32 {
             drop(traffic.admit_at(nth(number), start));
         }
         drop(traffic.admit_at(nth(u32::MAX), start).unwrap());
         assert!(
-            traffic.accounts.lock().by_payer.contains_key(&Payer::Others),
+            traffic.accounts.lock().by_payer.contains_key(&QuotaOwner::Others),
             "all accounts are spent: the next callers share one"
         );
         let soon = start + Duration::from_millis(100);

@@ -1,13 +1,13 @@
-//! A slash at the end of a path of the API means nothing: `/v1/collections/` is `/v1/collections`.
+//! Ignores a slash at the end of an API path: `/v1/collections/` is the same as `/v1/collections`.
 //!
-//! A redirect would cost a call, and many clients do not follow one with a body. No id is lost by it: a slash within an id is
-//! percent-encoded.
+//! A redirect would cost a round trip, and many clients do not follow one with a body. No id loses its slash: a slash within an
+//! id is percent-encoded.
 
 use axum::extract::Request;
 use axum::http::Uri;
 use axum::http::uri::PathAndQuery;
 
-/// The same request, with the path that its route has.
+/// The same request, with the path of its route.
 pub fn trim(mut request: Request) -> Request {
     if let Some(uri) = trimmed(request.uri()) {
         *request.uri_mut() = uri;

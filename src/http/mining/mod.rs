@@ -11,7 +11,7 @@ use super::api::Api;
 use super::error::{ApiError, Checks, invalid};
 use super::jobs::{Accepted, accepted};
 use crate::domain::{Caller, Code, CollectionName, Job, Limits, MiningUnit, SearchFilter};
-use crate::http::middleware::auth::check_reach;
+use crate::http::middleware::auth::check_access;
 use crate::http::openapi::operation_errors::{OperationErrors, WRITE_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::{CollectionPath, KeyedBody, REPEATS_JOB};
@@ -23,11 +23,11 @@ use crate::service::json::{object, some_objects};
 use crate::service::mining::duplicates::{DuplicatesRequest, LanguageRule};
 use crate::service::mining::{Cut, Margin, MineError, MineRequest, Sentences, Strategy};
 
-/// Limits of the number of neighbors.
+/// Maximum number of neighbors.
 const NEIGHBORS_MAX: usize = 255;
 /// Maximum known pairs per request.
 const KNOWN_PAIRS_MAX: usize = 10_000;
-/// Limits of the size of a cluster.
+/// Maximum size of a cluster.
 const SIZE_MAX: u32 = 1_000;
 
 /// Errors of both operations.
@@ -63,7 +63,8 @@ pub struct MinePairsRequest {
     #[serde(default)]
     #[schema(default = "max_score")]
     pub strategy: Strategy,
-    /// Whether each sentence is in at most one pair, the best one proposed. Always so with `intersection` and `max_score`.
+    /// Whether each sentence is in at most one pair, the best one proposed. Always the case with `intersection` and
+    /// `max_score`.
     #[serde(default)]
     #[schema(default = false)]
     pub one_to_one: bool,
@@ -71,8 +72,8 @@ pub struct MinePairsRequest {
     #[serde(default)]
     #[schema(default = "passage")]
     pub unit: MiningUnit,
-    /// `true`: compares every sentence with every one of the other side. `false`: searches for neighbors through indexes, which
-    /// miss some. By default, whatever takes less time and misses next to nothing.
+    /// `true`: compares every sentence with every sentence of the other side. `false`: finds neighbors with indexes, which miss
+    /// some. By default, whichever takes less time and misses almost nothing.
     pub exact: Option<bool>,
     /// Whether equal texts of a side count as one sentence.
     #[serde(default = "yes")]
@@ -103,8 +104,8 @@ pub struct MiningSide {
     pub texts: Option<Vec<String>>,
 }
 
-/// Two sentences that are translations of each other: by the ids of their documents, each of one passage or, with `unit: sentence`, of one
-/// sentence; or by their places in `texts`, from 0, as strings.
+/// Two sentences that are translations of each other: by the ids of their documents, each of one passage or, with
+/// `unit: sentence`, of one sentence; or by their positions in `texts`, from 0, as strings.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KnownPair {
@@ -135,12 +136,12 @@ pub struct FindDuplicatesRequest {
     #[serde(default = "duplicate_neighbors")]
     #[schema(minimum = 1, maximum = 255, default = 8)]
     pub neighbors: usize,
-    /// Maximum passages or documents per cluster. Near-duplicates form chains whose ends are not alike; a pair that would make a
-    /// cluster larger is ignored.
+    /// Maximum passages or documents per cluster. Near-duplicates form chains whose ends are not alike; a pair that would make
+    /// a cluster larger than this is ignored.
     #[serde(default = "size_max")]
     #[schema(minimum = 2, maximum = 1000, default = 100)]
     pub size_max: u32,
-    /// The languages of two duplicate passages or documents.
+    /// Which languages the two passages or documents of a pair may have.
     #[serde(default)]
     #[schema(default = "any")]
     pub pairs: LanguageRule,
@@ -148,11 +149,11 @@ pub struct FindDuplicatesRequest {
 
 /// Mine translation pairs
 ///
-/// Starts a job that finds translations between two sets of sentences: passages of two collections or of two parts of one, texts
-/// of the request, or one of each. It works on what is stored and embedded at the start. The details in the response estimate the
-/// memory and disk space that the job needs; without enough of them it is refused. Once it has succeeded, `GET
-/// /v1/jobs/{job}/pairs` returns the pairs. After a restart of the server, embeddings of texts are kept and the rest starts over.
-/// With a key that is restricted to collections, only that key can see a job with texts.
+/// Starts a job that finds translations between two sets of sentences: passages of two collections or of two parts of one,
+/// texts of the request, or one of each. It uses what is stored and embedded when it starts. The details in the response
+/// estimate the memory and disk space that the job needs; if there is too little of either, it is refused. Once the job has
+/// succeeded, `GET /v1/jobs/{job}/pairs` returns the pairs. After a restart of the server, embeddings of texts are kept and the
+/// rest starts over. With a key that is restricted to collections, only that key can see a job with texts.
 #[utoipa::path(
     post, path = "/v1/mine", tag = "mining",
     params(("idempotency-key" = Option<String>, Header, description = REPEATS_JOB)),
@@ -196,10 +197,10 @@ pub async fn mine_pairs(
 
 /// Find duplicates
 ///
-/// Starts a job that finds clusters of passages of a collection with the same meaning: near-duplicates, and translations of each
-/// other. It works on what is stored and embedded at the start. Equal texts belong together whatever their neighbors;
-/// passages of the same document are not compared with each other. Once it has succeeded, `GET /v1/jobs/{job}/clusters` returns
-/// the clusters. After a restart of the server the job starts over.
+/// Starts a job that finds clusters of passages of a collection with the same meaning: near-duplicates, and translations of
+/// each other. It uses what is stored and embedded when it starts. Equal texts always belong together, whatever their
+/// neighbors; passages of the same document are not compared with each other. Once the job has succeeded,
+/// `GET /v1/jobs/{job}/clusters` returns the clusters. After a restart of the server the job starts over.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/duplicates", tag = "mining",
     params(
@@ -288,7 +289,7 @@ fn sentences(pointer: &str, side: MiningSide, unit: MiningUnit, limits: &Limits,
         }
         MiningSide { collection: Some(name), languages: codes, filter, texts: None } => {
             let name = parsed(format!("{pointer}/collection"), CollectionName::parse(&name))?;
-            check_reach(caller, &name)?;
+            check_access(caller, &name)?;
             let filter = filter::parse(filter, limits).map_err(|error| error.within(pointer))?;
             let languages = languages(&codes.unwrap_or_default(), &format!("{pointer}/languages"))?;
             Ok(Sentences::Collection { name, only: SearchFilter { languages, filter }, unit })
@@ -306,7 +307,7 @@ fn sentences(pointer: &str, side: MiningSide, unit: MiningUnit, limits: &Limits,
     }
 }
 
-/// The error at the place of the request that it concerns.
+/// The error, at the place in the request that it concerns.
 fn placed(error: Error) -> ApiError {
     match &error {
         Error::Mine(MineError::KnownPair { index, side, problem }) => {

@@ -21,7 +21,7 @@ use crate::http::request::extract::NoParameters;
 
 /// The media type of tables.
 const TSV: &str = "text/tab-separated-values";
-/// Bytes of a table made at a time, at least.
+/// Minimum bytes of a table to produce at a time.
 const BYTES_PER_READ: usize = 64 << 10;
 const PAIRS: Kind = Kind { what: "pairs", of: JobType::Mine, head: "score\tfirst_id\tsecond_id\tfirst_text\tsecond_text\n" };
 const CLUSTERS: Kind = Kind { what: "clusters", of: JobType::Duplicates, head: "cluster\tid\trepresentative\tlanguage\ttext\n" };
@@ -40,15 +40,15 @@ pub const ERRORS: &[OperationErrors] = &[
 /// Examples of their bodies.
 pub const EXAMPLES: &[Example] = &[];
 
-/// Lines of JSON, one for each pair, by falling score: `score`, and `first` and `second` with `id` (the document's, or the text's
-/// position in the request), `language` if known, `text`, and, for a document of several passages, the passage's `start` and
-/// `end` in characters.
+/// Lines of JSON, one for each pair, in descending order of score: `score`, and `first` and `second` with `id` (the document's,
+/// or the text's position in the request), `language` if known, `text`, and, for a document of several passages, the passage's
+/// `start` and `end` in characters.
 #[derive(Debug, ToSchema)]
 #[schema(value_type = String, format = Binary)]
 pub struct MinedPairs(pub String);
 
-/// A table with one row for each pair, by falling score, below a header row: `score`, `first_id`, `second_id`, `first_text`,
-/// `second_text`, separated by tabs. Tabs and line ends within a text become spaces.
+/// A table with one row for each pair, in descending order of score, below a header row: `score`, `first_id`, `second_id`,
+/// `first_text`, `second_text`, separated by tabs. Tabs and line ends within a text become spaces.
 #[derive(Debug, ToSchema)]
 #[schema(value_type = String)]
 pub struct MinedPairsTable(pub String);
@@ -60,8 +60,8 @@ pub struct MinedPairsTable(pub String);
 #[schema(value_type = String, format = Binary)]
 pub struct DuplicateClusters(pub String);
 
-/// A table with one row for each member of each cluster, below a header row: `cluster` (a number from 1), `id`, `representative`
-/// (`yes` or empty), `language`, `text`, separated by tabs. Tabs and line ends within a text become spaces.
+/// A table with one row for each member of each cluster, below a header row: `cluster` (a number from 1), `id`,
+/// `representative` (`yes` or empty), `language`, `text`, separated by tabs. Tabs and line ends within a text become spaces.
 #[derive(Debug, ToSchema)]
 #[schema(value_type = String)]
 pub struct DuplicateClustersTable(pub String);
@@ -71,7 +71,7 @@ pub struct DuplicateClustersTable(pub String);
 struct Kind {
     what: &'static str,
     of: JobType,
-    /// The table's first row.
+    /// The header row of the table.
     head: &'static str,
 }
 
@@ -80,7 +80,7 @@ type Lines = ([(HeaderName, &'static str); 1], Body);
 
 /// Get mined pairs
 ///
-/// Streams the pairs of a job of type `mine` that has succeeded, best first. They are kept as long as the job is.
+/// Streams the pairs of a job of type `mine` that has succeeded, best first. They are kept as long as the job.
 #[utoipa::path(
     get, path = "/v1/jobs/{job}/pairs", tag = "mining_results",
     params(("job" = String, Path, description = "Id of the job.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
@@ -111,7 +111,7 @@ pub async fn get_mined_pairs_table(State(api): State<Api>, _: NoParameters, job:
 
 /// Get clusters of duplicates
 ///
-/// Streams the clusters of a job of type `duplicates` that has succeeded. They are kept as long as the job is.
+/// Streams the clusters of a job of type `duplicates` that has succeeded. They are kept as long as the job.
 #[utoipa::path(
     get, path = "/v1/jobs/{job}/clusters", tag = "mining_results",
     params(("job" = String, Path, description = "Id of the job.", example = "0198c0de-7a11-7000-8000-2f1de5c0ffee")),
@@ -150,18 +150,18 @@ async fn as_table(api: &Api, VisibleJob(job): &VisibleJob, kind: Kind, rows: Row
     Ok(([(CONTENT_TYPE, TSV)], Body::from_stream(table(file, bytes, kind.head, rows))))
 }
 
-/// The rows of a line, of which `number` counts from 1.
+/// Converts a line to table rows; `number` is the line's number, from 1.
 type Rows = fn(&str, u64) -> io::Result<String>;
 
 struct Table {
     reader: BufReader<Take<File>>,
     number: u64,
     rows: Rows,
-    /// The first row, until it is given.
+    /// The header row, until it has been returned.
     head: Option<&'static str>,
 }
 
-/// The table of the first `bytes` of a file of lines.
+/// The table for the first `bytes` of a file of lines.
 fn table(file: File, bytes: u64, head: &'static str, rows: Rows) -> impl Stream<Item = io::Result<Vec<u8>>> {
     let table = Table { reader: BufReader::new(file.take(bytes)), number: 0, rows, head: Some(head) };
     stream::try_unfold(table, |table| async move {

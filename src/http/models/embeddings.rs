@@ -27,7 +27,7 @@ pub const ERRORS: &[OperationErrors] = &[(
     &[BODY_ERRORS, &[Code::InvalidRequest, Code::UnknownModel, Code::Overloaded, Code::Unavailable, Code::Internal]],
 )];
 
-/// Tokens instead of texts, which OpenAI's clients may send.
+/// The error for token ids, which OpenAI's clients may send instead of texts.
 const TOKENS: &str = "must be a text or an array of texts, got token ids: only OpenAI's models read those. LangChain's \
                       OpenAIEmbeddings sends texts with check_embedding_ctx_length=False";
 
@@ -45,7 +45,7 @@ pub struct CreateEmbeddingsRequest {
     /// Encoding of embeddings: `float` by default.
     #[schema(default = "float")]
     pub encoding_format: Option<EncodingFormat>,
-    /// Values per embedding: the model's `dimension`, as it cannot be shortened. Any other is refused.
+    /// Values per embedding. Must be the model's `dimension`, because embeddings cannot be shortened.
     #[schema(minimum = 1)]
     pub dimensions: Option<usize>,
     /// What the texts are: `document` by default. Searches embed their text as `query`, so use that for query vectors
@@ -108,7 +108,7 @@ pub struct EmbeddingList {
 pub struct EmbeddingItem {
     /// Always `embedding`.
     pub object: &'static str,
-    /// The text's place in the request, from 0.
+    /// The text's index in the request, from 0.
     pub index: usize,
     /// The embedding, of unit length. With `encoding_format` `base64` it is a string instead, as in OpenAI's service.
     #[schema(value_type = Vec<f32>)]

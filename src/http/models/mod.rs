@@ -63,7 +63,7 @@ pub struct LoadedModel {
     pub languages: Vec<ModelLanguage>,
     /// Where it runs: `cpu`, or `cuda:` with the number of the device.
     pub device: String,
-    /// Why it does not run where it was asked to; omitted if it does.
+    /// Why it does not run on the requested device; omitted if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_note: Option<String>,
     /// Measured quality.

@@ -1,4 +1,4 @@
-//! `/v1/similarity`: compares texts by meaning, pair by pair or every one with every other.
+//! `/v1/similarity`: compares texts by meaning, in pairs or all of one set with all of another.
 
 use axum::Json;
 use axum::extract::State;
@@ -67,7 +67,7 @@ pub struct CompareSetsRequest {
 
 /// Compare pairs of texts
 ///
-/// Returns the cosine similarity of the two texts of each pair, in whatever languages.
+/// Returns the cosine similarity of the two texts of each pair, in any languages.
 #[utoipa::path(
     post, path = "/v1/similarity", tag = "comparison",
     request_body(content = ComparePairsRequest, description = "The pairs."),

@@ -3,19 +3,19 @@
 use serde_json::Value;
 
 use super::operations::Operations;
-use crate::http::request::body_schemas::Bodies;
+use crate::http::request::body_schemas::BodySchemas;
 use crate::http::response::etags;
 
 /// The OpenAPI document, the operations in it, and the bodies that it describes.
 pub struct Description {
-    /// The document as it is served.
+    /// The document as JSON, as it is served.
     pub text: String,
     /// Its entity tag.
     pub etag: String,
     /// The operation behind each route.
     pub operations: Operations,
     /// The schemas of request bodies.
-    pub bodies: Bodies,
+    pub bodies: BodySchemas,
 }
 
 impl Description {
@@ -23,6 +23,6 @@ impl Description {
     pub fn of(document: Value, operations: Operations) -> Self {
         let text = document.to_string();
         let etag = etags::of(text.as_bytes());
-        Self { text, etag, operations, bodies: Bodies::of(document) }
+        Self { text, etag, operations, bodies: BodySchemas::of(document) }
     }
 }

@@ -1,5 +1,6 @@
-//! Errors in the OpenAPI document: one answer for each status, with an example for each code, which all operations share. A code
-//! that every operation with the answer can have is listed with the answer, as `x-error-codes`; others with their operations.
+//! Errors in the OpenAPI document: one response for each status, with an example for each code, which all operations share. A
+//! code that every operation with the response can return is listed with the response, as `x-error-codes`; others are listed
+//! with their operations.
 
 use serde_json::{Map, Value, json};
 
@@ -7,18 +8,18 @@ use super::shared_parts;
 use crate::domain::Code;
 use crate::http::error::{ApiError, CHALLENGE, PROBLEM_JSON, Shape, retry_after_s};
 
-/// The member of an operation, or of an answer that operations share, that lists the codes it can have.
+/// The member that lists the codes of an operation, or of a response that operations share.
 pub const CODES: &str = "x-error-codes";
 
-/// The errors of the operations that were described so far.
+/// The errors of the operations described so far.
 #[derive(Default)]
 pub struct DocumentedErrors {
-    /// Each with the path of the first operation that can answer with it.
+    /// Each with the path of the first operation that can return it.
     used: Vec<(Shape, Code, String)>,
 }
 
 impl DocumentedErrors {
-    /// Lists the codes of an operation, and refers to the answers that have them.
+    /// Lists the codes of an operation, and references the responses that have them.
     pub fn describe(&mut self, operation: &mut Value, shape: Shape, mut codes: Vec<Code>, instance: &str) {
         codes.sort_by_key(|code| shape.status(*code));
         for &code in &codes {
@@ -31,7 +32,7 @@ impl DocumentedErrors {
         operation[CODES] = codes.iter().map(|code| code.name()).collect();
     }
 
-    /// Adds the answers, their examples and their headers to the document's components.
+    /// Adds the responses, their examples and their headers to the document's components.
     pub fn add_to(&self, components: &mut Value, request_id: &str) {
         components["headers"] = json!({
             "x-request-id": {"description": "The id of the request.", "schema": {"type": "string"}},
@@ -57,7 +58,7 @@ impl DocumentedErrors {
     }
 }
 
-/// Moves the codes that all operations with an answer have from the operations to the answer.
+/// Moves the codes that all operations with a response have in common to the response.
 pub fn share_codes(document: &mut Value) {
     let answers = document["components"]["responses"].as_object().cloned().unwrap_or_default();
     for (name, answer) in answers {
@@ -80,7 +81,7 @@ pub fn share_codes(document: &mut Value) {
     }
 }
 
-/// The reference to a header of all answers.
+/// The reference to a header that all responses have.
 pub fn header(name: &str) -> Value {
     json!({ "$ref": format!("#/components/headers/{name}") })
 }

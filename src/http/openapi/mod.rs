@@ -32,7 +32,7 @@ const SCHEME: &str = "key";
 /// The id of jobs, snapshots and requests in examples.
 const EXAMPLE_ID: &str = "0198c0de-7a11-7000-8000-2f1de5c0ffee";
 
-/// Members for which null means something, by their schemas: OpenAI's errors have it, and a patch removes by it.
+/// Members for which null has a meaning, by schema: OpenAI's errors contain it, and in a patch it removes a value.
 const MAY_BE_NULL: [(&str, &str); 4] = [
     ("OpenAiProblemDetail", "param"),
     ("PatchDocumentRequest", "title"),
@@ -40,20 +40,23 @@ const MAY_BE_NULL: [(&str, &str); 4] = [
     ("UpdateDocumentsRequest", "expires_at"),
 ];
 
-/// What the document says besides its operations.
+/// The document without its operations.
 #[derive(OpenApi)]
 #[openapi(
     info(
         title = "Dragoman",
-        description = "Vector search across languages, with the embedder built in: send documents in any of 62 languages, ask in \
-            any other.\n\nEvery error is an RFC 9457 problem with a `code` from a closed list, which `/docs/errors` explains; \
-            an operation can have those that it lists as `x-error-codes`, and those that its answers list. Errors of `/v1/embeddings` and `/v1/models/{model}` have OpenAI's shape and statuses. A path that does not exist answers `route_not_found` (404), a method \
-            that a path does not have `method_not_allowed` (405); HEAD is answered as GET is, without a body. On a server with keys every request needs one, as `authorization: Bearer KEY`, \
-            except for operations that are marked as open, this document and its pages; `/metrics` answers Prometheus. Every answer carries `x-request-id`: the client's own, if it \
-            sent one of at most 128 printable ASCII characters, else a new one. Unknown members of a request are refused by \
-            name, and null where the schema has none: an optional member is left out. In answers optional members are omitted, \
-            not null. A JSON body may be packed with gzip or zstd, as its `content-encoding` says; answers are packed when \
-            `accept-encoding` asks for it.",
+        description = "Vector search across languages, with the embedding model built in: store documents in any of 62 \
+            languages and search them in any other.\n\nEvery error is an RFC 9457 problem with a `code` from a closed list, \
+            which `/docs/errors` explains. An operation can return the codes that it lists as `x-error-codes`, and those that \
+            its responses list. Errors of `/v1/embeddings` and `/v1/models/{model}` have OpenAI's shape and statuses. A path \
+            that does not exist returns `route_not_found` (404), and a method that a path does not have returns \
+            `method_not_allowed` (405); HEAD returns the same as GET, without a body. On a server with keys every request \
+            needs one, as `authorization: Bearer KEY`, except for operations that are marked as open, this document and its \
+            pages. `/metrics` serves metrics for Prometheus. Every response has the header `x-request-id`: the client's own \
+            id, if it sent one of at most 128 printable ASCII characters, otherwise a new one. Requests with unknown members \
+            are refused, and the error names them. So are requests with null where the schema does not allow it: leave \
+            optional members out instead. In responses optional members are omitted, not null. A JSON body may be compressed \
+            with gzip or zstd, as its `content-encoding` says; responses are compressed if `accept-encoding` asks for it.",
         license(name = "Apache License 2.0", identifier = "Apache-2.0"),
     ),
     servers((url = "/", description = "The server that this document comes from.")),
@@ -69,12 +72,12 @@ const MAY_BE_NULL: [(&str, &str); 4] = [
         (name = "snapshots", description = "Snapshots: copies of collections, each as of one moment."),
         (name = "snapshot_archives", description = "Download and upload the files of snapshots."),
         (name = "classifiers", description = "Classifiers: learn labels in some languages and predict them in all."),
-        (name = "embeddings", description = "Embed texts, as OpenAI's clients do."),
+        (name = "embeddings", description = "Embed texts, with an interface compatible with OpenAI's."),
         (name = "comparison", description = "Detect the languages of texts, and compare their meanings."),
         (name = "mining", description = "Find texts with the same meaning: translation pairs and clusters of duplicates."),
         (name = "mining_results", description = "The pairs and clusters that jobs found, as JSON lines and as tables."),
         (name = "models", description = "The loaded models."),
-        (name = "keys", description = "Keys: who may do what."),
+        (name = "keys", description = "Keys: what each caller may do."),
         (name = "health", description = "Liveness and readiness, for operators and their tools."),
     ),
     components(schemas(Problem, OpenAiProblem, Wait, ExportInclude)),
@@ -114,7 +117,7 @@ pub fn complete(document: utoipa::openapi::OpenApi, declared: &Operations) -> Va
         add_examples(one, operation);
         for parameter in operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten() {
             patterns::of_parameter(parameter);
-            never_null(&mut parameter["schema"]);
+            forbid_null(&mut parameter["schema"]);
         }
         if one.access == Access::Open {
             operation["security"] = json!([]);
@@ -122,8 +125,8 @@ pub fn complete(document: utoipa::openapi::OpenApi, declared: &Operations) -> Va
     }
     let schemas = document.pointer_mut("/components/schemas").and_then(Value::as_object_mut);
     if let Some(schemas) = schemas {
-        schemas.iter_mut().for_each(|(name, schema)| leave_out_null(name, schema));
-        schemas.values_mut().for_each(say_defaults_in_words);
+        schemas.iter_mut().for_each(|(name, schema)| forbid_null_members(name, schema));
+        schemas.values_mut().for_each(move_defaults_to_descriptions);
         patterns::of_schemas(schemas);
     }
     errors.add_to(&mut document["components"], EXAMPLE_ID);
@@ -132,18 +135,18 @@ pub fn complete(document: utoipa::openapi::OpenApi, declared: &Operations) -> Va
     document
 }
 
-/// An optional member can be left out, but not be null, except where null means something.
-fn leave_out_null(name: &str, schema: &mut Value) {
+/// Makes optional members not null: they are left out instead, except where null has a meaning.
+fn forbid_null_members(name: &str, schema: &mut Value) {
     let members = schema.get_mut("properties").and_then(Value::as_object_mut);
     for (member, schema) in members.into_iter().flatten() {
         if !MAY_BE_NULL.contains(&(name, member)) {
-            never_null(schema);
+            forbid_null(schema);
         }
     }
 }
 
-/// A header or a parameter can be left out, but not be null.
-fn never_null(schema: &mut Value) {
+/// Makes a header, a parameter or a member not null: it is left out instead.
+fn forbid_null(schema: &mut Value) {
     if let Some(types) = schema.get_mut("type").and_then(Value::as_array_mut) {
         types.retain(|one| one != "null");
         if let [one] = types.as_slice() {
@@ -159,9 +162,9 @@ fn never_null(schema: &mut Value) {
     }
 }
 
-/// Moves the defaults of a schema's members from the keyword `default` into their descriptions: openapi-typescript takes a member
-/// with a default for one that is always present, so that nobody could leave it out of a request.
-fn say_defaults_in_words(schema: &mut Value) {
+/// Moves the defaults of a schema's members from the keyword `default` into their descriptions: openapi-typescript treats a
+/// member with a default as always present, so nobody could leave it out of a request.
+fn move_defaults_to_descriptions(schema: &mut Value) {
     let members = schema.get_mut("properties").and_then(Value::as_object_mut);
     for member in members.into_iter().flat_map(Map::values_mut) {
         let Some(default) = member.as_object_mut().and_then(|member| member.remove("default")) else { continue };
@@ -180,7 +183,7 @@ fn add_examples(declared: &Operation, operation: &mut Value) {
     }
 }
 
-/// Serves the document, or says that the client has it already.
+/// Serves the document, or 304 if the client already has it.
 pub async fn serve_document(State(api): State<Api>, headers: HeaderMap) -> Response {
     let described = [(ETAG, api.description.etag.as_str()), (CACHE_CONTROL, "no-cache")];
     if etags::is_known(&headers, &api.description.etag) {
@@ -204,8 +207,8 @@ pub async fn serve_errors_page() -> Html<String> {
     Html(format!("{head}<h1>Errors</h1>\n{entries}</body>\n</html>\n"))
 }
 
-/// The browser of the document, with its assets inside the program. It loads nothing from elsewhere. The program holds the assets
-/// compressed; they are sent in an encoding that the client accepts.
+/// Swagger UI for the document, with its assets inside the program. It loads nothing from elsewhere. The program contains the
+/// assets compressed; they are sent in an encoding that the client accepts.
 pub fn swagger_ui<S: Clone + Send + Sync + 'static>() -> Router<S> {
     let config = Config::new(["/openapi.json"]).validator_url("none").show_extensions(true);
     Router::from(SwaggerUi::new("/docs").config(config)).layer(DecompressionLayer::new())

@@ -2,7 +2,7 @@
 
 use crate::domain::Code;
 
-/// An operation's id and the codes that it can answer with, in groups.
+/// An operation's id and the codes that it can return, in groups.
 pub type OperationErrors = (&'static str, &'static [&'static [Code]]);
 
 /// Codes of every operation that reads a JSON body, besides `invalid_request`.

@@ -1,7 +1,7 @@
-//! Operations as their routes declare them: what each needs, how it may fail, which examples it has. A request finds its operation
-//! by the method and the route.
+//! Operations as their routes declare them: the access each needs, how it may fail, its examples. Requests are matched to
+//! operations by method and route.
 //!
-//! A route enters the document only together with what it needs, so no operation can lack that. Whatever is not a documented
+//! A route enters the document only together with its access, so no operation can lack one. Anything that is not a documented
 //! operation, such as a method that a path does not have, needs an unrestricted admin key.
 
 use std::collections::HashMap;
@@ -16,13 +16,13 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 use super::operation_errors::OperationErrors;
 use crate::domain::{Code, Scope};
 use crate::http::console;
-use crate::http::middleware::access::{self, Access, Reach};
+use crate::http::middleware::access::{self, Access, CollectionAccess};
 
-/// An example by its name, which is the operation's id, then `request` or the status of the answer, such as `put_alias.request`;
-/// and the JSON of `openapi/examples`.
+/// The name of an example, such as `put_alias.request`, and its JSON from `openapi/examples`. The name is the operation's id,
+/// then `request` or the status of the response.
 pub type Example = (&'static str, &'static str);
 
-/// The examples of these names.
+/// The examples with these names.
 macro_rules! examples {
     ($($name:literal),+ $(,)?) => {
         &[$(($name, include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/openapi/examples/", $name, ".json")))),+]
@@ -30,16 +30,16 @@ macro_rules! examples {
 }
 pub(crate) use examples;
 
-/// An operation as a request meets it.
+/// An operation, as a request finds it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Operation {
     /// The operation's id in the document; also its name in the log and the metrics.
     pub id: String,
-    /// What it needs.
+    /// The access that it needs.
     pub access: Access,
-    /// Whether it reads or answers anything but JSON, such as lines, a file or events: then it may take its time.
+    /// Whether its request or response is something other than JSON, such as lines, a file or events; then it has no timeout.
     pub streams: bool,
-    /// Codes that it can answer with, those of its access not among them.
+    /// Codes that it can return, without those of its access.
     own_codes: Vec<Code>,
     /// Examples of its bodies.
     examples: Vec<Example>,
@@ -52,41 +52,43 @@ pub struct Operations {
 }
 
 /// The routes of the documented operations, and what each of them declares.
-pub struct Declared<S> {
-    /// The routes, with the document of them.
+pub struct DeclaredRoutes<S> {
+    /// The routes, with their document.
     pub router: OpenApiRouter<S>,
     /// What they declare.
     pub operations: Operations,
 }
 
-/// The path of the metrics, which the document leaves to its introduction.
+/// The path of the metrics, which only the document's introduction mentions.
 pub const METRICS_PATH: &str = "/metrics";
-/// The path of the Model Context Protocol, which is no REST operation.
+/// The path of the Model Context Protocol, which is not a REST operation.
 pub const MCP_PATH: &str = "/mcp";
 /// Its name in the log and the metrics.
 pub const MCP_ID: &str = "call_mcp";
 
-static METRICS: LazyLock<Operation> = LazyLock::new(|| other("get_metrics", Access::Key(Scope::Read, Reach::Everything)));
-/// What a tool does needs more: the key that the operation behind it asks for.
-static MCP: LazyLock<Operation> = LazyLock::new(|| other(MCP_ID, Access::Key(Scope::Read, Reach::Server)));
+static METRICS: LazyLock<Operation> =
+    LazyLock::new(|| other("get_metrics", Access::Key(Scope::Read, CollectionAccess::Everything)));
+/// A tool call may need more: the key that the operation behind it requires.
+static MCP: LazyLock<Operation> = LazyLock::new(|| other(MCP_ID, Access::Key(Scope::Read, CollectionAccess::Server)));
 /// The document with its pages, and the console.
 static PAGE: LazyLock<Operation> = LazyLock::new(|| other("page", Access::Open));
-/// A path that no route has: it answers 404 to everybody.
+/// A path without a route: 404 for every caller.
 static UNMATCHED: LazyLock<Operation> = LazyLock::new(|| other("unmatched", Access::Open));
 /// A method or a route that is not an operation.
-static UNLISTED: LazyLock<Operation> = LazyLock::new(|| other("unlisted", Access::Key(Scope::Admin, Reach::Everything)));
+static UNLISTED: LazyLock<Operation> =
+    LazyLock::new(|| other("unlisted", Access::Key(Scope::Admin, CollectionAccess::Everything)));
 
 fn other(id: &str, access: Access) -> Operation {
     Operation { id: id.to_owned(), access, streams: false, own_codes: Vec::new(), examples: Vec::new() }
 }
 
-impl<S: Clone + Send + Sync + 'static> Declared<S> {
-    /// No operations yet, in a document that says `frame` besides them.
+impl<S: Clone + Send + Sync + 'static> DeclaredRoutes<S> {
+    /// No operations yet, in a document that otherwise has the contents of `frame`.
     pub fn new(frame: OpenApi) -> Self {
         Self { router: OpenApiRouter::with_openapi(frame), operations: Operations::default() }
     }
 
-    /// Adds an operation with its route and what it needs; `errors` and `examples` are those of its module.
+    /// Adds an operation with its route and access; `errors` and `examples` are those of its module.
     pub fn with(
         mut self,
         access: Access,
@@ -107,7 +109,7 @@ impl Operation {
         Self { access, streams: streams(described), own_codes, examples: own_examples.copied().collect(), id }
     }
 
-    /// The codes that it can answer with: its own, and those of its access.
+    /// The codes that it can return: its own, and those of its access.
     pub fn codes(&self) -> Vec<Code> {
         let mut codes = Vec::new();
         for &code in self.own_codes.iter().chain(access::codes(self.access)) {
@@ -118,7 +120,7 @@ impl Operation {
         codes
     }
 
-    /// Examples of its bodies: each with `request`, or the status of the answer, and its JSON.
+    /// Examples of its bodies: `request` or the status of the response, each with its JSON.
     pub fn examples(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         self.examples.iter().filter_map(|(name, json)| Some((name.split_once('.')?.1, *json)))
     }
@@ -133,7 +135,7 @@ impl Operations {
         }
     }
 
-    /// All of them.
+    /// All operations.
     pub fn all(&self) -> impl Iterator<Item = &Operation> {
         self.by_route.values()
     }
@@ -143,7 +145,7 @@ impl Operations {
         self.all().find(|operation| operation.id == id)
     }
 
-    /// The operation that a routed request asks for.
+    /// The operation of a routed request.
     pub fn of(&self, request: &Request) -> &Operation {
         self.find(request.method(), request.extensions().get::<MatchedPath>().map(MatchedPath::as_str))
     }
@@ -167,8 +169,8 @@ impl Operations {
         listed(route.to_owned()).or_else(as_id).unwrap_or(&UNLISTED)
     }
 
-    /// The methods that the document has for a route, those of the operations on one document among them where the last part of
-    /// the path can be an id; none for a route that is not in the document.
+    /// The methods that the document has for a route, including those of the operations on one document if the last part of the
+    /// path can be an id; empty for a route that is not in the document.
     pub fn methods(&self, route: &str) -> Vec<&str> {
         let as_id = route.rsplit_once('/').map(|(folder, _)| format!("{folder}/{{id}}"));
         let mut methods: Vec<&str> = self
@@ -194,7 +196,7 @@ fn methods(item: &PathItem) -> impl Iterator<Item = (Method, &Described)> {
     all.into_iter().filter_map(|(method, described)| Some((method, described.as_ref()?)))
 }
 
-/// Whether the request's body or a successful answer has another media type than JSON.
+/// Whether the request's body or a successful response has a media type other than JSON.
 fn streams(described: &Described) -> bool {
     let other = |media_type: &String| media_type != "application/json";
     let request = match &described.request_body {
@@ -211,7 +213,7 @@ mod tests {
 
     #[test]
     fn what_is_not_an_operation_needs_an_unrestricted_admin_key() {
-        let closed = Access::Key(Scope::Admin, Reach::Everything);
+        let closed = Access::Key(Scope::Admin, CollectionAccess::Everything);
         let operations = &crate::http::description().operations;
         assert_eq!(operations.find(&Method::PATCH, Some("/healthz")).access, closed);
         assert_eq!(operations.find(&Method::GET, Some("/v1/new")).access, closed);

@@ -8,10 +8,10 @@ const KEY_ID: &str = "^[0-9a-f]{32}$";
 const UUID: &str = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$";
 const CURSOR: &str = "^[A-Za-z0-9_-]+$";
 const CENTER: &str = "^(none|language)$";
-/// A bundle chooses its name.
+/// Bundles can have any name.
 const ANY: &str = "^.+$";
 
-/// Parameters by their names.
+/// Patterns of parameters, by name.
 const PARAMETERS: &[(&str, &str)] = &[
     ("collection", NAME),
     ("alias", NAME),
@@ -25,11 +25,11 @@ const PARAMETERS: &[(&str, &str)] = &[
     ("model", ANY),
 ];
 
-/// Members that mean the same in every schema.
+/// Patterns of members that mean the same in every schema.
 const EVERYWHERE: &[(&str, &str)] =
     &[("alias", NAME), ("collection", NAME), ("collections", NAME), ("cursor", CURSOR), ("next_cursor", CURSOR), ("job", UUID)];
 
-/// Members of one schema.
+/// Patterns of the members of single schemas.
 const MEMBERS: &[(&str, &str, &str)] = &[
     ("CreateCollectionRequest", "name", NAME),
     ("CollectionInfo", "name", NAME),
@@ -66,7 +66,7 @@ pub fn of_schemas(schemas: &mut Map<String, Value>) {
     }
 }
 
-/// Adds a pattern to a text, or to each text of a list.
+/// Adds a pattern to a string, or to each string of an array.
 fn add(schema: &mut Value, pattern: &str) {
     let is = |schema: &Value, kind: &str| match &schema["type"] {
         Value::Array(types) => types.iter().any(|one| one == kind),

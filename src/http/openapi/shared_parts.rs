@@ -1,4 +1,4 @@
-//! Parts of the OpenAPI document that operations repeat: each stands once, among the components, under its own name.
+//! Parts of the OpenAPI document that operations repeat: each is moved to the components once, under its own name.
 
 use serde_json::{Map, Value, json};
 
@@ -51,7 +51,7 @@ fn parameters(operation: &mut Value) -> Vec<(String, &mut Value)> {
     parameters.map(|part| (part["name"].as_str().unwrap_or_default().to_owned(), part)).collect()
 }
 
-/// The headers that are no references yet.
+/// The headers that are not references yet.
 fn headers(operation: &mut Value) -> Vec<(String, &mut Value)> {
     let responses = operation.get_mut("responses").and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut);
     let headers = responses.filter_map(|response| response.get_mut("headers")?.as_object_mut()).flatten();

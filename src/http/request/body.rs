@@ -1,5 +1,5 @@
-//! Receives the body of a request in JSON: of the right type, unpacked, within the size limit and within the memory that all
-//! requests share.
+//! Receives JSON request bodies: checks the content type, decompresses, and enforces the size limit and the memory limit that
+//! all requests share.
 
 use std::io::{self, Read};
 
@@ -14,16 +14,17 @@ use crate::http::error::ApiError;
 use crate::http::middleware::traffic::refused;
 use crate::service::limits::budget::RequestMemory;
 
-/// Size up to which a body is parsed where it arrives.
+/// Size up to which a body is parsed on the thread that received it.
 pub const INLINE_BYTES_MAX: usize = 64 << 10;
-/// How often a body is in memory: as sent, and as parsed.
+/// Number of copies of a body in memory: as sent, and as parsed.
 const BODY_COPIES: u64 = 2;
-/// Bytes that are unpacked at a time.
-const UNPACKED_BYTES: usize = 64 << 10;
-/// Logarithm of the window of a zstd body at most: the 8 MiB that RFC 9659 allows for HTTP. It is memory that the sender chooses.
+/// Bytes to decompress at a time.
+const DECOMPRESS_CHUNK_BYTES: usize = 64 << 10;
+/// Maximum logarithm of a zstd body's window: the 8 MiB that RFC 9659 allows for HTTP. The sender chooses how much of this
+/// memory is used.
 const WINDOW_LOG_MAX: u32 = 23;
 
-/// Receives the whole body, unpacked at most `bytes_max` bytes.
+/// Receives the whole body, at most `bytes_max` bytes after decompression.
 pub async fn receive_json(request: Request, bytes_max: usize) -> Result<Vec<u8>, ApiError> {
     let encoding = json_encoding(request.headers())?;
     let memory = RequestMemory::current();
@@ -31,11 +32,11 @@ pub async fn receive_json(request: Request, bytes_max: usize) -> Result<Vec<u8>,
     if encoding == FileEncoding::Identity {
         return Ok(body);
     }
-    let unpacking = tokio::task::spawn_blocking(move || unpack(&body, encoding, bytes_max, &memory));
+    let unpacking = tokio::task::spawn_blocking(move || decompress(&body, encoding, bytes_max, &memory));
     unpacking.await.map_err(|error| ApiError::internal(format!("unpacking a body failed: {error}")))?
 }
 
-/// How the body is packed; refuses one that is no JSON.
+/// How the body is compressed; refuses a body that is not JSON.
 fn json_encoding(headers: &HeaderMap) -> Result<FileEncoding, ApiError> {
     let read = |name: HeaderName| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase());
     let refuse = |name: &str, detail: String| ApiError::parameter(Code::UnsupportedMediaType, name, detail);
@@ -57,10 +58,10 @@ fn json_encoding(headers: &HeaderMap) -> Result<FileEncoding, ApiError> {
     }
 }
 
-/// Receives a body as it was sent, at most `bytes_max`, and no more than there is memory for beside the other requests.
+/// Receives a body as it was sent, at most `bytes_max` bytes, and no more than the memory that the other requests leave free.
 ///
-/// A body over the limit is read and discarded up to twice the limit before the refusal is sent, because most clients read
-/// the response only after they have sent everything. One that asks first (`Expect: 100-continue`) is refused at once.
+/// A body over the limit is read and discarded up to twice the limit before the refusal is sent, because most clients read the
+/// response only after they have sent everything. A client that asks first (`Expect: 100-continue`) is refused at once.
 async fn receive(request: Request, bytes_max: usize, memory: &RequestMemory) -> Result<Vec<u8>, ApiError> {
     let announced = request.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     let too_large = || {
@@ -93,8 +94,9 @@ async fn receive(request: Request, bytes_max: usize, memory: &RequestMemory) -> 
     if beyond || received > bytes_max { Err(too_large()) } else { Ok(body) }
 }
 
-/// Unpacks a body, and stops where the limit or the memory does: what was sent says nothing about how much it becomes.
-fn unpack(packed: &[u8], encoding: FileEncoding, bytes_max: usize, memory: &RequestMemory) -> Result<Vec<u8>, ApiError> {
+/// Decompresses a body, and stops at the size limit or the memory limit: the compressed size says nothing about the
+/// decompressed one.
+fn decompress(packed: &[u8], encoding: FileEncoding, bytes_max: usize, memory: &RequestMemory) -> Result<Vec<u8>, ApiError> {
     let malformed = |error: io::Error| {
         let detail = format!("the body is not well-formed {}, as its header content-encoding says: {error}", encoding.name());
         ApiError::new(Code::MalformedJson, detail)
@@ -108,7 +110,7 @@ fn unpack(packed: &[u8], encoding: FileEncoding, bytes_max: usize, memory: &Requ
             Box::new(decoder)
         }
     };
-    let (mut body, mut piece) = (Vec::new(), vec![0; UNPACKED_BYTES]);
+    let (mut body, mut piece) = (Vec::new(), vec![0; DECOMPRESS_CHUNK_BYTES]);
     loop {
         let read = match reader.read(&mut piece) {
             Ok(0) => return Ok(body),
@@ -146,11 +148,11 @@ mod tests {
             let whole = vec![b'a'; 300_000];
             let packed = packed(encoding, &whole);
             assert!(packed.len() < 1_000);
-            assert_eq!(unpack(&packed, encoding, whole.len(), &memory), Ok(whole.clone()));
-            let refused = unpack(&packed, encoding, whole.len() - 1, &memory).unwrap_err();
+            assert_eq!(decompress(&packed, encoding, whole.len(), &memory), Ok(whole.clone()));
+            let refused = decompress(&packed, encoding, whole.len() - 1, &memory).unwrap_err();
             assert_eq!(refused.code, Code::BodyTooLarge, "{}", refused.detail);
             for bad in [&packed[..packed.len() - 3], b"{\"name\": \"a\"}"] {
-                let refused = unpack(bad, encoding, whole.len(), &memory).unwrap_err();
+                let refused = decompress(bad, encoding, whole.len(), &memory).unwrap_err();
                 assert_eq!(refused.code, Code::MalformedJson, "{}", refused.detail);
                 assert!(refused.detail.contains(encoding.name()), "{}", refused.detail);
             }
@@ -161,10 +163,10 @@ mod tests {
     fn a_window_that_takes_much_memory_is_refused() {
         let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 3).unwrap();
         encoder.window_log(27).unwrap();
-        // Without the length of the whole, the window is not cut down to it.
+        // Without the content size, the encoder does not reduce the window to it.
         encoder.write_all(&[b'a'; 1_000]).unwrap();
         let packed = encoder.finish().unwrap();
-        let refused = unpack(&packed, FileEncoding::Zstd, 1 << 20, &RequestMemory::current()).unwrap_err();
+        let refused = decompress(&packed, FileEncoding::Zstd, 1 << 20, &RequestMemory::current()).unwrap_err();
         assert_eq!(refused.code, Code::MalformedJson);
     }
 }

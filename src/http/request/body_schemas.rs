@@ -1,17 +1,17 @@
-//! Holds a request's body against its schema in the OpenAPI document: reading stops at the first member that does not fit, this
-//! names all of them. It also finds null where the document does not allow it: an optional member is left out, not null.
+//! Validates a request's body against its schema in the OpenAPI document. Deserializing stops at the first violation; this
+//! module finds all of them. It also finds null where the document does not allow it: an optional member is left out, not null.
 
 use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-/// Places that are named at most.
-const MISFITS_MAX: usize = 100;
+/// Maximum violations to report.
+const VIOLATIONS_MAX: usize = 100;
 
 /// The schemas of request bodies.
-pub struct Bodies {
+pub struct BodySchemas {
     document: Value,
-    /// Where in the document the schema of each operation's body stands, by the operation's id.
+    /// JSON pointers to the schema of each operation's body, by the operation's id.
     schemas: HashMap<String, String>,
 }
 
@@ -22,18 +22,18 @@ pub struct BodySchema<'a> {
     schema: &'a Value,
 }
 
-/// A place of a body that does not fit the schema.
+/// A violation of the schema.
 #[derive(Debug, PartialEq)]
-pub struct Misfit {
+pub struct SchemaViolation {
     /// JSON pointer into the body.
     pub pointer: String,
-    /// What was expected and what came.
+    /// What was expected and what was given.
     pub detail: String,
     /// Whether it is a null that the schema does not allow.
     pub null: bool,
 }
 
-impl Bodies {
+impl BodySchemas {
     /// Finds the bodies in the OpenAPI document.
     pub fn of(document: Value) -> Self {
         let mut schemas = HashMap::new();
@@ -52,38 +52,38 @@ impl Bodies {
         &self.document
     }
 
-    /// The schema of an operation's body; one that everything fits when the document has none.
+    /// The schema of an operation's body; if the document has none, one that everything fits.
     pub fn of_operation(&self, operation: &str) -> BodySchema<'_> {
         let schema = self.schemas.get(operation).and_then(|pointer| self.document.pointer(pointer));
         BodySchema { document: &self.document, schema: schema.unwrap_or(&Value::Null) }
     }
 
-    /// The schema of this name, which a part of a body has.
+    /// The component schema with this name, for a part of a body.
     pub fn named(&self, schema: &str) -> BodySchema<'_> {
         BodySchema { document: &self.document, schema: &self.document["components"]["schemas"][schema] }
     }
 }
 
 impl<'a> BodySchema<'a> {
-    /// A schema that names no other one.
+    /// A schema without references to others.
     pub fn alone(schema: &'a Value) -> Self {
         Self { document: schema, schema }
     }
 
-    /// Everything that does not fit, in the order of the body.
-    pub fn misfits(self, body: &Value) -> Vec<Misfit> {
-        misfits(self.document, self.schema, body, "")
+    /// All violations, in the order of the body.
+    pub fn schema_violations(self, body: &Value) -> Vec<SchemaViolation> {
+        schema_violations(self.document, self.schema, body, "")
     }
 
-    /// The nulls that do not fit.
-    pub fn nulls(self, body: &Value) -> Vec<Misfit> {
+    /// The nulls that the schema does not allow.
+    pub fn nulls(self, body: &Value) -> Vec<SchemaViolation> {
         let mut walk = Walk { document: self.document, found: Vec::new(), nulls_only: true };
         walk.value(self.schema, body, "");
         walk.found
     }
 }
 
-fn misfits(document: &Value, schema: &Value, value: &Value, pointer: &str) -> Vec<Misfit> {
+fn schema_violations(document: &Value, schema: &Value, value: &Value, pointer: &str) -> Vec<SchemaViolation> {
     let mut walk = Walk { document, found: Vec::new(), nulls_only: false };
     walk.value(schema, value, pointer);
     walk.found
@@ -91,13 +91,13 @@ fn misfits(document: &Value, schema: &Value, value: &Value, pointer: &str) -> Ve
 
 struct Walk<'a> {
     document: &'a Value,
-    found: Vec<Misfit>,
+    found: Vec<SchemaViolation>,
     nulls_only: bool,
 }
 
 impl Walk<'_> {
     fn value(&mut self, schema: &Value, value: &Value, pointer: &str) {
-        if self.found.len() >= MISFITS_MAX {
+        if self.found.len() >= VIOLATIONS_MAX {
             return;
         }
         let schema = resolved(self.document, schema);
@@ -128,9 +128,9 @@ impl Walk<'_> {
         }
     }
 
-    /// One of several schemas must fit; where none does, the one of the value's type says why.
+    /// Checks that one of several schemas fits. If none does, the schema for the value's type gives the reason.
     fn one_of(&mut self, kinds: &[Value], value: &Value, pointer: &str) {
-        let all = || kinds.iter().map(|kind| misfits(self.document, kind, value, pointer));
+        let all = || kinds.iter().map(|kind| schema_violations(self.document, kind, value, pointer));
         if all().any(|found| found.is_empty()) {
             return;
         }
@@ -189,7 +189,7 @@ impl Walk<'_> {
             return;
         }
         let detail = if null { "must not be null; leave it out instead".to_owned() } else { detail };
-        self.found.push(Misfit { pointer: pointer.to_owned(), detail, null });
+        self.found.push(SchemaViolation { pointer: pointer.to_owned(), detail, null });
     }
 }
 
@@ -203,7 +203,7 @@ fn kinds(schema: &Value) -> Option<&Vec<Value>> {
     ["oneOf", "anyOf"].iter().find_map(|name| schema.get(name)?.as_array())
 }
 
-/// The names of the types that a schema allows; none when it allows all.
+/// The names of the types that a schema allows; empty if it allows all.
 fn types(schema: &Value) -> Vec<&str> {
     match schema.get("type") {
         Some(Value::Array(types)) => types.iter().filter_map(Value::as_str).collect(),
@@ -235,7 +235,7 @@ fn expected(schema: &Value) -> String {
     words.collect::<Vec<_>>().join(" or ")
 }
 
-/// In the words that serde has for it.
+/// The wording of serde for the same error.
 fn wrong_type(value: &Value, expected: &str) -> String {
     let got = match value {
         Value::Null => "null".to_owned(),
@@ -249,7 +249,7 @@ fn wrong_type(value: &Value, expected: &str) -> String {
     format!("invalid type: {got}, expected {expected}")
 }
 
-/// In the words that serde has for it.
+/// The wording of serde for the same list.
 pub fn choice<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
     match names.as_slice() {
@@ -264,8 +264,8 @@ pub fn choice<'a>(names: impl Iterator<Item = &'a str>) -> String {
 mod tests {
     use super::*;
 
-    fn found(operation: &str, json: &str) -> Vec<Misfit> {
-        crate::http::description().bodies.of_operation(operation).misfits(&serde_json::from_str(json).unwrap())
+    fn found(operation: &str, json: &str) -> Vec<SchemaViolation> {
+        crate::http::description().bodies.of_operation(operation).schema_violations(&serde_json::from_str(json).unwrap())
     }
 
     #[test]
@@ -332,6 +332,6 @@ mod tests {
         check("create_embeddings", r#"{"input": ["a", 3]}"#, &[("/input/1", "invalid type: integer `3`, expected a string")]);
         check("create_embeddings", r#"[]"#, &[("", "invalid type: array, expected an object")]);
         let many = format!(r#"{{"texts": [{}1]}}"#, "1, ".repeat(500));
-        assert_eq!(found("detect_languages", &many).len(), MISFITS_MAX);
+        assert_eq!(found("detect_languages", &many).len(), VIOLATIONS_MAX);
     }
 }

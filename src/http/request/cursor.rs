@@ -1,7 +1,7 @@
 //! Cursors: where the next page of a list begins, opaque to clients.
 //!
-//! A cursor contains the last row's key, the format's version and its list, so that a cursor of another list is
-//! refused instead of giving wrong rows. It stays valid if the row that it names is deleted.
+//! A cursor contains the last row's key, the format's version and its list, so that a cursor of another list is refused instead
+//! of returning wrong rows. It stays valid if the row that it names is deleted.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -22,7 +22,7 @@ pub enum List<'a> {
     Aliases,
     /// One collection's documents, by id.
     Documents(&'a CollectionName),
-    /// One collection's documents that match a filter, in an order; the text says which.
+    /// One collection's documents that match a filter, in an order; the string identifies both.
     Scroll(&'a CollectionName, &'a str),
     /// All classifiers, by name.
     Classifiers,

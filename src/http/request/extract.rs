@@ -1,5 +1,4 @@
-//! Parses bodies, path parameters and query parameters. Errors name the place, what was expected and
-//! what was given.
+//! Parses bodies, path parameters and query parameters. Errors name the place, what was expected and what was given.
 
 use std::fmt;
 
@@ -13,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 use utoipa::IntoParams;
 
 use super::body::{INLINE_BYTES_MAX, receive_json};
-use super::body_schemas::{Bodies, BodySchema, Misfit, choice};
+use super::body_schemas::{BodySchema, BodySchemas, SchemaViolation, choice};
 use super::cursor::{self, List};
 use crate::domain::{Caller, Code, CollectionName, DocumentId, KeyId, Limits, Page, RequestKey};
 use crate::http::api::Api;
@@ -22,22 +21,22 @@ use crate::service::json::{self, JsonError};
 
 /// Default rows per page of a list.
 pub const PAGE_DEFAULT: usize = 20;
-/// Bytes of a body that is read once more to name all that does not fit: as JSON values it takes many times the memory.
+/// Maximum bytes of a body that is parsed again to report every violation: as JSON values it takes many times the memory.
 const EXPLAINED_BYTES_MAX: usize = 1 << 20;
 
 /// The header with a caller's name for a request.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// What can be read out of a JSON body.
+/// A type that can be parsed from a JSON body.
 pub trait RequestBody: Sized + Send + 'static {
-    /// Reads it; `bodies` has the schema of the operation's body.
-    fn read(json: &[u8], bodies: &Bodies, operation: &str) -> Result<Self, ApiError>;
+    /// Parses the body; `bodies` has the schema of the operation's body.
+    fn read(json: &[u8], bodies: &BodySchemas, operation: &str) -> Result<Self, ApiError>;
 }
 
-/// Describes an idempotency key that makes the server repeat its answer.
+/// The description of an idempotency key with which the server repeats its response.
 pub const REPEATS_ANSWER: &str = "A name of your choice for this request, 1 to 255 printable ASCII characters: if you send it \
     again within 24 hours, the server repeats its answer and does nothing.";
-/// Describes an idempotency key that makes the server start one job only.
+/// The description of an idempotency key with which the server starts only one job.
 pub const REPEATS_JOB: &str = "A name of your choice for this request, 1 to 255 printable ASCII characters: if you send it \
     again within 24 hours, the server answers with the same job and starts no other.";
 
@@ -59,7 +58,7 @@ pub struct DocumentPath(pub CollectionName, pub DocumentId);
 /// The path parameter `key`.
 pub struct KeyPath(pub KeyId);
 
-/// Query parameters, as texts: whoever reads them refuses unknown ones, those given twice and bad values together.
+/// Query parameters as strings. `read` reports unknown, repeated and invalid ones together.
 pub struct Parameters<T> {
     given: T,
     checks: Checks,
@@ -68,7 +67,7 @@ pub struct Parameters<T> {
 /// No query parameters.
 pub struct NoParameters;
 
-/// Which rows of a list.
+/// Which rows of a list to return.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct PageParameters {
@@ -80,7 +79,7 @@ pub struct PageParameters {
 }
 
 impl<T> Parameters<T> {
-    /// What `read` makes of the values.
+    /// Parses the values with `read`, and fails if there are unknown or repeated parameters.
     pub fn read<V>(mut self, read: impl FnOnce(T) -> Result<V, ApiError>) -> Result<V, ApiError> {
         match self.checks.add(read(self.given)) {
             Some(value) => self.checks.end().map(|()| value),
@@ -118,7 +117,7 @@ impl PageParameters {
 }
 
 impl<T: DeserializeOwned + Send + 'static> RequestBody for T {
-    fn read(json: &[u8], bodies: &Bodies, operation: &str) -> Result<Self, ApiError> {
+    fn read(json: &[u8], bodies: &BodySchemas, operation: &str) -> Result<Self, ApiError> {
         read_json(json, bodies.of_operation(operation))
     }
 }
@@ -186,7 +185,8 @@ impl FromRequestParts<Api> for DocumentPath {
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
         let params = path_params(parts, api).await?;
         let collection = path_param(&params, "collection", CollectionName::parse)?;
-        // On the paths of operations on many documents, which could also be ids, the id is no parameter.
+        // The paths of operations on many documents could also be those of documents. Unless the route has the id as a
+        // parameter, the last word is not an id.
         let word = parts.uri.path().rsplit('/').next().filter(|_| params.iter().all(|(key, _)| key != "id"));
         match word {
             Some(word) => Ok(Self(collection, DocumentId::parse(word).map_err(|error| invalid_parameter("id", &error))?)),
@@ -224,7 +224,8 @@ impl FromRequestParts<Api> for NoParameters {
     }
 }
 
-/// The `known` parameters of a query, as an object of texts, and what refuses the others and those that are given twice.
+/// The `known` parameters of a query as an object of strings, with checks that fail if there are unknown or repeated
+/// parameters.
 fn query(uri: &Uri, known: &[String]) -> Result<(Value, Checks), ApiError> {
     let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri);
     let Query(pairs) = pairs.map_err(|rejection| ApiError::new(Code::InvalidRequest, rejection.body_text()))?;
@@ -255,47 +256,50 @@ pub fn check_limit(got: usize, pointer: &str, limits: &Limits) -> Result<usize, 
     invalid(pointer, format!("must be an integer from 1 to {max}, got {got}"))
 }
 
-/// Parses JSON of this schema, names everything that does not fit, and takes null only where the schema does.
+/// Parses JSON against its schema. The error names all violations. Null is accepted only where the schema allows it.
 pub fn read_json<T: DeserializeOwned>(json: &[u8], schema: BodySchema<'_>) -> Result<T, ApiError> {
     let has_null = json.windows(4).any(|word| word == b"null");
     match parse_json(json) {
         Ok(parsed) if has_null => {
             let nulls = serde_json::from_slice(json).map_or_else(|_| Vec::new(), |value: Value| schema.nulls(&value));
-            if nulls.is_empty() { Ok(parsed) } else { Err(misfitting(nulls)) }
+            if nulls.is_empty() { Ok(parsed) } else { Err(schema_error(nulls)) }
         }
         Err(error) if error.code == Code::InvalidRequest && (has_null || json.len() <= EXPLAINED_BYTES_MAX) => {
-            let misfits = serde_json::from_slice(json).map_or_else(|_| Vec::new(), |value: Value| schema.misfits(&value));
-            Err(completed(error, misfits))
+            let schema_violations =
+                serde_json::from_slice(json).map_or_else(|_| Vec::new(), |value: Value| schema.schema_violations(&value));
+            Err(with_schema_violations(error, schema_violations))
         }
         parsed => parsed,
     }
 }
 
-/// The error that names everything that does not fit.
-pub fn misfitting(misfits: Vec<Misfit>) -> ApiError {
-    let violations = misfits.into_iter().map(|misfit| Violation::at(misfit.pointer, misfit.detail));
+/// The error that names all violations.
+pub fn schema_error(schema_violations: Vec<SchemaViolation>) -> ApiError {
+    let violations = schema_violations.into_iter().map(|misfit| Violation::at(misfit.pointer, misfit.detail));
     ApiError::several(Code::InvalidRequest, violations.collect())
 }
 
-/// The error of reading, which ended at the first violation, with the others. Of one place reading tells more than the schema,
-/// except that a null can be left out.
-fn completed(error: ApiError, mut misfits: Vec<Misfit>) -> ApiError {
+/// Adds the violations of the schema to the error of parsing, which stopped at the first violation. For the same place, the
+/// error of parsing is more precise than the schema, except for a null, which could be left out.
+fn with_schema_violations(error: ApiError, mut schema_violations: Vec<SchemaViolation>) -> ApiError {
     let Some((first, pointer)) = error.errors.first().and_then(|first| Some((first, first.pointer.as_deref()?))) else {
         return error;
     };
-    let within =
-        |misfit: &Misfit| misfit.pointer.strip_prefix(pointer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-    let more_exact = misfits.iter().any(within);
-    match misfits.iter_mut().find(|misfit| misfit.pointer == pointer) {
+    let within = |misfit: &SchemaViolation| {
+        misfit.pointer.strip_prefix(pointer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let more_exact = schema_violations.iter().any(within);
+    match schema_violations.iter_mut().find(|misfit| misfit.pointer == pointer) {
         Some(misfit) if misfit.null => {}
         Some(misfit) => misfit.detail.clone_from(&first.detail),
         None if more_exact => {}
-        None => misfits.insert(0, Misfit { pointer: pointer.to_owned(), detail: first.detail.clone(), null: false }),
+        None => schema_violations
+            .insert(0, SchemaViolation { pointer: pointer.to_owned(), detail: first.detail.clone(), null: false }),
     }
-    misfitting(misfits)
+    schema_error(schema_violations)
 }
 
-/// Parses JSON and says where and why it does not fit.
+/// Parses JSON; the error says where and why it does not fit.
 pub fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     json::parse_object(bytes).map_err(|error| match error {
         JsonError::Malformed(problem) => ApiError::new(Code::MalformedJson, format!("the body {problem}")),
@@ -303,7 +307,7 @@ pub fn parse_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     })
 }
 
-/// Parses a body; a long one on a thread of its own, so that it does not occupy those that answer others.
+/// Parses a body; a long one on a blocking thread, so that it does not hold up other requests.
 async fn off_thread<T: Send + 'static>(
     bytes: Vec<u8>,
     read: impl FnOnce(&[u8]) -> Result<T, ApiError> + Send + 'static,
@@ -340,7 +344,7 @@ fn invalid_parameter(name: &'static str, error: &impl fmt::Display) -> ApiError 
     ApiError::parameter(Code::InvalidRequest, name, error.to_string())
 }
 
-/// The offset of the first `%` that two hexadecimal digits do not follow.
+/// The offset of the first `%` that is not followed by two hexadecimal digits.
 fn malformed_percent(path: &str) -> Option<usize> {
     let bytes = path.as_bytes();
     let digits = |at: usize| bytes.get(at + 1..at + 3).is_some_and(|two| two.iter().all(u8::is_ascii_hexdigit));

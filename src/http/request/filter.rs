@@ -1,6 +1,6 @@
-//! Filters: a tree of JSON objects with one operator each, parsed into the domain's conditions and written back.
+//! Filters: a tree of JSON objects with one operator each, parsed into the domain's conditions and converted back.
 //!
-//! Anything that does not fit is refused with the path inside the filter, never skipped.
+//! Anything invalid is refused with its path inside the filter, never skipped.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer};
@@ -17,9 +17,9 @@ pub const VALUES_MAX: usize = 10_000;
 
 /// One node of a filter: `and`, `or` or `not` with further nodes, or a `field` with exactly one operator.
 ///
-/// Every condition is true or false. A value of a type other than the requested one does not match, and neither does a missing
-/// value, with every operator except `ne` and `exists`. `ne` and `not` are exact opposites of what they negate, so they also hold
-/// for documents without the value. At most 16 levels deep, 100 conditions, and 10000 values in all lists.
+/// Every condition is true or false. A missing value, or one of a type other than the requested one, does not match, with every
+/// operator except `ne` and `exists`. `ne` and `not` are exact negations, so they also hold for documents without the value. At
+/// most 16 levels deep, 100 conditions, and 10000 values in all lists.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(no_recursion)]
@@ -82,11 +82,11 @@ pub struct FilterNode {
     pub prefix: Option<Value>,
 }
 
-/// Parses `filter`, the member of that name of a request. Without it, every document matches.
+/// Parses the member `filter` of a request. Without it, every document matches.
 pub fn parse(filter: Option<Value>, limits: &Limits) -> Result<Filter, ApiError> {
     let Some(filter) = filter else { return Ok(Filter::default()) };
     let max = limits.filter_depth_max;
-    // Before parsing, which takes far more stack per level. A node is two levels in a list, and a value two at most.
+    // Checked before parsing, which takes far more stack per level. A node in a list adds two levels, and a value at most two.
     if nests_deeper(&filter, max.saturating_mul(2).saturating_add(2)) {
         return Err(ApiError::at(Code::InvalidFilter, "/filter", too_deep(max)));
     }
@@ -101,7 +101,7 @@ fn too_deep(max: usize) -> String {
     format!("a filter may be at most {max} levels deep (filter_depth_max)")
 }
 
-/// Whether arrays and objects are nested in more than `levels` levels.
+/// Whether arrays and objects are nested more than `levels` deep.
 fn nests_deeper(value: &Value, levels: usize) -> bool {
     let mut inner: Box<dyn Iterator<Item = &Value>> = match value {
         Value::Array(elements) => Box::new(elements.iter()),
@@ -425,7 +425,7 @@ mod tests {
     fn depth_and_number_are_bounded() {
         let deep = (0..Limits::default().filter_depth_max).fold(json!({"field": "a", "eq": 1}), |inner, _| json!({"not": inner}));
         assert_eq!(parse(Some(deep)).map_err(|error| error.code), Err(Code::InvalidFilter));
-        // As deep as JSON may be: reading it must not take the stack.
+        // As deep as JSON may be: parsing it must not exhaust the stack.
         for operator in ["not", "and"] {
             let wrap = |inner: Value| if operator == "and" { json!({ operator: [inner] }) } else { json!({ operator: inner }) };
             let deepest = (0..120).fold(json!({"field": "a", "eq": 1}), |inner, _| wrap(inner));

@@ -3,7 +3,7 @@
 use crate::domain::{Language, LanguageTagError};
 use crate::http::error::{ApiError, Checks};
 
-/// Languages by their tags, each once. `pointer` is where the list stands in the request.
+/// Languages by their tags, each once. `pointer` is where the request has the list.
 pub fn languages(tags: &[String], pointer: &str) -> Result<Vec<Language>, ApiError> {
     let read = |(index, tag): (usize, &String)| {
         Language::from_tag(tag).map_err(|error| refused_tag(&error, &format!("{pointer}/{index}")))
@@ -17,7 +17,7 @@ pub fn languages(tags: &[String], pointer: &str) -> Result<Vec<Language>, ApiErr
     Ok(languages)
 }
 
-/// Refuses what stands at `pointer` for the language that it does not name.
+/// The error for a tag at `pointer` that does not name one of the languages.
 pub fn refused_tag(error: &LanguageTagError, pointer: &str) -> ApiError {
     ApiError::at(error.code(), pointer, error.to_string())
 }

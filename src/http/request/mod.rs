@@ -1,4 +1,4 @@
-//! Reading requests: path, parameters and body, and what many requests have in common.
+//! Parsing requests: path, parameters and body, and what many requests have in common.
 
 pub(super) mod body;
 pub mod body_schemas;

@@ -8,10 +8,10 @@ use crate::domain::{Code, Precondition, Sequence};
 use crate::http::api::Api;
 use crate::http::error::ApiError;
 
-/// The condition on the document's version.
-pub struct Demanded(pub Precondition);
+/// The precondition on the document's version.
+pub struct RequiredPrecondition(pub Precondition);
 
-impl FromRequestParts<Api> for Demanded {
+impl FromRequestParts<Api> for RequiredPrecondition {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _api: &Api) -> Result<Self, ApiError> {

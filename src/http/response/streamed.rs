@@ -1,5 +1,5 @@
-//! Responses with one long array, written piece by piece while they are sent: their JSON is never in memory as a whole, and no
-//! thread that answers others is busy with it for long.
+//! Responses with one long array, serialized chunk by chunk while they are sent: their JSON is never in memory as a whole, and
+//! no thread that serves other requests is busy with it for long.
 
 use std::collections::VecDeque;
 
@@ -10,10 +10,10 @@ use axum::response::{IntoResponse, Response};
 use futures::stream;
 use serde::Serialize;
 
-/// Approximate size of a piece in bytes; an item is never divided.
-const PIECE_BYTES: usize = 64 << 10;
+/// Approximate size of a chunk in bytes; an item is never split.
+const CHUNK_BYTES: usize = 64 << 10;
 
-/// JSON that is written while it is sent.
+/// JSON that is serialized while it is sent.
 pub struct Streamed<T> {
     parts: VecDeque<Part<T>>,
 }
@@ -30,7 +30,7 @@ impl<T: Serialize> Streamed<T> {
         Self::nested(frame, items)
     }
 
-    /// The same with items that are such responses themselves.
+    /// The same, with items that are themselves such responses.
     pub fn nested(frame: &impl Serialize, items: impl IntoIterator<Item = Self>) -> Self {
         // The program's own values can always be written as JSON.
         let mut head = serde_json::to_vec(frame).unwrap_or_default();
@@ -48,29 +48,29 @@ impl<T: Serialize> Streamed<T> {
         Self { parts }
     }
 
-    /// The next piece; `None` at the end.
-    fn piece(&mut self) -> Option<Bytes> {
-        let mut piece = Vec::with_capacity(if self.parts.is_empty() { 0 } else { PIECE_BYTES / 8 });
-        while piece.len() < PIECE_BYTES {
+    /// The next chunk; `None` at the end.
+    fn chunk(&mut self) -> Option<Bytes> {
+        let mut chunk = Vec::with_capacity(if self.parts.is_empty() { 0 } else { CHUNK_BYTES / 8 });
+        while chunk.len() < CHUNK_BYTES {
             match self.parts.pop_front() {
-                Some(Part::Text(text)) => piece.extend(text),
+                Some(Part::Text(text)) => chunk.extend(text),
                 Some(Part::Item(item)) => {
-                    let _ = serde_json::to_writer(&mut piece, &item);
+                    let _ = serde_json::to_writer(&mut chunk, &item);
                 }
                 None => break,
             }
         }
-        (!piece.is_empty()).then(|| piece.into())
+        (!chunk.is_empty()).then(|| chunk.into())
     }
 }
 
 impl<T: Serialize + Send + 'static> IntoResponse for Streamed<T> {
     fn into_response(mut self) -> Response {
-        let first = self.piece().unwrap_or_default();
+        let first = self.chunk().unwrap_or_default();
         let body = if self.parts.is_empty() {
             Body::from(first)
         } else {
-            let rest = stream::unfold(self, |mut rest| async move { Some((rest.piece()?, rest)) });
+            let rest = stream::unfold(self, |mut rest| async move { Some((rest.chunk()?, rest)) });
             let pieces = futures::StreamExt::chain(stream::iter([first]), rest);
             Body::from_stream(futures::StreamExt::map(pieces, Ok::<_, std::convert::Infallible>))
         };

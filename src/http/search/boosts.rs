@@ -1,4 +1,4 @@
-//! What moves the scores of a search: boosts in the API, and their validation.
+//! Boosts in the API, and their validation.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -10,26 +10,28 @@ use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::request::filter::{self, FilterNode};
 use crate::service::json::some_object;
 
-/// Moves the score of the documents that match `filter`, or whose `field` is near to an origin.
+/// Raises or lowers the scores of documents that match `filter`, or whose `field` is near an origin.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BoostInput {
-    /// The documents that get the whole weight. Excludes `field` and `decay`.
+    /// The documents that get the full weight. Excludes `field` and `decay`.
     #[schema(value_type = Option<FilterNode>)]
     pub filter: Option<Value>,
-    /// A metadata path as in filters, `created_at` or `updated_at`. Documents without such a number or date are not moved.
+    /// A metadata path as in filters, `created_at` or `updated_at`. The scores of documents without such a number or date do
+    /// not change.
     #[schema(examples("published"))]
     pub field: Option<String>,
-    /// How the weight fades with the distance from the origin.
+    /// How the boost decays with the distance from the origin.
     #[serde(default, deserialize_with = "some_object")]
     pub decay: Option<DecayInput>,
-    /// The factor of the odds in mode `full`, otherwise of the score; below 1 it lowers it. All boosts together are a factor of 0.001
-    /// to 1000.
+    /// The factor for the odds in mode `full`, otherwise for the score; below 1 it lowers the score. The product of all factors
+    /// is limited to 0.001 to 1000.
     #[schema(minimum = 0.01, maximum = 100, default = 2)]
     pub weight: Option<f64>,
 }
 
-/// A document gets weight ^ nearness; `half_life` or `scale` says how nearness falls from 1. Distances of dates are days.
+/// A document's factor is weight ^ nearness. Nearness is 1 at the origin; `half_life` or `scale` says how it falls with the
+/// distance. Distances of dates are in days.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DecayInput {

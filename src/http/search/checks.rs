@@ -30,7 +30,7 @@ pub fn check(body: SearchDocumentsRequest, collection: &Collection, limits: &Lim
     check_rest(body, target, collection, limits)
 }
 
-/// Checks all of a search but its target, whose own refusal is told with the others.
+/// Validates everything in a search but its target, and reports the error of the target with the others.
 pub fn check_rest(
     body: SearchDocumentsRequest,
     target: Result<SearchTarget, ApiError>,
@@ -88,7 +88,7 @@ pub fn check_rest(
     })
 }
 
-/// Validates a batch; the error of a search names its place.
+/// Validates a batch; the error of a search names its position.
 pub fn check_batch(body: SearchBatchRequest, collection: &Collection, limits: &Limits) -> Result<Vec<SearchRequest>, ApiError> {
     let (max, got) = (limits.batch_searches_max, body.searches.len());
     if !(1..=max).contains(&got) {

@@ -1,4 +1,4 @@
-//! Facets in the API: fields whose values to count, or to add up.
+//! Facets in the API: fields whose values are counted or summarized.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -22,11 +22,12 @@ pub struct FacetInput {
     /// `language`, or a metadata value, written as in a filter; `created_at` and `updated_at` with `stats` or `histogram`.
     #[schema(examples("language", "year", "author.name"))]
     pub field: String,
-    /// Maximum values, the most frequent ones, from 1 to the server's limit (1000 unless configured otherwise). Defaults to 10, and
-    /// to none with `stats` or `histogram`.
+    /// Maximum values, the most frequent ones, from 1 to the server's limit (1000 unless configured otherwise). Defaults to 10,
+    /// and to none with `stats` or `histogram`.
     #[schema(minimum = 1)]
     pub limit: Option<usize>,
-    /// Whether to give the count, range, sum and mean of its numbers or, if it has none, the count and range of its RFC 3339 dates.
+    /// Whether to return the count, range, sum and mean of its numbers or, if it has none, the count and range of its RFC 3339
+    /// dates.
     #[schema(default = false)]
     pub stats: Option<bool>,
     /// Counts the documents in each interval of its numbers or dates.

@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 
 use super::api::Api;
 use super::error::ApiError;
-use crate::domain::{Code, Facet, Hit, SearchAnswer, SearchStatistics};
+use crate::domain::{Code, Facet, Hit, SearchResults, SearchStatistics};
 use crate::http::openapi::operation_errors::{BODY_ERRORS, OperationErrors, READ_ERRORS};
 use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::extract::{CollectionPath, JsonBody};
@@ -64,17 +64,17 @@ pub struct SearchResult {
     /// The counts that `facets` asks for, in its order; omitted if it asks for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub facets: Option<Vec<Facet>>,
-    /// Whether a query was longer than the model reads, or had more words than are searched for (200), so that
-    /// its end was ignored.
+    /// Whether a query was longer than the model reads, or had more words than are searched for (200), so that its end was
+    /// ignored.
     pub query_truncated: bool,
-    /// True while the collection's index is still catching up after a start of the server: documents that were added shortly
+    /// True while the collection's index is still catching up after a restart of the server: documents that were added shortly
     /// before it stopped may be missing. Omitted otherwise.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub incomplete: bool,
     /// Statistics of the search; omitted unless `explain` asks for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub explanation: Option<SearchStatistics>,
-    /// Milliseconds from the parsed request to the response; for a search in a batch, of its own steps.
+    /// Milliseconds from the parsed request to the response; for a search in a batch, only its own steps.
     #[schema(minimum = 0)]
     pub took_ms: f64,
 }
@@ -91,8 +91,8 @@ pub struct SearchBatchResult {
 
 /// Search documents
 ///
-/// Finds the documents whose passages are nearest in meaning to the query, in whatever language, or that share words
-/// with it, or both.
+/// Finds the documents whose passages are nearest in meaning to the query, in any language, or that share words with it, or
+/// both.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/search", tag = "search",
     params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
@@ -116,7 +116,7 @@ pub async fn search_documents(
 /// Search several times
 ///
 /// Runs several searches of one collection and returns their results in order. Their queries are embedded together, which is
-/// faster than one request each. If a search is invalid, the whole batch is refused, with its place in the error.
+/// faster than one request each. If a search is invalid, the whole batch is refused, and the error names the search.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/search/batch", tag = "search",
     params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
@@ -143,10 +143,10 @@ pub async fn search_batch(
 
 /// Recommend documents
 ///
-/// Finds the documents that are like the positive examples and unlike the negative ones: those nearest to the mean of the
-/// positive examples minus the mean of the negative ones. A document counts as the mean of its passages. The documents given
-/// as examples are never hits. Under the metric l2, and with negative examples, hits are nearest to the point that lies as far
-/// beyond the mean of the positive examples as that is from the mean of the negative ones.
+/// Finds documents that are like the positive examples and unlike the negative ones: those nearest to the mean of the positive
+/// examples minus the mean of the negative ones. A document counts as the mean of its passages. The documents given as examples
+/// are never hits. With the metric l2 and negative examples, the hits are those nearest to twice the mean of the positive
+/// examples minus the mean of the negative ones.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/recommend", tag = "search",
     params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
@@ -167,9 +167,9 @@ pub async fn recommend_documents(
     Ok(Streamed::within(&SearchResult { took_ms: since(started), ..result }, hits))
 }
 
-/// The result with these hits instead of its own.
-fn result(answer: SearchAnswer, explain: bool) -> (SearchResult, impl Iterator<Item = Hit>) {
-    let SearchAnswer { hits, facets, query_truncated, complete, statistics } = answer;
+/// The result without its hits, and the hits.
+fn result(answer: SearchResults, explain: bool) -> (SearchResult, impl Iterator<Item = Hit>) {
+    let SearchResults { hits, facets, query_truncated, complete, statistics } = answer;
     let took_ms = rounded(statistics.embedding_ms + statistics.index_ms + statistics.rows_ms);
     let explanation = explain.then(|| SearchStatistics {
         embedding_ms: rounded(statistics.embedding_ms),
@@ -186,7 +186,7 @@ fn since(started: Instant) -> f64 {
     rounded(started.elapsed().as_secs_f64() * 1e3)
 }
 
-/// Milliseconds, to the microsecond.
+/// Rounds milliseconds to microseconds.
 fn rounded(milliseconds: f64) -> f64 {
     (milliseconds * 1e3).round() / 1e3
 }

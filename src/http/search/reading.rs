@@ -1,7 +1,7 @@
 //! How a search interprets its query, and which languages it prefers: operators, `words`, `prefer_language`.
 
 use super::request::{SearchDocumentsRequest, WordMatching};
-use crate::domain::{self, Language, PreferredLanguage, QueryReading, SearchTarget};
+use crate::domain::{self, Language, PreferredLanguage, QueryOptions, SearchTarget};
 use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::request::languages::refused_tag;
 
@@ -10,15 +10,15 @@ pub(super) fn check_reading(
     body: &SearchDocumentsRequest,
     target: &SearchTarget,
     mode: domain::SearchMode,
-) -> Result<QueryReading, ApiError> {
+) -> Result<QueryOptions, ApiError> {
     if body.words.is_some() && mode == domain::SearchMode::Dense {
         return invalid("/words", "works with modes full, lexical and hybrid only, because dense does not compare words");
     }
     if body.operators.is_some() && !matches!(target, SearchTarget::Text(_)) {
         return invalid("/operators", "works with query only, got vector or like");
     }
-    let default = QueryReading::default();
-    Ok(QueryReading {
+    let default = QueryOptions::default();
+    Ok(QueryOptions {
         operators: body.operators.unwrap_or(default.operators),
         all_words: body.words.map_or(default.all_words, |words| words == WordMatching::All),
     })

@@ -17,16 +17,16 @@ use crate::service::json::{object, some_object, some_objects};
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RecommendDocumentsRequest {
-    /// What hits should be like: at least one example.
+    /// What hits should be similar to: at least one example.
     #[serde(deserialize_with = "object")]
     pub positive: ExampleInputs,
-    /// What hits should not be like.
+    /// What hits should not be similar to.
     #[serde(default, deserialize_with = "some_object")]
     pub negative: Option<ExampleInputs>,
     /// Maximum number of hits, from 1 to the server's limit (1000 unless configured otherwise).
     #[schema(minimum = 1, default = 10)]
     pub limit: Option<usize>,
-    /// Number of hits to skip. With `limit` at most the server's limit.
+    /// Number of hits to skip. Together with `limit`, at most the server's limit.
     #[schema(minimum = 0, default = 0)]
     pub offset: Option<usize>,
     /// Only hits in these languages, as BCP 47 tags; empty for all. Defaults to the collection's `default_languages`.
@@ -39,22 +39,22 @@ pub struct RecommendDocumentsRequest {
     /// Whether to compare with all embeddings instead of searching the index.
     #[schema(default = false)]
     pub exact: Option<bool>,
-    /// Candidates while searching the index, as in a search.
+    /// Candidates considered while searching the index, as in a search.
     #[schema(minimum = 8, maximum = 4096)]
     pub ef_search: Option<usize>,
-    /// How many passages per requested one to compare again by their stored values, as in a search.
+    /// Candidates per requested passage to rescore with their stored embeddings, as in a search.
     #[schema(minimum = 1, maximum = 64)]
     pub oversampling: Option<f32>,
     /// Limits the hits of each group.
     #[serde(default, deserialize_with = "some_object")]
     pub group_by: Option<GroupBy>,
-    /// Whether languages take turns, as in a search.
+    /// Whether to interleave the languages of hits, as in a search.
     #[schema(default = false)]
     pub balance_languages: Option<bool>,
     /// Languages to prefer, 1 to 62, most preferred first, as in a search except for `auto`.
     #[schema(min_items = 1, max_items = 62)]
     pub prefer_language: Option<Vec<String>>,
-    /// What moves the scores of hits, as in a search.
+    /// Boosts that raise or lower the scores of hits, as in a search.
     #[serde(default, deserialize_with = "some_objects")]
     #[schema(min_items = 1, max_items = 10)]
     pub boosts: Option<Vec<BoostInput>>,

@@ -18,26 +18,25 @@ pub struct SearchDocumentsRequest {
     /// word or a quote: `"heavy rain" -wind`.
     #[schema(min_length = 1)]
     pub query: Option<String>,
-    /// An embedding to search near, with as many values as the collection's embeddings; under the metric cosine not all zeros.
-    /// Only for mode `dense`; the other modes need `query`.
+    /// An embedding to find the nearest passages to, with as many values as the collection's embeddings; with the metric cosine
+    /// not all zeros. Only for mode `dense`; the other modes need `query`.
     #[schema(min_items = 1)]
     pub vector: Option<Vec<f32>>,
-    /// Id of a document to search near: near the mean of its passages' embeddings. The document itself is never a hit. Only for
-    /// mode `dense`; the other modes need `query`.
+    /// Id of a document to find similar ones to: those nearest to the mean of its passages' embeddings. The document itself is
+    /// never a hit. Only for mode `dense`; the other modes need `query`.
     #[schema(min_length = 1, max_length = 512)]
     pub like: Option<String>,
     /// The search mode. Defaults to `full` for a `query`, and to `dense` for a `vector`, for `like`, and with `margin`.
     pub mode: Option<SearchMode>,
-    /// Whether a passage must have any word of the `query` or all of them. For modes `full`, `lexical` and `hybrid`. Defaults to
-    /// `any`.
+    /// Whether a passage must have any word of the `query` or all of them. For modes `full`, `lexical` and `hybrid`. Defaults
+    /// to `any`.
     pub words: Option<WordMatching>,
     /// Whether quotes and minus signs in the `query` require and exclude words, in modes `full`, `lexical` and
     /// `hybrid`. Set it to false if the query was not written for a search engine. `dense` ignores both.
     #[schema(default = true)]
     pub operators: Option<bool>,
-    /// For mode `full`: how many passages each ranking proposes (embeddings, tokens, words) before all of them are scored, from
-    /// 10 to
-    /// 10000. More candidates find more, but take longer.
+    /// For mode `full`: how many passages each ranking (embeddings, tokens, words) proposes before all of them are scored, from
+    /// 10 to 10000. More candidates improve recall, but take longer.
     #[schema(minimum = 10, maximum = 10000, default = 50)]
     pub candidates: Option<usize>,
     /// Weights of the rankings in mode `hybrid`.
@@ -50,7 +49,7 @@ pub struct SearchDocumentsRequest {
     /// Maximum number of hits, from 1 to the server's limit (1000 unless configured otherwise).
     #[schema(minimum = 1, default = 10)]
     pub limit: Option<usize>,
-    /// Number of hits to skip. With `limit` at most the server's limit.
+    /// Number of hits to skip. Together with `limit`, at most the server's limit.
     #[schema(minimum = 0, default = 0)]
     pub offset: Option<usize>,
     /// Only hits in these languages, as BCP 47 tags; empty for all. Defaults to the collection's `default_languages`.
@@ -58,19 +57,19 @@ pub struct SearchDocumentsRequest {
     /// Only hits that match.
     #[schema(value_type = Option<FilterNode>)]
     pub filter: Option<Value>,
-    /// Only hits with at least this score, as it is after `boosts`. What a score means depends on the mode and on `margin`.
+    /// Only hits with at least this score, after `boosts`. What a score means depends on the mode and on `margin`.
     pub score_min: Option<f32>,
-    /// Whether to compare with all embeddings instead of searching the index, which may miss a near one. Slow in a large
-    /// collection, and writes wait meanwhile.
+    /// Whether to compare all embeddings instead of searching the index, which may miss a near one. Slow in a large collection,
+    /// and writes wait meanwhile.
     #[schema(default = false)]
     pub exact: Option<bool>,
-    /// Candidates while searching the index; defaults to the collection's `hnsw.ef_search`. More candidates miss
-    /// less, but take longer. Not for mode `lexical`.
+    /// Candidates considered while searching the index; defaults to the collection's `hnsw.ef_search`. More candidates improve
+    /// recall, but take longer. Not for mode `lexical`.
     #[schema(minimum = 8, maximum = 4096)]
     pub ef_search: Option<usize>,
-    /// How many passages per requested one the index proposes, to compare them again by their stored values, from 1 to 64; 1
-    /// skips that comparison. The default depends on the collection's quantization: 2 for `i8`, 8 for `b1`, otherwise 1. Not for
-    /// mode `lexical`.
+    /// Candidates per requested passage that the index returns to be rescored with their stored embeddings, from 1 to 64; 1
+    /// skips rescoring. The default depends on the collection's quantization: 2 for `i8`, 8 for `b1`, otherwise 1. Not for mode
+    /// `lexical`.
     #[schema(minimum = 1, maximum = 64)]
     pub oversampling: Option<f32>,
     /// For mode `dense`: rescores the nearest documents by their ratio margin, which makes scores comparable between
@@ -80,23 +79,23 @@ pub struct SearchDocumentsRequest {
     /// Limits the hits of each group.
     #[serde(default, deserialize_with = "some_object")]
     pub group_by: Option<GroupBy>,
-    /// Whether languages take turns: first the best hit of each language, then the second best of each, and so on. A hit takes a
-    /// turn only if it is at least half as near as the nearest, or if its BM25 is at least half of the best one's; the others
-    /// follow by score.
+    /// Whether to interleave languages: first the best hit of each language, then the second best of each, and so on. A hit
+    /// takes part only if it is at least half as near as the nearest one, or if its BM25 is at least half of the best one's;
+    /// the others follow by score.
     #[schema(default = false)]
     pub balance_languages: Option<bool>,
     /// Languages to prefer, 1 to 62, most preferred first, as BCP 47 tags; `auto` means the query's own. Their documents rank
     /// before others whose score is less than a quarter better; scores do not change. Not with `balance_languages`.
     #[schema(min_items = 1, max_items = 62)]
     pub prefer_language: Option<Vec<String>>,
-    /// What moves the scores of hits, 1 to 10.
+    /// Boosts that raise or lower the scores of hits, 1 to 10.
     #[serde(default, deserialize_with = "some_objects")]
     #[schema(min_items = 1, max_items = 10)]
     pub boosts: Option<Vec<BoostInput>>,
     /// How much hits should differ from each other (maximal marginal relevance), from 0 to 1. Not with `balance_languages`.
     #[schema(minimum = 0, maximum = 1, default = 0)]
     pub diversity: Option<f32>,
-    /// Fields whose values to count, 1 to 20, among all documents that match `languages` and `filter`, whether or not they are
+    /// Fields whose values to count, 1 to 20, over all documents that match `languages` and `filter`, whether or not they are
     /// hits. The searches of a batch may have at most 20 together.
     #[serde(default, deserialize_with = "some_objects")]
     #[schema(min_items = 1, max_items = 20)]
@@ -108,9 +107,9 @@ pub struct SearchDocumentsRequest {
     pub explain: Option<bool>,
 }
 
-/// `full`: combines embeddings, late interaction of tokens, and words with their translations into one relevance between 0 and 1,
-/// within and across languages. `dense`: compares embeddings only. `lexical`: ranks by the words that query and passage share
-/// (BM25), in every script. `hybrid`: fuses the ranks of `dense` and `lexical`.
+/// `full`: combines embeddings, late interaction of tokens, and words with their translations into one relevance between 0 and
+/// 1, within and across languages. `dense`: compares embeddings only. `lexical`: ranks by the words that query and passage
+/// share (BM25), in every script. `hybrid`: fuses the ranks of `dense` and `lexical`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SearchMode {
@@ -135,21 +134,21 @@ pub enum WordMatching {
     All,
 }
 
-/// Weights of the rankings of a hybrid search. Zero leaves a ranking out; both cannot be zero.
+/// Weights of the rankings of a hybrid search. Zero leaves a ranking out; they cannot both be zero.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SearchWeights {
-    /// Of the ranking by meaning.
+    /// Weight of the ranking by meaning.
     #[schema(minimum = 0, default = 1)]
     pub dense: Option<f32>,
-    /// Of the ranking by words.
+    /// Weight of the ranking by words.
     #[schema(minimum = 0, default = 1)]
     pub lexical: Option<f32>,
 }
 
 /// Ratio margin scoring: the cosine of query and passage divided by the mean cosine of both with their nearest neighbors. Above
-/// 1, the two are nearer to each other than to their neighborhoods. The nearest documents, four per requested hit and at
-/// most 200, are rescored. Only under the metric cosine.
+/// 1, the two are nearer to each other than to their neighborhoods. The nearest documents, four per requested hit and at most
+/// 200, are rescored. Only with the metric cosine.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MarginScoring {
@@ -171,8 +170,8 @@ pub struct GroupBy {
     pub size: Option<usize>,
 }
 
-/// What a hit may include: `title`, the document's title; `text`, its whole text; `metadata`; `passage`, the passage that answers
-/// best, with the words in it that match; `vector`, the embedding of that passage.
+/// What a hit may include: `title`, the document's title; `text`, its whole text; `metadata`; `passage`, the passage that
+/// answers best, with the words in it that match; `vector`, the embedding of that passage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HitPart {

@@ -5,7 +5,7 @@
 //! its own. Also, among many vectors that are close together, a full list of neighbors may take in a new node and drop it
 //! immediately. So after adding, a search looks for each new node.
 
-use super::reach::{Standing, walk_to};
+use super::reach::{Reachability, walk_to};
 use super::{EXACT_SIZE_MAX, Index, KEY_LOCKS, NEAR_EF, Ordering};
 use crate::domain::{Embedding, PassageId};
 use crate::index::IndexError;
@@ -38,8 +38,8 @@ impl Index {
     /// Adds a passage. Returns whether it became a node.
     fn put(&self, passage: PassageId, embedding: &Embedding) -> Result<bool, IndexError> {
         self.check_dimension(embedding)?;
-        // Keys from `GRAVES` on belong to removed nodes.
-        debug_assert!(passage.0 < super::GRAVES);
+        // Keys from `REMOVED_KEYS_START` on belong to removed nodes.
+        debug_assert!(passage.0 < super::REMOVED_KEYS_START);
         let _key = self.keys[(passage.0 % KEY_LOCKS as u64) as usize].lock();
         let _change = self.changes.read();
         self.make_writable()?;
@@ -84,13 +84,13 @@ impl Index {
 
     /// Searches for a newly added node, and places it elsewhere if the search does not reach it.
     fn make_found(&self, passage: PassageId, embedding: &Embedding) -> Result<(), IndexError> {
-        let (standing, _) = {
+        let (reachability, _) = {
             let _permit = self.permits.take();
             walk_to(&self.graph.read().engine, passage.0, NEAR_EF)?
         };
         // Other searches are at least as wide, and a wider search never reaches less.
-        if standing == Standing::Lost {
-            self.settle(passage, Standing::Lost, &|_| Some(embedding.clone()))?;
+        if reachability == Reachability::Lost {
+            self.reattach(passage, Reachability::Lost, &|_| Some(embedding.clone()))?;
         }
         Ok(())
     }

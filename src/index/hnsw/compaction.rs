@@ -8,13 +8,13 @@
 
 use std::collections::HashSet;
 
-use super::reach::{Standing, walk_to};
+use super::reach::{Reachability, walk_to};
 use super::{CAPACITY_MIN, EXACT_SIZE_MAX, Engine, Graph, Index, KEY_LOCKS, NEAR_EF, Ordering};
 use crate::domain::{Embedding, PassageId};
 use crate::index::IndexError;
 
 /// The graph is rebuilt when there is one removed node for this many others.
-const GRAVES_PER_NODES: usize = 2;
+const NODES_PER_REMOVED: usize = 2;
 
 /// Maximum number of nodes that are revisited while changes wait. That takes some 10 ms.
 const LAST_MOVED_MAX: usize = 64;
@@ -26,7 +26,7 @@ impl Index {
     /// Whether there are enough removed nodes for `compact` to be worthwhile.
     pub fn needs_compaction(&self) -> bool {
         let graph = self.graph.read();
-        graph.free > 0 || graph.engine.graves() > EXACT_SIZE_MAX.max(graph.engine.size() / GRAVES_PER_NODES)
+        graph.free > 0 || graph.engine.removed_nodes() > EXACT_SIZE_MAX.max(graph.engine.size() / NODES_PER_REMOVED)
     }
 
     /// Rebuilds the graph without removed nodes. Returns false if `stop` ended it early. `original` returns a passage's
@@ -64,7 +64,7 @@ impl Index {
             if stop() {
                 return Ok(false);
             }
-            if walk_to(&fresh, key, NEAR_EF)?.0 != Standing::Found {
+            if walk_to(&fresh, key, NEAR_EF)?.0 != Reachability::Found {
                 lost.push(key);
             }
         }
@@ -91,10 +91,10 @@ impl Index {
             graph.carry_over(key, &fresh, self.permits.total)?;
             lost.push(key);
         }
-        *graph.nodes.get_mut() = fresh.size() + fresh.graves();
+        *graph.nodes.get_mut() = fresh.size() + fresh.removed_nodes();
         (graph.engine, graph.free, graph.viewed) = (fresh, 0, None);
         for key in lost {
-            graph.settle(key, Standing::Lost, original, (self.parameters.ef_search, self.permits.total))?;
+            graph.reattach(key, Reachability::Lost, original, (self.parameters.ef_search, self.permits.total))?;
         }
         self.added.fetch_add(1, Ordering::Relaxed);
         Ok(true)
@@ -110,9 +110,9 @@ impl Index {
 impl Graph {
     /// Copies the state of a node to another graph.
     fn carry_over(&self, key: u64, fresh: &Engine, threads: usize) -> Result<(), IndexError> {
-        fresh.bury(key)?;
+        fresh.mark_removed(key)?;
         let Some(values) = self.engine.stored(key)? else { return Ok(()) };
-        if fresh.size() + fresh.graves() >= fresh.capacity() {
+        if fresh.size() + fresh.removed_nodes() >= fresh.capacity() {
             fresh.reserve(fresh.capacity() * 2, threads)?;
         }
         fresh.add_values(key, &values)

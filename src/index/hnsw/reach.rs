@@ -10,7 +10,7 @@
 
 use roaring::RoaringTreemap;
 
-use super::{EXACT_SIZE_MAX, GRAVES, Graph, Index, NEAR_EF, Ordering, PassageId, Upkeep};
+use super::{EXACT_SIZE_MAX, Graph, Index, NEAR_EF, Ordering, PassageId, REMOVED_KEYS_START, Upkeep};
 use crate::domain::{Embedding, Metric};
 use crate::index::IndexError;
 use crate::index::engine::{Engine, Scored};
@@ -26,7 +26,7 @@ const WALKED_PER_CHECK: usize = 4_096;
 
 /// Whether a search for its own values finds a node, from worst to best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Standing {
+pub(super) enum Reachability {
     /// The search misses it, although it should be among the nearest.
     Lost,
     /// Under the dot product, others score higher than the node itself, so the search proves nothing.
@@ -98,12 +98,12 @@ impl Index {
         let turns = self.unwalked.load(Ordering::Relaxed).min(WALKED_PER_CHECK as u64);
         let begin = upkeep.walked % upkeep.reached.len().max(1);
         let in_turn = upkeep.reached.iter().skip(begin as usize).chain(upkeep.reached.iter());
-        let suspects = suspects.into_iter().map(|key| (key, Standing::Unclear));
-        for (key, bad) in suspects.chain(in_turn.take(turns as usize).map(|key| (key, Standing::Lost))) {
+        let suspects = suspects.into_iter().map(|key| (key, Reachability::Unclear));
+        for (key, bad) in suspects.chain(in_turn.take(turns as usize).map(|key| (key, Reachability::Lost))) {
             if stop() {
                 return Ok(settled);
             }
-            settled += usize::from(self.standing(key)? <= bad && self.settle(PassageId(key), bad, original)?);
+            settled += usize::from(self.reachability(key)? <= bad && self.reattach(PassageId(key), bad, original)?);
         }
         upkeep.walked += turns;
         let left = self.unwalked.fetch_sub(turns, Ordering::Relaxed) - turns;
@@ -117,7 +117,7 @@ impl Index {
     /// nodes.
     pub(super) fn follow_links(&self, stop: &dyn Fn() -> bool) -> Result<RoaringTreemap, IndexError> {
         let mut reached = RoaringTreemap::new();
-        let mut graves: Vec<bool> = Vec::new();
+        let mut removed_nodes: Vec<bool> = Vec::new();
         let mut next: Vec<u64> = {
             let _permit = self.permits.take();
             self.graph.read().engine.any_reached()?.into_iter().collect()
@@ -131,11 +131,11 @@ impl Index {
             for _ in 0..FOLLOWED_PER_TURN {
                 let Some(key) = next.pop() else { break };
                 graph.engine.read_links(key, &mut links);
-                graves.resize(graves.len().max(graph.engine.graves()), false);
-                next.extend(links.iter().copied().filter(|key| match key.checked_sub(GRAVES) {
+                removed_nodes.resize(removed_nodes.len().max(graph.engine.removed_nodes()), false);
+                next.extend(links.iter().copied().filter(|key| match key.checked_sub(REMOVED_KEYS_START) {
                     None => reached.insert(*key),
                     // Nodes that usearch itself removed have a key beyond all others.
-                    Some(grave) => graves.get_mut(grave as usize).is_some_and(|seen| !std::mem::replace(seen, true)),
+                    Some(grave) => removed_nodes.get_mut(grave as usize).is_some_and(|seen| !std::mem::replace(seen, true)),
                 }));
             }
         }
@@ -155,13 +155,13 @@ impl Index {
         Ok(keys)
     }
 
-    fn standing(&self, key: u64) -> Result<Standing, IndexError> {
+    fn reachability(&self, key: u64) -> Result<Reachability, IndexError> {
         let _key = self.keys[(key % super::KEY_LOCKS as u64) as usize].lock();
         let _permit = self.permits.take();
         let graph = self.graph.read();
         // Tries the narrow search first. The wider search reaches everything that the narrow one reaches.
         match walk_to(&graph.engine, key, NEAR_EF)? {
-            (Standing::Found, _) => Ok(Standing::Found),
+            (Reachability::Found, _) => Ok(Reachability::Found),
             _ => Ok(walk_to(&graph.engine, key, self.parameters.ef_search)?.0),
         }
     }
@@ -176,16 +176,16 @@ impl Index {
 
     /// Places a passage and its near-duplicates where searches reach them, if the passage's standing is no better than `bad`.
     /// Returns whether it did.
-    pub(super) fn settle(
+    pub(super) fn reattach(
         &self,
         passage: PassageId,
-        bad: Standing,
+        bad: Reachability,
         original: &dyn Fn(PassageId) -> Option<Embedding>,
     ) -> Result<bool, IndexError> {
         let _change = self.changes.read();
         self.make_writable()?;
         let mut graph = self.graph.write();
-        graph.settle(passage.0, bad, original, (self.parameters.ef_search, self.permits.total))
+        graph.reattach(passage.0, bad, original, (self.parameters.ef_search, self.permits.total))
     }
 
     /// Moves a near-duplicate and its exact duplicates beside the node that is nearest now.
@@ -203,16 +203,16 @@ impl Index {
 }
 
 impl Graph {
-    /// Like `Index::settle`, with this many candidates and threads.
-    pub(super) fn settle(
+    /// Like `Index::reattach`, with this many candidates and threads.
+    pub(super) fn reattach(
         &mut self,
         key: u64,
-        bad: Standing,
+        bad: Reachability,
         original: &dyn Fn(PassageId) -> Option<Embedding>,
         (ef, threads): (usize, usize),
     ) -> Result<bool, IndexError> {
-        let (standing, found) = walk_to(&self.engine, key, ef)?;
-        if standing > bad || found.is_empty() {
+        let (reachability, found) = walk_to(&self.engine, key, ef)?;
+        if reachability > bad || found.is_empty() {
             return Ok(false);
         }
         // Only used if there is no exact embedding, because the node's values may be rounded.
@@ -223,7 +223,7 @@ impl Graph {
             homeless.extend(original(PassageId(key)).or(rounded).map(|embedding| (embedding, vec![key])));
         }
         self.record_moved(key);
-        self.engine.bury(key)?;
+        self.engine.mark_removed(key)?;
         for (embedding, passages) in homeless {
             self.take_in(&embedding, &passages, ef, threads)?;
         }
@@ -258,18 +258,18 @@ impl Graph {
 }
 
 /// Searches for a node by its own values. Returns how well the search finds it, and the results, nearest first.
-pub(super) fn walk_to(engine: &Engine, key: u64, ef: usize) -> Result<(Standing, Vec<Scored>), IndexError> {
-    let Some(values) = engine.stored(key)? else { return Ok((Standing::Found, Vec::new())) };
+pub(super) fn walk_to(engine: &Engine, key: u64, ef: usize) -> Result<(Reachability, Vec<Scored>), IndexError> {
+    let Some(values) = engine.stored(key)? else { return Ok((Reachability::Found, Vec::new())) };
     let found = engine.search_values(&values, ef)?;
     let last = found.last().map_or(f32::NEG_INFINITY, |(_, score)| *score);
-    let standing = if is_among(key, &found) {
-        Standing::Found
+    let reachability = if is_among(key, &found) {
+        Reachability::Found
     } else if engine.own_score(&values).is_some_and(|own| own < last) {
-        Standing::Unclear
+        Reachability::Unclear
     } else {
-        Standing::Lost
+        Reachability::Lost
     };
-    Ok((standing, found))
+    Ok((reachability, found))
 }
 
 fn is_among(key: u64, found: &[Scored]) -> bool {

@@ -1,34 +1,35 @@
-//! Searches an index of up to some hundred thousand passages without the graph: by signs and by rows of 8-bit integers, then by
-//! exact values.
+//! Searches an index of up to about a hundred thousand passages without the graph: by signs and by rows of 8-bit integers, then
+//! by exact values.
 //!
-//! The rows are created at the first search that needs them and follow each change from then on. They take a byte and a bit per
+//! The rows are created by the first search that needs them and updated with each change from then on. They take nine bits per
 //! value, in addition to the graph.
 
-use super::{Among, EXACT_SIZE_MAX, GRAVES, Index, IndexParameters, Metric, Neighbor, PassageId, Scan};
+use super::{Among, EXACT_SIZE_MAX, Index, IndexParameters, Metric, Neighbor, PassageId, REMOVED_KEYS_START, Scan};
 use crate::domain::Embedding;
 use crate::index::IndexError;
 use crate::index::engine::Reading;
 
-/// Maximum passages of an index that is searched this way: bounds the size of the rows. A graph search that finds as much takes
-/// longer (`tests/bench/index.rs`).
+/// Maximum number of passages in an index that is searched this way. Bounds the memory for the rows. A graph search with the
+/// same recall takes longer (`tests/bench/index.rs`).
 pub(super) const SCAN_SIZE_MAX: usize = 1 << 17;
 
-/// Extra passages to compare by their exact values, as a share of the requested number, and at least: the order
-/// by the integers is wrong only among very close scores.
+/// The scan compares extra passages by their exact values: one for this many that were requested, but at least `COMPARED_MIN`.
+/// Integers only misorder passages with very close scores.
 const COMPARED_PART: usize = 2;
-/// See `COMPARED_PART`.
+/// Minimum number of extra passages, see `COMPARED_PART`.
 const COMPARED_MIN: usize = 64;
 
-/// Passages whose mean the rows lie around.
+/// Number of passages in the sample whose mean is subtracted from all rows.
 const SAMPLE: usize = 1 << 10;
 
-/// Maximum values of the rows of an index, per passage that it may have: those of the shipped model. For longer vectors there may
-/// be fewer passages.
+/// Maximum dimension of an index with `SCAN_SIZE_MAX` passages: that of the shipped model. For longer vectors the maximum
+/// number of passages is lower.
 const DIMENSION_USUAL: usize = 256;
 
 impl Index {
-    /// The nearest `limit` of those passages, nearest first, by comparing with each; fewer mean that there are no more. `None`
-    /// where a graph search is better: in a large index, or one with distances or signs alone.
+    /// Returns the nearest `limit` of the passages that `among` selects, nearest first, by comparing with each. If there are
+    /// fewer than requested, there are no more. Returns `None` if a graph search is better: in a large or very small index,
+    /// under L2 distance, if only signs are stored, or while changes keep the rows from being created.
     pub fn scan(&self, query: &Embedding, limit: usize, among: Among<'_>) -> Result<Option<Vec<Neighbor>>, IndexError> {
         let most = self.scanned(SCAN_SIZE_MAX);
         let IndexParameters { metric, quantization, .. } = self.parameters;
@@ -50,8 +51,8 @@ impl Index {
         Ok(Some(found.neighbors))
     }
 
-    /// Creates the rows of all passages; returns whether they exist. Not while changes run: some searches use the graph until
-    /// then.
+    /// Creates the rows of all passages. Returns whether they exist. Does nothing while changes run, so some searches use the
+    /// graph until then.
     fn prepare_scan(&self) -> Result<bool, IndexError> {
         let Some(_no_changes) = self.changes.try_write() else { return Ok(false) };
         let graph = self.graph.read();
@@ -62,10 +63,10 @@ impl Index {
         let near_duplicates = graph.near_duplicates.read();
         // A node may have the key of a near-duplicate, whose values are its own.
         let keys: Vec<u64> =
-            graph.engine.keys()?.into_iter().filter(|key| *key < GRAVES && !near_duplicates.contains(*key)).collect();
+            graph.engine.keys()?.into_iter().filter(|key| *key < REMOVED_KEYS_START && !near_duplicates.contains(*key)).collect();
         let mut reading = Reading::new(self.parameters.dimension);
         let mut sample = Vec::with_capacity(SAMPLE);
-        // They come in an order of their values.
+        // The keys are sorted by score for one query, so a sample takes every n-th of them.
         for key in keys.iter().step_by(keys.len().div_ceil(SAMPLE).max(1)) {
             sample.extend(graph.engine.read(*key, &mut reading)?.map(<[f32]>::to_vec));
         }
@@ -80,7 +81,7 @@ impl Index {
         Ok(true)
     }
 
-    /// Applies a change. `values` are the passage's current ones, if it exists.
+    /// Applies a change to the rows. `values` are the passage's current values, or `None` if it is gone.
     pub(super) fn follow(&self, passage: PassageId, values: Option<&Embedding>) {
         if self.scan.read().is_none() {
             return;
@@ -96,7 +97,7 @@ impl Index {
         }
     }
 
-    /// The maximum number of passages for vectors of this length.
+    /// Returns the maximum number of passages for vectors of this dimension.
     fn scanned(&self, passages: usize) -> usize {
         passages.min(passages * DIMENSION_USUAL / self.parameters.dimension.max(1))
     }
@@ -108,7 +109,7 @@ mod tests {
     use crate::domain::{HnswSettings, Quantization};
     use crate::index::search_exact;
 
-    /// Some direction for each number, and about every twentieth nearly the same as another.
+    /// Returns a pseudorandom direction for each number; about one in twenty nearly equals another.
     fn embedding(number: u64) -> Embedding {
         let mut state = (if number.is_multiple_of(20) { number / 20 } else { number }).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let mut next = || {
@@ -134,7 +135,7 @@ mod tests {
         search_exact(metric, all.iter().map(|(passage, embedding)| (*passage, embedding)), query, limit)
     }
 
-    /// The passages in the order of comparing with all whole values, as far as these differ by more than rounding does.
+    /// Checks the scores against those of comparing with all exact values, up to rounding.
     fn check(metric: Metric, found: &[Neighbor], expect: &[Neighbor]) {
         assert_eq!(found.len(), expect.len());
         for (found, expect) in found.iter().zip(expect) {
@@ -179,13 +180,13 @@ mod tests {
         check(Metric::Cosine, &found[1..], &exact(Metric::Cosine, &query, left, 3_000));
     }
 
-    /// An embedding of many values, which share a direction as far as `common` says.
+    /// Returns an embedding of many values. `common` is the weight of a direction that all of them share.
     fn long(number: u64, common: f32) -> Embedding {
         let values = |number: u64| (0..6).flat_map(move |part| embedding(number * 6 + part).as_slice().to_vec());
         Embedding::normalized(values(number).zip(values(777_777)).map(|(own, same)| own + common * same).collect()).unwrap()
     }
 
-    /// How much of the ten nearest is found among many passages: at first, under a filter, and after changes.
+    /// Checks how many of the ten nearest are found among many passages: at first, with a filter, and after changes.
     #[track_caller]
     fn check_many(metric: Metric, common: f32) {
         let all: Vec<_> = (0..10_000).map(|key| (PassageId(key), long(key, common))).collect();

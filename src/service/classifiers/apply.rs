@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::error::ClassifierError;
-use super::planned::{Planned, collection_gone};
+use super::planned::{ClassifierJobPlan, collection_gone};
 use super::texts::of_documents_patiently;
-use super::trained::{Scored, Trained};
+use super::trained::{LabelScores, TrainedClassifier};
 use super::training::wait_for_index;
 use crate::domain::{
     ApplyRequest, ClassifierName, CollectionName, Document, DocumentId, DocumentPatch, Job, JobId, JobUnit, LabeledDocuments,
@@ -20,7 +20,7 @@ use crate::domain::{
 };
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
-use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobReach, NewJob, new_job_id};
+use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobVisibility, NewJob, new_job_id};
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::{Service, State};
 use crate::store::{Patched, SearchFilter, StoreError, TextPatch};
@@ -44,7 +44,7 @@ pub(crate) struct ClassifyJob;
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ClassifyPlan {
     #[serde(flatten)]
-    documents: Planned,
+    documents: ClassifierJobPlan,
     probability_field: Option<MetadataPath>,
 }
 
@@ -93,7 +93,7 @@ impl Service {
         let count = move |collection: &Arc<OpenCollection>| Ok(collection.store.count_matching(&only, usize::MAX)? as u64);
         let total = collection.run(count).await?;
         let (classifier, collection_id) = (trained.id.clone(), collection.row.id.clone());
-        let documents = Planned { classifier, name: name.clone(), collection_id, filter, field, threshold };
+        let documents = ClassifierJobPlan { classifier, name: name.clone(), collection_id, filter, field, threshold };
         let request = ClassifyPlan { documents, probability_field };
         let details = ClassifyDetails { classifier: name.clone(), counts: None };
         let (id, unit) = (new_job_id()?, JobUnit::Documents);
@@ -107,7 +107,7 @@ impl JobKind for ClassifyJob {
     type Details = ClassifyDetails;
 
     fn access(_: &ClassifyPlan, collection: Option<&CollectionName>) -> JobAccess {
-        JobAccess { scope: Scope::Write, reach: JobReach::of(collection) }
+        JobAccess { scope: Scope::Write, reach: JobVisibility::of(collection) }
     }
 
     /// Labels the documents, starting at the last checkpoint.
@@ -156,7 +156,7 @@ async fn step(
     context: &JobContext,
     collection: &Arc<OpenCollection>,
     plan: &ClassifyPlan,
-    trained: &Arc<Trained>,
+    trained: &Arc<TrainedClassifier>,
     done: &mut Checkpoint,
 ) -> Result<bool, JobError> {
     if let Some(source) = trained.definition.source.as_ref().filter(|_| trained.is_live()) {
@@ -180,7 +180,7 @@ async fn step(
     let answers = blocking(move || {
         let mut neighbor_source = judging.neighbor_source(&label_source, asked.len())?;
         let scored = judging.score(&mut neighbor_source, &asked.iter().collect::<Vec<_>>())?;
-        let answer = |scored: &Scored| (judging.decide(scored, threshold), scored.ranked.first().map(|(_, share)| *share));
+        let answer = |scored: &LabelScores| (judging.decide(scored, threshold), scored.ranked.first().map(|(_, share)| *share));
         Ok(scored.iter().map(answer).collect::<Vec<_>>())
     })
     .await?;
@@ -224,7 +224,7 @@ impl Checkpoint {
             match outcome {
                 Patched::Done if *abstained => counts.abstained += 1,
                 Patched::Done => counts.labeled += 1,
-                Patched::Overtaken => counts.changed += 1,
+                Patched::Conflict => counts.changed += 1,
                 Patched::TooLarge => counts.failed += 1,
             }
         }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::trained::Trained;
+use super::trained::TrainedClassifier;
 
 /// Classifiers in memory, the most recently used last.
 #[derive(Default)]
-pub(crate) struct ClassifierCache(pub(super) Mutex<Vec<Arc<Trained>>>);
+pub(crate) struct ClassifierCache(pub(super) Mutex<Vec<Arc<TrainedClassifier>>>);

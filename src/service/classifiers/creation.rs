@@ -44,10 +44,10 @@ impl Service {
         let (row, texts) = self.new_row(new, job.clone())?;
         let new = training_job(&row, job, collection, texts.len());
         // Only one of several concurrent requests with the same key is executed.
-        let naming = Arc::clone(&self.state.naming).lock_owned().await;
+        let names_lock = Arc::clone(&self.state.names_lock).lock_owned().await;
         let (state, created) = (Arc::clone(&self.state), row.clone());
         let before = blocking(move || {
-            let _naming = naming;
+            let _naming = names_lock;
             state.change_catalog(CatalogPart::Classifiers, || {
                 let before = request.as_ref().map(|request| state.classifier_created_before(request)).transpose()?.flatten();
                 if before.is_some() {

@@ -5,7 +5,7 @@ use crate::store::ClassifierText;
 
 /// A text to predict the labels of.
 #[derive(Debug, Clone)]
-pub(super) struct Asked {
+pub(super) struct PredictionInput {
     /// The document that it belongs to, if any.
     pub(super) document: Option<DocumentId>,
     /// Its position among the classifier's own texts, if it is one of them.

@@ -8,15 +8,15 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::embedded_text::Asked;
+use super::embedded_text::PredictionInput;
 use super::error::ClassifierError;
-use super::evaluated::EvaluatedAnswers;
+use super::evaluated::EvaluatedPredictions;
 use super::examples::no_label;
 use super::neighbor_source::{NeighborSource, labeled};
 use super::persisted_evaluation;
-use super::planned::{Planned, collection_gone};
+use super::planned::{ClassifierJobPlan, collection_gone};
 use super::texts::{embed_texts, of_documents, of_documents_patiently};
-use super::trained::Trained;
+use super::trained::TrainedClassifier;
 use super::training::wait_for_index;
 use crate::domain::{
     ClassifierName, CollectionName, DocumentId, Evaluation, EvaluationSet, Job, JobId, JobStatus, JobType, JobUnit,
@@ -25,7 +25,7 @@ use crate::domain::{
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::folders::sync_dir;
-use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobReach, NewJob, new_job_id};
+use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobVisibility, NewJob, new_job_id};
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::Service;
 use crate::store::EmbeddedDocument;
@@ -43,8 +43,8 @@ const RESULT: &str = "evaluation.json";
 
 /// Texts to evaluate, and their expected labels.
 #[derive(Default)]
-struct Known {
-    asked: Vec<Asked>,
+struct TestSet {
+    asked: Vec<PredictionInput>,
     expected: Vec<Vec<String>>,
     /// How error messages refer to each text.
     places: Vec<String>,
@@ -57,7 +57,7 @@ pub(crate) struct EvaluateJob;
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct EvaluatePlan {
     #[serde(flatten)]
-    documents: Planned,
+    documents: ClassifierJobPlan,
     /// The collections whose labels the result shows. Only keys with access to all of them may see the job. `None` in jobs of
     /// earlier versions.
     collections: Option<Vec<CollectionName>>,
@@ -94,7 +94,7 @@ impl Service {
             return Err(nothing().into());
         }
         blocking(move || {
-            let mut evaluated = EvaluatedAnswers::default();
+            let mut evaluated = EvaluatedPredictions::default();
             let mut neighbor_source = trained.neighbor_source(&label_source, known.asked.len())?;
             evaluate_answers(&trained, (&mut neighbor_source, threshold), known, &mut evaluated)?;
             Ok(evaluated.evaluation(&trained)?)
@@ -128,7 +128,7 @@ impl Service {
         let sources: Vec<CollectionName> = learned.into_iter().chain([&documents.collection]).cloned().collect();
         let (classifier, collection_id) = (trained.id.clone(), collection.row.id.clone());
         let LabeledDocuments { collection: asked, filter, field } = documents;
-        let documents = Planned { classifier, name: name.clone(), collection_id, filter, field, threshold };
+        let documents = ClassifierJobPlan { classifier, name: name.clone(), collection_id, filter, field, threshold };
         let request = EvaluatePlan { documents, collections: Some(sources) };
         let details = EvaluateDetails { classifier: name.clone(), result: None };
         let (id, total, unit) = (new_job_id()?, total as u64, JobUnit::Documents);
@@ -151,21 +151,21 @@ impl Service {
         .await
     }
 
-    async fn known_texts(&self, texts: Vec<LabeledText>) -> Result<Known, Error> {
+    async fn known_texts(&self, texts: Vec<LabeledText>) -> Result<TestSet, Error> {
         let bodies = texts.iter().map(|one| one.text.clone()).collect();
         let embedded = embed_texts(&self.state, bodies).await?;
         let places = (0..texts.len()).map(|place| format!("example {place}")).collect();
-        let asked = texts.iter().zip(embedded).map(|(text, (detected, embedding))| Asked {
+        let asked = texts.iter().zip(embedded).map(|(text, (detected, embedding))| PredictionInput {
             document: None,
             place: None,
             language: text.language.or(detected),
             embedding,
         });
         let asked = asked.collect();
-        Ok(Known { asked, places, expected: texts.into_iter().map(|one| one.labels).collect() })
+        Ok(TestSet { asked, places, expected: texts.into_iter().map(|one| one.labels).collect() })
     }
 
-    async fn known_documents(&self, trained: &Arc<Trained>, documents: LabeledDocuments) -> Result<Known, Error> {
+    async fn known_documents(&self, trained: &Arc<TrainedClassifier>, documents: LabeledDocuments) -> Result<TestSet, Error> {
         let collection = self.state.collection(&documents.collection)?;
         self.state.check_embedded(&collection)?;
         let (filter, multi_label) = (labeled(&documents), trained.definition.multi_label);
@@ -189,7 +189,7 @@ impl Service {
         };
         let (found, expected) = collection.run(read).await?;
         let places = found.iter().map(|one| format!("document {}", one.document.id)).collect();
-        Ok(Known { asked: of_documents(&self.state, found).await?, expected, places })
+        Ok(TestSet { asked: of_documents(&self.state, found).await?, expected, places })
     }
 }
 
@@ -199,8 +199,8 @@ impl JobKind for EvaluateJob {
 
     fn access(plan: &EvaluatePlan, collection: Option<&CollectionName>) -> JobAccess {
         let reach = match (&plan.collections, collection) {
-            (Some(named), Some(evaluated)) => JobReach::Collections(named.iter().chain([evaluated]).cloned().collect()),
-            _ => JobReach::Everything,
+            (Some(named), Some(evaluated)) => JobVisibility::Collections(named.iter().chain([evaluated]).cloned().collect()),
+            _ => JobVisibility::Everything,
         };
         JobAccess { scope: Scope::Write, reach }
     }
@@ -215,7 +215,11 @@ impl JobKind for EvaluateJob {
     }
 }
 
-async fn evaluate_all(context: &JobContext, collection: &Arc<OpenCollection>, planned: Planned) -> Result<(), JobError> {
+async fn evaluate_all(
+    context: &JobContext,
+    collection: &Arc<OpenCollection>,
+    planned: ClassifierJobPlan,
+) -> Result<(), JobError> {
     let trained = planned.classifier(&context.state()?).await?;
     let name = context.job.collection.clone().ok_or_else(|| collection_gone(context))?;
     let documents = LabeledDocuments { collection: name, field: planned.field.clone(), filter: planned.filter.clone() };
@@ -228,7 +232,7 @@ async fn evaluate_all(context: &JobContext, collection: &Arc<OpenCollection>, pl
     let (of, filter) = (Arc::clone(collection), labeled(&documents));
     let total = blocking(move || Ok(of.store.count_matching(&filter, IN_JOB_MAX)? as u64)).await?;
     context.measure(0, total);
-    let (mut evaluated, mut after, mut read) = (EvaluatedAnswers::default(), None, 0);
+    let (mut evaluated, mut after, mut read) = (EvaluatedPredictions::default(), None, 0);
     loop {
         context.check()?;
         // Holds the service for one step only, so that the job does not keep a stopping service alive.
@@ -246,7 +250,7 @@ async fn evaluate_all(context: &JobContext, collection: &Arc<OpenCollection>, pl
         let (evaluator, near, threshold) = (Arc::clone(&trained), label_source.clone(), planned.threshold);
         evaluated = blocking(move || {
             let mut neighbor_source = evaluator.neighbor_source(&near, asked.len())?;
-            evaluate_answers(&evaluator, (&mut neighbor_source, threshold), Known { asked, expected, places }, &mut evaluated)?;
+            evaluate_answers(&evaluator, (&mut neighbor_source, threshold), TestSet { asked, expected, places }, &mut evaluated)?;
             Ok(evaluated)
         })
         .await?;
@@ -264,7 +268,7 @@ async fn evaluate_all(context: &JobContext, collection: &Arc<OpenCollection>, pl
 }
 
 /// Fails if the classifier or the collection was deleted meanwhile.
-async fn check_there(context: &JobContext, collection: &OpenCollection, planned: &Planned) -> Result<(), JobError> {
+async fn check_there(context: &JobContext, collection: &OpenCollection, planned: &ClassifierJobPlan) -> Result<(), JobError> {
     if collection.is_deleted() {
         return Err(collection_gone(context).into());
     }
@@ -276,7 +280,11 @@ async fn check_there(context: &JobContext, collection: &OpenCollection, planned:
 }
 
 /// Writes the result durably, and copies its main numbers into the job's details.
-async fn write_result(context: &JobContext, trained: &Arc<Trained>, evaluated: EvaluatedAnswers) -> Result<(), JobError> {
+async fn write_result(
+    context: &JobContext,
+    trained: &Arc<TrainedClassifier>,
+    evaluated: EvaluatedPredictions,
+) -> Result<(), JobError> {
     let (folder, evaluator) = (context.state()?.job_dir(&context.job.id), Arc::clone(trained));
     let evaluation = blocking(move || {
         let evaluation = evaluated.evaluation(&evaluator)?;
@@ -317,12 +325,12 @@ fn known_of(
 }
 
 fn evaluate_answers(
-    trained: &Trained,
+    trained: &TrainedClassifier,
     (neighbor_source, threshold): (&mut Option<NeighborSource<'_>>, Option<f32>),
-    known: Known,
-    evaluated: &mut EvaluatedAnswers,
+    known: TestSet,
+    evaluated: &mut EvaluatedPredictions,
 ) -> Result<(), Error> {
-    let Known { asked, expected, places } = known;
+    let TestSet { asked, expected, places } = known;
     if !trained.is_live() {
         // A live `knn` may predict any label that its collection has. The other kinds can only predict labels they were trained
         // on, so they refuse a test set with other labels.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::error::ClassifierError;
 use super::outcome::BINS;
-use super::trained::{Scored, Trained};
+use super::trained::{LabelScores, TrainedClassifier};
 use crate::classify::{
     ClassCounts, ClassReport, LabelNames, LabelReport, evaluate_labels, evaluate_languages, majority, reliability,
 };
@@ -15,7 +15,7 @@ use crate::domain::{
 
 /// The predictions so far. A million take about 150 MB.
 #[derive(Default)]
-pub(super) struct EvaluatedAnswers {
+pub(super) struct EvaluatedPredictions {
     /// Labels, indexed by their number.
     labels: Vec<String>,
     numbers: HashMap<String, u32>,
@@ -26,14 +26,14 @@ pub(super) struct EvaluatedAnswers {
     confidences: Vec<(f32, bool)>,
 }
 
-impl EvaluatedAnswers {
+impl EvaluatedPredictions {
     /// The number of predictions.
     pub(super) fn len(&self) -> usize {
         self.expected.len()
     }
 
     /// Adds a prediction.
-    pub(super) fn add(&mut self, known: (Vec<String>, Option<Language>), answer: Option<Vec<String>>, scored: &Scored) {
+    pub(super) fn add(&mut self, known: (Vec<String>, Option<Language>), answer: Option<Vec<String>>, scored: &LabelScores) {
         let (expected, language) = known;
         self.confidences.extend(scored.ranked.first().map(|(label, share)| (share.clamp(0.0, 1.0), expected.contains(label))));
         let expected = self.of_labels(expected);
@@ -44,7 +44,7 @@ impl EvaluatedAnswers {
     }
 
     /// Computes the evaluation.
-    pub(super) fn evaluation(mut self, trained: &Trained) -> Result<Evaluation, ClassifierError> {
+    pub(super) fn evaluation(mut self, trained: &TrainedClassifier) -> Result<Evaluation, ClassifierError> {
         // Renumbers the labels in order of name, including labels without any example.
         let names = LabelNames::of(trained.labels.iter().map(str::to_owned).chain(self.labels.iter().cloned()));
         let sorted: Vec<u32> = self.labels.iter().filter_map(|label| names.number(label)).collect();

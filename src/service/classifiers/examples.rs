@@ -137,7 +137,7 @@ pub(super) fn check_source(
 }
 
 /// Reads the labeled documents of a collection with their embeddings. Blocks.
-pub(super) fn gather(
+pub(super) fn read_labeled_examples(
     collection: &OpenCollection,
     source: &LabeledDocuments,
     definition: &ClassifierDefinition,

@@ -1,11 +1,11 @@
 //! Calibrates the classifier kinds that learn no weights by fitting the temperature of their probabilities.
 
-use super::embedded_text::{Asked, EmbeddedText};
+use super::embedded_text::{EmbeddedText, PredictionInput};
 use super::error::ClassifierError;
 use super::examples::{Example, Examples};
 use super::neighbor_source::{LabelSource, LabeledNeighbor};
 use super::outcome::{BINS, Outcome, calibration_error};
-use super::trained::{Scored, count_votes, prototypes, vote_rule};
+use super::trained::{LabelScores, count_votes, prototypes, vote_rule};
 use crate::classify::{LabelNames, Prototypes, Targets, VoteRule, fit_temperature, reliability};
 use crate::domain::{ClassifierDefinition, LabelExamples, NeighborWeight, TrainingReport};
 use crate::service::error::Error;
@@ -24,7 +24,7 @@ const NEARLY: f64 = 1.01;
 const SPREAD: f64 = 0.02;
 
 /// Fits the temperature at which neighbors predict the examples' labels best. No example counts as its own neighbor. Blocks.
-pub(super) fn fit_neighbors(
+pub(super) fn calibrate_knn(
     definition: &ClassifierDefinition,
     label_source: &LabelSource,
     texts: &[EmbeddedText],
@@ -33,13 +33,13 @@ pub(super) fn fit_neighbors(
     let step = examples.rows.len().div_ceil(ASKED_MAX).max(1);
     let chosen: Vec<(usize, &Example)> = examples.rows.iter().enumerate().step_by(step).collect();
     // A `knn` takes no descriptions, so the request's examples are exactly its texts, in order.
-    let asked = chosen.iter().map(|(place, example)| Asked {
+    let asked = chosen.iter().map(|(place, example)| PredictionInput {
         document: example.document.clone(),
         place: Some(*place),
         language: example.language,
         embedding: example.embedding.clone(),
     });
-    let asked: Vec<Asked> = asked.collect();
+    let asked: Vec<PredictionInput> = asked.collect();
     let mut neighbor_source = label_source.neighbor_source(texts, asked.len())?;
     let neighbors = neighbor_source.neighbors(&asked.iter().collect::<Vec<_>>(), definition.knn.neighbors)?;
     let around: Vec<(&Example, Vec<LabeledNeighbor>)> = chosen.iter().map(|(_, example)| *example).zip(neighbors).collect();
@@ -118,7 +118,7 @@ fn mean_loss(
 }
 
 /// Returns the labels with at least half of the votes, sorted by name.
-fn majority_labels(scored: &Scored) -> Vec<String> {
+fn majority_labels(scored: &LabelScores) -> Vec<String> {
     let mut labels: Vec<String> =
         scored.ranked.iter().filter(|(_, share)| *share >= 0.5).map(|(label, _)| label.clone()).collect();
     labels.sort_unstable();

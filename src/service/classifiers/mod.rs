@@ -38,11 +38,11 @@ pub use error::ClassifierError;
 pub(super) use evaluate::EvaluateJob;
 use neighbor_source::LabelSource;
 pub(super) use restored::check_restored;
-use trained::Trained;
+use trained::TrainedClassifier;
 pub(super) use training::TrainJob;
 
 use crate::domain::{Classifier, ClassifierName, ClassifierState, Code, JobFailure, JobId, JobStatus, Page};
-use crate::store::{StoredClassifier, TrainingProgress, WholeClassifier};
+use crate::store::{ClassifierContents, StoredClassifier, TrainingProgress};
 
 /// Maximum number of classifiers in memory. The least recently used one is dropped first.
 const HELD_MAX: usize = 16;
@@ -108,7 +108,7 @@ impl Service {
     }
 
     /// Returns a ready classifier, reading it into memory if needed.
-    async fn trained(&self, name: &ClassifierName) -> Result<Arc<Trained>, Error> {
+    async fn trained(&self, name: &ClassifierName) -> Result<Arc<TrainedClassifier>, Error> {
         self.check_running()?;
         let row = self.classifier_row(name).await?;
         let state = Arc::clone(&self.state);
@@ -134,7 +134,7 @@ impl State {
     }
 
     /// Reads a classifier into memory, unless it is there. Blocks.
-    fn trained(&self, row: StoredClassifier) -> Result<Arc<Trained>, Error> {
+    fn trained(&self, row: StoredClassifier) -> Result<Arc<TrainedClassifier>, Error> {
         let problem = match (row.progress, &row.record.next_job) {
             (TrainingProgress::Ready, _) => None,
             (TrainingProgress::Training, _) => Some(format!("job {} is still training it", row.record.job)),
@@ -156,13 +156,18 @@ impl State {
             }
         }
         // Reads everything in one transaction, because a retraining may replace it at any moment.
-        let whole = self.catalog.whole_classifier(&row.id)?.ok_or(ClassifierError::NotFound { name: row.record.name })?;
-        let WholeClassifier { row, weights, texts } = whole;
+        let whole = self.catalog.classifier_contents(&row.id)?.ok_or(ClassifierError::NotFound { name: row.record.name })?;
+        let ClassifierContents { row, weights, texts } = whole;
         self.check_classifier_model(&row)?;
         let definition = read_definition(&row.definition)?;
         let report = row.report.as_ref().map(read_report).transpose()?.unwrap_or_default();
-        let trained =
-            Arc::new(Trained::assemble((row.id, row.record.version, row.record.name), definition, report, weights, texts)?);
+        let trained = Arc::new(TrainedClassifier::assemble(
+            (row.id, row.record.version, row.record.name),
+            definition,
+            report,
+            weights,
+            texts,
+        )?);
         let mut held = self.classifiers.0.lock();
         held.retain(|one| one.id != trained.id);
         held.push(Arc::clone(&trained));
@@ -174,7 +179,7 @@ impl State {
 
     /// Returns where the labels of neighbors come from. A `knn` on a collection needs it to predict, and any kind to explain
     /// predictions.
-    fn label_source(&self, trained: &Trained, explain: bool) -> Result<LabelSource, Error> {
+    fn label_source(&self, trained: &TrainedClassifier, explain: bool) -> Result<LabelSource, Error> {
         let multi_label = trained.definition.multi_label;
         let wanted = trained.definition.source.clone().filter(|_| explain || trained.is_live());
         let Some(source) = wanted else { return Ok(LabelSource { multi_label, source: None }) };
@@ -207,7 +212,7 @@ impl State {
 
     /// Records a failure for each training whose job was not accepted before the server stopped. Jobs in `unfinished` continue.
     /// Blocks.
-    pub(super) fn settle_trainings(&self, unfinished: &[JobId]) -> Result<(), Error> {
+    pub(super) fn fail_abandoned_trainings(&self, unfinished: &[JobId]) -> Result<(), Error> {
         let detail = "the server stopped before it accepted the training".to_owned();
         let failure = JobFailure { code: Code::ClassifierNotReady, detail };
         for job in self.catalog.trainings()?.iter().filter(|job| !unfinished.contains(job)) {

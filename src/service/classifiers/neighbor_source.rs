@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use super::embedded_text::{Asked, EmbeddedText};
+use super::embedded_text::{EmbeddedText, PredictionInput};
 use crate::domain::{DocumentId, Field, Filter, LabeledDocuments, LabeledNeighborText, PassageId, Test, labels_at};
 use crate::service::error::Error;
 use crate::service::open_collection::OpenCollection;
@@ -74,7 +74,7 @@ impl LabelSource {
 impl NeighborSource<'_> {
     /// Finds up to `limit` neighbors of each text, nearest first. Leaves out passages of the text's own document, because a
     /// document is not evidence for itself. Blocks.
-    pub(super) fn neighbors(&mut self, asked: &[&Asked], limit: usize) -> Result<Vec<Vec<LabeledNeighbor>>, Error> {
+    pub(super) fn neighbors(&mut self, asked: &[&PredictionInput], limit: usize) -> Result<Vec<Vec<LabeledNeighbor>>, Error> {
         let mut found = Vec::with_capacity(asked.len());
         for part in asked.chunks(TEXTS_PER_PART) {
             found.extend(match self {
@@ -94,7 +94,7 @@ impl NeighborSource<'_> {
 
     /// Returns up to `limit` labeled passages near a text, nearest first, with their texts. Leaves out the text's own document.
     /// Blocks.
-    pub(super) fn explain(&self, asked: &Asked, limit: usize) -> Result<Vec<LabeledNeighborText>, Error> {
+    pub(super) fn explain(&self, asked: &PredictionInput, limit: usize) -> Result<Vec<LabeledNeighborText>, Error> {
         match self {
             Self::Texts { texts, .. } => {
                 let near = nearest_texts(texts, asked, limit).into_iter().map(|(place, score)| {
@@ -122,7 +122,7 @@ fn of_passages(
     passages: &LabeledPassages,
     (source, multi_label): (&LabeledDocuments, bool),
     owners: &mut HashMap<PassageId, Option<Owner>>,
-    (asked, limit): (&[&Asked], usize),
+    (asked, limit): (&[&PredictionInput], usize),
 ) -> Result<Vec<Vec<LabeledNeighbor>>, Error> {
     let mut neighbors: Vec<Vec<LabeledNeighbor>> = vec![Vec::new(); asked.len()];
     let mut waiting: Vec<usize> = (0..asked.len()).collect();
@@ -173,7 +173,7 @@ fn learn_owners(
 }
 
 /// Returns the positions and scores of up to `limit` other texts near a text, nearest first.
-fn nearest_texts(texts: &[EmbeddedText], asked: &Asked, limit: usize) -> Vec<(usize, f32)> {
+fn nearest_texts(texts: &[EmbeddedText], asked: &PredictionInput, limit: usize) -> Vec<(usize, f32)> {
     let others = texts.iter().enumerate().filter(|(place, _)| Some(*place) != asked.place);
     let mut scores: Vec<(usize, f32)> =
         others.map(|(place, text)| (place, asked.embedding.cosine(&text.embedding).clamp(-1.0, 1.0))).collect();
@@ -246,7 +246,7 @@ mod tests {
             embedding: Embedding::normalized(vec![x, y]).unwrap(),
         };
         let texts = [text(0.0, 1.0), text(1.0, 0.1), text(1.0, 0.0), text(-1.0, 0.0), text(1.0, 0.1)];
-        let asked = |place| Asked { document: None, place, language: None, embedding: texts[2].embedding.clone() };
+        let asked = |place| PredictionInput { document: None, place, language: None, embedding: texts[2].embedding.clone() };
         let places = |place, limit| nearest_texts(&texts, &asked(place), limit).into_iter().map(|one| one.0).collect::<Vec<_>>();
         assert_eq!(places(None, 3), [2, 1, 4]);
         assert_eq!(places(Some(2), 3), [1, 4, 0]);

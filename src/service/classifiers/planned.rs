@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::error::ClassifierError;
-use super::trained::Trained;
+use super::trained::TrainedClassifier;
 use crate::domain::{ClassifierName, CollectionId, Filter, MetadataPath};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
@@ -15,7 +15,7 @@ use crate::service::state::State;
 
 /// The classifier and the documents of a job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Planned {
+pub(super) struct ClassifierJobPlan {
     /// The classifier's id.
     pub(super) classifier: String,
     pub(super) name: ClassifierName,
@@ -25,14 +25,14 @@ pub(super) struct Planned {
     pub(super) threshold: Option<f32>,
 }
 
-impl Planned {
+impl ClassifierJobPlan {
     /// Returns the collection that the job was accepted for.
     pub(super) fn collection(&self, context: &JobContext) -> Result<Arc<OpenCollection>, JobError> {
         Ok(context.state()?.collection_by_id(&self.collection_id.0).ok_or_else(|| collection_gone(context))?)
     }
 
     /// Returns the classifier in its current state, in memory.
-    pub(super) async fn classifier(&self, state: &Arc<State>) -> Result<Arc<Trained>, Error> {
+    pub(super) async fn classifier(&self, state: &Arc<State>) -> Result<Arc<TrainedClassifier>, Error> {
         let (reading, id, name) = (Arc::clone(state), self.classifier.clone(), self.name.clone());
         blocking(move || {
             let row = reading.catalog.classifier_by_id(&id)?.ok_or(ClassifierError::NotFound { name })?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::embedded_text::Asked;
+use super::embedded_text::PredictionInput;
 use super::texts::{embed_texts, of_documents};
 use crate::domain::{ClassifierName, PredictItems, PredictOptions, Prediction};
 use crate::service::blocking::blocking;
@@ -33,12 +33,16 @@ impl Service {
         }
     }
 
-    async fn asked(&self, items: PredictItems) -> Result<Vec<Asked>, Error> {
+    async fn asked(&self, items: PredictItems) -> Result<Vec<PredictionInput>, Error> {
         match items {
             PredictItems::Texts(texts) => {
                 let embedded = embed_texts(&self.state, texts).await?;
-                let asked =
-                    embedded.into_iter().map(|(language, embedding)| Asked { document: None, place: None, language, embedding });
+                let asked = embedded.into_iter().map(|(language, embedding)| PredictionInput {
+                    document: None,
+                    place: None,
+                    language,
+                    embedding,
+                });
                 Ok(asked.collect())
             }
             PredictItems::Documents { collection: name, ids } => {

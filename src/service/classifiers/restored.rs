@@ -2,7 +2,7 @@
 
 use super::ClassifierError;
 use super::definition::{damaged, read_definition, read_report};
-use super::trained::{Model, Trained};
+use super::trained::{Model, TrainedClassifier};
 use crate::domain::{ClassifierName, ModelInfo};
 use crate::service::error::Error;
 use crate::service::snapshots::archive::invalid;
@@ -22,9 +22,9 @@ pub(crate) fn check_restored(catalog: &Catalog, name: &ClassifierName, loaded: &
     let check = || {
         let definition = read_definition(&row.definition)?;
         let report = row.report.as_ref().map(read_report).transpose()?.ok_or_else(|| damaged("it has no report"))?;
-        let whole = catalog.whole_classifier(&row.id)?.ok_or_else(|| damaged("it has no trained state"))?;
+        let whole = catalog.classifier_contents(&row.id)?.ok_or_else(|| damaged("it has no trained state"))?;
         let key = (row.id.clone(), row.record.version, row.record.name.clone());
-        let trained = Trained::assemble(key, definition, report, whole.weights, whole.texts)?;
+        let trained = TrainedClassifier::assemble(key, definition, report, whole.weights, whole.texts)?;
         let of_texts = trained.texts.iter().all(|text| text.embedding.as_slice().len() == dimension);
         let of_weights = match &trained.model {
             Model::Mlp(mlp) => mlp.dimension() == dimension,

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::embedded_text::Asked;
+use super::embedded_text::PredictionInput;
 use crate::domain::{Document, Embedded, Embedding, Language, PassageBounds, PassageContext};
 use crate::embed::EmbedText;
 use crate::service::blocking::blocking;
 use crate::service::embedding::priority;
 use crate::service::error::Error;
-use crate::service::jobs::{JobContext, JobError, embed_patiently};
+use crate::service::jobs::{JobContext, JobError, embed_with_retry};
 use crate::service::state::State;
 use crate::store::EmbeddedDocument;
 
@@ -56,12 +56,12 @@ async fn embed_whole_patiently(
     texts: Vec<EmbedText>,
 ) -> Result<Vec<(Option<Language>, Embedding)>, JobError> {
     let split = Split::of(&context.state()?, texts).await?;
-    let embedded = embed_patiently(context, &split.passages, PASSAGES_PER_SUBMISSION).await?;
+    let embedded = embed_with_retry(context, &split.passages, PASSAGES_PER_SUBMISSION).await?;
     Ok(split.means(embedded)?)
 }
 
 /// Returns the stored embeddings of documents, and embeds documents that have none yet.
-pub(super) async fn of_documents(state: &Arc<State>, documents: Vec<EmbeddedDocument>) -> Result<Vec<Asked>, Error> {
+pub(super) async fn of_documents(state: &Arc<State>, documents: Vec<EmbeddedDocument>) -> Result<Vec<PredictionInput>, Error> {
     let embedded = embed_whole(state, without_embedding(&documents)).await?;
     with_embeddings(documents, embedded)
 }
@@ -70,7 +70,7 @@ pub(super) async fn of_documents(state: &Arc<State>, documents: Vec<EmbeddedDocu
 pub(super) async fn of_documents_patiently(
     context: &JobContext,
     documents: Vec<EmbeddedDocument>,
-) -> Result<Vec<Asked>, JobError> {
+) -> Result<Vec<PredictionInput>, JobError> {
     let embedded = embed_whole_patiently(context, without_embedding(&documents)).await?;
     Ok(with_embeddings(documents, embedded)?)
 }
@@ -85,14 +85,17 @@ fn without_embedding(documents: &[EmbeddedDocument]) -> Vec<EmbedText> {
 }
 
 /// Combines documents with the embeddings of those that had none.
-fn with_embeddings(documents: Vec<EmbeddedDocument>, embedded: Vec<(Option<Language>, Embedding)>) -> Result<Vec<Asked>, Error> {
+fn with_embeddings(
+    documents: Vec<EmbeddedDocument>,
+    embedded: Vec<(Option<Language>, Embedding)>,
+) -> Result<Vec<PredictionInput>, Error> {
     let mut embedded = embedded.into_iter();
     let asked = documents.into_iter().map(|EmbeddedDocument { document, embedding }| {
         let embedding = match embedding {
             Some(embedding) => embedding,
             None => embedded.next().ok_or(Error::EncoderAnswers { asked: 1, got: 0 })?.1,
         };
-        Ok(Asked { document: Some(document.id), place: None, language: document.language, embedding })
+        Ok(PredictionInput { document: Some(document.id), place: None, language: document.language, embedding })
     });
     asked.collect()
 }

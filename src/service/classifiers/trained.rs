@@ -2,7 +2,7 @@
 //! near the embedding.
 
 use super::definition::damaged;
-use super::embedded_text::{Asked, EmbeddedText};
+use super::embedded_text::{EmbeddedText, PredictionInput};
 use super::error::ClassifierError;
 use super::neighbor_source::{LabelSource, LabeledNeighbor, NeighborSource, in_parallel};
 use crate::classify::{self, LabelNames, Mlp, Prototypes, VoteRule, VoteWeight, vote};
@@ -21,7 +21,7 @@ const SET_THRESHOLD: f32 = 0.5;
 pub(super) const KNN_TEMPERATURE: f32 = 0.07;
 
 /// A classifier in memory.
-pub(super) struct Trained {
+pub(super) struct TrainedClassifier {
     pub(super) id: String,
     /// How many times it was trained.
     pub(super) version: u64,
@@ -47,13 +47,13 @@ pub(super) enum Model {
 
 /// Probabilities of labels, the most likely first.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Scored {
+pub(super) struct LabelScores {
     pub(super) ranked: Vec<(String, f32)>,
     /// Whether no neighbor has a vote, so that nothing can be predicted.
     pub(super) abstains: bool,
 }
 
-impl Trained {
+impl TrainedClassifier {
     /// Assembles a classifier from the results of training.
     pub(super) fn assemble(
         (id, version, name): (String, u64, ClassifierName),
@@ -102,8 +102,12 @@ impl Trained {
     }
 
     /// Returns the label probabilities of each text. Blocks.
-    pub(super) fn score(&self, neighbor_source: &mut Option<NeighborSource<'_>>, asked: &[&Asked]) -> Result<Vec<Scored>, Error> {
-        let probabilities = |asked: &&Asked| match &self.model {
+    pub(super) fn score(
+        &self,
+        neighbor_source: &mut Option<NeighborSource<'_>>,
+        asked: &[&PredictionInput],
+    ) -> Result<Vec<LabelScores>, Error> {
+        let probabilities = |asked: &&PredictionInput| match &self.model {
             Model::Mlp(mlp) => mlp.probabilities(asked.embedding.as_slice()),
             Model::Prototype(prototypes) => prototypes.probabilities(&asked.embedding),
             Model::Knn(_) => Ok(Vec::new()),
@@ -120,14 +124,14 @@ impl Trained {
         }
     }
 
-    fn ranked(&self, probabilities: Vec<f32>) -> Scored {
+    fn ranked(&self, probabilities: Vec<f32>) -> LabelScores {
         let mut ranked: Vec<(String, f32)> = self.labels.iter().map(str::to_owned).zip(probabilities).collect();
         ranked.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-        Scored { ranked, abstains: false }
+        LabelScores { ranked, abstains: false }
     }
 
     /// Returns the labels that the scores predict, or `None` if the classifier abstains.
-    pub(super) fn decide(&self, scored: &Scored, threshold: Option<f32>) -> Option<Vec<String>> {
+    pub(super) fn decide(&self, scored: &LabelScores, threshold: Option<f32>) -> Option<Vec<String>> {
         let threshold = threshold.or(self.definition.threshold);
         if scored.abstains {
             return None;
@@ -148,11 +152,11 @@ impl Trained {
     pub(super) fn predict(
         &self,
         label_source: &LabelSource,
-        asked: &[Asked],
+        asked: &[PredictionInput],
         options: &PredictOptions,
         budget: &AnswerBudget,
     ) -> Result<Vec<Prediction>, Error> {
-        let all: Vec<&Asked> = asked.iter().collect();
+        let all: Vec<&PredictionInput> = asked.iter().collect();
         let mut neighbor_source = self.neighbor_source(label_source, asked.len())?;
         let scored = self.score(&mut neighbor_source, &all)?;
         let near = match neighbor_source {
@@ -160,7 +164,7 @@ impl Trained {
             None if options.explain > 0 => Some(label_source.neighbor_source(&self.texts, asked.len())?),
             None => None,
         };
-        let answer = |(asked, scored): (&Asked, Scored)| {
+        let answer = |(asked, scored): (&PredictionInput, LabelScores)| {
             let near = near.as_ref().filter(|_| options.explain > 0);
             let neighbors = near.map(|near| near.explain(asked, options.explain)).transpose()?.unwrap_or_default();
             let labels = self.decide(&scored, options.threshold);
@@ -198,7 +202,7 @@ pub(super) fn vote_rule(settings: &KnnSettings, fitted: Option<f32>) -> VoteRule
 }
 
 /// Counts the votes of neighbors.
-pub(super) fn count_votes(neighbors: &[LabeledNeighbor], rule: &VoteRule) -> Result<Scored, ClassifierError> {
+pub(super) fn count_votes(neighbors: &[LabeledNeighbor], rule: &VoteRule) -> Result<LabelScores, ClassifierError> {
     let names = LabelNames::of(neighbors.iter().flat_map(|neighbor| neighbor.labels.iter().cloned()));
     let numbers: Vec<Vec<u32>> =
         neighbors.iter().map(|neighbor| neighbor.labels.iter().filter_map(|label| names.number(label)).collect()).collect();
@@ -206,7 +210,7 @@ pub(super) fn count_votes(neighbors: &[LabeledNeighbor], rule: &VoteRule) -> Res
         neighbors.iter().zip(&numbers).map(|(neighbor, labels)| classify::LabeledNeighbor { score: neighbor.score, labels });
     let votes = vote(numbered, rule)?;
     let named = votes.ranked.iter().filter_map(|one| Some((names.name(one.label)?.to_owned(), one.share)));
-    Ok(Scored { ranked: named.collect(), abstains: votes.neighbors == 0 })
+    Ok(LabelScores { ranked: named.collect(), abstains: votes.neighbors == 0 })
 }
 
 /// Computes one direction per label from its descriptions.

@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 use super::definition::{damaged, read_definition, write_report};
 use super::embedded_text::EmbeddedText;
 use super::error::ClassifierError;
-use super::examples::{Examples, gather, of_texts, sorted_counts};
-use super::fitting::{fit_neighbors, fit_prototypes};
+use super::examples::{Examples, of_texts, read_labeled_examples, sorted_counts};
+use super::fitting::{calibrate_knn, fit_prototypes};
 use super::neighbor_source::{LabelSource, threads};
 use super::outcome::{Outcome, calibration_error};
 use super::texts::embed_texts_patiently;
@@ -27,7 +27,7 @@ use crate::domain::{
 };
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
-use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobReach};
+use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobVisibility};
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::State;
 use crate::store::system_clock as now_ms;
@@ -61,7 +61,7 @@ impl JobKind for TrainJob {
 
     /// Every key may see a classifier that learned only from texts of the request, so every key may see its training.
     fn access(_: &TrainPlan, collection: Option<&CollectionName>) -> JobAccess {
-        let reach = collection.map_or(JobReach::Server, |learned| JobReach::of(Some(learned)));
+        let reach = collection.map_or(JobVisibility::Server, |learned| JobVisibility::of(Some(learned)));
         JobAccess { scope: Scope::Write, reach }
     }
 
@@ -210,7 +210,7 @@ fn learn(
     dimension: usize,
 ) -> Result<Outcome, Error> {
     let examples = match &label_source.source {
-        Some((collection, source)) => gather(collection, source, definition, || context.check().is_err())?,
+        Some((collection, source)) => read_labeled_examples(collection, source, definition, || context.check().is_err())?,
         None => of_texts(&texts),
     };
     match definition.kind {
@@ -220,7 +220,7 @@ fn learn(
         }
         ClassifierKind::Knn => {
             examples.check(definition)?;
-            fit_neighbors(definition, label_source, &texts, &examples)
+            calibrate_knn(definition, label_source, &texts, &examples)
         }
         ClassifierKind::Prototype => fit_prototypes(&texts, &examples),
     }

@@ -50,10 +50,10 @@ impl Service {
         mut change: impl FnMut(&State) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         self.check_running()?;
-        let naming = Arc::clone(&self.state.naming).lock_owned().await;
+        let names_lock = Arc::clone(&self.state.names_lock).lock_owned().await;
         let state = Arc::clone(&self.state);
         blocking(move || {
-            let _naming = naming;
+            let _naming = names_lock;
             state.change_catalog(CatalogPart::Names, || change(&state))
         })
         .await
@@ -62,7 +62,7 @@ impl Service {
 
 impl State {
     /// Returns the collection's own name if `name` is an alias.
-    pub(crate) fn own_name(&self, name: &CollectionName) -> Option<CollectionName> {
+    pub(crate) fn resolve_alias(&self, name: &CollectionName) -> Option<CollectionName> {
         self.aliases.read().get(name).cloned()
     }
 

@@ -78,10 +78,10 @@ impl Service {
             default_languages,
             created_at_ms: now_ms(),
         };
-        let naming = Arc::clone(&self.state.naming).lock_owned().await;
+        let names_lock = Arc::clone(&self.state.names_lock).lock_owned().await;
         let state = Arc::clone(&self.state);
         blocking(move || {
-            let _naming = naming;
+            let _naming = names_lock;
             state.create(row, metadata_indexes, request.as_ref())
         })
         .await
@@ -97,12 +97,12 @@ impl Service {
         let size = page.limit.saturating_add(1);
         let mut found: BTreeMap<CollectionName, Found<CollectionView>> = {
             let open = self.state.open.read();
-            let rest = open.range((after.clone(), Bound::Unbounded)).filter(|(name, _)| caller.reaches(name));
+            let rest = open.range((after.clone(), Bound::Unbounded)).filter(|(name, _)| caller.may_access(name));
             rest.take(size).map(|(name, collection)| (name.clone(), Found::Open(Arc::clone(collection)))).collect()
         };
         {
             let broken = self.state.broken.read();
-            let rest = broken.range((after, Bound::Unbounded)).filter(|(name, _)| caller.reaches(name));
+            let rest = broken.range((after, Bound::Unbounded)).filter(|(name, _)| caller.may_access(name));
             found.extend(rest.take(size).map(|(name, collection)| (name.clone(), Found::Broken(collection.view()))));
         }
         let more = found.len() > page.limit;
@@ -152,11 +152,11 @@ impl Service {
     /// Deletes the catalog's row first. A crash after that leaves a folder without a row, which the next start removes.
     pub async fn delete_collection(&self, name: &CollectionName) -> Result<(), Error> {
         self.check_running()?;
-        let naming = Arc::clone(&self.state.naming).lock_owned().await;
+        let names_lock = Arc::clone(&self.state.names_lock).lock_owned().await;
         let state = Arc::clone(&self.state);
         let name = name.clone();
         blocking(move || {
-            let _naming = naming;
+            let _naming = names_lock;
             state.delete(&name)
         })
         .await
@@ -172,9 +172,9 @@ impl CollectionHandle {
             self.write(move |collection| Ok(collection.store.set_metadata_indexes(paths.clone())?)).await?;
         }
         let state = Arc::clone(&self.service.state);
-        let naming = Arc::clone(&state.naming).lock_owned().await;
+        let names_lock = Arc::clone(&state.names_lock).lock_owned().await;
         let change = move |collection: &Arc<OpenCollection>| {
-            let _naming = naming;
+            let _naming = names_lock;
             state.change_catalog(CatalogPart::Names, || {
                 // It may have been replaced meanwhile.
                 let collection = collection.latest();
@@ -241,7 +241,7 @@ impl State {
 
     /// Refuses a name that is taken, or another collection when the maximum is reached.
     fn check_new_name(&self, name: &CollectionName) -> Result<(), Error> {
-        if let Some(collection) = self.own_name(name) {
+        if let Some(collection) = self.resolve_alias(name) {
             return Err(Error::AliasExists { name: name.clone(), collection });
         }
         let open = self.open.read();
@@ -269,7 +269,7 @@ impl State {
         sync_dir(folder).and_then(|()| sync_dir(&self.collections_dir())).map_err(access)?;
         if collection.embedded().is_ok() {
             collection.install(Index::create(&collection.index_parameters())?, Applied::default());
-            collection.catch_up()?;
+            collection.finish_recovery()?;
         }
         let named = self.change_catalog(CatalogPart::Names, || self.name(&collection, request));
         if !matches!(named, Ok(None)) {
@@ -299,7 +299,7 @@ impl State {
     }
 
     fn delete(&self, name: &CollectionName) -> Result<(), Error> {
-        let Some(collection) = self.change_catalog(CatalogPart::Names, || self.unname(name))? else { return Ok(()) };
+        let Some(collection) = self.change_catalog(CatalogPart::Names, || self.unregister(name))? else { return Ok(()) };
         tracing::info!(collection = %name, id = %collection.row.id, "collection deleted");
         if let Err(error) = collection.destroy() {
             let error = &error as &dyn std::error::Error;
@@ -309,8 +309,8 @@ impl State {
     }
 
     /// Removes a collection from the catalog, and returns it if it was open.
-    fn unname(&self, name: &CollectionName) -> Result<Option<Arc<OpenCollection>>, Error> {
-        if let Some(collection) = self.own_name(name) {
+    fn unregister(&self, name: &CollectionName) -> Result<Option<Arc<OpenCollection>>, Error> {
+        if let Some(collection) = self.resolve_alias(name) {
             return Err(Error::AliasExists { name: name.clone(), collection });
         }
         if self.delete_broken(name)? {
@@ -321,7 +321,7 @@ impl State {
             let open = self.open.read();
             Arc::clone(open.get(name).ok_or_else(not_found)?)
         };
-        orphaned::removing_on_error(std::slice::from_ref(&collection.folder), || Ok(self.catalog.delete(name)?))?;
+        orphaned::with_garbage_marks(std::slice::from_ref(&collection.folder), || Ok(self.catalog.delete(name)?))?;
         self.open.write().remove(name);
         collection.mark_deleted();
         self.forget_aliases_of(name);
@@ -332,7 +332,7 @@ impl State {
     fn delete_broken(&self, name: &CollectionName) -> Result<bool, Error> {
         let found = self.broken.read().get(name).map(|broken| broken.row.clone());
         let Some(row) = found else { return Ok(false) };
-        orphaned::removing_on_error(&[self.collections_dir().join(&row.id.0)], || Ok(self.catalog.delete(name)?))?;
+        orphaned::with_garbage_marks(&[self.collections_dir().join(&row.id.0)], || Ok(self.catalog.delete(name)?))?;
         self.broken.write().remove(name);
         self.forget_aliases_of(name);
         tracing::info!(collection = %name, id = %row.id, "deleted a damaged collection");
@@ -370,14 +370,14 @@ impl State {
         self.opened(row, folder, store)
     }
 
-    /// Opens the collection that an earlier attempt made in this folder, or makes it. On a database server, its rows may exist although
-    /// this server has no folder for it.
+    /// Opens the collection that an earlier attempt created in this folder, or creates it. On a database server, its rows may
+    /// exist although this server has no folder for it.
     pub(crate) fn open_or_make(&self, row: Collection, folder: &Path, has_folder: bool) -> Result<OpenCollection, Error> {
         let is_there = has_folder && self.server.is_none();
         if is_there { self.open_collection(row, folder) } else { self.make_collection(row, folder) }
     }
 
-    /// Removes what is left of a collection that the catalog does not name: its folder, and its rows on a database server. Blocks.
+    /// Removes the remains of a collection that is not in the catalog: its folder, and its rows on a database server. Blocks.
     pub(crate) fn remove_unnamed(&self, id: &CollectionId) -> Result<(), Error> {
         let folder = self.collections_dir().join(&id.0);
         let removed = orphaned::remove(&folder).map_err(|source| Error::Folder { path: folder, source });
@@ -389,8 +389,8 @@ impl State {
 
     fn store_options(&self) -> StoreOptions {
         let write_queue_max = self.limits.write_queue_max;
-        let places = Some(Arc::clone(&self.open_databases));
-        StoreOptions { power_safe: self.power_safe, write_queue_max, readers_max: READERS_MAX, terms_of: passage_terms, places }
+        let slots = Some(Arc::clone(&self.open_databases));
+        StoreOptions { power_safe: self.power_safe, write_queue_max, readers_max: READERS_MAX, terms_of: passage_terms, slots }
     }
 
     /// Opens a collection on the database server. Its local folder only holds maps.
@@ -408,8 +408,8 @@ impl State {
         Ok(collection)
     }
 
-    /// Adds how texts are split to a row of an early version that does not say. Such a collection has passages as long as the
-    /// model reads.
+    /// Adds the passage bounds to a row of an early version, which did not store them. The passages of such a collection are as
+    /// long as the model can read.
     fn with_passages(&self, mut row: Collection) -> Collection {
         let loaded = self.embedder.model();
         if row.model.as_ref().is_some_and(|own| own.fingerprint == loaded.fingerprint) {

@@ -85,7 +85,7 @@ async fn sweep(collection: &Arc<OpenCollection>) -> Result<Swept, Error> {
         expired.damage.iter().for_each(|error| drop(of.record_damage(error)));
         if !expired.rows.is_empty() {
             of.damage.forget_rows(&expired.rows);
-            of.take_out();
+            of.remove_deleted_passages();
             tracing::debug!(collection = %of.row.name, documents = expired.rows.len(), "removed expired documents");
         }
         Ok(match (expired.damage.is_empty(), expired.more) {

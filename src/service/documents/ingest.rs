@@ -40,7 +40,7 @@ impl CollectionHandle {
     /// later failure is `Error::NotIndexed`: everything is stored, and the background worker makes it searchable. Sending the
     /// same ids again replaces the documents, so a caller may always repeat a request.
     pub async fn upsert(&self, documents: Vec<NewDocument>, wait: Wait) -> Result<Vec<UpsertOutcome>, Error> {
-        self.upsert_if(documents, wait, Demand::Precondition(Precondition::None)).await
+        self.upsert_if(documents, wait, WriteCondition::Precondition(Precondition::None)).await
     }
 
     /// Like `upsert`, but a repeated request stores nothing and returns the outcomes of the first one. A request that stored
@@ -51,17 +51,22 @@ impl CollectionHandle {
         wait: Wait,
         request: RequestKey,
     ) -> Result<Vec<UpsertOutcome>, Error> {
-        self.upsert_if(documents, wait, Demand::Once(request)).await
+        self.upsert_if(documents, wait, WriteCondition::Once(request)).await
     }
 
     /// Stores one document if the precondition holds for the stored document with its id.
     pub async fn put(&self, document: NewDocument, wait: Wait, precondition: Precondition) -> Result<UpsertOutcome, Error> {
-        let outcomes = self.upsert_if(vec![document], wait, Demand::Precondition(precondition)).await?;
+        let outcomes = self.upsert_if(vec![document], wait, WriteCondition::Precondition(precondition)).await?;
         outcomes.into_iter().next().ok_or(Error::EncoderAnswers { asked: 1, got: 0 })
     }
 
     /// Like `upsert`, but stores nothing unless the conditions hold for every document.
-    async fn upsert_if(&self, documents: Vec<NewDocument>, wait: Wait, demand: Demand) -> Result<Vec<UpsertOutcome>, Error> {
+    async fn upsert_if(
+        &self,
+        documents: Vec<NewDocument>,
+        wait: Wait,
+        demand: WriteCondition,
+    ) -> Result<Vec<UpsertOutcome>, Error> {
         self.service.check_running()?;
         let caller = Arc::new(());
         let mut request = Request { documents, wait, demand, caller: Arc::downgrade(&caller) };
@@ -108,8 +113,8 @@ impl CollectionHandle {
         Ok(())
     }
 
-    /// Runs a write on the collection, or on its replacement. Where another server replaces it meanwhile, nothing was written, and it is
-    /// done again there. Also gives the collection that was written to.
+    /// Runs a write on the collection, or on its replacement. If another server replaces the collection meanwhile, nothing is
+    /// written, and the write runs again on the replacement. Also returns the collection that was written to.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
         write: impl Fn(&Arc<OpenCollection>) -> Result<T, Error> + Send + Sync + 'static,
@@ -129,9 +134,9 @@ impl CollectionHandle {
         }
     }
 
-    /// Waits for a thread to write on, or refuses if too many writes of this collection wait. Returns the collection to write to,
-    /// which is the replacement if there is one, and guards to hold during the write.
-    async fn enter_write(&self) -> Result<(Arc<OpenCollection>, WriteBounds), Error> {
+    /// Waits for a write thread, or fails if too many writes of this collection are waiting. Returns the collection to write
+    /// to, which is the replacement if there is one, and guards to hold during the write.
+    async fn enter_write(&self) -> Result<(Arc<OpenCollection>, WriteGuards), Error> {
         let state = &self.service.state;
         let mut collection = self.open();
         let writes = loop {
@@ -146,7 +151,7 @@ impl CollectionHandle {
             .try_acquire_owned()
             .map_err(|_| Error::WritesWaiting { collection: collection.row.name.clone(), limit })?;
         let thread = Arc::clone(&state.write_threads).acquire_owned().await.map_err(|_| Error::Stopping)?;
-        Ok((collection, WriteBounds { _slot: slot, _thread: thread, _writes: writes }))
+        Ok((collection, WriteGuards { _slot: slot, _thread: thread, _writes: writes }))
     }
 }
 
@@ -214,7 +219,7 @@ impl State {
 }
 
 /// The permits and locks of a write.
-struct WriteBounds {
+struct WriteGuards {
     _slot: OwnedSemaphorePermit,
     _thread: OwnedSemaphorePermit,
     _writes: OwnedRwLockReadGuard<()>,
@@ -222,7 +227,7 @@ struct WriteBounds {
 
 /// The conditions of a write.
 #[derive(Clone)]
-enum Demand {
+enum WriteCondition {
     /// It must hold for the stored document of each id.
     Precondition(Precondition),
     /// The request must not have been executed before.
@@ -234,7 +239,7 @@ enum Demand {
 struct Request {
     documents: Vec<NewDocument>,
     wait: Wait,
-    demand: Demand,
+    demand: WriteCondition,
     /// Can no longer be upgraded once nobody waits for the answer.
     caller: Weak<()>,
 }
@@ -253,7 +258,7 @@ struct Stored {
 /// because preparing many long documents can take a minute.
 fn store(state: &State, collection: &Arc<OpenCollection>, request: Request) -> Result<Stored, Error> {
     let Request { documents, wait, demand, caller } = request;
-    // It may have taken the place of another one.
+    // The collection may be a replacement with another model.
     collection.check_model(state.embedder.model())?;
     let mut prepared = Vec::with_capacity(documents.len());
     let mut tokens = Vec::with_capacity(documents.len());
@@ -285,13 +290,13 @@ fn store(state: &State, collection: &Arc<OpenCollection>, request: Request) -> R
     let announced = (wait == Wait::Indexed).then(|| collection.reserved.announce());
     let upserted = match demand {
         _ if prepared.is_empty() => Vec::new(),
-        Demand::Precondition(precondition) => collection.store.upsert_if(prepared, precondition)?,
-        Demand::Once(request) => {
+        WriteCondition::Precondition(precondition) => collection.store.upsert_if(prepared, precondition)?,
+        WriteCondition::Once(request) => {
             let (ids, refused) = (ids.clone(), refused.clone());
             let answer = move |upserted: &[Upserted]| idempotency::write(&outcomes(ids, refused, upserted));
             match collection.store.upsert_once(prepared, request, Box::new(answer))? {
-                Idempotent::Now(upserted) => upserted,
-                Idempotent::Before(answer) => return done_before(&answer, wait),
+                Idempotent::Executed(upserted) => upserted,
+                Idempotent::Replayed(answer) => return done_before(&answer, wait),
             }
         }
     };

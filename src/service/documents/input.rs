@@ -61,7 +61,7 @@ pub struct DocumentInput {
 
 /// Why a document is refused, and its id if that is valid.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Refusal {
+pub struct InvalidDocument {
     /// The id.
     pub id: Option<DocumentId>,
     /// The code of the first problem.
@@ -79,7 +79,7 @@ pub struct DocumentProblem {
     pub detail: String,
 }
 
-impl Refusal {
+impl InvalidDocument {
     /// Reports the problems under the first one's pointer, in one message. Pointers begin with `base`.
     pub fn failure(&self, base: &str) -> DocumentFailure {
         let mut places = self.problems.iter().map(|problem| (format!("{base}{}", problem.pointer), problem.detail.as_str()));
@@ -135,7 +135,7 @@ impl Problems {
 }
 
 /// Validates a document on its own and against its collection.
-pub fn check(input: DocumentInput, collection: &Collection, limits: &Limits) -> Result<NewDocument, Refusal> {
+pub fn check(input: DocumentInput, collection: &Collection, limits: &Limits) -> Result<NewDocument, InvalidDocument> {
     let DocumentInput { id, title, text, vector, language, metadata, expires_at, ttl_seconds } = input;
     let mut problems = Problems::default();
     let id = id.as_deref().map(DocumentId::parse_new).transpose();
@@ -175,7 +175,7 @@ pub fn check(input: DocumentInput, collection: &Collection, limits: &Limits) -> 
         None => Ok(NewDocument { id, title, text, vector, language: language.flatten(), metadata, expires_at_ms }),
         Some((code, _)) => {
             let code = *code;
-            Err(Refusal { id, code, problems: problems.0.into_iter().map(|(_, problem)| problem).collect() })
+            Err(InvalidDocument { id, code, problems: problems.0.into_iter().map(|(_, problem)| problem).collect() })
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::domain::{
 use crate::service::limits::budget::AnswerBudget;
 use crate::service::open_collection::OpenCollection;
 use crate::service::open_collection::reservation::Reservation;
-use crate::store::{PatchOutcome, PendingPassage, Recut, SearchFilter, StoreError};
+use crate::store::{PatchOutcome, PendingPassage, ResplitText, SearchFilter, StoreError};
 
 /// Bytes that a page may have per requested document.
 const BYTES_PER_DOCUMENT: u64 = 16 << 10;
@@ -93,7 +93,7 @@ impl CollectionHandle {
         let (state, wanted) = (Arc::clone(&self.service.state), id.clone());
         let patched = self.write(move |collection| {
             if patch.title != TitleChange::Keep {
-                // It may have taken the place of another one.
+                // The collection may be a replacement with another model.
                 collection.check_model(state.embedder.model())?;
             }
             let announced = waits.then(|| collection.reserved.announce());
@@ -128,7 +128,7 @@ impl CollectionHandle {
             let deleted = collection.store.delete_if(&wanted, precondition.clone())?;
             if deleted.is_some() {
                 collection.damage.forget(std::slice::from_ref(&wanted));
-                collection.take_out();
+                collection.remove_deleted_passages();
             }
             Ok(deleted)
         });
@@ -142,10 +142,10 @@ impl CollectionHandle {
     /// number.
     pub async fn delete_matching(&self, filter: Filter, request: Option<RequestKey>) -> Result<u64, Error> {
         let delete = |collection: &OpenCollection, filter: &SearchFilter, until, place| {
-            let some = collection.store.delete_some(filter, until, place)?;
+            let some = collection.store.delete_batch(filter, until, place)?;
             if !some.rows.is_empty() {
                 collection.damage.forget_rows(&some.rows);
-                collection.take_out();
+                collection.remove_deleted_passages();
             }
             Ok(([some.rows.len() as u64], some.next))
         };
@@ -162,7 +162,7 @@ impl CollectionHandle {
         request: Option<RequestKey>,
     ) -> Result<[u64; 2], Error> {
         let update = move |collection: &OpenCollection, filter: &SearchFilter, until, place| {
-            let some = collection.store.update_some(filter, until, place, patch.clone())?;
+            let some = collection.store.update_batch(filter, until, place, patch.clone())?;
             collection.damage.forget_rows(&some.rows);
             Ok(([some.matched as u64, some.rows.len() as u64], some.next))
         };
@@ -187,7 +187,7 @@ impl CollectionHandle {
         let numbers = work().await?;
         let answer = numbers.map(|number| number.to_string()).join(" ");
         loop {
-            // Another one may have its place by now.
+            // The collection may have been replaced by now.
             let collection = self.open();
             let (request, answer) = (request.clone(), answer.clone());
             match collection.run(move |collection| Ok(collection.store.record_answer(&request, answer)?)).await {
@@ -240,24 +240,24 @@ fn patch_prepared(
     precondition: &Precondition,
 ) -> Result<Option<(Document, Vec<PendingPassage>)>, Error> {
     loop {
-        let recut = match &patch.title {
+        let resplit = match &patch.title {
             TitleChange::Keep => None,
             change => match collection.store.get(id)? {
-                Some(document) => recut(state, &collection.row, document, change.clone())?,
+                Some(document) => resplit(state, &collection.row, document, change.clone())?,
                 None => return Ok(None),
             },
         };
-        match collection.store.patch(id, patch.clone(), recut, precondition.clone())? {
+        match collection.store.patch(id, patch.clone(), resplit, precondition.clone())? {
             PatchOutcome::Done(document, pending) => return Ok(Some((*document, pending))),
             PatchOutcome::Absent => return Ok(None),
             // Another write came first. Read the document again and split its current text.
-            PatchOutcome::Overtaken => state.check_running()?,
+            PatchOutcome::Conflict => state.check_running()?,
         }
     }
 }
 
 /// Splits a document's text for a new title. Returns `None` if the title stays the same.
-fn recut(state: &State, row: &Collection, document: Document, change: TitleChange) -> Result<Option<Recut>, Error> {
+fn resplit(state: &State, row: &Collection, document: Document, change: TitleChange) -> Result<Option<ResplitText>, Error> {
     let title = change.applied(document.title.clone());
     if title == document.title {
         return Ok(None);
@@ -267,7 +267,7 @@ fn recut(state: &State, row: &Collection, document: Document, change: TitleChang
         true => vec![(0..document.text.len()).into()],
         false => state.embedder.split(title.as_deref(), &document.text, ingest::bounds(state, row))?,
     };
-    Ok(Some(Recut { title, text: document.text, passages, keeps_embedding }))
+    Ok(Some(ResplitText { title, text: document.text, passages, keeps_embedding }))
 }
 
 /// Returns how many bytes a page of this many documents may have. A page ends early when its documents are larger.

@@ -4,7 +4,7 @@ use super::Error;
 use crate::domain::{Code, chain};
 use crate::embed::EmbedError;
 use crate::index::IndexError;
-use crate::service::limits::shares::Refusal;
+use crate::service::limits::shares::LimitExceeded;
 use crate::store::StoreError;
 
 impl Error {
@@ -47,14 +47,14 @@ impl Error {
             Self::NotIndexed(source) | Self::Open { source, .. } => source.code(),
             Self::JobNotFound { .. } => Code::JobNotFound,
             Self::JobFinished { .. } => Code::JobFinished,
-            Self::JobsWaiting { .. } | Self::UploadGaveWay | Self::Refused(Refusal::Full { .. }) => Code::Overloaded,
-            Self::Refused(Refusal::Share { .. }) => Code::RateLimited,
+            Self::JobsWaiting { .. } | Self::UploadEvicted | Self::Refused(LimitExceeded::Full { .. }) => Code::Overloaded,
+            Self::Refused(LimitExceeded::Share { .. }) => Code::RateLimited,
             Self::BodyIncomplete | Self::Encoding { .. } => Code::MalformedFile,
-            Self::FileTooLarge { .. } | Self::PackedTooDensely { .. } => Code::BodyTooLarge,
+            Self::FileTooLarge { .. } | Self::CompressionRatioTooHigh { .. } => Code::BodyTooLarge,
             Self::Header { .. } => Code::InvalidRequest,
             Self::Mine(source) => source.code(),
             Self::Projection(source) => source.code(),
-            Self::NoRoom { .. } => Code::StorageUnavailable,
+            Self::InsufficientDiskSpace { .. } => Code::StorageUnavailable,
             Self::SnapshotNotFound { .. } => Code::SnapshotNotFound,
             Self::SnapshotExists { .. } => Code::SnapshotExists,
             Self::InvalidSnapshot { .. } => Code::InvalidSnapshot,
@@ -66,7 +66,7 @@ impl Error {
             Self::Folder { source, .. } => folder_code(source),
             Self::PassageRange { .. }
             | Self::CatalogLost { .. }
-            | Self::EmbeddedStoreThere { .. }
+            | Self::EmbeddedStoreExists { .. }
             | Self::EncoderAnswers { .. }
             | Self::JobState { .. }
             | Self::Id(_)
@@ -118,7 +118,7 @@ fn store_code(error: &StoreError) -> Code {
         | StoreError::DataDirectoryInUse { .. }
         | StoreError::DatabaseInUse
         | StoreError::CatalogChanged
-        | StoreError::JobElsewhere
+        | StoreError::JobTakenOver
         | StoreError::LexicalIncomplete { .. } => Code::Unavailable,
         StoreError::Sqlite { .. }
         | StoreError::Server { .. }
@@ -128,9 +128,9 @@ fn store_code(error: &StoreError) -> Code {
         | StoreError::NewerDatabase { .. }
         | StoreError::NotUpToDate { .. }
         | StoreError::ForeignDatabase { .. }
-        | StoreError::StrangeObject { .. }
+        | StoreError::SchemaMismatch { .. }
         | StoreError::InvalidPassage { .. }
-        | StoreError::ChangesForgotten { .. } => Code::Internal,
+        | StoreError::ChangesPurged { .. } => Code::Internal,
     }
 }
 

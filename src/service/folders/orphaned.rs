@@ -22,9 +22,9 @@ pub(crate) const DATABASE: &str = "documents.sqlite";
 /// The file that marks a folder as garbage.
 const MARK: &str = "deleting";
 
-/// Makes a change of the catalog that orphans `folders`. Marks them first, so that the next start removes whatever a crash
+/// Runs a change of the catalog that orphans `folders`. Marks them first, so that the next start removes whatever a crash
 /// leaves of them. If the change fails, removes the marks again. Blocks.
-pub(crate) fn removing_on_error<T>(folders: &[PathBuf], change: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+pub(crate) fn with_garbage_marks<T>(folders: &[PathBuf], change: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     folders.iter().for_each(|folder| mark(folder));
     let changed = change();
     if changed.is_err() {
@@ -122,8 +122,8 @@ pub(crate) fn holding(data_dir: &Path) -> Result<Vec<&'static str>, Error> {
     Ok(found)
 }
 
-/// Removes the folder that an earlier run of a job left. Returns whether the folder is gone. A folder that somebody may miss
-/// stays.
+/// Removes the folder that an earlier run of a job left. Returns whether the folder is gone. A folder that may hold the only
+/// copy of some documents stays.
 pub(crate) fn clear(folder: &Path) -> io::Result<bool> {
     match folder.try_exists()? {
         true if !is_garbage(folder) => Ok(false),

@@ -8,12 +8,12 @@ pub struct JobAccess {
     /// The scope that a key needs to start and cancel such a job.
     pub scope: Scope,
     /// What the job reveals. A key may see the job only if it may access all of that.
-    pub reach: JobReach,
+    pub reach: JobVisibility,
 }
 
 /// What a job reveals.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum JobReach {
+pub enum JobVisibility {
     /// Nothing about any collection, so every key may see it.
     Server,
     /// Something about each of these collections. A restricted key may see the job if it may access all of them.
@@ -30,7 +30,7 @@ pub enum JobReach {
     Everything,
 }
 
-impl JobReach {
+impl JobVisibility {
     /// Returns the reach of a job about one collection. `None` stands for a job about several collections or none.
     pub(crate) fn of(collection: Option<&CollectionName>) -> Self {
         collection.map_or(Self::Everything, |only| Self::Collections(vec![only.clone()]))

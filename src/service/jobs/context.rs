@@ -60,11 +60,11 @@ impl JobContext {
     }
 
     /// Makes sure that this server knows what other servers changed before this call.
-    pub(crate) async fn follow(&self) -> Result<(), JobError> {
-        Ok(Service { state: self.state()? }.follow().await?)
+    pub(crate) async fn sync_catalog(&self) -> Result<(), JobError> {
+        Ok(Service { state: self.state()? }.sync_catalog().await?)
     }
 
-    /// The collection that took the place of one that the job works on.
+    /// Returns the replacement of a collection that the job works on.
     pub(crate) async fn replacement_of(&self, old: &OpenCollection) -> Result<Arc<OpenCollection>, JobError> {
         self.state()?.find_replacement(old).await?;
         let next = old.replacement.get().ok_or(StoreError::Replaced).map_err(Error::from)?;
@@ -72,7 +72,7 @@ impl JobContext {
         Ok(next.latest())
     }
 
-    /// Waits, unless the job is to stop.
+    /// Waits for `duration`. Fails as soon as the job should stop.
     pub(crate) async fn pause(&self, duration: Duration) -> Result<(), JobError> {
         tokio::select! {
             () = tokio::time::sleep(duration) => (),

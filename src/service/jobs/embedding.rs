@@ -12,7 +12,7 @@ const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 /// Embeds texts as bulk work, in parts of at most `most` texts that fit into the encoder's queue. Waits while the queue is
 /// full. Fails early if the job should stop.
-pub(crate) async fn embed_patiently(context: &JobContext, texts: &[EmbedText], most: usize) -> Result<Vec<Embedded>, JobError> {
+pub(crate) async fn embed_with_retry(context: &JobContext, texts: &[EmbedText], most: usize) -> Result<Vec<Embedded>, JobError> {
     let size = most.min(context.state()?.limits.embed_queue_texts_max).max(1);
     let mut embedded = Vec::with_capacity(texts.len());
     for part in texts.chunks(size) {

@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::access::{JobAccess, JobReach};
+use super::access::{JobAccess, JobVisibility};
 use super::context::{JobContext, JobError};
 use super::running::RunningJob;
 use super::stored;
@@ -18,7 +18,7 @@ use crate::service::error::Error;
 use crate::service::state::State;
 
 /// The name of a job type. `job_types!` implements it.
-pub(crate) trait Named {
+pub(crate) trait HasJobType {
     /// The name in the API and in the catalog.
     const TYPE: JobType;
 }
@@ -27,7 +27,7 @@ pub(crate) trait Named {
 ///
 /// Only `access` and `run` are required. The methods that remove something may run twice, because a crash can come before the
 /// end of the job is recorded.
-pub(crate) trait JobKind: Named + Send + Sync + 'static {
+pub(crate) trait JobKind: HasJobType + Send + Sync + 'static {
     /// What the job needs to run. The catalog stores it, so requests written by earlier versions must stay readable.
     type Request: Serialize + DeserializeOwned + Send;
     /// The job's initial details. It may add more while it runs.
@@ -61,7 +61,7 @@ pub(crate) trait JobKind: Named + Send + Sync + 'static {
     fn clean_up(_folder: &Path) {}
 
     /// Returns the collection that the job builds in a separate folder. After a restart, the job continues with that folder.
-    fn makes(_request: &Self::Request) -> Option<CollectionId> {
+    fn builds_collection(_request: &Self::Request) -> Option<CollectionId> {
         None
     }
 }
@@ -86,17 +86,17 @@ pub(super) trait AnyJobKind: Send + Sync {
     /// `JobKind::clean_up`.
     fn clean_up(&self, folder: &Path);
 
-    /// `JobKind::makes`.
-    fn makes(&self, id: &JobId, request: &Metadata) -> Option<CollectionId>;
+    /// `JobKind::builds_collection`.
+    fn builds_collection(&self, id: &JobId, request: &Metadata) -> Option<CollectionId>;
 
     /// `JobKind::NEEDS_FILES`.
     fn needs_files(&self) -> bool;
 }
 
 /// Implements `AnyJobKind` for the job type `J` by reading its requests.
-pub(super) struct Reading<J>(pub(super) PhantomData<fn() -> J>);
+pub(super) struct JobKindAdapter<J>(pub(super) PhantomData<fn() -> J>);
 
-impl<J: JobKind> Reading<J> {
+impl<J: JobKind> JobKindAdapter<J> {
     /// Reads a request, or logs that it is damaged. The files of a job with a damaged request stay until the job is forgotten.
     fn read(id: &JobId, request: &Metadata) -> Option<J::Request> {
         let read = stored::read(id, request);
@@ -107,11 +107,11 @@ impl<J: JobKind> Reading<J> {
     }
 }
 
-impl<J: JobKind> AnyJobKind for Reading<J> {
+impl<J: JobKind> AnyJobKind for JobKindAdapter<J> {
     fn access(&self, job: &Job) -> JobAccess {
         match stored::read(&job.id, &job.request) {
             Ok(request) => J::access(&request, job.collection.as_ref()),
-            Err(_) => JobAccess { scope: Scope::Admin, reach: JobReach::Everything },
+            Err(_) => JobAccess { scope: Scope::Admin, reach: JobVisibility::Everything },
         }
     }
 
@@ -140,8 +140,8 @@ impl<J: JobKind> AnyJobKind for Reading<J> {
         J::clean_up(folder);
     }
 
-    fn makes(&self, id: &JobId, request: &Metadata) -> Option<CollectionId> {
-        J::makes(&Self::read(id, request)?)
+    fn builds_collection(&self, id: &JobId, request: &Metadata) -> Option<CollectionId> {
+        J::builds_collection(&Self::read(id, request)?)
     }
 
     fn needs_files(&self) -> bool {

@@ -1,14 +1,14 @@
-//! Accepts, lists, watches and cancels jobs. `engine` runs them. A job type consists of an implementation of `kind::JobKind` in
+//! Accepts, lists, watches and cancels jobs. `scheduler` runs them. A job type consists of an implementation of `kind::JobKind` in
 //! the module of its resource, a variant of `JobType`, and a line in `job_types!`.
 
 mod access;
 mod context;
 mod embedding;
-mod engine;
 pub(super) mod folder;
 pub(super) mod kind;
 mod new_job;
 mod running;
+mod scheduler;
 mod steps;
 pub(super) mod stored;
 pub(super) mod takeover;
@@ -20,9 +20,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use access::{JobAccess, JobReach};
+pub use access::{JobAccess, JobVisibility};
 pub(super) use context::{JobContext, JobError};
-pub(super) use embedding::embed_patiently;
+pub(super) use embedding::embed_with_retry;
 pub(super) use kind::JobKind;
 pub(super) use new_job::{NewJob, new_job_id};
 pub(super) use running::{Jobs, RunningJob};
@@ -37,7 +37,7 @@ use crate::domain::{CollectionId, Job, JobFailure, JobFilter, JobId, JobProgress
 use crate::store::StoreError;
 use crate::store::system_clock as now_ms;
 use folder::Folder;
-use kind::{AnyJobKind, Named, Reading};
+use kind::{AnyJobKind, HasJobType, JobKindAdapter};
 
 /// The folder of the data directory that holds the files of jobs, with one folder per job.
 const JOBS_DIR: &str = "jobs";
@@ -49,14 +49,14 @@ const ELSEWHERE_PAUSE: Duration = Duration::from_secs(1);
 /// Assigns each job type its implementation.
 macro_rules! job_types {
     ($($variant:ident: $job:ty,)+) => {
-        $(impl Named for $job {
+        $(impl HasJobType for $job {
             const TYPE: JobType = JobType::$variant;
         })+
 
         /// Returns the implementation of a job type.
         fn kind_of(name: JobType) -> &'static dyn AnyJobKind {
             match name {
-                $(JobType::$variant => &Reading::<$job>(PhantomData),)+
+                $(JobType::$variant => &JobKindAdapter::<$job>(PhantomData),)+
             }
         }
     };
@@ -76,8 +76,8 @@ job_types! {
 }
 
 /// Returns the collections that these jobs build in separate folders.
-pub(super) fn made_by(jobs: &[Job]) -> HashSet<CollectionId> {
-    jobs.iter().filter_map(|job| kind_of(job.kind).makes(&job.id, &job.request)).collect()
+pub(super) fn collections_built_by(jobs: &[Job]) -> HashSet<CollectionId> {
+    jobs.iter().filter_map(|job| kind_of(job.kind).builds_collection(&job.id, &job.request)).collect()
 }
 
 /// Follows a job until it ends.
@@ -252,7 +252,7 @@ impl Service {
         state.forget_old_jobs()?;
         let unfinished = state.catalog.unfinished_jobs()?;
         let ids: Vec<JobId> = unfinished.iter().map(|job| job.id.clone()).collect();
-        state.settle_trainings(&ids)?;
+        state.fail_abandoned_trainings(&ids)?;
         let known: HashSet<String> = ids.iter().map(|id| id.as_str().to_owned()).collect();
         for entry in std::fs::read_dir(&folder).map_err(access(folder.clone()))? {
             let entry = entry.map_err(access(folder.clone()))?;

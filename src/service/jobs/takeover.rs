@@ -1,5 +1,5 @@
-//! Looks after jobs when several servers share a catalog: takes over the jobs of servers that are gone, stops jobs that were
-//! canceled through another server, and drops jobs that another server has taken over.
+//! Checks jobs regularly when several servers share a catalog: takes over the jobs of servers that are gone, stops jobs that
+//! were canceled through another server, and drops jobs that another server has taken over.
 
 use std::sync::Weak;
 use std::sync::atomic::Ordering;
@@ -12,12 +12,12 @@ use crate::domain::{JobId, JobStatus, JobType};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::state::{Service, State};
-use crate::storage::{JobHold, LookedAfter, PostgresCatalog};
+use crate::storage::{ClaimedJobs, JobOwnership, PostgresCatalog};
 
-/// Pause between two looks.
+/// Pause between two checks.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Looks after the jobs until the server stops. Between looks it does not keep the service alive.
+/// Checks the jobs until the server stops. Between checks it does not keep the service alive.
 pub(crate) async fn run(state: Weak<State>, mut stop_announced: watch::Receiver<bool>) {
     let mut failures = 0u32;
     loop {
@@ -40,29 +40,29 @@ pub(crate) async fn run(state: Weak<State>, mut stop_announced: watch::Receiver<
 
 async fn look(service: Service) -> Result<(), Error> {
     // A job that is taken over may need a collection that this server does not know yet.
-    service.follow().await?;
-    blocking(move || service.look_after_jobs()).await
+    service.sync_catalog().await?;
+    blocking(move || service.claim_orphaned_jobs()).await
 }
 
 impl Service {
-    fn look_after_jobs(&self) -> Result<(), Error> {
+    fn claim_orphaned_jobs(&self) -> Result<(), Error> {
         let state = &self.state;
         let Some(catalog) = state.catalog.shared() else { return Ok(()) };
-        let LookedAfter { taken, has_left } = state.take_over_jobs(catalog)?;
+        let ClaimedJobs { taken, has_left } = state.take_over_jobs(catalog)?;
         if has_left {
             let open: Vec<_> = state.open.read().values().cloned().collect();
-            open.iter().for_each(|collection| collection.inherit());
+            open.iter().for_each(|collection| collection.take_over_pending_work());
         }
         state.jobs.keep_taken(taken);
         self.resume_taken();
         for (id, hold) in catalog.holds(&state.jobs.unfinished())? {
             match hold {
-                JobHold::Own => (),
-                JobHold::Lost => state.jobs.drop_lost(&id),
-                JobHold::Canceled => {
+                JobOwnership::Own => (),
+                JobOwnership::Lost => state.jobs.drop_lost(&id),
+                JobOwnership::Canceled => {
                     if let Some(waiting) = state.jobs.cancel(&id) {
                         let ended = state.finish(&waiting, JobStatus::Canceled, None);
-                        // Put it back, so that the next look ends it.
+                        // Put it back, so that the next check ends it.
                         ended.inspect_err(|_| state.enqueue(waiting))?;
                     }
                 }
@@ -94,21 +94,21 @@ impl Service {
 }
 
 impl State {
-    /// Takes over the jobs of servers that are gone. A job that needs files waits for a server that has them, one
-    /// that embeds anew for a server with its model, or both to be canceled. Blocks.
-    pub(super) fn take_over_jobs(&self, catalog: &PostgresCatalog) -> Result<LookedAfter, Error> {
+    /// Takes over the jobs of servers that are gone. A job that needs files waits for a server that has them, and a
+    /// re-embedding waits for a server with its model. Both can be canceled meanwhile. Blocks.
+    pub(super) fn take_over_jobs(&self, catalog: &PostgresCatalog) -> Result<ClaimedJobs, Error> {
         let with_files: Vec<JobType> = JobType::ALL.iter().copied().filter(|kind| kind_of(*kind).needs_files()).collect();
         let folder = self.data_dir.join(JOBS_DIR);
         let entries = std::fs::read_dir(&folder).map_err(|source| Error::Folder { path: folder, source })?;
         let id = |entry: std::fs::DirEntry| JobId::parse(entry.file_name().to_str()?).ok();
         let files_here: Vec<JobId> = entries.filter_map(|entry| id(entry.ok()?)).collect();
-        Ok(catalog.look_after_jobs(&with_files, &files_here, &self.embedder.model().fingerprint)?)
+        Ok(catalog.claim_orphaned_jobs(&with_files, &files_here, &self.embedder.model().fingerprint)?)
     }
 
     /// Whether a job still belongs to this server. Blocks.
     pub(super) fn owns(&self, job: &JobId) -> Result<bool, Error> {
         let Some(catalog) = self.catalog.shared() else { return Ok(true) };
         let holds = catalog.holds(std::slice::from_ref(job))?;
-        Ok(holds.iter().all(|(_, hold)| *hold != JobHold::Lost))
+        Ok(holds.iter().all(|(_, hold)| *hold != JobOwnership::Lost))
     }
 }

@@ -32,7 +32,7 @@ impl Service {
     }
 
     /// Whether requests need a key. They do as soon as there is a key, even if all keys have expired.
-    pub fn is_guarded(&self) -> bool {
+    pub fn requires_key(&self) -> bool {
         self.state.keyring.operator.get().is_some() || !self.state.keyring.read().is_empty()
     }
 
@@ -78,7 +78,7 @@ impl Service {
 
     fn add_key(&self, stored: &StoredKey) -> Result<(), Error> {
         let StoredKey { key, secret_sha256 } = stored;
-        if !self.is_guarded() && !key.is_permanent_admin() {
+        if !self.requires_key() && !key.is_permanent_admin() {
             return Err(Error::FirstKey);
         }
         let limit = self.state.limits.keys_max;

@@ -8,8 +8,8 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
-use super::shares::{Bound, Held, Refusal};
-use crate::domain::Payer;
+use super::shares::{LimitExceeded, LimitShare, SharedLimit};
+use crate::domain::QuotaOwner;
 use crate::service::error::Error;
 
 /// Bytes that every request may hold without being counted, so that small answers succeed even when large ones have used up the
@@ -28,20 +28,20 @@ pub struct RequestMemory(Arc<Mutex<Account>>);
 
 #[derive(Debug)]
 struct Account {
-    held: Held,
+    held: LimitShare,
     /// Bytes of the body, both as received and as parsed.
     body: u64,
     answer: u64,
 }
 
 impl RequestMemory {
-    pub(crate) fn new(bound: &Arc<Bound>, payer: Payer) -> Self {
+    pub(crate) fn new(bound: &Arc<SharedLimit>, payer: QuotaOwner) -> Self {
         Self(Arc::new(Mutex::new(Account { held: bound.nothing(payer), body: 0, answer: 0 })))
     }
 
     /// Returns the memory of the request that this task runs. Outside of requests, returns a new one without a shared limit.
     pub fn current() -> Self {
-        CURRENT.try_with(Clone::clone).unwrap_or_else(|_| Self::new(&Bound::new("", u64::MAX), Payer::Others))
+        CURRENT.try_with(Clone::clone).unwrap_or_else(|_| Self::new(&SharedLimit::new("", u64::MAX), QuotaOwner::Others))
     }
 
     /// Runs a request with this memory.
@@ -50,17 +50,17 @@ impl RequestMemory {
     }
 
     /// Returns who the memory is charged to.
-    pub fn payer(&self) -> Payer {
+    pub fn payer(&self) -> QuotaOwner {
         self.0.lock().held.payer().clone()
     }
 
     /// Returns the refusal for lack of memory, and counts it.
-    fn refusal(&self) -> Refusal {
+    fn refusal(&self) -> LimitExceeded {
         self.0.lock().held.refusal()
     }
 
     /// Takes bytes for the request's body.
-    pub fn add_body(&self, bytes: u64) -> Result<(), Refusal> {
+    pub fn add_body(&self, bytes: u64) -> Result<(), LimitExceeded> {
         let mut account = self.0.lock();
         account.body += bytes;
         let settled = account.settle();
@@ -76,7 +76,7 @@ impl RequestMemory {
     }
 
     /// Takes bytes for the answer.
-    pub fn add_answer(&self, bytes: u64) -> Result<(), Refusal> {
+    pub fn add_answer(&self, bytes: u64) -> Result<(), LimitExceeded> {
         let mut account = self.0.lock();
         account.answer += bytes;
         let settled = account.settle();
@@ -85,7 +85,7 @@ impl RequestMemory {
     }
 
     /// Takes bytes, if needed, until the answer has at least this many.
-    pub fn answer_at_least(&self, bytes: u64) -> Result<(), Refusal> {
+    pub fn answer_at_least(&self, bytes: u64) -> Result<(), LimitExceeded> {
         let mut account = self.0.lock();
         account.answer = account.answer.max(bytes);
         account.settle()
@@ -114,7 +114,7 @@ impl Account {
         (self.body + self.answer).saturating_sub(UNCOUNTED_BYTES).saturating_sub(self.held.amount())
     }
 
-    fn settle(&mut self) -> Result<(), Refusal> {
+    fn settle(&mut self) -> Result<(), LimitExceeded> {
         let missing = self.missing();
         if missing == 0 {
             return Ok(());
@@ -136,7 +136,7 @@ pub(crate) struct AnswerBudget {
     limit: usize,
     spent: AtomicU64,
     memory: RequestMemory,
-    refusal: OnceLock<Refusal>,
+    refusal: OnceLock<LimitExceeded>,
 }
 
 impl AnswerBudget {
@@ -181,7 +181,7 @@ impl AnswerBudget {
     }
 
     /// Returns the error that the server has no more memory for the request.
-    pub(crate) fn memory_refusal(&self) -> Refusal {
+    pub(crate) fn memory_refusal(&self) -> LimitExceeded {
         self.memory.refusal()
     }
 
@@ -199,13 +199,13 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    fn memory(bound: &Arc<Bound>) -> RequestMemory {
-        RequestMemory::new(bound, Payer::Operator)
+    fn memory(bound: &Arc<SharedLimit>) -> RequestMemory {
+        RequestMemory::new(bound, QuotaOwner::Operator)
     }
 
     #[test]
     fn a_small_request_takes_nothing_from_the_limit() {
-        let bound = Bound::new("in_flight_bytes_max", 0);
+        let bound = SharedLimit::new("in_flight_bytes_max", 0);
         let small = memory(&bound);
         small.add_body(1_000).unwrap();
         small.add_answer(UNCOUNTED_BYTES - 1_000).unwrap();
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_large_request_holds_its_memory_until_it_ends() {
-        let bound = Bound::new("in_flight_bytes_max", 10 * MIB);
+        let bound = SharedLimit::new("in_flight_bytes_max", 10 * MIB);
         let large = memory(&bound);
         large.add_body(2 * MIB).unwrap();
         large.add_answer(MIB).unwrap();
@@ -228,17 +228,17 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_takes_memory_from_its_own_request() {
-        let bound = Bound::new("in_flight_bytes_max", 10 * MIB);
+        let bound = SharedLimit::new("in_flight_bytes_max", 10 * MIB);
         let request = memory(&bound);
         let budget = request.clone().scope(async { AnswerBudget::new(64 << 20) }).await;
         assert!(budget.spend(4 * MIB) && !budget.spend(4 * MIB));
-        assert!(matches!(budget.refusal(), Some(Error::Refused(Refusal::Share { .. }))));
+        assert!(matches!(budget.refusal(), Some(Error::Refused(LimitExceeded::Share { .. }))));
         assert!(AnswerBudget::new(100 << 20).spend(99 << 20), "work of no request has no other bound than its own");
     }
 
     #[tokio::test]
     async fn work_that_can_end_early_takes_what_is_left() {
-        let bound = Bound::new("in_flight_bytes_max", MIB);
+        let bound = SharedLimit::new("in_flight_bytes_max", MIB);
         let budget = memory(&bound).scope(async { AnswerBudget::new(64 << 20) }).await;
         assert_eq!(budget.reserve(8 * MIB), MIB + UNCOUNTED_BYTES);
         budget.settle(MIB + UNCOUNTED_BYTES, 2 * UNCOUNTED_BYTES).unwrap();

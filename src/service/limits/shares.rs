@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::domain::Payer;
+use crate::domain::QuotaOwner;
 
 /// A limit over all requests.
 #[derive(Debug)]
-pub struct Bound {
+pub struct SharedLimit {
     name: &'static str,
     limit: u64,
     used: Mutex<Used>,
@@ -23,21 +23,21 @@ pub struct Bound {
 #[derive(Debug, Default)]
 struct Used {
     all: u64,
-    by_payer: HashMap<Payer, u64>,
+    by_payer: HashMap<QuotaOwner, u64>,
 }
 
 /// A caller's share of a limit. Dropping it releases it.
 #[derive(Debug)]
-pub struct Held {
-    bound: Arc<Bound>,
-    payer: Payer,
+pub struct LimitShare {
+    bound: Arc<SharedLimit>,
+    payer: QuotaOwner,
     amount: u64,
 }
 
 /// Why a caller cannot take more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the variants are")]
-pub enum Refusal {
+pub enum LimitExceeded {
     /// The limit is reached.
     #[error("{name} is {limit} for all callers together, and nothing is free; try again later")]
     Full { name: &'static str, limit: u64 },
@@ -46,8 +46,8 @@ pub enum Refusal {
     Share { name: &'static str, limit: u64, held: u64 },
 }
 
-impl Bound {
-    /// Creates a limit of which nothing is taken. `name` is its setting.
+impl SharedLimit {
+    /// Creates an unused limit. `name` is the name of its setting.
     pub fn new(name: &'static str, limit: u64) -> Arc<Self> {
         Arc::new(Self { name, limit, used: Mutex::default(), refused: AtomicU64::new(0) })
     }
@@ -73,12 +73,12 @@ impl Bound {
     }
 
     /// Creates an empty share.
-    pub fn nothing(self: &Arc<Self>, payer: Payer) -> Held {
-        Held { bound: Arc::clone(self), payer, amount: 0 }
+    pub fn nothing(self: &Arc<Self>, payer: QuotaOwner) -> LimitShare {
+        LimitShare { bound: Arc::clone(self), payer, amount: 0 }
     }
 
     /// Takes `amount` for `payer`.
-    pub fn take(self: &Arc<Self>, payer: Payer, amount: u64) -> Result<Held, Refusal> {
+    pub fn take(self: &Arc<Self>, payer: QuotaOwner, amount: u64) -> Result<LimitShare, LimitExceeded> {
         let mut held = self.nothing(payer);
         held.grow(amount)?;
         Ok(held)
@@ -90,20 +90,24 @@ impl Bound {
         if held == 0 { free } else { free.saturating_sub(held) / 2 }
     }
 
-    fn refuse(&self, used: &Used, held: u64, amount: u64) -> Refusal {
+    fn refuse(&self, used: &Used, held: u64, amount: u64) -> LimitExceeded {
         self.refused.fetch_add(1, Ordering::Relaxed);
         let (name, limit) = (self.name, self.limit);
-        if used.all.saturating_add(amount) > limit { Refusal::Full { name, limit } } else { Refusal::Share { name, limit, held } }
+        if used.all.saturating_add(amount) > limit {
+            LimitExceeded::Full { name, limit }
+        } else {
+            LimitExceeded::Share { name, limit, held }
+        }
     }
 }
 
 impl Used {
-    fn add(&mut self, payer: &Payer, amount: u64) {
+    fn add(&mut self, payer: &QuotaOwner, amount: u64) {
         self.all += amount;
         *self.by_payer.entry(payer.clone()).or_default() += amount;
     }
 
-    fn remove(&mut self, payer: &Payer, amount: u64) {
+    fn remove(&mut self, payer: &QuotaOwner, amount: u64) {
         self.all = self.all.saturating_sub(amount);
         if let Some(held) = self.by_payer.get_mut(payer) {
             *held = held.saturating_sub(amount);
@@ -114,9 +118,9 @@ impl Used {
     }
 }
 
-impl Held {
+impl LimitShare {
     /// Takes `amount` more, or nothing.
-    pub fn grow(&mut self, amount: u64) -> Result<(), Refusal> {
+    pub fn grow(&mut self, amount: u64) -> Result<(), LimitExceeded> {
         let mut used = self.bound.used.lock();
         let held = used.by_payer.get(&self.payer).copied().unwrap_or_default();
         if amount == 0 {
@@ -151,12 +155,12 @@ impl Held {
     }
 
     /// Returns who holds the share.
-    pub fn payer(&self) -> &Payer {
+    pub fn payer(&self) -> &QuotaOwner {
         &self.payer
     }
 
     /// Counts a refusal and returns it.
-    pub fn refusal(&self) -> Refusal {
+    pub fn refusal(&self) -> LimitExceeded {
         let used = self.bound.used.lock();
         let held = used.by_payer.get(&self.payer).copied().unwrap_or_default();
         let left = self.bound.left(&used, held);
@@ -169,7 +173,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for LimitShare {
     fn drop(&mut self) {
         self.bound.used.lock().remove(&self.payer, self.amount);
     }
@@ -181,16 +185,16 @@ mod tests {
 
     use super::*;
 
-    fn caller(number: u8) -> Payer {
-        Payer::at(Some(IpAddr::from([192, 0, 2, number])))
+    fn caller(number: u8) -> QuotaOwner {
+        QuotaOwner::at(Some(IpAddr::from([192, 0, 2, number])))
     }
 
     /// Returns how much each caller gets if they take turns until none gets more.
     fn shares(limit: u64, callers: u8) -> Vec<u64> {
-        let bound = Bound::new("requests_max", limit);
-        let mut held: Vec<Held> = (0..callers).map(|number| bound.nothing(caller(number))).collect();
+        let bound = SharedLimit::new("requests_max", limit);
+        let mut held: Vec<LimitShare> = (0..callers).map(|number| bound.nothing(caller(number))).collect();
         while held.iter_mut().filter_map(|held| held.grow(1).ok()).count() > 0 {}
-        held.iter().map(Held::amount).collect()
+        held.iter().map(LimitShare::amount).collect()
     }
 
     #[test]
@@ -203,10 +207,10 @@ mod tests {
 
     #[test]
     fn a_caller_that_holds_nothing_may_take_all_that_is_free() {
-        let bound = Bound::new("requests_max", 1);
+        let bound = SharedLimit::new("requests_max", 1);
         let first = bound.take(caller(1), 1).unwrap();
-        assert_eq!(bound.take(caller(1), 1).unwrap_err(), Refusal::Full { name: "requests_max", limit: 1 });
-        assert_eq!(bound.take(caller(2), 1).unwrap_err(), Refusal::Full { name: "requests_max", limit: 1 });
+        assert_eq!(bound.take(caller(1), 1).unwrap_err(), LimitExceeded::Full { name: "requests_max", limit: 1 });
+        assert_eq!(bound.take(caller(2), 1).unwrap_err(), LimitExceeded::Full { name: "requests_max", limit: 1 });
         drop(first);
         assert!(bound.take(caller(2), 1).is_ok());
         assert_eq!((bound.used(), bound.refused()), (0, 2));
@@ -215,11 +219,11 @@ mod tests {
 
     #[test]
     fn a_new_caller_finds_room_beside_a_greedy_one() {
-        let bound = Bound::new("memory", 100);
+        let bound = SharedLimit::new("memory", 100);
         let mut greedy = bound.nothing(caller(1));
         assert_eq!(greedy.grow_up_to(40), 40);
         assert_eq!(greedy.grow_up_to(100), 10);
-        assert_eq!(greedy.grow(1), Err(Refusal::Share { name: "memory", limit: 100, held: 50 }));
+        assert_eq!(greedy.grow(1), Err(LimitExceeded::Share { name: "memory", limit: 100, held: 50 }));
         let other = bound.take(caller(2), 50).unwrap();
         assert_eq!(other.amount(), 50);
         greedy.shrink(30);

@@ -82,8 +82,8 @@ impl Held {
         let block = block(other, range)?;
         let mut nearest = Nearest::new(block.len(), self.per_query).map_err(MineError::from)?;
         let same_passage = |held: u32, read: u32| {
-            let place = other.first_place(read) as usize;
-            self.side.is_same_passage(self.side.first_place(held), other, place)
+            let position = other.first_place(read) as usize;
+            self.side.is_same_passage(self.side.first_place(held), other, position)
         };
         let overlap = self.side.is_of_collection_of(other);
         let mut comparison = Comparison::new(&block).map_err(MineError::from)?;
@@ -120,8 +120,8 @@ fn lists(queries: usize, others: usize, per_query: usize) -> Result<NeighborList
 }
 
 fn put(lists: &mut NeighborLists, block: &Block, nearest: &Nearest) -> Result<(), Error> {
-    for (place, number) in block.numbers().iter().enumerate() {
-        lists.put(*number, nearest.of(place)).map_err(MineError::from)?;
+    for (position, number) in block.numbers().iter().enumerate() {
+        lists.put(*number, nearest.of(position)).map_err(MineError::from)?;
     }
     Ok(())
 }

@@ -92,11 +92,11 @@ impl Corpus {
             }
         };
         let (mut numbers, mut firsts, mut copies) = (Vec::with_capacity(ids.len()), Vec::new(), Vec::new());
-        for place in 0..ids.len() as u32 {
-            let first = groups.as_ref().map_or(place, |groups| groups.representative(place));
-            if first == place {
+        for position in 0..ids.len() as u32 {
+            let first = groups.as_ref().map_or(position, |groups| groups.representative(position));
+            if first == position {
                 numbers.push(firsts.len() as u32);
-                firsts.push(place);
+                firsts.push(position);
                 copies.push(1);
             } else {
                 let number: u32 = numbers[first as usize];
@@ -114,14 +114,14 @@ impl Corpus {
     }
 
     /// Returns the number of passages or texts.
-    pub(crate) fn places(&self) -> usize {
+    pub(crate) fn positions(&self) -> usize {
         self.ids.len()
     }
 
     /// Returns its size, for memory estimates.
     pub(crate) fn size(&self) -> Size {
         let indexed = if self.uses_own_index() { 0 } else { self.sentences() as u64 };
-        Size { sentences: self.places() as u64, different: self.sentences() as u64, text_bytes: self.text_bytes(), indexed }
+        Size { sentences: self.positions() as u64, different: self.sentences() as u64, text_bytes: self.text_bytes(), indexed }
     }
 
     /// Returns the position of a sentence's first occurrence.
@@ -136,16 +136,16 @@ impl Corpus {
 
     /// Returns the number of the sentence of a passage or text, or `None` if it is not in the corpus.
     pub(crate) fn number_of(&self, id: u64) -> Option<u32> {
-        self.ids.binary_search(&id).ok().map(|place| self.numbers[place])
+        self.ids.binary_search(&id).ok().map(|position| self.numbers[position])
     }
 
     /// Whether a position in this corpus and one in another corpus are the same passage.
-    pub(crate) fn is_same_passage(&self, place: u32, other: &Self, other_place: usize) -> bool {
+    pub(crate) fn is_same_passage(&self, position: u32, other: &Self, other_place: usize) -> bool {
         match (&self.source, &other.source) {
             (Source::Texts { texts: one, .. }, Source::Texts { texts: other, .. }) => {
-                one.is_same(place as usize, other, other_place)
+                one.is_same(position as usize, other, other_place)
             }
-            _ => self.ids[place as usize] == other.ids[other_place] && self.is_of_collection_of(other),
+            _ => self.ids[position as usize] == other.ids[other_place] && self.is_of_collection_of(other),
         }
     }
 
@@ -192,7 +192,7 @@ impl Corpus {
         let Source::Texts { texts, embeddings } = &self.source else { return Ok(Vec::new()) };
         let begin = embeddings.rows()?.min(self.firsts.len());
         let wanted = &self.firsts[begin..self.firsts.len().min(begin + most)];
-        Ok(wanted.iter().map(|place| texts.text(*place as usize).to_owned()).collect())
+        Ok(wanted.iter().map(|position| texts.text(*position as usize).to_owned()).collect())
     }
 
     /// Returns how many sentences of a list are not embedded yet.
@@ -217,7 +217,8 @@ impl Corpus {
             }
             Source::Collection { collection, unit, .. } => (collection, *unit),
         };
-        let keys: Vec<PassageId> = self.firsts[range.clone()].iter().map(|place| PassageId(self.ids[*place as usize])).collect();
+        let keys: Vec<PassageId> =
+            self.firsts[range.clone()].iter().map(|position| PassageId(self.ids[*position as usize])).collect();
         let read = match unit {
             MiningUnit::Passage | MiningUnit::Sentence => {
                 directions(collection.store.embeddings_of(&keys)?, collection.row.metric)
@@ -276,9 +277,9 @@ impl Corpus {
             let mut nearest: Vec<(u32, f32)> = Vec::with_capacity(count);
             for neighbor in &found {
                 // Passages added to the collection meanwhile are not part of the corpus.
-                let Ok(place) = self.ids.binary_search(&neighbor.passage.0) else { continue };
-                let number = self.numbers[place];
-                if nearest.len() < count && !skip(place, number) && nearest.iter().all(|(known, _)| *known != number) {
+                let Ok(position) = self.ids.binary_search(&neighbor.passage.0) else { continue };
+                let number = self.numbers[position];
+                if nearest.len() < count && !skip(position, number) && nearest.iter().all(|(known, _)| *known != number) {
                     nearest.push((number, neighbor.score));
                 }
             }
@@ -290,12 +291,14 @@ impl Corpus {
     }
 
     /// Reads the sentences at these positions in the form that results show, in order. A deleted passage is `None`. Blocks.
-    pub(crate) fn shown(&self, places: &[u32]) -> Result<Vec<Option<MinedSentence>>, Error> {
+    pub(crate) fn shown(&self, positions: &[u32]) -> Result<Vec<Option<MinedSentence>>, Error> {
         let (collection, unit) = match &self.source {
-            Source::Texts { texts, .. } => return Ok(places.iter().map(|place| Some(texts.shown(*place as usize))).collect()),
+            Source::Texts { texts, .. } => {
+                return Ok(positions.iter().map(|position| Some(texts.shown(*position as usize))).collect());
+            }
             Source::Collection { collection, unit, .. } => (collection, *unit),
         };
-        let keys: Vec<PassageId> = places.iter().map(|place| PassageId(self.ids[*place as usize])).collect();
+        let keys: Vec<PassageId> = positions.iter().map(|position| PassageId(self.ids[*position as usize])).collect();
         let mut rows = collection.store.passages(&keys)?.into_iter().peekable();
         let shown = |row: PassageRow| match unit {
             MiningUnit::Document => Ok(shown::document(row.document)),

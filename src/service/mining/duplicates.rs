@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::corpus::Source;
-use super::cut_sentences;
 use super::memory::{self, PAIR_BYTES};
 use super::request::{self, PlannedCorpus};
 use super::results::ResultsFile;
+use super::split_sentences;
 use super::steps::{Exclusion, begin, recovered};
 use super::texts::{EqualTexts, Texts};
 use super::{Corpus, MineError, embeddings, keep_results, listed, of_collection};
@@ -27,10 +27,10 @@ use crate::mining::{Clusters, DuplicateRule, NeighborLists, cluster};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::jobs::folder::Folder;
-use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobReach, NewJob, new_job_id};
+use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobVisibility, NewJob, new_job_id};
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::Service;
-use crate::service::upload_receiver::check_room;
+use crate::service::upload_receiver::check_disk_space;
 
 /// The file of the clusters in the job's folder.
 const CLUSTERS: &str = "clusters.ndjson";
@@ -131,7 +131,7 @@ struct Group {
     /// The first occurrence that may be paired with `first`.
     second: Option<u32>,
     /// Its range in `Occurrences::sorted`.
-    places: Range<usize>,
+    positions: Range<usize>,
 }
 
 impl LanguageRule {
@@ -174,23 +174,23 @@ impl Service {
     ) -> Result<(NewJob<DuplicatesJob>, Option<Folder>), Error> {
         let DuplicatesRequest { only, unit, score_min, neighbors, size_max, pairs } = request;
         let found = of_collection(name.clone(), collection, only)?.by(unit, self.limits())?;
-        let places = found.ids.len() as u64;
+        let positions = found.ids.len() as u64;
         let memory_bytes = memory::of_duplicates(found.size(), neighbors, found.dimension(self.model()));
         memory::check(memory_bytes, self.limits())?;
-        let disk_bytes = places.saturating_mul(PAIR_BYTES / 2).saturating_add(found.disk_bytes(self.model()));
-        check_room(&self.state.data_dir, disk_bytes, self.limits().disk_reserve_bytes)?;
+        let disk_bytes = positions.saturating_mul(PAIR_BYTES / 2).saturating_add(found.disk_bytes(self.model()));
+        check_disk_space(&self.state.data_dir, disk_bytes, self.limits().disk_reserve_bytes)?;
         let id = new_job_id()?;
         let folder = Folder::create(self.state.job_dir(&id))?;
         found.write(&self.state.job_dir(&id), "side")?;
         let plan = DuplicatesPlan { side: found.planned(), score_min, neighbors, size_max, pairs };
-        let of = |counted| Some(places).filter(|_| counted == unit);
+        let of = |counted| Some(positions).filter(|_| counted == unit);
         let [passages, documents, sentences] = [MiningUnit::Passage, MiningUnit::Document, MiningUnit::Sentence].map(of);
         let new = NewJob {
             id,
             collection: Some(name),
             request: plan,
             details: DuplicatesDetails { passages, documents, sentences, memory_bytes, disk_bytes },
-            total: places,
+            total: positions,
             unit: JobUnit::Sentences,
         };
         Ok((new, Some(folder)))
@@ -213,14 +213,14 @@ impl JobKind for DuplicatesJob {
     const NEEDS_FILES: bool = true;
 
     fn access(_: &DuplicatesPlan, collection: Option<&CollectionName>) -> JobAccess {
-        JobAccess { scope: Scope::Write, reach: JobReach::of(collection) }
+        JobAccess { scope: Scope::Write, reach: JobVisibility::of(collection) }
     }
 
     async fn run(context: &JobContext, plan: DuplicatesPlan) -> Result<(), JobError> {
         let result = find(context, &plan).await;
         if let Err(JobError::Failed(_)) = &result {
             // If the collection was deleted, return that error instead.
-            context.follow().await?;
+            context.sync_catalog().await?;
             Service { state: context.state()? }.planned_collection(&plan.side)?;
         }
         result
@@ -234,7 +234,7 @@ impl JobKind for DuplicatesJob {
 async fn find(context: &JobContext, plan: &DuplicatesPlan) -> Result<(), JobError> {
     let (corpus, traits) = open(context, plan).await?;
     let mut details = context.job.progress().1;
-    details.insert(counted(plan.side.unit()).to_owned(), corpus.places().into());
+    details.insert(counted(plan.side.unit()).to_owned(), corpus.positions().into());
     details.insert("different".to_owned(), corpus.sentences().into());
     let mut steps = begin(context, &[&corpus], details);
     steps.check_memory(memory::of_duplicates(corpus.size(), plan.neighbors, corpus.dimension()))?;
@@ -254,7 +254,7 @@ async fn find(context: &JobContext, plan: &DuplicatesPlan) -> Result<(), JobErro
     let written = blocking(move || {
         let occurrences = Occurrences::new(rule, corpus.numbers(), &documents, &languages);
         let pairs = occurrences.near(&lists).chain(occurrences.copies(&lists)).chain(occurrences.equal());
-        let clusters = cluster(corpus.places(), pairs, &limits).map_err(MineError::from)?;
+        let clusters = cluster(corpus.positions(), pairs, &limits).map_err(MineError::from)?;
         write(&canceled_by, ResultsFile::create(folder, CLUSTERS, reserve)?, &clusters, &corpus)
     })
     .await;
@@ -274,7 +274,7 @@ async fn open(context: &JobContext, plan: &DuplicatesPlan) -> Result<(Arc<Corpus
         let mut traits = Traits::default();
         let (source, ids) = match unit {
             MiningUnit::Sentence => {
-                let sentences = cut_sentences::read(&folder, "side")?;
+                let sentences = split_sentences::read(&folder, "side")?;
                 let cut = Texts::Cut { collection: collection.row.id.clone(), sentences };
                 listed(cut, embeddings(&state, &folder, "side")?)
             }
@@ -300,18 +300,18 @@ async fn open(context: &JobContext, plan: &DuplicatesPlan) -> Result<(Arc<Corpus
 impl<'a> Occurrences<'a> {
     fn new(rule: LanguageRule, numbers: &'a [u32], documents: &'a [i64], languages: &'a [Option<Language>]) -> Self {
         let mut all = Self { rule, numbers, documents, languages, groups: Vec::new(), sorted: Vec::new() };
-        let keyed = (0..numbers.len() as u32).filter_map(|place| Some((all.key(place)?, place)));
+        let keyed = (0..numbers.len() as u32).filter_map(|position| Some((all.key(position)?, position)));
         let mut keyed: Vec<((u32, Option<Language>), u32)> = keyed.collect();
         keyed.sort_unstable();
         let mut end = 0;
         let groups = keyed.chunk_by(|one, other| one.0 == other.0).map(|same| {
             let ((number, language), first) = same[0];
-            let second = same.iter().map(|(_, place)| *place).find(|place| all.may_pair(first, *place));
+            let second = same.iter().map(|(_, position)| *position).find(|position| all.may_pair(first, *position));
             end += same.len();
-            Group { number, language, first, second, places: end - same.len()..end }
+            Group { number, language, first, second, positions: end - same.len()..end }
         });
         all.groups = groups.collect();
-        all.sorted = keyed.into_iter().map(|(_, place)| place).collect();
+        all.sorted = keyed.into_iter().map(|(_, position)| position).collect();
         all
     }
 
@@ -337,21 +337,23 @@ impl<'a> Occurrences<'a> {
                 }
             }
         }
-        let alike = self.groups.iter().filter(|group| group.second.is_none() && group.places.len() > 1);
+        let alike = self.groups.iter().filter(|group| group.second.is_none() && group.positions.len() > 1);
         alike.flat_map(move |group| {
             let found = nearest.get(&group.first).copied();
-            let further = self.sorted[group.places.clone()].iter().filter(|place| **place != group.first);
-            found.into_iter().flat_map(move |(neighbor, cosine)| further.clone().map(move |place| (neighbor, *place, cosine)))
+            let further = self.sorted[group.positions.clone()].iter().filter(|position| **position != group.first);
+            found
+                .into_iter()
+                .flat_map(move |(neighbor, cosine)| further.clone().map(move |position| (neighbor, *position, cosine)))
         })
     }
 
     /// Pairs each occurrence of a text with the first one of another kind. Returns places.
     fn equal(&self) -> impl Iterator<Item = (u32, u32, f32)> {
-        (0..self.numbers.len() as u32).filter_map(move |place| {
-            let group = self.group(self.key(place)?)?;
+        (0..self.numbers.len() as u32).filter_map(move |position| {
+            let group = self.group(self.key(position)?)?;
             let firsts = [Some(group.first), group.second].into_iter().flatten();
-            let other = firsts.filter(|_| place != group.first).find(|first| self.may_pair(*first, place))?;
-            Some((other, place, 1.0))
+            let other = firsts.filter(|_| position != group.first).find(|first| self.may_pair(*first, position))?;
+            Some((other, position, 1.0))
         })
     }
 
@@ -363,8 +365,8 @@ impl<'a> Occurrences<'a> {
     }
 
     /// Returns the group of a passage, or `None` if it may not be paired with any other.
-    fn key(&self, place: u32) -> Option<(u32, Option<Language>)> {
-        let (number, language) = (self.numbers[place as usize], self.languages[place as usize]);
+    fn key(&self, position: u32) -> Option<(u32, Option<Language>)> {
+        let (number, language) = (self.numbers[position as usize], self.languages[position as usize]);
         match self.rule {
             LanguageRule::Any => Some((number, None)),
             LanguageRule::Same => Some((number, Some(language?))),

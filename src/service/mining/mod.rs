@@ -7,7 +7,6 @@
 
 mod comparing;
 pub(super) mod corpus;
-pub(super) mod cut_sentences;
 pub mod duplicates;
 mod embedding_file;
 mod error;
@@ -18,6 +17,7 @@ pub(super) mod results;
 mod searching;
 pub(super) mod shown;
 pub(super) mod size;
+pub(super) mod split_sentences;
 pub(super) mod steps;
 mod strategy;
 mod submit;
@@ -40,7 +40,7 @@ use crate::mining::{Candidate, KnownPairs, MarginScores, NeighborLists, best_thr
 pub use crate::mining::{Margin, Strategy};
 use crate::service::blocking::blocking;
 use crate::service::error::{Error, short};
-use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobReach, Steps};
+use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobVisibility, Steps};
 use crate::service::state::{Service, State};
 use comparing::BothWays;
 use corpus::Source;
@@ -77,8 +77,8 @@ impl JobKind for MineJob {
     fn access(plan: &MinePlan, _: Option<&CollectionName>) -> JobAccess {
         let collections = plan.collections.clone();
         let reach = match plan.has_lists() {
-            true => JobReach::Texts { collections, caller: plan.key.clone() },
-            false => JobReach::Collections(collections),
+            true => JobVisibility::Texts { collections, caller: plan.key.clone() },
+            false => JobVisibility::Collections(collections),
         };
         JobAccess { scope: Scope::Write, reach }
     }
@@ -87,7 +87,7 @@ impl JobKind for MineJob {
         let result = mine(context, &plan).await;
         // If a collection was deleted, return that error instead.
         if let Err(JobError::Failed(_)) = &result {
-            context.follow().await?;
+            context.sync_catalog().await?;
             let service = Service { state: context.state()? };
             for side in [&plan.first, &plan.second].into_iter().filter(|side| side.collection.is_some()) {
                 service.planned_collection(side)?;
@@ -114,7 +114,7 @@ async fn mine(context: &JobContext, plan: &MinePlan) -> Result<(), JobError> {
     let dimension = first.dimension();
     let mut details = context.job.progress().1;
     for (name, side) in [("first", &first), ("second", &second)] {
-        details.insert(format!("{name}_sentences"), side.places().into());
+        details.insert(format!("{name}_sentences"), side.positions().into());
         details.insert(format!("{name}_different"), side.sentences().into());
     }
     let mut steps = begin(context, &[&first, &second], details);
@@ -217,7 +217,7 @@ async fn open(context: &JobContext, plan: &MinePlan, name: &'static str) -> Resu
         let (source, ids) = match collection {
             Some(collection) if unit == MiningUnit::Sentence => {
                 let sentences =
-                    Texts::Cut { collection: collection.row.id.clone(), sentences: cut_sentences::read(&folder, name)? };
+                    Texts::Cut { collection: collection.row.id.clone(), sentences: split_sentences::read(&folder, name)? };
                 listed(sentences, embeddings(&state, &folder, name)?)
             }
             Some(collection) => (Source::Collection { collection, whole, unit }, request::read_ids(&folder, name)?),
@@ -230,8 +230,8 @@ async fn open(context: &JobContext, plan: &MinePlan, name: &'static str) -> Resu
 
 /// Makes a source of texts, whose ids are their positions.
 pub(crate) fn listed(texts: Texts, embeddings: EmbeddingFile) -> (Source, Vec<u64>) {
-    let places = (0..texts.len() as u64).collect();
-    (Source::Texts { texts, embeddings }, places)
+    let positions = (0..texts.len() as u64).collect();
+    (Source::Texts { texts, embeddings }, positions)
 }
 
 /// Opens the file of the embeddings that the job computes for a corpus. Each model has a file of its own.
@@ -289,11 +289,11 @@ fn write(
         if context.check().is_err() {
             return Err(Error::Stopping);
         }
-        let places = |side: &Corpus, number: fn(&Candidate) -> u32| -> Vec<u32> {
+        let positions = |side: &Corpus, number: fn(&Candidate) -> u32| -> Vec<u32> {
             part.iter().map(|pair| side.first_place(number(pair))).collect()
         };
-        let ones = first.shown(&places(first, |pair| pair.first))?;
-        let others = second.shown(&places(second, |pair| pair.second))?;
+        let ones = first.shown(&positions(first, |pair| pair.first))?;
+        let others = second.shown(&positions(second, |pair| pair.second))?;
         for ((pair, first), second) in part.iter().zip(ones).zip(others) {
             match (first, second) {
                 (Some(first), Some(second)) => file.add(&ScoredPair { score: pair.score, first, second })?,

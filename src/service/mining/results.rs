@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::service::error::Error;
 use crate::service::folders::sync_dir;
-use crate::service::upload_receiver::check_room;
+use crate::service::upload_receiver::check_disk_space;
 
 /// Bytes written between two checks of the free disk space.
 const BYTES_PER_CHECK: u64 = 16 << 20;
@@ -37,7 +37,7 @@ impl ResultsFile {
     /// Adds a line.
     pub(crate) fn add(&mut self, value: &impl Serialize) -> Result<(), Error> {
         if self.bytes >= self.next_check {
-            check_room(&self.folder, BYTES_PER_CHECK, self.disk_reserve)?;
+            check_disk_space(&self.folder, BYTES_PER_CHECK, self.disk_reserve)?;
             self.next_check = self.bytes + BYTES_PER_CHECK;
         }
         self.line.clear();

@@ -81,10 +81,10 @@ fn search(
     exclusion: &Exclusion,
 ) -> Result<Found, Error> {
     let one = |(number, embedding): (u32, Embedding)| {
-        let place = from.first_place(number);
+        let position = from.first_place(number);
         let skip = |other_place: usize, other: u32| match exclusion {
-            Exclusion::Itself => from.is_same_passage(place, to, to.first_place(other) as usize),
-            Exclusion::OwnDocument { documents } => other == number || documents[place as usize] == documents[other_place],
+            Exclusion::Itself => from.is_same_passage(position, to, to.first_place(other) as usize),
+            Exclusion::OwnDocument { documents } => other == number || documents[position as usize] == documents[other_place],
         };
         Ok((number, to.nearest(&embedding, per_query, ef, skip)?))
     };

@@ -10,7 +10,7 @@ use crate::domain::Metadata;
 use crate::embed::EmbedText;
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
-use crate::service::jobs::{JobContext, JobError, Steps, embed_patiently};
+use crate::service::jobs::{JobContext, JobError, Steps, embed_with_retry};
 use crate::service::open_collection::OpenCollection;
 
 /// Number of texts embedded at a time. That is several batches of the encoder, so that it can sort the texts by length.
@@ -83,7 +83,7 @@ impl Steps<'_> {
             if count == 0 {
                 return Ok(());
             }
-            let embedded = embed_patiently(self.context, &texts, TEXTS_PER_BATCH).await?;
+            let embedded = embed_with_retry(self.context, &texts, TEXTS_PER_BATCH).await?;
             let of = Arc::clone(side);
             blocking(move || of.embeddings_file().map_or(Ok(()), |file| file.append(&embedded))).await?;
             self.count(count as u64).await?;

@@ -5,11 +5,11 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::cut_sentences::{self, CutSentence};
 use super::embedding_file::EmbeddingFile;
 use super::memory::{self, PAIR_BYTES};
 use super::request::{self, Cut, MinePlan, MineRequest, PlannedCollection, PlannedCorpus, Sentences};
 use super::size::Size;
+use super::split_sentences::{self, SplitSentence};
 use super::{MineDetails, MineError, MineJob, Strategy};
 use crate::domain::{
     CollectionName, DocumentId, Job, JobId, JobStatus, JobType, JobUnit, Limits, MiningUnit, ModelInfo, PassageId, RequestKey,
@@ -21,11 +21,11 @@ use crate::service::jobs::folder::Folder;
 use crate::service::jobs::{NewJob, new_job_id};
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::Service;
-use crate::service::upload_receiver::check_room;
+use crate::service::upload_receiver::check_disk_space;
 use crate::storage::Scope;
 
 /// The sentences of a corpus, found when the job is accepted.
-pub(crate) struct Found {
+pub(crate) struct SelectedSentences {
     collection: Option<(CollectionName, Arc<OpenCollection>)>,
     /// Whether all passages of the collection are used.
     whole: bool,
@@ -34,7 +34,7 @@ pub(crate) struct Found {
     pub(crate) ids: Vec<u64>,
     texts: Vec<String>,
     /// The sentences, if they are split from documents. Then `ids` are their positions.
-    sentences: Vec<CutSentence>,
+    sentences: Vec<SplitSentence>,
 }
 
 impl Service {
@@ -103,7 +103,12 @@ impl Service {
         }
     }
 
-    fn prepare(&self, request: &MineRequest, first: &Found, second: &Found) -> Result<(NewJob<MineJob>, Option<Folder>), Error> {
+    fn prepare(
+        &self,
+        request: &MineRequest,
+        first: &SelectedSentences,
+        second: &SelectedSentences,
+    ) -> Result<(NewJob<MineJob>, Option<Folder>), Error> {
         if let (Some((name, one)), Some((_, other))) = (&first.collection, &second.collection)
             && one.row.id == other.row.id
             && (first.unit, &first.ids, &first.sentences) == (second.unit, &second.ids, &second.sentences)
@@ -129,7 +134,7 @@ impl Service {
         let memory_bytes = memory::of_mining(sizes, request.neighbors, request.margin, dimension, request.exact);
         memory::check(memory_bytes, self.limits())?;
         let disk_bytes = disk_bytes(request, first, second, self.model());
-        check_room(&self.state.data_dir, disk_bytes, self.limits().disk_reserve_bytes)?;
+        check_disk_space(&self.state.data_dir, disk_bytes, self.limits().disk_reserve_bytes)?;
 
         let id = new_job_id()?;
         let folder = Folder::create(self.state.job_dir(&id))?;
@@ -167,7 +172,7 @@ impl Service {
     }
 }
 
-impl Found {
+impl SelectedSentences {
     pub(crate) fn planned(&self) -> PlannedCorpus {
         PlannedCorpus {
             collection: self.collection.as_ref().map(|(name, collection)| PlannedCollection {
@@ -186,7 +191,7 @@ impl Found {
         let passages: Vec<PassageId> = self.ids.iter().copied().map(PassageId).collect();
         let firsts = collection.store.first_passages(&passages)?;
         if unit == MiningUnit::Sentence {
-            let sentences = cut_sentences::cut(collection, &firsts, limits)?;
+            let sentences = split_sentences::cut(collection, &firsts, limits)?;
             return Ok(Self { unit, ids: (0..sentences.len() as u64).collect(), sentences, ..self });
         }
         Ok(Self { unit, ids: firsts.into_iter().map(|PassageId(id)| id).collect(), ..self })
@@ -195,7 +200,7 @@ impl Found {
     /// Writes the sentences into the job's folder.
     pub(crate) fn write(&self, folder: &Path, side: &str) -> Result<(), Error> {
         match self.unit {
-            MiningUnit::Sentence => cut_sentences::write(folder, side, &self.sentences),
+            MiningUnit::Sentence => split_sentences::write(folder, side, &self.sentences),
             MiningUnit::Passage | MiningUnit::Document => request::write_files(folder, side, &self.ids, &self.texts),
         }
     }
@@ -221,7 +226,7 @@ impl Found {
 
     fn text_bytes(&self) -> u64 {
         let texts = self.texts.iter().map(|text| (text.len() + size_of::<String>()) as u64);
-        texts.chain(self.sentences.iter().map(CutSentence::bytes)).sum()
+        texts.chain(self.sentences.iter().map(SplitSentence::bytes)).sum()
     }
 
     /// Returns the position of each document's sentence, or `None` if the document does not have exactly one.
@@ -253,23 +258,27 @@ impl Found {
 }
 
 /// Finds the sentences of a corpus. Blocks.
-fn find(sentences: Sentences, collection: Option<Arc<OpenCollection>>, limits: &Limits) -> Result<Found, Error> {
+fn find(sentences: Sentences, collection: Option<Arc<OpenCollection>>, limits: &Limits) -> Result<SelectedSentences, Error> {
     match (sentences, collection) {
         (Sentences::Collection { name, only, unit }, Some(collection)) => of_collection(name, collection, only)?.by(unit, limits),
         (Sentences::List(texts), _) => {
             let ids = (0..texts.len() as u64).collect();
-            Ok(Found { collection: None, whole: false, unit: MiningUnit::Passage, ids, texts, sentences: Vec::new() })
+            Ok(SelectedSentences { collection: None, whole: false, unit: MiningUnit::Passage, ids, texts, sentences: Vec::new() })
         }
         (Sentences::Collection { name, .. }, None) => Err(Error::CollectionNotFound { name }),
     }
 }
 
 /// Finds the passages of some documents of a collection. Blocks.
-pub(crate) fn of_collection(name: CollectionName, collection: Arc<OpenCollection>, only: SearchFilter) -> Result<Found, Error> {
+pub(crate) fn of_collection(
+    name: CollectionName,
+    collection: Arc<OpenCollection>,
+    only: SearchFilter,
+) -> Result<SelectedSentences, Error> {
     let whole = only == SearchFilter::default();
     let passages = collection.store.passages_in(Scope { filter: &only, words: None })?;
     let ids = passages.iter().map(|PassageId(id)| id).collect();
-    Ok(Found {
+    Ok(SelectedSentences {
         collection: Some((name, collection)),
         whole,
         unit: MiningUnit::Passage,
@@ -280,7 +289,7 @@ pub(crate) fn of_collection(name: CollectionName, collection: Arc<OpenCollection
 }
 
 /// Estimates how many bytes the job's files take on disk at most.
-fn disk_bytes(request: &MineRequest, first: &Found, second: &Found, loaded: &ModelInfo) -> u64 {
+fn disk_bytes(request: &MineRequest, first: &SelectedSentences, second: &SelectedSentences, loaded: &ModelInfo) -> u64 {
     let (one, other) = (first.ids.len() as u64, second.ids.len() as u64);
     let pairs = match request.strategy {
         Strategy::Forward => one,
@@ -291,13 +300,13 @@ fn disk_bytes(request: &MineRequest, first: &Found, second: &Found, loaded: &Mod
 }
 
 /// Converts known pairs to keys of passages or positions in lists.
-fn known(pairs: &[(String, String)], first: &Found, second: &Found) -> Result<Vec<(u64, u64)>, Error> {
+fn known(pairs: &[(String, String)], first: &SelectedSentences, second: &SelectedSentences) -> Result<Vec<(u64, u64)>, Error> {
     let ones = known_ids(pairs.iter().map(|pair| pair.0.as_str()), "first", first)?;
     let others = known_ids(pairs.iter().map(|pair| pair.1.as_str()), "second", second)?;
     Ok(ones.into_iter().zip(others).collect())
 }
 
-fn known_ids<'a>(names: impl Iterator<Item = &'a str>, side: &'static str, found: &Found) -> Result<Vec<u64>, Error> {
+fn known_ids<'a>(names: impl Iterator<Item = &'a str>, side: &'static str, found: &SelectedSentences) -> Result<Vec<u64>, Error> {
     let refuse = |index, problem: String| Error::from(MineError::KnownPair { index, side, problem });
     let Some((_, collection)) = &found.collection else {
         let place = |(index, name): (usize, &str)| {

@@ -1,7 +1,7 @@
 //! Texts that a job itself embeds: those of the request, or sentences split from a collection's documents.
 
 use super::MineError;
-use super::cut_sentences::CutSentence;
+use super::split_sentences::SplitSentence;
 use crate::domain::{CollectionId, Language, MinedSentence};
 use crate::mining::TextGroups;
 use crate::service::error::Error;
@@ -19,7 +19,7 @@ pub(crate) enum Texts {
         /// The collection.
         collection: CollectionId,
         /// The sentences.
-        sentences: Vec<CutSentence>,
+        sentences: Vec<SplitSentence>,
     },
 }
 
@@ -44,7 +44,7 @@ impl Texts {
     pub(crate) fn bytes(&self) -> u64 {
         match self {
             Self::List(texts) => texts.iter().map(|text| (text.len() + size_of::<String>()) as u64).sum(),
-            Self::Cut { sentences, .. } => sentences.iter().map(CutSentence::bytes).sum(),
+            Self::Cut { sentences, .. } => sentences.iter().map(SplitSentence::bytes).sum(),
         }
     }
 

@@ -8,14 +8,14 @@ use sha2::{Digest as _, Sha256};
 use super::copying::{BATCH_BYTES, BATCH_DOCUMENTS, Both};
 use super::error::MoveError;
 use super::progress::{MovedCollection, Phase, Progress, Step};
-use super::side::Side;
+use super::side::OpenLocation;
 use crate::domain::Collection;
 use crate::storage::Storage;
-use crate::store::{DocumentKey, StoreError, WholeDocument, WholePassage};
+use crate::store::{DocumentKey, DocumentRecord, PassageRecord, StoreError};
 
 /// Compares all documents except those that have expired by `now_ms`, because a server may have removed those from one place.
 pub(super) fn compare(
-    (source, target): (&Side, &Side),
+    (source, target): (&OpenLocation, &OpenLocation),
     row: &Collection,
     both: &Both,
     now_ms: i64,
@@ -61,7 +61,7 @@ pub(super) fn compare(
     Ok(MovedCollection { name: row.name.as_str().to_owned(), documents, passages, checksum: one })
 }
 
-fn differs(row: &Collection, document: &WholeDocument, problem: &'static str) -> MoveError {
+fn differs(row: &Collection, document: &DocumentRecord, problem: &'static str) -> MoveError {
     MoveError::Document { name: row.name.clone(), document: document.document.id.clone(), problem }
 }
 
@@ -70,18 +70,18 @@ struct Walk<'s> {
     storage: &'s dyn Storage,
     now_ms: i64,
     after: Option<DocumentKey>,
-    read: VecDeque<WholeDocument>,
+    read: VecDeque<DocumentRecord>,
 }
 
 impl Walk<'_> {
-    fn next(&mut self) -> Result<Option<WholeDocument>, StoreError> {
+    fn next(&mut self) -> Result<Option<DocumentRecord>, StoreError> {
         loop {
             while let Some(document) = self.read.pop_front() {
                 if document.document.expires_at_ms.is_none_or(|at| at > self.now_ms) {
                     return Ok(Some(document));
                 }
             }
-            self.read = self.storage.whole_documents(self.after, BATCH_DOCUMENTS, BATCH_BYTES)?.into();
+            self.read = self.storage.document_records(self.after, BATCH_DOCUMENTS, BATCH_BYTES)?.into();
             match self.read.back() {
                 Some(last) => self.after = Some(last.key),
                 None => return Ok(None),
@@ -92,8 +92,8 @@ impl Walk<'_> {
 
 /// Computes the SHA-256 of everything stored about a document. Each part of variable length is preceded by its length, so that
 /// no two different documents are hashed as the same bytes.
-fn digest(whole: &WholeDocument) -> [u8; 32] {
-    let WholeDocument { key, document, passages } = whole;
+fn digest(whole: &DocumentRecord) -> [u8; 32] {
+    let DocumentRecord { key, document, passages } = whole;
     let mut hash = Sha256::new();
     let number = |hash: &mut Sha256, number: u64| hash.update(number.to_le_bytes());
     let signed = |hash: &mut Sha256, number: i64| hash.update(number.to_le_bytes());
@@ -116,8 +116,8 @@ fn digest(whole: &WholeDocument) -> [u8; 32] {
     hash.finalize().into()
 }
 
-fn add_passage(hash: &mut Sha256, passage: &WholePassage) {
-    let WholePassage { id, span, embedded, tokens, words } = passage;
+fn add_passage(hash: &mut Sha256, passage: &PassageRecord) {
+    let PassageRecord { id, span, embedded, tokens, words } = passage;
     for number in [id.0, span.range.start as u64, span.range.end as u64] {
         hash.update(number.to_le_bytes());
     }
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
     use crate::domain::{Document, DocumentId, Embedding, Language, Metadata, PassageId, Sequence, TokenSet, WordCounts};
 
-    fn whole() -> WholeDocument {
+    fn whole() -> DocumentRecord {
         let document = Document {
             id: DocumentId::parse("a").unwrap(),
             title: None,
@@ -165,19 +165,19 @@ mod tests {
             sequence: Sequence(3),
         };
         let embedding = Embedding::unscaled(vec![0.0, 1.0]).unwrap();
-        let passage = WholePassage {
+        let passage = PassageRecord {
             id: PassageId(4),
             span: (0..7).into(),
             embedded: Some((Sequence(5), embedding)),
             tokens: TokenSet::default(),
             words: WordCounts::default(),
         };
-        WholeDocument { key: DocumentKey(6), document, passages: vec![passage] }
+        DocumentRecord { key: DocumentKey(6), document, passages: vec![passage] }
     }
 
     #[test]
     fn every_part_of_a_document_changes_its_digest() {
-        let changes: [fn(&mut WholeDocument); 20] = [
+        let changes: [fn(&mut DocumentRecord); 20] = [
             |whole| whole.key = DocumentKey(7),
             |whole| whole.document.id = DocumentId::parse("b").unwrap(),
             |whole| whole.document.title = Some(String::new()),

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::error::MoveError;
 use super::progress::{Phase, Progress, Step};
-use super::side::Side;
+use super::side::OpenLocation;
 use crate::domain::{Collection, JobId, Sequence};
 use crate::storage::Storage;
 use crate::store::DocumentKey;
@@ -39,7 +39,7 @@ fn job() -> Result<JobId, MoveError> {
 
 /// Copies the documents that the target does not have yet, except those that have expired by `now_ms`.
 pub(super) fn copy(
-    (source, target): (&Side, &Side),
+    (source, target): (&OpenLocation, &OpenLocation),
     row: &Collection,
     now_ms: i64,
     progress: Progress<'_>,
@@ -52,13 +52,13 @@ pub(super) fn copy(
     loop {
         progress(Step { collection: &row.name, phase: Phase::Copying, done: reached.documents, total });
         let after = reached.after.map(DocumentKey);
-        let mut documents = both.source.whole_documents(after, BATCH_DOCUMENTS, BATCH_BYTES).map_err(&unread)?;
+        let mut documents = both.source.document_records(after, BATCH_DOCUMENTS, BATCH_BYTES).map_err(&unread)?;
         let last = documents.last().map(|document| document.key.0);
         reached.after = last.or(reached.after);
         documents.retain(|document| document.document.expires_at_ms.is_none_or(|at| at > now_ms));
         reached.documents += documents.len() as u64;
         // Done even without documents, to record the last sequence number and the checkpoint.
-        both.target.take_in(&job, documents, sequence, json(&reached)).map_err(&unwritten)?;
+        both.target.insert_records(&job, documents, sequence, json(&reached)).map_err(&unwritten)?;
         if last.is_none() {
             break;
         }
@@ -74,7 +74,7 @@ pub(super) fn copy(
 }
 
 /// Finds how far an earlier move got. If its copy is of no use, removes it.
-fn begin(target: &Side, row: &Collection, both: Both, sequence: Sequence) -> Result<(Both, Reached), MoveError> {
+fn begin(target: &OpenLocation, row: &Collection, both: Both, sequence: Sequence) -> Result<(Both, Reached), MoveError> {
     let failed = target.failed(row);
     let fresh = Reached { sequence: Some(sequence.0), ..Reached::default() };
     match both.target.job_checkpoint(&job()?).map_err(&failed)? {
@@ -92,12 +92,12 @@ fn begin(target: &Side, row: &Collection, both: Both, sequence: Sequence) -> Res
 }
 
 /// Makes the next move copy the collection from the start.
-pub(super) fn discard(target: &Side, row: &Collection, storage: &dyn Storage) -> Result<(), MoveError> {
-    storage.take_in(&job()?, Vec::new(), Sequence(0), json(&Reached::default())).map_err(target.failed(row))
+pub(super) fn discard(target: &OpenLocation, row: &Collection, storage: &dyn Storage) -> Result<(), MoveError> {
+    storage.insert_records(&job()?, Vec::new(), Sequence(0), json(&Reached::default())).map_err(target.failed(row))
 }
 
 /// Removes the records of the move.
-pub(super) fn forget(target: &Side, row: &Collection) -> Result<(), MoveError> {
+pub(super) fn forget(target: &OpenLocation, row: &Collection) -> Result<(), MoveError> {
     let storage = target.collection(row)?;
     storage.forget_job_checkpoints(&[]).and_then(|()| storage.close()).map_err(target.failed(row))
 }

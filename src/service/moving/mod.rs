@@ -13,30 +13,30 @@ mod side;
 
 use crate::domain::{CollectionName, Page};
 use crate::service::lifecycle::all_rows;
-use crate::store::{StoreError, StoredClassifier, WholeCatalog, system_clock as now_ms};
+use crate::store::{CatalogContents, StoreError, StoredClassifier, system_clock as now_ms};
 use copying::Both;
-use side::Side;
+use side::OpenLocation;
 
 pub use error::MoveError;
 pub use progress::{Moved, MovedCollection, Phase, Progress, Step};
-pub use side::Place;
+pub use side::DataLocation;
 
 /// What a place has besides documents.
 struct Named {
-    catalog: WholeCatalog,
+    catalog: CatalogContents,
     classifiers: Vec<StoredClassifier>,
     jobs: usize,
 }
 
 /// Moves everything. If the source has unfinished jobs, refuses to move, or with `leave_jobs` leaves them behind. Blocks.
-pub fn move_all(from: &Place, to: &Place, leave_jobs: bool, progress: Progress<'_>) -> Result<Moved, MoveError> {
-    let source = Side::to_read("source", from)?;
+pub fn move_all(from: &DataLocation, to: &DataLocation, leave_jobs: bool, progress: Progress<'_>) -> Result<Moved, MoveError> {
+    let source = OpenLocation::to_read("source", from)?;
     let jobs = source.catalog.unfinished_jobs().map_err(|error| source.catalog_failed(error))?;
     if let Some(first) = jobs.first().filter(|_| !leave_jobs) {
         return Err(MoveError::UnfinishedJobs { count: jobs.len(), kind: first.kind, id: first.id.clone() });
     }
     let named = Named::of(&source)?;
-    let target = Side::to_write(to)?;
+    let target = OpenLocation::to_write(to)?;
     check_names(&named, &target)?;
     let (sides, now_ms) = ((&source, &target), now_ms());
     let mut collections = Vec::new();
@@ -52,16 +52,16 @@ pub fn move_all(from: &Place, to: &Place, leave_jobs: bool, progress: Progress<'
     for row in &named.classifiers {
         move_classifier(sides, row)?;
     }
-    target.catalog.take_in(&named.catalog).map_err(|error| target.catalog_failed(error))?;
+    target.catalog.import_contents(&named.catalog).map_err(|error| target.catalog_failed(error))?;
     named.catalog.collections.iter().try_for_each(|row| copying::forget(&target, row))?;
     compare_names(&named, sides)?;
     Ok(named.moved(collections))
 }
 
 /// Compares both places without changing either. Ignores what only the target has. Blocks.
-pub fn compare_all(from: &Place, to: &Place, progress: Progress<'_>) -> Result<Moved, MoveError> {
-    let source = Side::to_read("source", from)?;
-    let target = Side::to_read("target", to)?;
+pub fn compare_all(from: &DataLocation, to: &DataLocation, progress: Progress<'_>) -> Result<Moved, MoveError> {
+    let source = OpenLocation::to_read("source", from)?;
+    let target = OpenLocation::to_read("target", to)?;
     let (sides, now_ms, named) = ((&source, &target), now_ms(), Named::of(&source)?);
     compare_names(&named, sides)?;
     let mut collections = Vec::new();
@@ -73,24 +73,24 @@ pub fn compare_all(from: &Place, to: &Place, progress: Progress<'_>) -> Result<M
 }
 
 impl Named {
-    fn of(side: &Side) -> Result<Self, MoveError> {
+    fn of(side: &OpenLocation) -> Result<Self, MoveError> {
         let failed = |error| side.catalog_failed(error);
         let catalog = &*side.catalog;
         let collections = all_rows(catalog).map_err(failed)?;
         let (aliases, keys) = (catalog.aliases().map_err(failed)?, catalog.keys().map_err(failed)?);
         let classifiers = catalog.classifiers(&Page { limit: usize::MAX, after: None }).map_err(failed)?;
         let jobs = catalog.unfinished_jobs().map_err(failed)?.len();
-        Ok(Self { catalog: WholeCatalog { collections, aliases, keys }, classifiers, jobs })
+        Ok(Self { catalog: CatalogContents { collections, aliases, keys }, classifiers, jobs })
     }
 
     fn moved(self, collections: Vec<MovedCollection>) -> Moved {
-        let Self { catalog: WholeCatalog { aliases, keys, .. }, classifiers, jobs } = self;
+        let Self { catalog: CatalogContents { aliases, keys, .. }, classifiers, jobs } = self;
         Moved { collections, aliases: aliases.len(), classifiers: classifiers.len(), keys: keys.len(), jobs_left: jobs }
     }
 }
 
 /// Refuses a target that uses a name of the source for something else.
-fn check_names(named: &Named, target: &Side) -> Result<(), MoveError> {
+fn check_names(named: &Named, target: &OpenLocation) -> Result<(), MoveError> {
     let there = Named::of(target)?;
     let taken = |what, name: &str| MoveError::Taken { what, name: name.to_owned() };
     let collection = |name: &CollectionName| there.catalog.collections.iter().find(|row| row.name == *name);
@@ -122,22 +122,22 @@ fn check_names(named: &Named, target: &Side) -> Result<(), MoveError> {
 }
 
 /// Moves a classifier unless the target already has it.
-fn move_classifier((source, target): (&Side, &Side), row: &StoredClassifier) -> Result<(), MoveError> {
+fn move_classifier((source, target): (&OpenLocation, &OpenLocation), row: &StoredClassifier) -> Result<(), MoveError> {
     let failed = |error: StoreError| target.catalog_failed(error);
-    let whole = source.catalog.whole_classifier(&row.id).map_err(|error| source.catalog_failed(error))?;
-    let there = target.catalog.whole_classifier(&row.id).map_err(failed)?;
+    let whole = source.catalog.classifier_contents(&row.id).map_err(|error| source.catalog_failed(error))?;
+    let there = target.catalog.classifier_contents(&row.id).map_err(failed)?;
     let Some(whole) = whole.filter(|whole| there.as_ref() != Some(whole)) else { return Ok(()) };
-    if there.is_some() || !target.catalog.take_in_classifier(&whole).map_err(failed)? {
+    if there.is_some() || !target.catalog.import_classifier(&whole).map_err(failed)? {
         return Err(MoveError::Taken { what: "a classifier", name: row.record.name.as_str().to_owned() });
     }
     Ok(())
 }
 
 /// Compares the collections, aliases, keys and classifiers in both catalogs.
-fn compare_names(named: &Named, (source, target): (&Side, &Side)) -> Result<(), MoveError> {
+fn compare_names(named: &Named, (source, target): (&OpenLocation, &OpenLocation)) -> Result<(), MoveError> {
     let there = Named::of(target)?.catalog;
     let differs = |what, name: &str| MoveError::Named { what, name: name.to_owned() };
-    let WholeCatalog { collections, aliases, keys } = &named.catalog;
+    let CatalogContents { collections, aliases, keys } = &named.catalog;
     if let Some(row) = collections.iter().find(|row| !there.collections.contains(row)) {
         return Err(differs("collection", row.name.as_str()));
     }
@@ -148,7 +148,7 @@ fn compare_names(named: &Named, (source, target): (&Side, &Side)) -> Result<(), 
         return Err(differs("key", stored.key.id.as_str()));
     }
     for row in &named.classifiers {
-        let of = |side: &Side| side.catalog.whole_classifier(&row.id).map_err(|error| side.catalog_failed(error));
+        let of = |side: &OpenLocation| side.catalog.classifier_contents(&row.id).map_err(|error| side.catalog_failed(error));
         if of(source)? != of(target)? {
             return Err(differs("classifier", row.record.name.as_str()));
         }

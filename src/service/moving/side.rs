@@ -17,7 +17,7 @@ const WRITES_MAX: usize = 8;
 
 /// Where a server's data is.
 #[derive(Debug, Clone)]
-pub enum Place {
+pub enum DataLocation {
     /// A data directory.
     Folder(PathBuf),
     /// A database server.
@@ -25,7 +25,7 @@ pub enum Place {
 }
 
 /// A place that is open.
-pub(super) struct Side {
+pub(super) struct OpenLocation {
     /// "source" or "target".
     pub(super) which: &'static str,
     pub(super) catalog: Box<dyn CatalogStorage>,
@@ -39,16 +39,16 @@ enum Engine {
     Server(Arc<PostgresServer>),
 }
 
-impl Side {
+impl OpenLocation {
     /// Opens a place for reading, without changing anything there.
-    pub(super) fn to_read(which: &'static str, place: &Place) -> Result<Self, MoveError> {
+    pub(super) fn to_read(which: &'static str, place: &DataLocation) -> Result<Self, MoveError> {
         let opened = match place {
-            Place::Folder(data_dir) => Catalog::open_unchanged(data_dir).map(|catalog| {
+            DataLocation::Folder(data_dir) => Catalog::open_read_only(data_dir).map(|catalog| {
                 let engine = Engine::Folder { collections: data_dir.join(COLLECTIONS_DIR), unchanged: true };
                 Self { which, catalog: Box::new(catalog), engine }
             }),
-            Place::Server(options) => PostgresServer::connect_to_read(options).and_then(|server| {
-                let catalog = PostgresCatalog::open_unchanged(&server)?;
+            DataLocation::Server(options) => PostgresServer::connect_to_read(options).and_then(|server| {
+                let catalog = PostgresCatalog::open_read_only(&server)?;
                 Ok(Self { which, catalog: Box::new(catalog), engine: Engine::Server(server) })
             }),
         };
@@ -56,14 +56,14 @@ impl Side {
     }
 
     /// Opens the target, or creates it if it does not exist.
-    pub(super) fn to_write(place: &Place) -> Result<Self, MoveError> {
+    pub(super) fn to_write(place: &DataLocation) -> Result<Self, MoveError> {
         let which = "target";
         let opened = match place {
-            Place::Folder(data_dir) => open_catalog(data_dir).map(|catalog| {
+            DataLocation::Folder(data_dir) => open_catalog(data_dir).map(|catalog| {
                 let engine = Engine::Folder { collections: data_dir.join(COLLECTIONS_DIR), unchanged: false };
                 Self { which, catalog: Box::new(catalog), engine }
             }),
-            Place::Server(options) => PostgresServer::connect(options).map_err(Error::from).and_then(|server| {
+            DataLocation::Server(options) => PostgresServer::connect(options).map_err(Error::from).and_then(|server| {
                 let catalog = PostgresCatalog::open_alone(&server)?;
                 Ok(Self { which, catalog: Box::new(catalog), engine: Engine::Server(server) })
             }),
@@ -77,9 +77,9 @@ impl Side {
             Engine::Server(server) => Postgres::open(server, row, passage_terms, WRITES_MAX).map(|store| Box::new(store) as _),
             Engine::Folder { collections, unchanged } => {
                 let folder = collections.join(&row.id.0);
-                let (write_queue_max, places) = (WRITES_MAX, None);
-                let options = StoreOptions { power_safe: true, write_queue_max, readers_max: 1, terms_of: passage_terms, places };
-                let open = if *unchanged { DocumentStore::open_unchanged } else { DocumentStore::open };
+                let (write_queue_max, slots) = (WRITES_MAX, None);
+                let options = StoreOptions { power_safe: true, write_queue_max, readers_max: 1, terms_of: passage_terms, slots };
+                let open = if *unchanged { DocumentStore::open_read_only } else { DocumentStore::open };
                 open(&folder, &options).map(|store| Box::new(Embedded::new(row, store)) as _)
             }
         };

@@ -50,7 +50,7 @@ impl OpenCollection {
     }
 
     /// Reads changes or embeddings for the index. If an embedding is damaged, drops it and reads again.
-    pub(crate) fn read_mending<T>(&self, read: impl Fn() -> Result<T, StoreError>) -> Result<T, Error> {
+    pub(crate) fn read_with_repair<T>(&self, read: impl Fn() -> Result<T, StoreError>) -> Result<T, Error> {
         loop {
             match read() {
                 Err(error) if error.damaged_embedding().is_some_and(|passage| self.discard_embedding(passage)) => (),

@@ -6,11 +6,11 @@
 
 pub(super) mod damage;
 mod found_damage;
+pub(super) mod maintenance;
 pub mod repair;
 pub(super) mod reservation;
 mod reserved;
 mod shared;
-pub(super) mod upkeep;
 pub(super) mod worker;
 
 use std::path::PathBuf;
@@ -44,7 +44,7 @@ const SAVE_RETRY_PAUSE: Duration = Duration::from_secs(60);
 const LAST_STATEMENTS: Duration = Duration::from_secs(10);
 /// The engine that holds the documents of a collection.
 enum Engine {
-    /// A database file of its own, and an index that follows the database.
+    /// A separate database file, and an index that follows the database.
     Embedded(Arc<Embedded>),
     /// A database server.
     Server(Arc<Postgres>),
@@ -72,7 +72,8 @@ pub(crate) struct OpenCollection {
     pub(crate) changed: Notify,
     /// Limits the number of waiting writes.
     pub(crate) write_slots: Arc<Semaphore>,
-    /// Locked for reading during a write, and for writing while the collection is replaced, so that no write is lost between the two.
+    /// Locked for reading during a write, and for writing while the collection is replaced, so that no write is lost between
+    /// the two collections.
     pub(crate) writes: Arc<tokio::sync::RwLock<()>>,
     /// The collection that has replaced this one and receives its writes.
     pub(crate) replacement: OnceLock<Arc<OpenCollection>>,
@@ -171,7 +172,7 @@ impl OpenCollection {
         }
     }
 
-    /// Closes a collection that was not registered in the catalog, and drops what a database server has of it.
+    /// Closes a collection that was not registered in the catalog, and removes its rows from a database server.
     pub(crate) fn discard(&self) {
         let discarded = match &self.engine {
             Engine::Embedded(_) => self.store.close(),
@@ -193,7 +194,7 @@ impl OpenCollection {
         self.replacement.get().map_or_else(|| Arc::clone(self), |next| next.latest())
     }
 
-    /// Runs a write of a job, unless the collection was replaced: then `StoreError::Replaced`. Blocks.
+    /// Runs a write of a job. Fails with `StoreError::Replaced` if the collection was replaced. Blocks.
     pub(crate) fn write_for_job<T>(&self, write: impl FnOnce(&dyn Storage) -> Result<T, StoreError>) -> Result<T, Error> {
         let _writes = self.writes.blocking_read();
         if self.replacement.get().is_some() { Err(StoreError::Replaced.into()) } else { Ok(write(&*self.store)?) }
@@ -249,7 +250,7 @@ impl OpenCollection {
     }
 
     /// Removes deleted passages from the index. Searches skip them anyway, because they read rows; this keeps the index small.
-    pub(super) fn take_out(&self) {
+    pub(super) fn remove_deleted_passages(&self) {
         if let Err(error) = self.apply_changes() {
             let error = &error as &dyn std::error::Error;
             tracing::warn!(collection = %self.row.name, error, "cannot remove documents from the index");
@@ -257,10 +258,10 @@ impl OpenCollection {
         self.wake.notify_one();
     }
 
-    /// Applies some of the store's changes after `applied` to `index`, and advances `applied`. Returns whether there may be more.
+    /// Applies some of the store's changes after `applied` to `index`. Advances `applied`. Returns whether there may be more.
     pub(crate) fn apply_some(&self, index: &Index, applied: &mut Applied) -> Result<bool, Error> {
         let store = &self.embedded()?.store;
-        let changes = self.read_mending(|| store.changes(applied.sequence, CHANGES_PER_READ))?;
+        let changes = self.read_with_repair(|| store.changes(applied.sequence, CHANGES_PER_READ))?;
         let taken = changes.len();
         if let Some(&(reached, _)) = changes.last() {
             take_in(index, changes)?;
@@ -279,8 +280,8 @@ impl OpenCollection {
         }
     }
 
-    /// Applies what changed since the index was saved, and ends recovery. Returns `false` if the collection was stopped before.
-    pub(crate) fn catch_up(&self) -> Result<bool, Error> {
+    /// Applies what changed since the index was saved, and ends recovery. Returns `false` if the collection was stopped first.
+    pub(crate) fn finish_recovery(&self) -> Result<bool, Error> {
         let embedded = self.embedded()?;
         let (index, _) = embedded.index()?;
         let mut applied = self.applied.lock();
@@ -340,8 +341,8 @@ impl OpenCollection {
         saved
     }
 
-    /// Saves the index if anything has changed since the last save. Then the store may purge the tombstones that the saved index
-    /// covers.
+    /// Saves the index if anything has changed since the last save. Then the store may purge the tombstones that the saved
+    /// index covers.
     pub(crate) fn save(&self) -> Result<(), Error> {
         let Ok(embedded) = self.embedded() else { return Ok(()) };
         let Ok((index, _)) = embedded.index() else { return Ok(()) };

@@ -31,7 +31,7 @@ pub(crate) fn recover(collection: &OpenCollection) -> Result<bool, Error> {
         }
         collection.install(index, applied);
     }
-    if !collection.catch_up()? {
+    if !collection.finish_recovery()? {
         return Ok(false);
     }
     tracing::info!(collection = %collection.row.name, passages = collection.store.searchable()?.0, "index is ready");
@@ -60,7 +60,7 @@ fn load(collection: &OpenCollection) -> Result<(Index, Applied), Unusable> {
     // Fails if the store no longer knows all changes since the save.
     match collection.apply_some(&loaded.index, &mut applied) {
         Ok(_) => Ok((loaded.index, applied)),
-        Err(Error::Store(error @ StoreError::ChangesForgotten { .. })) => Err(Unusable::Behind(error)),
+        Err(Error::Store(error @ StoreError::ChangesPurged { .. })) => Err(Unusable::Behind(error)),
         Err(error) => Err(Unusable::Store(error)),
     }
 }
@@ -78,7 +78,7 @@ fn rebuild(collection: &OpenCollection) -> Result<(Index, Applied), Error> {
     let mut after = PassageId(0);
     while !collection.should_stop() {
         embedded.set_progress(done, total);
-        let embeddings = collection.read_mending(|| store.embeddings(after, EMBEDDINGS_PER_READ))?;
+        let embeddings = collection.read_with_repair(|| store.embeddings(after, EMBEDDINGS_PER_READ))?;
         let Some(&(last, _)) = embeddings.last() else { break };
         index.add_all(&embeddings)?;
         done += embeddings.len() as u64;

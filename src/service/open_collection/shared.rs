@@ -1,4 +1,4 @@
-//! What differs for a collection on a database server: other servers write into it, replace it, delete it, or die in the middle of work.
+//! A collection on a database server: other servers write to it, replace it or delete it, and may die while they work on it.
 
 use std::sync::atomic::Ordering;
 
@@ -14,8 +14,8 @@ impl OpenCollection {
         matches!(self.engine, Engine::Server(_))
     }
 
-    /// Whether work failed because the collection was deleted. Its rows on a database server are gone a moment before this server
-    /// knows that it was deleted.
+    /// Whether work failed because the collection was deleted. On a database server, its rows disappear shortly before this
+    /// server learns of the deletion.
     pub(crate) fn is_gone(&self, error: &Error) -> bool {
         let rows_gone = matches!(error, Error::Store(StoreError::Closed)) && self.is_shared();
         self.is_deleted() || (rows_gone && !self.should_stop())
@@ -44,8 +44,8 @@ impl OpenCollection {
         }
     }
 
-    /// Removes the rows of this replaced collection from the database server, unless another server still reads them. Returns whether
-    /// they are gone. Blocks.
+    /// Removes the rows of this replaced collection from the database server, unless another server still reads them. Returns
+    /// whether they are gone. Blocks.
     pub(crate) fn remove_replaced(&self) -> Result<bool, Error> {
         match &self.engine {
             Engine::Embedded(_) => Ok(true),
@@ -54,15 +54,15 @@ impl OpenCollection {
     }
 
     /// Records metadata indexes that another server has created or removed.
-    pub(crate) fn know_indexes(&self, paths: Vec<MetadataPath>) {
+    pub(crate) fn refresh_metadata_indexes(&self, paths: Vec<MetadataPath>) {
         if let Engine::Server(server) = &self.engine {
-            server.know_indexes(paths);
+            server.refresh_metadata_indexes(paths);
         }
     }
 
-    /// Makes this server finish the work that a dead server left in this collection: expired documents, and passages without an
-    /// embedding.
-    pub(crate) fn inherit(&self) {
+    /// Makes this server finish the work that a dead server left in this collection: removing expired documents, and embedding
+    /// passages.
+    pub(crate) fn take_over_pending_work(&self) {
         if let Engine::Server(server) = &self.engine {
             server.expect_expired();
             self.orphans_expected.store(true, Ordering::Release);

@@ -10,11 +10,11 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use super::OpenCollection;
-use super::upkeep;
+use super::maintenance;
 use crate::domain::{PassageEmbedding, PassageId};
 use crate::embed::{Embedder, Priority};
 use crate::service::blocking::blocking;
-use crate::service::embedding::{PROBE, embed_passages, is_passing};
+use crate::service::embedding::{PROBE, embed_passages, is_transient};
 use crate::service::error::Error;
 use crate::store::{PendingPassage, StoreError};
 
@@ -45,7 +45,7 @@ enum Pass {
 impl Worker {
     /// Runs until the collection is stopped, together with the upkeep of its index.
     pub(crate) async fn run(self) {
-        tokio::join!(self.work(), upkeep::run(&self.collection));
+        tokio::join!(self.work(), maintenance::run(&self.collection));
     }
 
     async fn work(&self) {
@@ -68,7 +68,7 @@ impl Worker {
                     self.pause(ADOPTION_PAUSE).await;
                 }
                 Err(error) => {
-                    if !matches!(&error, Error::Embed(error) if is_passing(error)) {
+                    if !matches!(&error, Error::Embed(error) if is_transient(error)) {
                         let collection = Arc::clone(&self.collection);
                         let reported = blocking(move || Ok(collection.report_damage(error))).await;
                         let error = &reported.unwrap_or_else(|failed| failed) as &dyn std::error::Error;
@@ -160,14 +160,14 @@ impl Worker {
     async fn embed(&self, batch: Vec<PendingPassage>) -> Result<Vec<(PassageId, PassageEmbedding)>, Error> {
         let _turn = self.turns.acquire().await;
         match embed_passages(&self.embedder, &batch, Priority::Ingest).await {
-            Err(Error::Embed(error)) if !is_passing(&error) => (),
+            Err(Error::Embed(error)) if !is_transient(&error) => (),
             other => return other,
         }
         let (mut embedded, mut failed) = (Vec::with_capacity(batch.len()), Vec::new());
         for passage in &batch {
             match embed_passages(&self.embedder, std::slice::from_ref(passage), Priority::Ingest).await {
                 Ok(one) => embedded.extend(one),
-                Err(Error::Embed(error)) if !is_passing(&error) => failed.push((passage.id, error)),
+                Err(Error::Embed(error)) if !is_transient(&error) => failed.push((passage.id, error)),
                 Err(error) => return Err(error),
             }
         }
@@ -209,8 +209,8 @@ fn read_pending(collection: &OpenCollection, mut after: PassageId) -> Result<Vec
     }
 }
 
-/// Stores embeddings and makes them searchable. The store leaves out passages that were deleted meanwhile. A collection that was
-/// replaced needs none: its replacement has its own.
+/// Stores embeddings and makes them searchable. The store leaves out passages that were deleted meanwhile. Stores nothing in a
+/// collection that was replaced, because the replacement has its own embeddings.
 pub(crate) fn store_embeddings(collection: &OpenCollection, embedded: Vec<(PassageId, PassageEmbedding)>) -> Result<(), Error> {
     if !embedded.is_empty() {
         match collection.store.set_embeddings(embedded) {

@@ -28,7 +28,7 @@ pub(super) fn apply(collection: &OpenCollection, request: &SearchRequest, candid
             let (from, factor) = (candidate.score, Boost::product(factors.iter().copied()));
             let score = if matches!(request.mode, SearchMode::Full(_)) { by_odds(from, factor) } else { scaled(from, factor) };
             candidate.score = score as f32;
-            candidate.places.boosted = Some(BoostedScore { from, factors });
+            candidate.ranks.boosted = Some(BoostedScore { from, factors });
             (score, candidate)
         })
         .collect();

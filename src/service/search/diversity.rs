@@ -36,7 +36,7 @@ pub(super) fn order(
     let mut taken: Vec<Option<Candidate>> = candidates.drain(..).map(Some).collect();
     for (place, similarity) in order {
         let Some(mut candidate) = taken[place].take() else { continue };
-        candidate.places.similarity = similarity;
+        candidate.ranks.similarity = similarity;
         candidates.push(candidate);
     }
     candidates.extend(rest);

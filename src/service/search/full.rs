@@ -10,10 +10,10 @@ use rustc_hash::FxHashMap;
 
 use super::super::Error;
 use super::hits::Candidate;
-use super::marks::Asked;
+use super::marks::QueryMatcher;
 use super::ranking::{ModelEvidence, Plan, Ranking};
 use super::tokens::with_tokens;
-use crate::domain::{DenseMethod, Embedding, FullSearch, HitPlaces, ListPlace, Metric, PassageId, QueryTerms, SearchParameters};
+use crate::domain::{DenseMethod, Embedding, FullSearch, HitRanks, Metric, PassageId, QueryTerms, RankedScore, SearchParameters};
 use crate::ranking::{Evidence, LateEstimates, Question, TokenIndex, TokenScorer, WordIndex, WordScores, lexical_share};
 use crate::storage::{FirstPassages, NearestSearch, Neighbor, PassageSet};
 use crate::store::SearchFilter;
@@ -33,9 +33,9 @@ const SCANNED_MAX: usize = 200_000;
 
 /// What the lists say about a passage.
 #[derive(Debug, Clone, Default)]
-struct Named {
-    /// Its places in the lists that have it.
-    places: HitPlaces,
+struct ListedPassage {
+    /// Its ranks in the lists that have it.
+    ranks: HitRanks,
     /// The similarity of the embeddings, by the collection's metric.
     similarity: Option<f32>,
 }
@@ -43,31 +43,31 @@ struct Named {
 /// The passages of all lists together.
 struct Passages {
     /// Most relevant first.
-    ranked: Vec<(Neighbor, HitPlaces)>,
+    ranked: Vec<(Neighbor, HitRanks)>,
     /// Whether longer lists would not add any passages.
     exhausted: bool,
     /// How the nearest embeddings were found.
     method: Option<DenseMethod>,
     /// The tokens and words of the query, to mark matches.
-    asked: Asked,
+    matcher: QueryMatcher,
 }
 
 /// A passage with its relevance.
-struct Judged {
+struct RankedPassage {
     passage: PassageId,
-    named: Named,
+    listed: ListedPassage,
     late: Option<f32>,
     relevance: f32,
 }
 
-impl Judged {
-    /// Returns its relevance and its places, with the final score of late interaction in place of the estimate.
-    fn place(self) -> (Neighbor, HitPlaces) {
-        let mut places = self.named.places;
-        if let Some((place, late)) = places.late.as_mut().zip(self.late) {
+impl RankedPassage {
+    /// Returns its relevance and its ranks, with the final score of late interaction in place of the estimate.
+    fn with_ranks(self) -> (Neighbor, HitRanks) {
+        let mut ranks = self.listed.ranks;
+        if let Some((place, late)) = ranks.late.as_mut().zip(self.late) {
             place.score = late;
         }
-        (Neighbor { passage: self.passage, score: self.relevance }, places)
+        (Neighbor { passage: self.passage, score: self.relevance }, ranks)
     }
 }
 
@@ -103,19 +103,18 @@ impl Plan<'_> {
     pub(super) fn full(&self, filter: &SearchFilter, depth: usize, search: FullSearch) -> Result<Ranking, Error> {
         let mut limit = search.candidates.max(depth.saturating_mul(PASSAGES_PER_DOCUMENT));
         loop {
-            let Passages { ranked, exhausted, method, asked } = self.relevant(filter, limit)?;
+            let Passages { ranked, exhausted, method, matcher } = self.relevant(filter, limit)?;
             let mut documents = FirstPassages::new(depth);
             let neighbors: Vec<_> = ranked.iter().map(|(neighbor, _)| *neighbor).collect();
             documents.take(&neighbors, |passages| self.collection.store.documents_of(passages))?;
             if documents.is_full() || exhausted || limit >= NAMED_MAX {
                 let exhausted = (exhausted && !documents.is_full()) || limit >= NAMED_MAX;
-                let mut places: FxHashMap<_, _> =
-                    ranked.into_iter().map(|(neighbor, places)| (neighbor.passage, places)).collect();
+                let mut ranks: FxHashMap<_, _> = ranked.into_iter().map(|(neighbor, ranks)| (neighbor.passage, ranks)).collect();
                 let mut candidates: Vec<_> = documents.into_vec().into_iter().map(Candidate::of).collect();
                 for candidate in &mut candidates {
-                    candidate.places = places.remove(&candidate.passage).unwrap_or_default();
+                    candidate.ranks = ranks.remove(&candidate.passage).unwrap_or_default();
                 }
-                return Ok(Ranking { candidates, exhausted, method, asked });
+                return Ok(Ranking { candidates, exhausted, method, matcher });
             }
             limit = limit.saturating_mul(GROWTH).min(NAMED_MAX);
         }
@@ -124,32 +123,13 @@ impl Plan<'_> {
     /// Collects and ranks the passages of all lists, with up to `limit` passages per list.
     fn relevant(&self, filter: &SearchFilter, limit: usize) -> Result<Passages, Error> {
         let (collection, resolved) = (self.collection, &*self.resolved);
-        let mut named: FxHashMap<PassageId, Named> = FxHashMap::default();
-        let (mut exhausted, mut method) = (true, None);
-        if let Some(embedding) = &resolved.embedding {
-            let search = self.nearest(embedding, limit, filter);
-            let nearest = collection.store.nearest(&NearestSearch { parameters: self.estimating(), ..search })?;
-            exhausted &= nearest.neighbors.len() < limit;
-            method = Some(nearest.method);
-            for (rank, Neighbor { passage, score }) in (1..).zip(nearest.neighbors) {
-                named.entry(passage).or_default().places.dense = Some(ListPlace { rank, score });
-            }
-        }
-        if let Some(terms) = &resolved.terms {
-            if self.asks_by_words() {
-                let lexical = collection.store.lexical(terms, filter, limit).map_err(|error| self.pending(error))?;
-                exhausted &= lexical.len() < limit;
-                for (rank, (passage, score)) in (1..).zip(lexical) {
-                    named.entry(passage).or_default().places.lexical = Some(ListPlace { rank, score });
-                }
-            } else {
-                collection.store.check_lexical().map_err(|error| self.pending(error))?;
-            }
-        }
+        let mut listed: FxHashMap<PassageId, ListedPassage> = FxHashMap::default();
+        let (mut exhausted, method) = self.list_nearest(filter, limit, &mut listed)?;
+        exhausted &= self.list_lexical(filter, limit, &mut listed)?;
         let scope = self.scope(filter);
         let set = (!scope.is_all()).then(|| collection.store.passages_in(scope)).transpose()?;
         let ModelEvidence { scorer, translations } = self.evidence;
-        let (ranked, asked, whole) = with_tokens(collection, translations, |tokens, words| {
+        let (ranked, matcher, whole) = with_tokens(collection, translations, |tokens, words| {
             let accept = |passage| set.as_ref().is_none_or(|set| set.contains(passage));
             let question = scorer.map(|scorer| scorer.question(&resolved.tokens, tokens)).transpose()?;
             let estimates = question.as_ref().filter(|_| tokens.len() <= SCANNED_MAX).map(|question| question.estimate(tokens));
@@ -157,7 +137,7 @@ impl Plan<'_> {
                 let late = estimates.nearest(tokens, limit, accept);
                 exhausted &= late.len() < limit;
                 for (rank, (passage, score)) in (1..).zip(late) {
-                    named.entry(passage).or_default().places.late = Some(ListPlace { rank, score });
+                    listed.entry(passage).or_default().ranks.late = Some(RankedScore { rank, score });
                 }
             }
             let translated = translations.map(|translations| words.scores(&resolved.words, translations));
@@ -165,42 +145,86 @@ impl Plan<'_> {
                 let found = words.nearest(scores, limit, accept);
                 exhausted &= found.len() < limit;
                 for (rank, (passage, score)) in (1..).zip(found) {
-                    named.entry(passage).or_default().places.translated = Some(ListPlace { rank, score });
+                    listed.entry(passage).or_default().ranks.translated = Some(RankedScore { rank, score });
                 }
             }
             if let Some(embedding) = &resolved.embedding {
-                self.compare(embedding, &mut named)?;
+                self.compare(embedding, &mut listed)?;
             }
             let compared = limit.div_ceil(COMPARED_PART);
-            let whole = named.len() <= compared || estimates.is_none();
+            let whole = listed.len() <= compared || estimates.is_none();
             let mut model = ModelScores { tokens, words, translated, estimates, question };
-            let mut named: Vec<(PassageId, Named)> = named.into_iter().collect();
+            let mut listed: Vec<(PassageId, ListedPassage)> = listed.into_iter().collect();
             if !whole {
-                named = self
-                    .judge(named.into_iter(), &model)
+                listed = self
+                    .rank(listed.into_iter(), &model)
                     .into_iter()
                     .take(compared)
-                    .map(|judged| (judged.passage, judged.named))
+                    .map(|ranked| (ranked.passage, ranked.listed))
                     .collect();
             }
-            model.compare(named.iter().map(|(passage, _)| *passage))?;
-            let ranked = self.judge(named.into_iter(), &model);
-            let words = model.translated.map_or_else(Vec::new, WordScores::into_telling);
-            Ok::<_, Error>((ranked, Asked { question: model.question, words }, whole))
+            model.compare(listed.iter().map(|(passage, _)| *passage))?;
+            let ranked = self.rank(listed.into_iter(), &model);
+            let words = model.translated.map_or_else(Vec::new, WordScores::into_significant);
+            Ok::<_, Error>((ranked, QueryMatcher { question: model.question, words }, whole))
         })??;
-        Ok(Passages { ranked: ranked.into_iter().map(Judged::place).collect(), exhausted: exhausted && whole, method, asked })
+        Ok(Passages {
+            ranked: ranked.into_iter().map(RankedPassage::with_ranks).collect(),
+            exhausted: exhausted && whole,
+            method,
+            matcher,
+        })
+    }
+
+    /// Adds the passages with the nearest embeddings. Returns whether there are no more, and how they were found.
+    fn list_nearest(
+        &self,
+        filter: &SearchFilter,
+        limit: usize,
+        listed: &mut FxHashMap<PassageId, ListedPassage>,
+    ) -> Result<(bool, Option<DenseMethod>), Error> {
+        let Some(embedding) = &self.resolved.embedding else { return Ok((true, None)) };
+        let search = self.nearest(embedding, limit, filter);
+        let search = NearestSearch { parameters: self.parameters_without_rescoring(), ..search };
+        let nearest = self.collection.store.nearest(&search)?;
+        let exhausted = nearest.neighbors.len() < limit;
+        for (rank, Neighbor { passage, score }) in (1..).zip(nearest.neighbors) {
+            listed.entry(passage).or_default().ranks.dense = Some(RankedScore { rank, score });
+        }
+        Ok((exhausted, Some(nearest.method)))
+    }
+
+    /// Adds the best passages by BM25 over the literal words, if they make a list. Returns whether there are no more.
+    fn list_lexical(
+        &self,
+        filter: &SearchFilter,
+        limit: usize,
+        listed: &mut FxHashMap<PassageId, ListedPassage>,
+    ) -> Result<bool, Error> {
+        let Some(terms) = &self.resolved.terms else { return Ok(true) };
+        let store = &self.collection.store;
+        if !self.needs_lexical_list() {
+            store.check_lexical().map_err(|error| self.pending(error))?;
+            return Ok(true);
+        }
+        let lexical = store.lexical(terms, filter, limit).map_err(|error| self.pending(error))?;
+        let exhausted = lexical.len() < limit;
+        for (rank, (passage, score)) in (1..).zip(lexical) {
+            listed.entry(passage).or_default().ranks.lexical = Some(RankedScore { rank, score });
+        }
+        Ok(exhausted)
     }
 
     /// Whether BM25 over the literal words makes a list. It does not if relevance gives it no weight, because the list of
     /// translated words includes the literal ones.
-    fn asks_by_words(&self) -> bool {
+    fn needs_lexical_list(&self) -> bool {
         let ModelEvidence { scorer, translations } = self.evidence;
         translations.is_none() || scorer.is_none_or(|scorer| scorer.relevance().lexical > 0.0)
     }
 
     /// Returns the parameters of the search for the nearest embeddings. Relevance does not need rescoring, unless the index
     /// only has the signs of the values.
-    fn estimating(&self) -> SearchParameters {
+    fn parameters_without_rescoring(&self) -> SearchParameters {
         let mut parameters = self.request.parameters;
         if !self.collection.row.quantization.keeps_signs_only() {
             parameters.oversampling = parameters.oversampling.or(Some(1.0));
@@ -210,37 +234,37 @@ impl Plan<'_> {
 
     /// Sets the similarity of every listed passage from the same values, because relevance must not depend on which list has
     /// the passage.
-    fn compare(&self, embedding: &Embedding, named: &mut FxHashMap<PassageId, Named>) -> Result<(), Error> {
-        let all: PassageSet = named.keys().copied().collect();
+    fn compare(&self, embedding: &Embedding, listed: &mut FxHashMap<PassageId, ListedPassage>) -> Result<(), Error> {
+        let all: PassageSet = listed.keys().copied().collect();
         for neighbor in self.collection.store.compare(embedding, &all)? {
-            if let Some(named) = named.get_mut(&neighbor.passage) {
-                named.similarity = Some(neighbor.score);
+            if let Some(listed) = listed.get_mut(&neighbor.passage) {
+                listed.similarity = Some(neighbor.score);
             }
         }
         Ok(())
     }
 
     /// Computes the relevance of each passage. Sorts by relevance, best first, and among equal passages the older first.
-    fn judge(&self, named: impl Iterator<Item = (PassageId, Named)>, model: &ModelScores<'_>) -> Vec<Judged> {
+    fn rank(&self, listed: impl Iterator<Item = (PassageId, ListedPassage)>, model: &ModelScores<'_>) -> Vec<RankedPassage> {
         let terms = self.resolved.terms.as_ref().map_or(0, QueryTerms::scored);
         let passages = self.collection.store.searchable().map_or(0, |(passages, _)| passages);
         let metric = self.collection.row.metric;
         let weights = self.evidence.scorer.map(TokenScorer::relevance).unwrap_or_default();
-        let judged = named.map(|(passage, named)| {
+        let ranked_passages = listed.map(|(passage, listed)| {
             let own = model.tokens.get(passage).unwrap_or_default();
             let late = model.late(passage, own);
             let evidence = Evidence {
-                dense: named.similarity.map_or(0.0, |score| cosine(metric, score)),
+                dense: listed.similarity.map_or(0.0, |score| cosine(metric, score)),
                 late,
-                lexical: named.places.lexical.map_or(0.0, |place| lexical_share(place.score, terms, passages)),
+                lexical: listed.ranks.lexical.map_or(0.0, |place| lexical_share(place.score, terms, passages)),
                 translated: model.translated.as_ref().map_or(0.0, |scores| model.words.score(scores, passage)),
                 tokens: own.len(),
             };
-            Judged { passage, named, late, relevance: evidence.relevance(&weights) }
+            RankedPassage { passage, listed, late, relevance: evidence.relevance(&weights) }
         });
-        let mut judged: Vec<_> = judged.collect();
-        judged.sort_unstable_by(|a, b| b.relevance.total_cmp(&a.relevance).then(a.passage.cmp(&b.passage)));
-        judged
+        let mut ranked_passages: Vec<_> = ranked_passages.collect();
+        ranked_passages.sort_unstable_by(|a, b| b.relevance.total_cmp(&a.relevance).then(a.passage.cmp(&b.passage)));
+        ranked_passages
     }
 }
 

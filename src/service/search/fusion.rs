@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::hits::Candidate;
-use crate::domain::{DocumentId, Fusion, Language, ListPlace, Metric};
+use crate::domain::{DocumentId, Fusion, Language, Metric, RankedScore};
 
 /// A hit only takes a turn if it has at least this share of the best score by the metric, or of the best BM25. Hits below that
 /// are not about the query, and a turn would put them before others that are.
@@ -13,28 +13,28 @@ const TURN_SCORE_PART: f32 = 0.5;
 /// passage from the list where it ranks higher.
 pub(super) fn fuse(dense: Vec<Candidate>, lexical: Vec<Candidate>, fusion: &Fusion) -> Vec<Candidate> {
     let share =
-        |weight: f32, place: Option<ListPlace>| place.map_or(0.0, |place| weight / (fusion.rank_constant + place.rank as f32));
+        |weight: f32, place: Option<RankedScore>| place.map_or(0.0, |place| weight / (fusion.rank_constant + place.rank as f32));
     let mut fused = dense;
-    let mut places: HashMap<DocumentId, usize> =
+    let mut positions: HashMap<DocumentId, usize> =
         fused.iter().enumerate().map(|(place, candidate)| (candidate.document.clone(), place)).collect();
     for candidate in lexical {
-        match places.get(&candidate.document) {
+        match positions.get(&candidate.document) {
             None => {
-                places.insert(candidate.document.clone(), fused.len());
+                positions.insert(candidate.document.clone(), fused.len());
                 fused.push(candidate);
             }
             Some(&place) => {
                 let known = &mut fused[place];
-                known.places.lexical = candidate.places.lexical;
-                let rank = |place: Option<ListPlace>| place.map_or(usize::MAX, |place| place.rank);
-                if rank(known.places.lexical) < rank(known.places.dense) {
+                known.ranks.lexical = candidate.ranks.lexical;
+                let rank = |place: Option<RankedScore>| place.map_or(usize::MAX, |place| place.rank);
+                if rank(known.ranks.lexical) < rank(known.ranks.dense) {
                     known.passage = candidate.passage;
                 }
             }
         }
     }
     for candidate in &mut fused {
-        candidate.score = share(fusion.dense, candidate.places.dense) + share(fusion.lexical, candidate.places.lexical);
+        candidate.score = share(fusion.dense, candidate.ranks.dense) + share(fusion.lexical, candidate.ranks.lexical);
     }
     // A list of weight zero adds no candidates.
     fused.retain(|candidate| candidate.score > 0.0);
@@ -52,19 +52,19 @@ pub(super) fn sort(candidates: &mut [Candidate]) {
 /// least half of the best BM25. The others follow by score. Documents without a language count as one language of their own.
 ///
 /// Every prefix of the result is balanced, so pages are balanced and do not depend on each other.
-pub(super) fn take_turns(mut candidates: Vec<Candidate>, metric: Metric) -> Vec<Candidate> {
+pub(super) fn interleave_languages(mut candidates: Vec<Candidate>, metric: Metric) -> Vec<Candidate> {
     sort(&mut candidates);
     // Uses the scores of the lists, because a fused score says nothing about how near a language's best hit is.
-    let lists: [fn(&Candidate) -> Option<ListPlace>; 2] = [|one| one.places.dense, |one| one.places.lexical];
-    let best = |list: fn(&Candidate) -> Option<ListPlace>| {
+    let lists: [fn(&Candidate) -> Option<RankedScore>; 2] = [|one| one.ranks.dense, |one| one.ranks.lexical];
+    let best = |list: fn(&Candidate) -> Option<RankedScore>| {
         candidates.iter().filter_map(list).map(|place| place.score).fold(f32::NEG_INFINITY, f32::max)
     };
     // Distances are negated scores: up to twice the smallest distance counts like at least half of the best score elsewhere.
     let dense_bar = |best: f32| if metric == Metric::L2 { best / TURN_SCORE_PART } else { above_zero(best * TURN_SCORE_PART) };
     let bars = [dense_bar(best(lists[0])), above_zero(best(lists[1]) * TURN_SCORE_PART)];
     let is_near = |one: &Candidate| {
-        let mut places = lists.iter().zip(bars).filter_map(|(list, bar)| Some((list(one)?.score, bar)));
-        places.any(|(score, bar)| score >= bar)
+        let mut scores = lists.iter().zip(bars).filter_map(|(list, bar)| Some((list(one)?.score, bar)));
+        scores.any(|(score, bar)| score >= bar)
     };
     in_turns(candidates, is_near)
 }
@@ -90,7 +90,7 @@ fn in_turns(candidates: Vec<Candidate>, is_near: impl Fn(&Candidate) -> bool) ->
 
 /// Lets languages take turns by score alone. Scores must mean the same in all languages. A hit only takes a turn if it has at
 /// least half of the best score.
-pub(super) fn take_turns_by_score(mut candidates: Vec<Candidate>) -> Vec<Candidate> {
+pub(super) fn interleave_languages_by_score(mut candidates: Vec<Candidate>) -> Vec<Candidate> {
     sort(&mut candidates);
     let bar = candidates.first().map_or(0.0, |best| best.score * TURN_SCORE_PART);
     in_turns(candidates, |candidate| candidate.score >= bar)
@@ -104,28 +104,28 @@ fn above_zero(bar: f32) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{HitPlaces, PassageId};
+    use crate::domain::{HitRanks, PassageId};
 
     /// Makes a candidate whose id is its passage's key.
-    fn candidate(key: u64, language: &str, score: f32, places: HitPlaces) -> Candidate {
+    fn candidate(key: u64, language: &str, score: f32, ranks: HitRanks) -> Candidate {
         Candidate {
             passage: PassageId(key),
             document: DocumentId::parse(&key.to_string()).unwrap(),
             language: Language::parse(language),
             score,
-            places,
+            ranks,
             group: None,
         }
     }
 
-    fn list(keys: &[u64], place: fn(ListPlace) -> HitPlaces) -> Vec<Candidate> {
+    fn list(keys: &[u64], place: fn(RankedScore) -> HitRanks) -> Vec<Candidate> {
         let ranked = keys.iter().zip(1..);
-        ranked.map(|(key, rank)| candidate(*key, "", 0.5, place(ListPlace { rank, score: 0.5 }))).collect()
+        ranked.map(|(key, rank)| candidate(*key, "", 0.5, place(RankedScore { rank, score: 0.5 }))).collect()
     }
 
     fn fused(dense: &[u64], lexical: &[u64], fusion: Fusion) -> Vec<(u64, f32)> {
-        let dense = list(dense, |place| HitPlaces { dense: Some(place), ..HitPlaces::default() });
-        let lexical = list(lexical, |place| HitPlaces { lexical: Some(place), ..HitPlaces::default() });
+        let dense = list(dense, |place| HitRanks { dense: Some(place), ..HitRanks::default() });
+        let lexical = list(lexical, |place| HitRanks { lexical: Some(place), ..HitRanks::default() });
         fuse(dense, lexical, &fusion).iter().map(|candidate| (candidate.passage.0, candidate.score)).collect()
     }
 
@@ -150,21 +150,21 @@ mod tests {
 
     #[test]
     fn a_fused_document_keeps_the_passage_of_its_higher_rank() {
-        let at = |rank| Some(ListPlace { rank, score: 0.5 });
-        let mut of_words = candidate(7, "", 0.5, HitPlaces { lexical: at(1), ..HitPlaces::default() });
-        let of_meaning = candidate(9, "", 0.5, HitPlaces { dense: at(2), ..HitPlaces::default() });
+        let at = |rank| Some(RankedScore { rank, score: 0.5 });
+        let mut of_words = candidate(7, "", 0.5, HitRanks { lexical: at(1), ..HitRanks::default() });
+        let of_meaning = candidate(9, "", 0.5, HitRanks { dense: at(2), ..HitRanks::default() });
         of_words.document = of_meaning.document.clone();
         let found = fuse(vec![of_meaning], vec![of_words], &Fusion::default());
         assert_eq!(
-            (found.len(), found[0].passage, found[0].places.clone()),
-            (1, PassageId(7), HitPlaces { dense: at(2), lexical: at(1), ..HitPlaces::default() })
+            (found.len(), found[0].passage, found[0].ranks.clone()),
+            (1, PassageId(7), HitRanks { dense: at(2), lexical: at(1), ..HitRanks::default() })
         );
     }
 
     fn turns(candidates: &[(u64, &str, f32)]) -> Vec<u64> {
-        let place = |score| HitPlaces { dense: Some(ListPlace { rank: 1, score }), ..HitPlaces::default() };
+        let place = |score| HitRanks { dense: Some(RankedScore { rank: 1, score }), ..HitRanks::default() };
         let candidates = candidates.iter().map(|(key, language, score)| candidate(*key, language, *score, place(*score)));
-        take_turns(candidates.collect(), Metric::Cosine).iter().map(|candidate| candidate.passage.0).collect()
+        interleave_languages(candidates.collect(), Metric::Cosine).iter().map(|candidate| candidate.passage.0).collect()
     }
 
     #[test]
@@ -182,21 +182,21 @@ mod tests {
 
     #[test]
     fn distances_up_to_twice_the_smallest_are_near() {
-        let place = |score| HitPlaces { dense: Some(ListPlace { rank: 1, score }), ..HitPlaces::default() };
+        let place = |score| HitRanks { dense: Some(RankedScore { rank: 1, score }), ..HitRanks::default() };
         let of = |key, language, score| candidate(key, language, score, place(score));
         let candidates = vec![of(1, "en", -1.0), of(2, "en", -1.5), of(3, "fr", -2.0), of(4, "ja", -2.5)];
-        let found: Vec<u64> = take_turns(candidates, Metric::L2).iter().map(|candidate| candidate.passage.0).collect();
+        let found: Vec<u64> = interleave_languages(candidates, Metric::L2).iter().map(|candidate| candidate.passage.0).collect();
         assert_eq!(found, [1, 3, 2, 4]);
     }
 
     #[test]
     fn a_hit_that_is_near_in_one_list_takes_a_turn() {
-        let place = |score| Some(ListPlace { rank: 1, score });
-        let near = candidate(1, "en", 0.03, HitPlaces { dense: place(0.9), lexical: place(8.0), ..HitPlaces::default() });
-        let next = candidate(2, "en", 0.02, HitPlaces { dense: place(0.8), ..HitPlaces::default() });
-        let by_words = candidate(3, "fr", 0.01, HitPlaces { dense: place(0.1), lexical: place(5.0), ..HitPlaces::default() });
-        let far = candidate(4, "ja", 0.02, HitPlaces { dense: place(0.2), ..HitPlaces::default() });
-        let found = take_turns(vec![near, next, by_words, far], Metric::Cosine);
+        let place = |score| Some(RankedScore { rank: 1, score });
+        let near = candidate(1, "en", 0.03, HitRanks { dense: place(0.9), lexical: place(8.0), ..HitRanks::default() });
+        let next = candidate(2, "en", 0.02, HitRanks { dense: place(0.8), ..HitRanks::default() });
+        let by_words = candidate(3, "fr", 0.01, HitRanks { dense: place(0.1), lexical: place(5.0), ..HitRanks::default() });
+        let far = candidate(4, "ja", 0.02, HitRanks { dense: place(0.2), ..HitRanks::default() });
+        let found = interleave_languages(vec![near, next, by_words, far], Metric::Cosine);
         assert_eq!(found.iter().map(|candidate| candidate.passage.0).collect::<Vec<_>>(), [1, 3, 2, 4]);
     }
 

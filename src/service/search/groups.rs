@@ -63,7 +63,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::domain::{DocumentId, HitPlaces};
+    use crate::domain::{DocumentId, HitRanks};
 
     fn check(metadata: &[Value], size: usize, expect: &[(u64, Option<&str>)]) {
         let path = MetadataPath::parse("topic.name").unwrap();
@@ -74,7 +74,7 @@ mod tests {
             document: DocumentId::parse(&format!("d{key}")).unwrap(),
             language: None,
             score: 0.5,
-            places: HitPlaces::default(),
+            ranks: HitRanks::default(),
             group: None,
         };
         let kept = keep_first((0..metadata.len() as u64).map(candidate).collect(), &values, size);

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::super::Error;
 use super::marks::Marking;
 use crate::domain::{
-    DocumentId, Embedding, Hit, HitParts, HitPassage, HitPlaces, Language, MetadataObject, PassageId, PassageMark,
+    DocumentId, Embedding, Hit, HitParts, HitPassage, HitRanks, Language, MetadataObject, PassageId, PassageMark,
 };
 use crate::service::limits::budget::AnswerBudget;
 use crate::service::open_collection::OpenCollection;
@@ -28,13 +28,13 @@ pub(super) struct Candidate {
     pub(super) document: DocumentId,
     pub(super) language: Option<Language>,
     pub(super) score: f32,
-    pub(super) places: HitPlaces,
+    pub(super) ranks: HitRanks,
     pub(super) group: Option<String>,
 }
 
 /// What hits contain, and what they must match.
 #[derive(Clone, Copy)]
-pub(super) struct Wanted<'a> {
+pub(super) struct HitContents<'a> {
     pub(super) parts: HitParts,
     pub(super) filter: &'a SearchFilter,
     pub(super) marking: &'a Marking<'a>,
@@ -44,7 +44,7 @@ impl Candidate {
     /// Makes a candidate of a document from the passage that was found.
     pub(super) fn of((neighbor, row): (Neighbor, PassageDocument)) -> Self {
         let PassageDocument { passage, document, language, .. } = row;
-        Self { passage, document, language, score: neighbor.score, places: HitPlaces::default(), group: None }
+        Self { passage, document, language, score: neighbor.score, ranks: HitRanks::default(), group: None }
     }
 }
 
@@ -54,10 +54,10 @@ impl Candidate {
 pub(super) fn read(
     collection: &OpenCollection,
     candidates: Vec<Candidate>,
-    asked: Wanted<'_>,
+    asked: HitContents<'_>,
     budget: &AnswerBudget,
 ) -> Result<Vec<Hit>, Error> {
-    let Wanted { parts, filter, marking } = asked;
+    let HitContents { parts, filter, marking } = asked;
     let passages: Vec<PassageId> = candidates.iter().map(|candidate| candidate.passage).collect();
     let spent_before = budget.spent();
     let mut marks = 0;
@@ -87,7 +87,7 @@ pub(super) fn read(
             let ids = if restricted { collection.store.keep_matching(filter, &ids)? } else { ids };
             let kept: HashSet<PassageId> = ids.into_iter().collect();
             let part = part.iter().filter(|candidate| kept.contains(&candidate.passage));
-            hits.extend(part.map(|candidate| bare_hit(candidate, &vectors)));
+            hits.extend(part.map(|candidate| hit_without_contents(candidate, &vectors)));
             continue;
         }
         let mut rest = part.iter();
@@ -98,7 +98,7 @@ pub(super) fn read(
             if restricted && !filter.matches(&row.document) {
                 continue;
             }
-            let hit = filled(bare_hit(candidate, &vectors), row, parts, marking)?;
+            let hit = with_contents(hit_without_contents(candidate, &vectors), row, parts, marking)?;
             let more = hit.passage.as_ref().map_or(0, |passage| passage.marks.len() as u64 * MARK_BYTES);
             marks += more;
             if !budget.spend(more) {
@@ -136,7 +136,7 @@ fn vector_bytes(collection: &OpenCollection) -> u64 {
     collection.row.dimension as u64 * VALUE_BYTES
 }
 
-fn bare_hit(candidate: &Candidate, vectors: &HashMap<PassageId, Embedding>) -> Hit {
+fn hit_without_contents(candidate: &Candidate, vectors: &HashMap<PassageId, Embedding>) -> Hit {
     Hit {
         id: candidate.document.clone(),
         score: candidate.score,
@@ -147,12 +147,12 @@ fn bare_hit(candidate: &Candidate, vectors: &HashMap<PassageId, Embedding>) -> H
         metadata: None,
         passage: None,
         vector: vectors.get(&candidate.passage).cloned(),
-        explanation: Some(candidate.places.clone()),
+        explanation: Some(candidate.ranks.clone()),
     }
 }
 
 /// Adds the requested parts of its document to a hit.
-fn filled(mut hit: Hit, row: PassageRow, parts: HitParts, marking: &Marking) -> Result<Hit, Error> {
+fn with_contents(mut hit: Hit, row: PassageRow, parts: HitParts, marking: &Marking) -> Result<Hit, Error> {
     let PassageRow { passage, document } = row;
     if parts.passage {
         let (before, text) = match (document.text.get(..passage.start), document.text.get(passage.start..passage.end)) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::super::Error;
 use crate::domain::{DocumentId, Embedding, PassageId};
 use crate::service::open_collection::OpenCollection;
-use crate::storage::{NearestSearch, Neighbor, PassageSet, Scope, WordPassages, search_exact};
+use crate::storage::{NearestSearch, Neighbor, PassageSet, RequiredPassages, Scope, search_exact};
 use crate::store::{PassageRow, SearchFilter};
 
 /// Up to this many matching passages are all compared. If there are more, the graph is searched.
@@ -62,7 +62,7 @@ impl LabeledPassages {
             let items = read.iter().map(|(passage, embedding)| (*passage, embedding));
             return Ok(search_exact(collection.row.metric, items, query, wanted));
         }
-        let (everywhere, words) = (SearchFilter::default(), WordPassages::Only(Arc::clone(&self.set)));
+        let (everywhere, words) = (SearchFilter::default(), RequiredPassages::Only(Arc::clone(&self.set)));
         let scope = Scope { filter: &everywhere, words: Some(&words) };
         let search = NearestSearch {
             exact: self.set.len() <= COMPARED_MAX.max(wanted),

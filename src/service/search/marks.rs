@@ -6,29 +6,29 @@ use std::ops::Range;
 
 use super::super::Error;
 use crate::domain::{Language, QueryTerms, SearchTarget};
-use crate::embed::{Embedder, PassageWords, SoughtTerms, joined, meet, query_terms};
-use crate::ranking::{Question, TellingWord, TokenMatch};
+use crate::embed::{Embedder, PassageWords, TermMatcher, merge_marks, overlap, query_terms};
+use crate::ranking::{Question, SignificantWord, TokenMatch};
 
 /// The query's tokens and words in the model, to mark what matches them.
 #[derive(Default)]
-pub(super) struct Asked {
+pub(super) struct QueryMatcher {
     /// The query as late interaction compared it, if it did.
     pub(super) question: Option<Question>,
     /// The significant words of the query, with the words of the collection that mean the same.
-    pub(super) words: Vec<TellingWord>,
+    pub(super) words: Vec<SignificantWord>,
 }
 
-impl Asked {
+impl QueryMatcher {
     /// Leaves out the words of the query whose tokens say little. Word frequencies alone do not show that in a small
     /// collection, where hardly any word is frequent.
-    fn leave_out_light_words(&mut self, query: &str, embedder: &Embedder) -> Result<(), Error> {
+    fn remove_insignificant_words(&mut self, query: &str, embedder: &Embedder) -> Result<(), Error> {
         let (Some(question), false) = (&self.question, self.words.is_empty()) else { return Ok(()) };
         let mut pieces = embedder.pieces(query).map_err(Error::Embed)?;
-        pieces.retain(|(id, _)| u16::try_from(*id).is_ok_and(|id| question.is_telling(id)));
+        pieces.retain(|(id, _)| u16::try_from(*id).is_ok_and(|id| question.is_significant(id)));
         let words = PassageWords::new(query, None);
         self.words.retain(|word| {
-            let places = words.of_words(|key| key == word.word);
-            places.iter().any(|place| pieces.iter().any(|(_, piece)| meet(piece, place)))
+            let places = words.find_words(|key| key == word.word);
+            places.iter().any(|place| pieces.iter().any(|(_, piece)| overlap(piece, place)))
         });
         Ok(())
     }
@@ -37,11 +37,11 @@ impl Asked {
 /// What to mark in passages.
 pub(super) struct Marking<'a> {
     /// `None` if the search has no text.
-    sought: Option<SoughtTerms>,
+    term_matcher: Option<TermMatcher>,
     /// The query as late interaction compared it, if it did.
     question: Option<Question>,
     /// The numbers of words that mean a significant word of the query.
-    meant: HashSet<u32>,
+    meanings: HashSet<u32>,
     embedder: &'a Embedder,
 }
 
@@ -50,26 +50,26 @@ impl<'a> Marking<'a> {
     pub(super) fn new(
         target: &SearchTarget,
         terms: Option<QueryTerms>,
-        mut asked: Asked,
+        mut matcher: QueryMatcher,
         embedder: &'a Embedder,
     ) -> Result<Self, Error> {
-        let sought = match target {
+        let term_matcher = match target {
             SearchTarget::Text(text) => {
-                asked.leave_out_light_words(text, embedder)?;
-                Some(SoughtTerms::new(terms.unwrap_or_else(|| query_terms(text, None))))
+                matcher.remove_insignificant_words(text, embedder)?;
+                Some(TermMatcher::new(terms.unwrap_or_else(|| query_terms(text, None))))
             }
             _ => None,
         };
-        let meant = asked.words.into_iter().flat_map(|word| word.meant).collect();
-        Ok(Self { sought, question: asked.question, meant, embedder })
+        let meanings = matcher.words.into_iter().flat_map(|word| word.meanings).collect();
+        Ok(Self { term_matcher, question: matcher.question, meanings, embedder })
     }
 
     /// Returns the marks of a passage as ranges of characters (Unicode code points) from its start. `language` is the passage's
     /// language, if known.
     pub(super) fn marks(&self, passage: &str, language: Option<Language>) -> Result<Vec<Range<usize>>, Error> {
-        let Some(sought) = &self.sought else { return Ok(Vec::new()) };
+        let Some(term_matcher) = &self.term_matcher else { return Ok(Vec::new()) };
         let words = PassageWords::new(passage, language);
-        let mut marks = words.of_terms(sought);
+        let mut marks = words.find_terms(term_matcher);
         if let Some(question) = &self.question {
             let pieces = self.embedder.pieces(passage).map_err(Error::Embed)?;
             // A question never contains ids beyond 16 bits, so the highest id can stand for them as unknown.
@@ -81,18 +81,18 @@ impl<'a> Marking<'a> {
             };
             let light = of(TokenMatch::Light);
             marks.retain(|mark| !is_covered(mark, &light, pieces.iter().map(|(_, range)| range)));
-            marks.extend(words.of_pieces(&of(TokenMatch::Near)));
+            marks.extend(words.find_pieces(&of(TokenMatch::Near)));
         }
-        if !self.meant.is_empty() {
-            marks.extend(words.of_words(|word| self.meant.contains(&word)));
+        if !self.meanings.is_empty() {
+            marks.extend(words.find_words(|word| self.meanings.contains(&word)));
         }
-        Ok(in_characters(passage, &joined(marks)))
+        Ok(in_characters(passage, &merge_marks(marks)))
     }
 }
 
 /// Whether all pieces of a mark are among `light`.
 fn is_covered<'a>(mark: &Range<usize>, light: &[Range<usize>], pieces: impl Iterator<Item = &'a Range<usize>>) -> bool {
-    let mut own = pieces.filter(|piece| meet(piece, mark)).peekable();
+    let mut own = pieces.filter(|piece| overlap(piece, mark)).peekable();
     own.peek().is_some() && own.all(|piece| light.contains(piece))
 }
 

@@ -32,11 +32,11 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use super::embedding::priority;
 use super::error::Error;
 use super::handle::CollectionHandle;
-use crate::domain::{Embedded, SearchAnswer, SearchMode, SearchRequest, SearchStatistics};
+use crate::domain::{Embedded, SearchMode, SearchRequest, SearchResults, SearchStatistics};
 use crate::embed::{Embedder, QueryText};
 use crate::service::limits::budget::AnswerBudget;
 use crate::service::open_collection::OpenCollection;
-use hits::Wanted;
+use hits::HitContents;
 use marks::Marking;
 use ranking::Plan;
 use resolve::Words;
@@ -47,21 +47,21 @@ const SEARCHES_AT_ONCE: usize = 4;
 impl CollectionHandle {
     /// Runs a search. Every hit is read from the store after the index has found it, so a document that was deleted or replaced
     /// by then is not a hit.
-    pub async fn search(&self, request: SearchRequest) -> Result<SearchAnswer, Error> {
+    pub async fn search(&self, request: SearchRequest) -> Result<SearchResults, Error> {
         let answer = self.search_all(vec![request]).await.map_err(|failed| failed.error)?.pop();
         answer.ok_or(Error::EncoderAnswers { asked: 1, got: 0 })
     }
 
     /// Runs several searches, embedding their texts together. Returns the answers in order. If one search fails, the whole
     /// batch fails with the first error and the position of that search.
-    pub async fn search_batch(&self, requests: Vec<SearchRequest>) -> Result<Vec<SearchAnswer>, Error> {
+    pub async fn search_batch(&self, requests: Vec<SearchRequest>) -> Result<Vec<SearchResults>, Error> {
         self.search_all(requests).await.map_err(|Failed { index, error }| match index {
             Some(index) => Error::InBatch { index, source: Box::new(error) },
             None => error,
         })
     }
 
-    async fn search_all(&self, requests: Vec<SearchRequest>) -> Result<Vec<SearchAnswer>, Failed> {
+    async fn search_all(&self, requests: Vec<SearchRequest>) -> Result<Vec<SearchResults>, Failed> {
         let (collection, state) = (self.open(), &self.service.state);
         state.check_running()?;
         let mut words: Vec<Words> = Vec::with_capacity(requests.len());
@@ -128,7 +128,7 @@ fn answer(
     (query, embedded): (Option<QueryText>, Vec<Embedded>),
     embedder: &Embedder,
     budget: &AnswerBudget,
-) -> Result<SearchAnswer, Error> {
+) -> Result<SearchResults, Error> {
     // Checked before the search: an answer may only be called complete if the collection was complete all the time.
     let complete = request.mode == SearchMode::Lexical || collection.store.is_complete()?;
     let started = Instant::now();
@@ -137,8 +137,8 @@ fn answer(
     let page = Plan { collection, request, resolved: &mut resolved, evidence: embedder.into(), words: None }.page()?;
     let index_ms = milliseconds(started);
     let started = Instant::now();
-    let marking = Marking::new(&request.target, resolved.terms.take(), page.asked, embedder)?;
-    let wanted = Wanted { parts: request.parts, filter: &page.filter, marking: &marking };
+    let marking = Marking::new(&request.target, resolved.terms.take(), page.matcher, embedder)?;
+    let wanted = HitContents { parts: request.parts, filter: &page.filter, marking: &marking };
     let hits = hits::read(collection, page.candidates, wanted, budget)?;
     let facets = match request.facets.as_slice() {
         [] => Vec::new(),
@@ -147,7 +147,7 @@ fn answer(
     let rows_ms = milliseconds(started);
     let (candidates, method) = (page.ranked, page.method);
     let statistics = SearchStatistics { candidates, method, embedding_ms: 0.0, index_ms, rows_ms };
-    Ok(SearchAnswer { hits, facets, query_truncated: resolved.truncated, complete, statistics })
+    Ok(SearchResults { hits, facets, query_truncated: resolved.truncated, complete, statistics })
 }
 
 fn milliseconds(since: Instant) -> f64 {

@@ -47,7 +47,7 @@ pub(super) fn counted(candidate: &Candidate, preferred: &[Language]) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{DocumentId, HitPlaces, PassageId};
+    use crate::domain::{DocumentId, HitRanks, PassageId};
 
     /// Checks the order of candidates. `expect` has their positions in `candidates`.
     #[track_caller]
@@ -57,7 +57,7 @@ mod tests {
             document: DocumentId::parse(&format!("d{key}")).unwrap(),
             language: Language::parse(language),
             score: *score,
-            places: HitPlaces::default(),
+            ranks: HitRanks::default(),
             group: None,
         };
         let mut candidates: Vec<Candidate> = (1..).zip(candidates).map(candidate).collect();

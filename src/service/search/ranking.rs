@@ -2,20 +2,20 @@
 //! and page.
 
 use super::super::Error;
-use super::fusion::{fuse, take_turns, take_turns_by_score};
+use super::fusion::{fuse, interleave_languages, interleave_languages_by_score};
 use super::groups::collapse;
 use super::hits::Candidate;
 use super::margin::rescore;
-use super::marks::Asked;
+use super::marks::QueryMatcher;
 use super::resolve::ResolvedQuery;
 use super::{boosts, diversity, preference};
 use crate::domain::{
-    DenseMethod, Embedding, Field, Filter, HitPlaces, Language, ListPlace, QueryTerms, SearchMode, SearchRequest, Test,
+    DenseMethod, Embedding, Field, Filter, HitRanks, Language, QueryTerms, RankedScore, SearchMode, SearchRequest, Test,
 };
 use crate::embed::Embedder;
 use crate::ranking::{TokenScorer, Translations};
 use crate::service::open_collection::OpenCollection;
-use crate::storage::{FirstPassages, Nearest, NearestSearch, Neighbor, Scope, Unit, WordPassages};
+use crate::storage::{FirstPassages, Nearest, NearestSearch, Neighbor, RequiredPassages, Scope, Unit};
 use crate::store::{SearchFilter, StoreError};
 
 /// Minimum number of documents of each list that are fused, and more if the page reaches further. With fewer, a document's rank
@@ -48,7 +48,7 @@ pub(super) struct Plan<'a> {
     /// What the model offers for comparisons besides embeddings.
     pub(super) evidence: ModelEvidence<'a>,
     /// The passages that have the required words, for the lists that do not search by words.
-    pub(super) words: Option<WordPassages>,
+    pub(super) words: Option<RequiredPassages>,
 }
 
 /// What a model offers for comparing questions with passages, besides embeddings.
@@ -77,7 +77,7 @@ pub(super) struct Page {
     /// How the nearest embeddings were found.
     pub(super) method: Option<DenseMethod>,
     /// The query's tokens and words in the model, to mark matches.
-    pub(super) asked: Asked,
+    pub(super) matcher: QueryMatcher,
 }
 
 /// Candidates, best first.
@@ -88,13 +88,13 @@ pub(super) struct Ranking {
     /// How the nearest embeddings were found.
     pub(super) method: Option<DenseMethod>,
     /// The query's tokens and words in the model, to mark matches.
-    pub(super) asked: Asked,
+    pub(super) matcher: QueryMatcher,
 }
 
 impl Plan<'_> {
     /// Returns the candidates of the page.
     pub(super) fn page(mut self) -> Result<Page, Error> {
-        self.demand()?;
+        self.find_required()?;
         let request = self.request;
         let filter = self.filter();
         let end = request.offset.saturating_add(request.limit);
@@ -119,14 +119,14 @@ impl Plan<'_> {
             }
             if last || candidates.len() >= end {
                 let candidates = candidates.into_iter().skip(request.offset).take(request.limit).collect();
-                return Ok(Page { candidates, filter, ranked, method: ranking.method, asked: ranking.asked });
+                return Ok(Page { candidates, filter, ranked, method: ranking.method, matcher: ranking.matcher });
             }
             depth = depth.saturating_mul(GROWTH).min(GROUPED_MAX);
         }
     }
 
     /// Whether a deeper search cannot find a better score than the last one. That is not so if each language has a list of its
-    /// own, or if the score comes from a margin, boosts or the places in several lists.
+    /// own, or if the score comes from a margin, boosts or the ranks in several lists.
     fn scores_fall(&self) -> bool {
         let request = self.request;
         !request.balance_languages
@@ -147,7 +147,7 @@ impl Plan<'_> {
     fn balanced(&self, filter: &SearchFilter, depth: usize) -> Result<Ranking, Error> {
         if let SearchMode::Full(search) = self.request.mode {
             let ranking = self.ranked(filter, depth.max(search.candidates))?;
-            return Ok(Ranking { candidates: take_turns_by_score(ranking.candidates), ..ranking });
+            return Ok(Ranking { candidates: interleave_languages_by_score(ranking.candidates), ..ranking });
         }
         let mut all = Ranking::of(Vec::new(), true);
         let mut languages: Vec<Language> = filter.languages.clone();
@@ -169,13 +169,13 @@ impl Plan<'_> {
             all.method = all.method.or(one.method);
             all.candidates.extend(one.candidates);
         }
-        all.candidates = take_turns(all.candidates, self.collection.row.metric);
+        all.candidates = interleave_languages(all.candidates, self.collection.row.metric);
         Ok(all)
     }
 
     /// Ranks the best documents that match, about `depth` of them, and applies boosts.
     fn ranked(&self, filter: &SearchFilter, depth: usize) -> Result<Ranking, Error> {
-        let mut ranking = self.unboosted(filter, self.reordered(depth))?;
+        let mut ranking = self.rank_by_mode(filter, self.reordered(depth))?;
         boosts::apply(self.collection, self.request, &mut ranking.candidates)?;
         Ok(ranking)
     }
@@ -194,7 +194,7 @@ impl Plan<'_> {
         }
     }
 
-    fn unboosted(&self, filter: &SearchFilter, depth: usize) -> Result<Ranking, Error> {
+    fn rank_by_mode(&self, filter: &SearchFilter, depth: usize) -> Result<Ranking, Error> {
         match (self.request.mode, self.request.margin) {
             (SearchMode::Full(search), _) => self.full(filter, depth, search),
             (SearchMode::Dense, None) => self.dense(filter, depth),
@@ -212,7 +212,7 @@ impl Plan<'_> {
                     exhausted: dense.exhausted && lexical.exhausted,
                     method: dense.method,
                     candidates: fuse(dense.candidates, lexical.candidates, &fusion),
-                    asked: Asked::default(),
+                    matcher: QueryMatcher::default(),
                 })
             }
         }
@@ -221,12 +221,12 @@ impl Plan<'_> {
     /// Finds the passages that have the words the query requires, for the lists that do not search by words. In mode `full`,
     /// drops quotes that no passage contains literally: in other languages few passages would, and the words of the quotes and
     /// their meaning still find something.
-    fn demand(&mut self) -> Result<(), Error> {
+    fn find_required(&mut self) -> Result<(), Error> {
         let (Some(terms), Some(_)) = (&self.resolved.terms, &self.resolved.embedding) else { return Ok(()) };
-        let found = |terms: &QueryTerms| self.collection.store.demanded(terms).map_err(|error| self.pending(error));
+        let found = |terms: &QueryTerms| self.collection.store.required_matches(terms).map_err(|error| self.pending(error));
         let words = found(terms)?;
         let quotes_alone = matches!(self.request.mode, SearchMode::Full(_)) && !self.request.reading.all_words;
-        let is_met = !matches!(&words, Some(WordPassages::Only(passages)) if passages.is_empty());
+        let is_met = !matches!(&words, Some(RequiredPassages::Only(passages)) if passages.is_empty());
         if is_met || !quotes_alone {
             self.words = words;
             return Ok(());
@@ -258,7 +258,7 @@ impl Plan<'_> {
         let Nearest { neighbors, documents, method } = self.collection.store.nearest(&search)?;
         let mut candidates: Vec<Candidate> = neighbors.into_iter().zip(documents).map(Candidate::of).collect();
         let exhausted = candidates.len() < wanted;
-        self.keep(&mut candidates, limit, |place| HitPlaces { dense: Some(place), ..HitPlaces::default() });
+        self.keep(&mut candidates, limit, |place| HitRanks { dense: Some(place), ..HitRanks::default() });
         Ok(Ranking { method: Some(method), ..Ranking::of(candidates, exhausted) })
     }
 
@@ -276,19 +276,19 @@ impl Plan<'_> {
                 // If `documents` is full, it may have left documents out.
                 let exhausted = exhausted && !documents.is_full();
                 let mut candidates = documents.into_vec().into_iter().map(Candidate::of).collect();
-                self.keep(&mut candidates, limit, |place| HitPlaces { lexical: Some(place), ..HitPlaces::default() });
+                self.keep(&mut candidates, limit, |place| HitRanks { lexical: Some(place), ..HitRanks::default() });
                 return Ok(Ranking::of(candidates, exhausted));
             }
             passages = passages.saturating_mul(GROWTH);
         }
     }
 
-    /// Drops excluded documents and sets the places of the rest.
-    fn keep(&self, candidates: &mut Vec<Candidate>, limit: usize, places: impl Fn(ListPlace) -> HitPlaces) {
+    /// Drops excluded documents and sets the ranks of the rest.
+    fn keep(&self, candidates: &mut Vec<Candidate>, limit: usize, ranks: impl Fn(RankedScore) -> HitRanks) {
         candidates.retain(|candidate| !self.resolved.excluded.contains(&candidate.document));
         candidates.truncate(limit);
         for (rank, candidate) in (1..).zip(candidates.iter_mut()) {
-            candidate.places = places(ListPlace { rank, score: candidate.score });
+            candidate.ranks = ranks(RankedScore { rank, score: candidate.score });
         }
     }
 
@@ -305,6 +305,6 @@ impl Plan<'_> {
 
 impl Ranking {
     fn of(candidates: Vec<Candidate>, exhausted: bool) -> Self {
-        Self { candidates, exhausted, method: None, asked: Asked::default() }
+        Self { candidates, exhausted, method: None, matcher: QueryMatcher::default() }
     }
 }

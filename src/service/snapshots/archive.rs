@@ -48,7 +48,7 @@ pub(crate) struct Manifest {
     pub(crate) aliases: Vec<AliasEntry>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) classifiers: Vec<SnapshotClassifier>,
-    catalog: Sum,
+    catalog: FileDigest,
 }
 
 /// An alias of an archive.
@@ -78,13 +78,13 @@ pub(crate) struct Entry {
     pub(crate) model_fingerprint: Option<String>,
     pub(crate) documents: u64,
     pub(crate) sequence: u64,
-    pub(crate) file: Sum,
+    pub(crate) file: FileDigest,
 }
 
 /// Length and SHA-256 of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Sum {
+pub(crate) struct FileDigest {
     pub(crate) bytes: u64,
     pub(crate) sha256: String,
 }
@@ -97,7 +97,7 @@ impl Entry {
 }
 
 impl Manifest {
-    pub(crate) fn new(created_at_ms: i64, collections: Vec<Entry>, catalog: Sum) -> Self {
+    pub(crate) fn new(created_at_ms: i64, collections: Vec<Entry>, catalog: FileDigest) -> Self {
         let server_version = env!("CARGO_PKG_VERSION").to_owned();
         let (aliases, classifiers) = (Vec::new(), Vec::new());
         Self { format: FORMAT_COLLECTIONS, created_at_ms, server_version, collections, aliases, classifiers, catalog }
@@ -189,12 +189,12 @@ pub(crate) fn file_name(id: &str) -> String {
 }
 
 /// Writes an archive.
-pub(crate) struct Packer {
+pub(crate) struct ArchiveWriter {
     path: PathBuf,
     tar: tar::Builder<zstd::stream::write::Encoder<'static, Hashing<BufWriter<File>>>>,
 }
 
-impl Packer {
+impl ArchiveWriter {
     pub(crate) fn create(path: &Path) -> Result<Self, Error> {
         let open = || {
             let file = Hashing::new(BufWriter::new(File::create(path)?));
@@ -207,19 +207,19 @@ impl Packer {
     }
 
     /// Adds a file under a name.
-    pub(crate) fn add(&mut self, name: &str, file: &Path) -> Result<Sum, Error> {
+    pub(crate) fn add(&mut self, name: &str, file: &Path) -> Result<FileDigest, Error> {
         let mut add = || {
             let source = File::open(file)?;
             let bytes = source.metadata()?.len();
             let mut source = Hashing::new(BufReader::with_capacity(COPY_BYTES, source));
             self.tar.append_data(&mut header(bytes), name, &mut source)?;
-            Ok(Sum { bytes, sha256: source.sha256() })
+            Ok(FileDigest { bytes, sha256: source.sha256() })
         };
         add().map_err(|source| Error::Folder { path: self.path.clone(), source })
     }
 
     /// Writes the manifest and makes the archive durable. Returns the archive's own length and SHA-256.
-    pub(crate) fn finish(mut self, manifest: &Manifest) -> Result<Sum, Error> {
+    pub(crate) fn finish(mut self, manifest: &Manifest) -> Result<FileDigest, Error> {
         let path = self.path.clone();
         let finish = || {
             let json = serde_json::to_vec_pretty(manifest)?;
@@ -229,7 +229,7 @@ impl Packer {
             let file = written.inner.into_inner().map_err(io::IntoInnerError::into_error)?;
             file.sync_all()?;
             path.parent().map_or(Ok(()), sync_dir)?;
-            Ok(Sum { bytes, sha256 })
+            Ok(FileDigest { bytes, sha256 })
         };
         finish().map_err(|source| Error::Folder { path: self.path.clone(), source })
     }
@@ -246,7 +246,7 @@ fn header(bytes: u64) -> tar::Header {
 pub(crate) struct Unpacked {
     pub(crate) manifest: Manifest,
     /// Length and SHA-256 of the archive itself.
-    pub(crate) sum: Sum,
+    pub(crate) sum: FileDigest,
 }
 
 /// Limits for reading an archive. File names are held in memory, so their number is limited, too.
@@ -287,7 +287,7 @@ pub(crate) fn unpack(
     let file = File::open(path).map_err(|source| Error::Folder { path: path.to_owned(), source })?;
     let mut packed = Hashing::new(BufReader::with_capacity(COPY_BYTES, file));
     let broken = |error: io::Error| invalid(format!("is damaged: {error}"));
-    let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
+    let mut sums: BTreeMap<String, FileDigest> = BTreeMap::new();
     let mut manifest: Option<Manifest> = None;
     {
         let unpacked = zstd::stream::read::Decoder::new(&mut packed).map_err(broken)?;
@@ -332,7 +332,7 @@ pub(crate) fn unpack(
     let manifest = manifest.ok_or_else(|| invalid("has no manifest, so it is incomplete"))?;
     manifest.check()?;
     check_sums(&manifest, &sums)?;
-    Ok(Unpacked { manifest, sum: Sum { bytes: packed.bytes, sha256: packed.sha256() } })
+    Ok(Unpacked { manifest, sum: FileDigest { bytes: packed.bytes, sha256: packed.sha256() } })
 }
 
 fn read_manifest(entry: &mut impl Read, bytes: u64, bytes_max: u64) -> Result<Manifest, Error> {
@@ -374,7 +374,7 @@ struct Copying<'a> {
 
 impl Copying<'_> {
     /// Reads an entry to its end, into a new file if it is wanted.
-    fn copy(&mut self, entry: &mut impl Read) -> Result<Sum, Error> {
+    fn copy(&mut self, entry: &mut impl Read) -> Result<FileDigest, Error> {
         let path = self.place.clone().unwrap_or_default();
         let access = |source| Error::Folder { path: path.clone(), source };
         let mut file = self.place.as_deref().map(File::create_new).transpose().map_err(access)?;
@@ -394,7 +394,7 @@ impl Copying<'_> {
         if let Some(file) = file {
             file.sync_all().map_err(access)?;
         }
-        Ok(Sum { bytes: entry.bytes, sha256: entry.sha256() })
+        Ok(FileDigest { bytes: entry.bytes, sha256: entry.sha256() })
     }
 }
 
@@ -412,9 +412,9 @@ fn fill(entry: &mut impl Read, buffer: &mut [u8]) -> Result<usize, Error> {
     Ok(filled)
 }
 
-fn check_sums(manifest: &Manifest, sums: &BTreeMap<String, Sum>) -> Result<(), Error> {
+fn check_sums(manifest: &Manifest, sums: &BTreeMap<String, FileDigest>) -> Result<(), Error> {
     let files = manifest.collections.iter().map(|entry| (file_name(&entry.id), &entry.file));
-    let expected: BTreeMap<String, &Sum> = files.chain([(CATALOG.to_owned(), &manifest.catalog)]).collect();
+    let expected: BTreeMap<String, &FileDigest> = files.chain([(CATALOG.to_owned(), &manifest.catalog)]).collect();
     for (name, expected) in &expected {
         match sums.get(name) {
             None => return Err(invalid(format!("lacks {name}"))),

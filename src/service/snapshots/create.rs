@@ -12,12 +12,12 @@ use uuid::Uuid;
 use crate::domain::{Collection, CollectionName, Job, JobId, JobUnit, Page, Scope, SnapshotClassifier, SnapshotId, chain};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
-use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobReach, NewJob, new_job_id};
+use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobVisibility, NewJob, new_job_id};
 use crate::service::open_collection::OpenCollection;
 use crate::service::snapshots::Description;
-use crate::service::snapshots::archive::{AliasEntry, CATALOG, Entry, Manifest, Packer, file_name, invalid};
+use crate::service::snapshots::archive::{AliasEntry, ArchiveWriter, CATALOG, Entry, Manifest, file_name, invalid};
 use crate::service::state::{Service, State};
-use crate::service::upload_receiver::check_room;
+use crate::service::upload_receiver::check_disk_space;
 use crate::store::system_clock as now_ms;
 use crate::store::{Catalog, DatabaseKind, check_foreign};
 
@@ -27,7 +27,7 @@ struct Making {
     id: SnapshotId,
     /// The folder of partial files.
     folder: PathBuf,
-    packer: Packer,
+    packer: ArchiveWriter,
     entries: Vec<Entry>,
     rows: Vec<Collection>,
     /// Whether the snapshot is of the whole server, with aliases and classifiers.
@@ -79,7 +79,7 @@ impl Service {
             let catalog = std::fs::metadata(state.data_dir.join(CATALOG)).map_or(0, |file| file.len());
             let largest = bytes.iter().copied().max().unwrap_or(0).max(catalog);
             let needed = bytes.iter().sum::<u64>().saturating_add(catalog).saturating_add(largest);
-            check_room(&state.data_dir, needed, state.limits.disk_reserve_bytes)?;
+            check_disk_space(&state.data_dir, needed, state.limits.disk_reserve_bytes)?;
             Ok(found.len() as u64)
         })
         .await?;
@@ -99,7 +99,7 @@ impl JobKind for SnapshotJob {
     type Details = SnapshotDetails;
 
     fn access(_: &SnapshotPlan, collection: Option<&CollectionName>) -> JobAccess {
-        JobAccess { scope: Scope::Admin, reach: JobReach::of(collection) }
+        JobAccess { scope: Scope::Admin, reach: JobVisibility::of(collection) }
     }
 
     async fn run(context: &JobContext, plan: SnapshotPlan) -> Result<(), JobError> {
@@ -149,11 +149,11 @@ impl Making {
             std::fs::remove_dir_all(&folder).map_err(access)?;
         }
         std::fs::create_dir(&folder).map_err(access)?;
-        let packer = Packer::create(&folder.join("archive"))?;
+        let packer = ArchiveWriter::create(&folder.join("archive"))?;
         Ok(Self { state, id, folder, packer, entries: Vec::new(), rows: Vec::new(), whole })
     }
 
-    /// Adds a collection, or the one that has replaced it under its name. Returns whether there still was one.
+    /// Adds a collection, or the one that has replaced it under its name. Returns `false` if there is none anymore.
     async fn add_newest(
         mut self,
         context: &JobContext,
@@ -182,7 +182,7 @@ impl Making {
     /// Adds a collection. Returns whether it still existed after the copy.
     fn add(&mut self, collection: &OpenCollection, stop: impl Fn() -> bool + Send + 'static) -> Result<bool, Error> {
         let copy = self.folder.join("copy.sqlite");
-        // There may be a copy left of an earlier collection that was deleted meanwhile.
+        // The copy of an earlier collection may be left, if that collection was deleted while it was copied.
         match std::fs::remove_file(&copy) {
             Err(source) if source.kind() != std::io::ErrorKind::NotFound => return Err(Error::Folder { path: copy, source }),
             _ => (),

@@ -24,11 +24,11 @@ use super::classifiers::ClassifierError;
 use super::error::Error;
 use super::folders::{SNAPSHOTS_DIR, sync_dir};
 use super::state::{Service, State};
-use super::upload_receiver::{UploadBounds, check_room, receive};
+use super::upload_receiver::{UploadBounds, check_disk_space, receive};
 use crate::domain::{Alias, ClassifierName, CollectionName, FileEncoding, JobId, Page, Snapshot, SnapshotId};
 use crate::service::open_collection::OpenCollection;
 use crate::store::Catalog;
-use archive::{ArchiveBounds, Manifest, Sum, invalid, unpack};
+use archive::{ArchiveBounds, FileDigest, Manifest, invalid, unpack};
 pub use schedule_meter::ScheduleMeter;
 
 const ARCHIVE: &str = ".tar.zst";
@@ -42,7 +42,7 @@ const PARTIAL: &str = ".partial";
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Description {
-    pub(crate) archive: Sum,
+    pub(crate) archive: FileDigest,
     pub(crate) manifest: Manifest,
 }
 
@@ -129,7 +129,7 @@ impl Service {
         let upload = self.state.uploads.begin()?;
         let limits = self.limits();
         let bounds = UploadBounds::new(limits);
-        check_room(&self.state.data_dir, announced.unwrap_or(0), bounds.disk_reserve)?;
+        check_disk_space(&self.state.data_dir, announced.unwrap_or(0), bounds.disk_reserve)?;
         if self.state.snapshot_file(id, DESCRIPTION).exists() {
             return Err(Error::SnapshotExists { id: id.clone() });
         }

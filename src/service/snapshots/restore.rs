@@ -1,6 +1,6 @@
-//! Restores a snapshot. Unpacks and checks everything beside the running collections, copies the rows into databases of our
-//! own, and builds the indexes. Only then swaps in all new collections, in one transaction of the catalog. A crash before that
-//! leaves the old state, and folders that the next start removes. A crash after it leaves the new state.
+//! Restores a snapshot. Unpacks and checks everything beside the running collections, copies the rows into databases that our
+//! own migrations created, and builds the indexes. Then swaps in all new collections in one transaction of the catalog. A crash
+//! before that leaves the old state, and folders that the next start removes. A crash after it leaves the new state.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,15 +21,15 @@ use crate::service::classifiers::check_restored;
 use crate::service::error::Error;
 use crate::service::folders::orphaned::{self, DATABASE};
 use crate::service::folders::sync_dir;
-use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobReach, NewJob, new_job_id};
+use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobVisibility, NewJob, new_job_id};
 use crate::service::open_collection::OpenCollection;
 use crate::service::open_collection::repair::recover;
 use crate::service::search;
 use crate::service::snapshots::archive::{ArchiveBounds, CATALOG, ShownRest, file_name, invalid, unpack};
 use crate::service::snapshots::{Description, classifier_exists};
 use crate::service::state::{Service, State};
-use crate::service::upload_receiver::check_room;
-use crate::store::{Adoption, Catalog, DatabaseKind, Replacement, SnapshotMetadata, StoreError};
+use crate::service::upload_receiver::check_disk_space;
+use crate::store::{Catalog, DatabaseKind, ForeignImport, Replacement, SnapshotMetadata, StoreError};
 
 /// Time between two checks for cancellation while an index is built.
 const CHECK_PAUSE: Duration = Duration::from_millis(100);
@@ -107,7 +107,7 @@ impl Service {
             let rest = service.state.rest(&description, &asked)?;
             let total = description.manifest.unpacked_bytes();
             // Room for the archive's databases, for the new ones, and for indexes of about the same size.
-            check_room(&service.state.data_dir, total.saturating_mul(3), service.limits().disk_reserve_bytes)?;
+            check_disk_space(&service.state.data_dir, total.saturating_mul(3), service.limits().disk_reserve_bytes)?;
             Ok((targets, rest, total, id))
         })
         .await?;
@@ -141,7 +141,7 @@ impl Service {
                 continue;
             }
             let name = request.rename_to.clone().unwrap_or_else(|| entry.name.clone());
-            if let Some(collection) = self.state.own_name(&name) {
+            if let Some(collection) = self.state.resolve_alias(&name) {
                 return Err(Error::AliasExists { name, collection });
             }
             if !request.replace && !matches!(self.collection(&name), Err(Error::CollectionNotFound { .. })) {
@@ -161,7 +161,7 @@ impl JobKind for RestoreJob {
     type Details = RestoreDetails;
 
     fn access(_: &RestorePlan, collection: Option<&CollectionName>) -> JobAccess {
-        JobAccess { scope: Scope::Admin, reach: JobReach::of(collection) }
+        JobAccess { scope: Scope::Admin, reach: JobVisibility::of(collection) }
     }
 
     async fn run(context: &JobContext, plan: RestorePlan) -> Result<(), JobError> {
@@ -238,10 +238,10 @@ async fn put_in_place(context: &JobContext, state: &Arc<State>, restore: &Restor
             return Err(error);
         }
     }
-    let naming = Arc::clone(&state.naming).lock_owned().await;
+    let names_lock = Arc::clone(&state.names_lock).lock_owned().await;
     let (state, restore) = (Arc::clone(state), restore.clone());
     let replaced = blocking(move || {
-        let _naming = naming;
+        let _naming = names_lock;
         state.check_running().and_then(|()| swap_in(&state, &opened, &restore)).inspect_err(|_| close(&opened))
     });
     Ok(replaced.await?)
@@ -288,7 +288,7 @@ fn swap_in(state: &State, opened: &[Arc<OpenCollection>], restore: &Restore) -> 
     }
     let new: Vec<Collection> = opened.iter().map(|one| one.row.clone()).collect();
     let folders: Vec<PathBuf> = replaced.iter().map(|row| state.collections_dir().join(&row.id.0)).collect();
-    orphaned::removing_on_error(&folders, || restore.change(state, replaced, new))?;
+    orphaned::with_garbage_marks(&folders, || restore.change(state, replaced, new))?;
     opened.iter().for_each(|new| orphaned::unmark(&new.folder));
     state.aliases.write().extend(restore.aliases.iter().map(|alias| (alias.name.clone(), alias.collection.clone())));
     {
@@ -328,7 +328,7 @@ fn close(opened: &[Arc<OpenCollection>]) {
 fn usable(error: Error) -> Error {
     match error {
         Error::Store(
-            error @ (StoreError::NewerDatabase { .. } | StoreError::ForeignDatabase { .. } | StoreError::StrangeObject { .. }),
+            error @ (StoreError::NewerDatabase { .. } | StoreError::ForeignDatabase { .. } | StoreError::SchemaMismatch { .. }),
         ) => invalid(format!("contains a database that this server cannot use: {error}")),
         Error::Index(error @ IndexError::Dimension { .. }) => {
             invalid(format!("contains a collection whose dimension is not the one in its catalog: {error}"))
@@ -358,7 +358,7 @@ impl Restore {
         let names = self.classifier_names();
         state.check_names(&self.aliases, &names, self.plan.replace)?;
         for row in &new {
-            if let Some(collection) = state.own_name(&row.name) {
+            if let Some(collection) = state.resolve_alias(&row.name) {
                 return Err(Error::AliasExists { name: row.name.clone(), collection });
             }
         }
@@ -428,8 +428,8 @@ impl Restore {
         let mut damage = Vec::with_capacity(databases.len());
         for (kind, name, to) in &databases {
             let (from, watched) = (place(name), context.clone());
-            let adoption = Adoption { kind: *kind, from: &from, to, terms_of: passage_terms };
-            damage.push(adoption.run(move || watched.check().is_err()).map_err(|error| usable(error.into()))?);
+            let foreign_import = ForeignImport { kind: *kind, from: &from, to, terms_of: passage_terms };
+            damage.push(foreign_import.run(move || watched.check().is_err()).map_err(|error| usable(error.into()))?);
             std::fs::remove_file(&from).map_err(access)?;
         }
         let catalog = Catalog::open(&rows).map_err(|error| usable(error.into()))?;

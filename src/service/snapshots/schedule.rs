@@ -1,8 +1,8 @@
-//! Makes snapshots of the whole server at regular intervals and copies them to a target. If the server has not changed since
-//! the newest snapshot there, makes none. Failures are logged and counted, and retried after growing pauses.
+//! Makes snapshots of the whole server at regular intervals and copies them to a target. Makes none if the server has not
+//! changed since the newest snapshot there. Failures are logged and counted, and retried after growing pauses.
 //!
-//! Until it has been copied, a snapshot stays in the data directory, and a note beside it says that it is on its way. After a
-//! restart or a failure, the next attempt continues with that snapshot.
+//! Until it has been copied, a snapshot stays in the data directory, and a note beside it records that it must be copied. After
+//! a restart or a failure, the next attempt continues with that snapshot.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub struct SnapshotSchedule {
     pub keep: usize,
 }
 
-/// A snapshot on its way.
+/// A snapshot that is not copied yet.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Note {
     snapshot: SnapshotId,
@@ -107,8 +107,8 @@ async fn run(service: Service, schedule: SnapshotSchedule, mut stop: watch::Rece
     }
 }
 
-/// Returns the time until the newest snapshot at the target is as old as the interval. If the target does not answer, does not
-/// wait; the first attempt asks it again.
+/// Returns the time until the newest snapshot at the target is as old as the interval. Returns zero if the target does not
+/// answer, because the first attempt asks it again.
 async fn first_pause(schedule: &SnapshotSchedule) -> Duration {
     let newest = schedule.target.list().await.ok().and_then(|mut stored| stored.pop());
     let age_ms = newest.map_or(i64::MAX, |newest| now_ms().saturating_sub(newest.created_at_ms));
@@ -120,7 +120,7 @@ fn retry_pause(failures: u32, interval: Duration) -> Duration {
     RETRY_PAUSE.saturating_mul(2_u32.saturating_pow(failures)).min(RETRY_PAUSE_MAX).min(interval)
 }
 
-/// Makes sure that the target has the current state of the server. Returns whether that took a snapshot.
+/// Makes sure that the target has the current state of the server. Returns whether this needed a snapshot.
 async fn turn(service: &Service, schedule: &SnapshotSchedule) -> Result<bool, ScheduleError> {
     let target = &schedule.target;
     let newest = target.list().await?.pop();
@@ -149,7 +149,7 @@ async fn turn(service: &Service, schedule: &SnapshotSchedule) -> Result<bool, Sc
     Ok(true)
 }
 
-/// Returns the snapshot that is already on its way, if any. Waits for its job first.
+/// Returns the snapshot of an earlier attempt that is not copied yet, if any. Waits for its job first.
 async fn unfinished(service: &Service) -> Result<Option<Note>, ScheduleError> {
     let text = std::fs::read(note_path(service)).unwrap_or_default();
     let Ok(note) = serde_json::from_slice::<Note>(&text) else { return Ok(None) };
@@ -170,7 +170,7 @@ async fn unfinished(service: &Service) -> Result<Option<Note>, ScheduleError> {
 async fn make(service: &Service, fingerprint: String) -> Result<Note, ScheduleError> {
     let snapshot = SnapshotId::parse(&Uuid::now_v7().to_string())?;
     let mut note = Note { snapshot, fingerprint, job: None };
-    // Written before the job starts, so that no snapshot is left that nobody knows of.
+    // Written before the job starts, so that a crash leaves no snapshot without a note.
     write(service, &note)?;
     let job = service.create_snapshot_as(note.snapshot.clone(), Vec::new()).await?.id;
     note.job = Some(job.as_str().to_owned());

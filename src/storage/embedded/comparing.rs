@@ -92,9 +92,8 @@ impl Embedded {
     }
 
     /// Passes compared passages to `take` in parts, nearest first by their stored values, until it returns that it has enough.
-    /// If the scores are exact, passes all at once. Otherwise a passage is passed on as soon as no passage whose stored values
-    /// were not read yet can be nearer. So the order is that of the stored values, although few of them are read. `first` is
-    /// how many are read at first.
+    /// If the scores are exact, passes all at once. Otherwise a passage is passed on once no passage with unread stored values
+    /// can be nearer. So the order is exact although few stored values are read. `first` is how many are read at first.
     pub(super) fn in_order(
         &self,
         query: &Embedding,

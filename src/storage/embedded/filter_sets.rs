@@ -1,5 +1,5 @@
-//! Caches which passages match a filter. There is one set per filter. A set is true of one state of the database and is brought
-//! up to date from the changes since then. The size of the cache is bounded; the least recently used sets are dropped first.
+//! Caches which passages match a filter. There is one set per filter. A set is valid for one state of the database and is
+//! updated from the changes since then. The size of the cache is bounded; the least recently used sets are dropped first.
 //!
 //! A set only decides where a search looks. Whether a hit matches is decided by the row that is read at the end. So a set that
 //! a write has just made out of date can lose a hit, but never produce a wrong one. The words of a passage never change,
@@ -29,7 +29,7 @@ pub(super) struct FilterSets {
     entries: Mutex<Vec<Entry>>,
 }
 
-/// The set of one filter, true of one state of the database.
+/// The set of one filter, valid for one state of the database.
 #[derive(Debug, Clone)]
 struct Entry {
     filter: SearchFilter,

@@ -14,7 +14,7 @@ use super::error::StorageError;
 use super::nearest::{Nearest, NearestSearch, Unit};
 use super::operations::{Answer, Storage};
 use super::passage_set::PassageSet;
-use super::scope::{Scope, WordPassages};
+use super::scope::{RequiredPassages, Scope};
 use crate::domain::{
     Collection, CollectionCounts, CollectionName, Document, DocumentHead, DocumentId, DocumentPage, DocumentPatch, Embedding,
     FacetRequest, Facets, JobId, Metadata, MetadataPath, Metric, MiningUnit, Page, PassageEmbedding, PassageId, Precondition,
@@ -22,9 +22,10 @@ use crate::domain::{
 };
 use crate::index::{Index, Neighbor};
 use crate::store::{
-    Deleted, DeletedSome, DocumentEmbeddings, DocumentKey, DocumentStore, DocumentTraits, EmbeddedDocument, Expired, HitSizes,
-    Idempotent, MovedDocument, PassageDocument, PassageRow, PassageText, PatchOutcome, Patched, PendingPassage, PreparedDocument,
-    Recut, Revision, SearchFilter, StoreError, TextPatch, TokenChanges, UpdatedSome, Upserted, WholeDocument,
+    CopiedDocument, Deleted, DeletedBatch, DocumentAttributes, DocumentEmbeddings, DocumentKey, DocumentRecord, DocumentStore,
+    EmbeddedDocument, Expired, HitSizes, Idempotent, PassageDocument, PassageRow, PassageText, PatchOutcome, Patched,
+    PendingPassage, PreparedDocument, ResplitText, Revision, SearchFilter, StoreError, TextPatch, TokenChanges, UpdatedBatch,
+    Upserted,
 };
 use filter_sets::FilterSets;
 
@@ -104,27 +105,27 @@ impl Embedded {
 impl Storage for Embedded {
     delegate_to!(store);
 
-    fn take_documents(&self, _: &JobId, documents: Vec<MovedDocument>) -> Result<(), StoreError> {
-        self.store.take_documents(documents)
+    fn write_copies(&self, _: &JobId, documents: Vec<CopiedDocument>) -> Result<(), StoreError> {
+        self.store.write_copies(documents)
     }
 
-    fn drop_documents(&self, _: &JobId, keys: Vec<DocumentKey>) -> Result<(), StoreError> {
-        self.store.drop_documents(keys)
+    fn delete_by_key(&self, _: &JobId, keys: Vec<DocumentKey>) -> Result<(), StoreError> {
+        self.store.delete_by_key(keys)
     }
 
-    fn demanded(&self, terms: &QueryTerms) -> Result<Option<WordPassages>, StoreError> {
-        Ok(WordPassages::of(self.store.demanded(terms)?))
+    fn required_matches(&self, terms: &QueryTerms) -> Result<Option<RequiredPassages>, StoreError> {
+        Ok(RequiredPassages::of(self.store.required_matches(terms)?))
     }
 
     fn passages_in(&self, scope: Scope<'_>) -> Result<Arc<PassageSet>, StoreError> {
         let set = match scope.words {
-            Some(WordPassages::Only(words)) if *scope.filter == SearchFilter::default() => return Ok(Arc::clone(words)),
+            Some(RequiredPassages::Only(words)) if *scope.filter == SearchFilter::default() => return Ok(Arc::clone(words)),
             _ => self.filter_sets.passages(&self.store, scope.filter)?,
         };
         Ok(match scope.words {
             None => set,
-            Some(WordPassages::Only(words)) => Arc::new(PassageSet(&set.0 & &words.0)),
-            Some(WordPassages::AllBut(words)) => Arc::new(PassageSet(&set.0 - &words.0)),
+            Some(RequiredPassages::Only(words)) => Arc::new(PassageSet(&set.0 & &words.0)),
+            Some(RequiredPassages::AllBut(words)) => Arc::new(PassageSet(&set.0 - &words.0)),
         })
     }
 

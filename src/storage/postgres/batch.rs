@@ -114,11 +114,11 @@ impl Batch {
         embedded: Option<(&Embedding, i64)>,
         terms: &PassageTerms,
     ) {
-        self.whole_passage((document, passage, ordinal), span, embedded, terms, &TokenSet::default());
+        self.passage_record((document, passage, ordinal), span, embedded, terms, &TokenSet::default());
     }
 
     /// Adds a new passage that already has its tokens.
-    pub(super) fn whole_passage(
+    pub(super) fn passage_record(
         &mut self,
         (document, passage, ordinal): (i64, i64, usize),
         span: &PassageSpan,

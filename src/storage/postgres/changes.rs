@@ -23,8 +23,8 @@ use crate::domain::{
 };
 use crate::storage::operations::Answer;
 use crate::store::{
-    Deleted, DeletedSome, Idempotent, PatchOutcome, Patched, PreparedDocument, Recut, SearchFilter, StoreError, TextPatch,
-    UpdatedSome, Upserted,
+    Deleted, DeletedBatch, Idempotent, PatchOutcome, Patched, PreparedDocument, ResplitText, SearchFilter, StoreError, TextPatch,
+    UpdatedBatch, Upserted,
 };
 
 /// Number of documents deleted or changed in one transaction. Bounds how long other writes wait.
@@ -61,11 +61,11 @@ impl Partition {
         self.write("storing documents", |writing| {
             let now = at_ms(writing.now_ms);
             if let Some(before) = find_record(writing.session, writing.key, &request, &now)? {
-                return Ok(Idempotent::Before(before));
+                return Ok(Idempotent::Replayed(before));
             }
             let outcomes = upsert(writing, &documents)?;
             keep_record(writing, &request, &answer(&outcomes))?;
-            Ok(Idempotent::Now(outcomes))
+            Ok(Idempotent::Executed(outcomes))
         })
     }
 
@@ -87,7 +87,7 @@ impl Partition {
         &self,
         id: &DocumentId,
         patch: DocumentPatch,
-        recut: Option<Recut>,
+        resplit: Option<ResplitText>,
         precondition: Precondition,
     ) -> Result<PatchOutcome, StoreError> {
         self.write("changing a document", |writing| {
@@ -98,16 +98,16 @@ impl Partition {
             let title = patch.title.clone().applied(found.document.title.clone());
             let mut replacing = None;
             if title != found.document.title {
-                replacing = recut.as_ref().filter(|recut| recut.title == title && recut.text == found.document.text);
+                replacing = resplit.as_ref().filter(|resplit| resplit.title == title && resplit.text == found.document.text);
                 if replacing.is_none() {
-                    return Ok(PatchOutcome::Overtaken);
+                    return Ok(PatchOutcome::Conflict);
                 }
             }
             change(writing, &found, &patch)?;
             let pending = match replacing {
-                Some(recut) => {
+                Some(resplit) => {
                     let language = patch.language.or(found.document.language);
-                    replace_passages(writing, found.key, &Document { language, ..found.document }, recut)?
+                    replace_passages(writing, found.key, &Document { language, ..found.document }, resplit)?
                 }
                 None => Vec::new(),
             };
@@ -128,7 +128,7 @@ impl Partition {
             for TextPatch { id, title, text, patch } in &patches {
                 let is_same = |found: &Found| (&found.document.title, &found.document.text) == (title, text);
                 outcomes.push(match reading::find(writing.session, writing.names, &writing.live, id)?.filter(is_same) {
-                    None => Patched::Overtaken,
+                    None => Patched::Conflict,
                     Some(found) => match change(writing, &found, patch) {
                         Ok(_) => Patched::Done,
                         // Nothing of this patch was written.
@@ -152,12 +152,12 @@ impl Partition {
         })
     }
 
-    pub(super) fn delete_some(&self, filter: &SearchFilter, until: Sequence, after: i64) -> Result<DeletedSome, StoreError> {
+    pub(super) fn delete_batch(&self, filter: &SearchFilter, until: Sequence, after: i64) -> Result<DeletedBatch, StoreError> {
         const DOING: &str = "deleting documents";
         let condition = self.compile(filter);
         let until = to_sql(until.0);
         let keys = self.read(DOING, |session| candidates(session, &self.live(), &condition, until, after))?;
-        let Some(&last) = keys.last() else { return Ok(DeletedSome { rows: Vec::new(), next: None }) };
+        let Some(&last) = keys.last() else { return Ok(DeletedBatch { rows: Vec::new(), next: None }) };
         let next = (keys.len() == CHANGED_PER_TRANSACTION).then_some(last);
         let rows = self.write_patiently(DOING, |writing| {
             let found = still_matching(writing, "d.document", &condition, (&keys, until))?;
@@ -165,21 +165,21 @@ impl Partition {
             delete_keys(writing, &still)?;
             Ok(still)
         })?;
-        Ok(DeletedSome { rows, next })
+        Ok(DeletedBatch { rows, next })
     }
 
-    pub(super) fn update_some(
+    pub(super) fn update_batch(
         &self,
         filter: &SearchFilter,
         until: Sequence,
         after: i64,
         patch: DocumentPatch,
-    ) -> Result<UpdatedSome, StoreError> {
+    ) -> Result<UpdatedBatch, StoreError> {
         const DOING: &str = "changing documents";
         let condition = self.compile(filter);
         let until = to_sql(until.0);
         let keys = self.read(DOING, |session| candidates(session, &self.live(), &condition, until, after))?;
-        let Some(&last) = keys.last() else { return Ok(UpdatedSome { matched: 0, rows: Vec::new(), next: None }) };
+        let Some(&last) = keys.last() else { return Ok(UpdatedBatch { matched: 0, rows: Vec::new(), next: None }) };
         let next = (keys.len() == CHANGED_PER_TRANSACTION).then_some(last);
         self.write_patiently(DOING, |writing| {
             let columns = document_columns(writing.names);
@@ -191,7 +191,7 @@ impl Partition {
                     changed.push(found.key);
                 }
             }
-            Ok(UpdatedSome { matched: found.len(), rows: changed, next })
+            Ok(UpdatedBatch { matched: found.len(), rows: changed, next })
         })
     }
 
@@ -374,16 +374,16 @@ fn keep_record(writing: &mut Writing<'_>, request: &RequestKey, answer: &str) ->
     writing.session.execute(&oldest, &[collection]).map(drop)
 }
 
-/// Refuses what a server writes for a job that another one has taken over. Until the transaction ends, none takes it.
+/// Fails if another server has taken over the job. Otherwise no other server can take it over until the transaction ends.
 pub(super) fn check_owner(writing: &mut Writing<'_>, job: &JobId) -> Result<(), Fault> {
     writing.writer.map_or(Ok(()), |me| check_job(writing.session, job, me))
 }
 
-/// The same of the server with the number `me`.
+/// Like `check_owner`, for the server with the number `me`.
 pub(super) fn check_job(session: &mut Session, job: &JobId, me: i64) -> Result<(), Fault> {
     let sql = "select 1 from dragoman.jobs where id = $1 and owner = $2 for share";
     let values = [(&job.as_str() as _, Type::TEXT), (&me as _, Type::INT8)];
-    session.row(sql, &values)?.map(drop).ok_or_else(|| StoreError::JobElsewhere.into())
+    session.row(sql, &values)?.map(drop).ok_or_else(|| StoreError::JobTakenOver.into())
 }
 
 pub(super) fn keep_checkpoint(writing: &mut Writing<'_>, job: &JobId, checkpoint: &str) -> Result<(), Fault> {

@@ -1,5 +1,5 @@
-//! Copies the documents of a collection to its replacement, with the same keys, times and sequence numbers but new passages. Refuses
-//! writes of a job that another server has taken over.
+//! Copies the documents of a collection to its replacement, with the same keys, times and sequence numbers but new passages.
+//! Refuses writes of a job that another server has taken over.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use super::rows::{self, document_columns, limit, sequence, to_sql};
 use super::upsert::{context, passage_text};
 use super::writing::Writing;
 use crate::domain::{Document, JobId, TokenSet};
-use crate::store::{DocumentKey, MovedDocument, MovedPassage, PreparedDocument, Revision, StoreError};
+use crate::store::{CopiedDocument, CopiedPassage, DocumentKey, PreparedDocument, Revision, StoreError};
 
 impl Partition {
     pub(super) fn document_count(&self) -> Result<u64, StoreError> {
@@ -40,7 +40,7 @@ impl Partition {
         let keys: Vec<i64> = keys.iter().map(|key| key.0).collect();
         self.read("reading documents", |session| {
             let documents = &self.names.documents;
-            // The texts before a document decide whether it is read; the first one always is.
+            // A document is read if the texts before it are within the limit; the first one always is.
             let sql = format!(
                 "with page as materialized (
                      select n.document, n.place, coalesce(sum(octet_length(d.text)) over
@@ -61,7 +61,7 @@ impl Partition {
         })
     }
 
-    pub(super) fn take_documents(&self, job: &JobId, documents: Vec<MovedDocument>) -> Result<(), StoreError> {
+    pub(super) fn write_copies(&self, job: &JobId, documents: Vec<CopiedDocument>) -> Result<(), StoreError> {
         self.write_patiently("copying documents", |writing| {
             check_owner(writing, job)?;
             let (anew, kept): (Vec<_>, Vec<_>) = documents.into_iter().partition(|moved| moved.passages.is_some());
@@ -82,7 +82,7 @@ impl Partition {
         })
     }
 
-    pub(super) fn drop_documents(&self, job: &JobId, keys: Vec<DocumentKey>) -> Result<(), StoreError> {
+    pub(super) fn delete_by_key(&self, job: &JobId, keys: Vec<DocumentKey>) -> Result<(), StoreError> {
         let keys: Vec<i64> = keys.iter().map(|key| key.0).collect();
         self.write_patiently("removing documents", |writing| {
             check_owner(writing, job)?;
@@ -92,7 +92,7 @@ impl Partition {
 }
 
 /// Removes what is stored under the keys and ids of documents that come with passages.
-fn remove_stale(writing: &mut Writing<'_>, documents: &[MovedDocument]) -> Result<(), Fault> {
+fn remove_stale(writing: &mut Writing<'_>, documents: &[CopiedDocument]) -> Result<(), Fault> {
     let keys: Vec<i64> = documents.iter().map(|moved| moved.key.0).collect();
     let ids: Vec<&str> = documents.iter().map(|moved| moved.document.id.as_str()).collect();
     let sql = format!(
@@ -105,7 +105,7 @@ fn remove_stale(writing: &mut Writing<'_>, documents: &[MovedDocument]) -> Resul
 }
 
 /// Returns the languages of the documents that are stored with the same text under the same key.
-fn languages_of(writing: &mut Writing<'_>, documents: &[MovedDocument]) -> Result<HashMap<i64, Option<String>>, Fault> {
+fn languages_of(writing: &mut Writing<'_>, documents: &[CopiedDocument]) -> Result<HashMap<i64, Option<String>>, Fault> {
     if documents.is_empty() {
         return Ok(HashMap::new());
     }
@@ -131,7 +131,7 @@ fn languages_of(writing: &mut Writing<'_>, documents: &[MovedDocument]) -> Resul
 fn keep_passages(
     writing: &mut Writing<'_>,
     batch: &mut Batch,
-    moved: MovedDocument,
+    moved: CopiedDocument,
     language: Option<&str>,
 ) -> Result<(), Fault> {
     let key = moved.key.0;
@@ -147,17 +147,17 @@ fn keep_passages(
 }
 
 /// Adds a document with its passages.
-fn add(writing: &mut Writing<'_>, batch: &mut Batch, moved: MovedDocument) -> Result<(), Fault> {
-    let MovedDocument { key: DocumentKey(key), document, passages } = moved;
+fn add(writing: &mut Writing<'_>, batch: &mut Batch, moved: CopiedDocument) -> Result<(), Fault> {
+    let CopiedDocument { key: DocumentKey(key), document, passages } = moved;
     let prepared = write_row(writing, batch, key, document);
-    for (ordinal, MovedPassage { span, embedding }) in passages.into_iter().flatten().enumerate() {
+    for (ordinal, CopiedPassage { span, embedding }) in passages.into_iter().flatten().enumerate() {
         let passage = writing.next_passage();
         let embedded = embedding.as_ref().map(|of| (&of.embedding, writing.next_sequence()));
         let text = context(&prepared, &span).with(passage_text(&prepared, &span)?).into_owned();
         let terms = (writing.terms_of)(&text, prepared.language);
         let none = TokenSet::default();
         let tokens = embedding.as_ref().map_or(&none, |of| &of.tokens);
-        batch.whole_passage((key, passage, ordinal), &span, embedded, &terms, tokens);
+        batch.passage_record((key, passage, ordinal), &span, embedded, &terms, tokens);
     }
     Ok(())
 }

@@ -16,7 +16,7 @@ use crate::domain::{
     Document, DocumentId, Embedding, Metadata, MetadataPath, MiningUnit, PassageId, Sequence, TokenSet, WordCounts,
 };
 use crate::store::{
-    DocumentEmbeddings, DocumentKey, DocumentTraits, EmbeddedDocument, PassageText, SearchFilter, StoreError, TokenChanges,
+    DocumentAttributes, DocumentEmbeddings, DocumentKey, EmbeddedDocument, PassageText, SearchFilter, StoreError, TokenChanges,
 };
 
 impl Partition {
@@ -207,11 +207,11 @@ impl Partition {
         })
     }
 
-    pub(super) fn traits_of(
+    pub(super) fn attributes_of(
         &self,
         ids: &[DocumentId],
         path: Option<&MetadataPath>,
-    ) -> Result<Vec<Option<DocumentTraits>>, StoreError> {
+    ) -> Result<Vec<Option<DocumentAttributes>>, StoreError> {
         self.gather("reading languages", |session| {
             let sql = format!(
                 "select d.document, d.language, case when $2 then d.metadata end
@@ -225,7 +225,7 @@ impl Partition {
                     (Some(path), Some(json)) => path.find(&metadata(key, json)?).cloned(),
                     _ => None,
                 };
-                Ok(Some(DocumentTraits { language, value }))
+                Ok(Some(DocumentAttributes { language, value }))
             };
             session.rows(&sql, &[(&texts(ids), Type::TEXT_ARRAY), (&path.is_some(), Type::BOOL)])?.iter().map(read).collect()
         })

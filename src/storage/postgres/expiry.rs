@@ -41,7 +41,7 @@ impl Partition {
             })?,
         };
         if !more {
-            // Done before reading, so that a write in between, which notes its own expiry, is not forgotten.
+            // Cleared before reading, so that the expiry time that a concurrent write records is not lost.
             self.next_expiry.forget();
             let sql = format!("select min(expires_at_ms) from {documents} where expires_at_ms is not null");
             let first = self.read(DOING, |session| {

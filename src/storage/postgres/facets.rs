@@ -7,7 +7,8 @@ use super::partition::Partition;
 use super::rows::limit;
 use super::session::Session;
 use crate::domain::{
-    Facet, FacetRequest, FacetValue, Facets, Field, HistogramInterval, Measured, MetadataPath, Scalar, ValueSummary, timestamps,
+    Facet, FacetRequest, FacetValue, Facets, Field, HistogramInterval, MetadataPath, NumberOrTime, Scalar, ValueSummary,
+    timestamps,
 };
 use crate::store::{SearchFilter, StoreError};
 
@@ -124,7 +125,7 @@ impl Partition {
     /// Adds up the numbers and dates of a field.
     fn summary(&self, session: &mut Session, condition: &Condition, facet: &FacetRequest) -> Result<ValueSummary, Fault> {
         let mut summary = ValueSummary::new(facet.histogram);
-        let mut add = |document: i64, value: Measured| match summary.add(document, value) {
+        let mut add = |document: i64, value: NumberOrTime| match summary.add(document, value) {
             true => Ok(()),
             false => {
                 let (field, max) = (facet.field.to_string(), HistogramInterval::BUCKETS_MAX);
@@ -135,7 +136,7 @@ impl Partition {
             Field::CreatedAt | Field::UpdatedAt => {
                 let column = if facet.field == Field::CreatedAt { "created_at_ms" } else { "updated_at_ms" };
                 let sql = format!("select d.document, d.{column} from {} d where {}", self.live(), condition.sql);
-                session.each(&sql, &condition.parameters(), |row| add(row.try_get(0)?, Measured::Time(row.try_get(1)?)))?;
+                session.each(&sql, &condition.parameters(), |row| add(row.try_get(0)?, NumberOrTime::Time(row.try_get(1)?)))?;
             }
             Field::Metadata(path) => {
                 let at = At::of(path, condition);
@@ -150,8 +151,8 @@ impl Partition {
                 session.each(&sql, &at.condition.parameters(), |row| {
                     let (is_number, text): (bool, &str) = (row.try_get(1)?, row.try_get(2)?);
                     let measured = match is_number {
-                        true => text.parse::<f64>().ok().map(Measured::Number),
-                        false => timestamps::parse(&unescape(text)).map(Measured::Time),
+                        true => text.parse::<f64>().ok().map(NumberOrTime::Number),
+                        false => timestamps::parse(&unescape(text)).map(NumberOrTime::Time),
                     };
                     match measured {
                         Some(measured) => add(row.try_get(0)?, measured),

@@ -6,7 +6,7 @@ use postgres::error::SqlState;
 
 use crate::store::StoreError;
 
-/// An error that does not say yet what was being done.
+/// An error that does not name the failed operation yet.
 #[derive(Debug)]
 pub(super) enum Fault {
     /// An error of the server, or of the connection to it.
@@ -18,8 +18,8 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    /// Completes the error with what was being done.
-    pub(super) fn while_doing(self, doing: &'static str) -> StoreError {
+    /// Adds the name of the failed operation.
+    pub(super) fn into_store_error(self, doing: &'static str) -> StoreError {
         let source = match self {
             Self::Store(error) => return error,
             Self::Pool(source) => return StoreError::ServerUnreachable { doing, source: Arc::new(source) },

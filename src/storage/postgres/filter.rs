@@ -76,7 +76,7 @@ impl Condition {
     }
 }
 
-/// Compiles a filter. An empty filter is true of every document; expired ones are already left out by the table expression. The
+/// Compiles a filter. An empty filter matches every document; expired ones are already left out by the table expression. The
 /// paths in `indexes` may have indexes.
 pub(super) fn compile(filter: &SearchFilter, indexes: &[MetadataPath]) -> Condition {
     let condition = Condition { sql: "true".to_owned(), values: Vec::new() };

@@ -7,9 +7,9 @@ use super::fault::Fault;
 use super::partition::Partition;
 use super::rows::{limit, passage_id};
 use super::session::Parameter;
-use super::terms::{after_all_with, split, stored};
+use super::terms::{prefix_upper_bound, split, stored};
 use crate::domain::{PassageId, QueryTerms, TermPhrase};
-use crate::store::{Demanded, SearchFilter, StoreError};
+use crate::store::{RequiredMatches, SearchFilter, StoreError};
 
 /// BM25's parameters, the same as in FTS5.
 const K1: f64 = 1.2;
@@ -71,7 +71,7 @@ impl Builder<'_> {
     }
 
     fn term(&mut self, place: usize, term: &str, prefix: bool) -> String {
-        let end = if prefix { after_all_with(term) } else { None };
+        let end = if prefix { prefix_upper_bound(term) } else { None };
         let term = self.value(stored(term));
         match end {
             None => format!("t{place}.term = {term}"),
@@ -175,8 +175,8 @@ impl Partition {
     }
 
     /// Finds the passages that have what the terms require. Returns `None` if they require nothing.
-    pub(super) fn demanded(&self, terms: &QueryTerms) -> Result<Option<Demanded>, StoreError> {
-        if !terms.demands() {
+    pub(super) fn required_matches(&self, terms: &QueryTerms) -> Result<Option<RequiredMatches>, StoreError> {
+        if !terms.has_constraints() {
             return Ok(None);
         }
         let words = words(&self.names.terms, terms, 1, false);
@@ -188,6 +188,6 @@ impl Partition {
             let rows = session.rows(&sql, &words.parameters())?;
             rows.iter().map(|row| Ok(passage_id(row.try_get(0)?))).collect::<Result<Vec<_>, Fault>>()
         })?;
-        Ok(Some(if terms.required.is_empty() { Demanded::AllBut(found) } else { Demanded::Only(found) }))
+        Ok(Some(if terms.required.is_empty() { RequiredMatches::AllBut(found) } else { RequiredMatches::Only(found) }))
     }
 }

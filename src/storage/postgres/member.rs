@@ -41,7 +41,7 @@ pub(super) struct Member {
 }
 
 impl Member {
-    /// Joins the servers. Fails with `StoreError::DatabaseInUse` if a server has the database for itself.
+    /// Joins the servers. Fails with `StoreError::DatabaseInUse` if another server has exclusive use of the database.
     pub(super) fn join(server: &Arc<PostgresServer>) -> Result<Self, StoreError> {
         Self::locking(server, Sharing::Joined)
     }
@@ -58,7 +58,7 @@ impl Member {
         // Clears the sign bit, because positive numbers are easier to read.
         let id = (Uuid::new_v4().as_u64_pair().0 >> 1) as i64;
         let session = loop {
-            match locked(server, id, sharing).map_err(|fault| fault.while_doing(DOING))? {
+            match locked(server, id, sharing).map_err(|fault| fault.into_store_error(DOING))? {
                 Some(session) => break session,
                 None if begun.elapsed() > PATIENCE => return Err(StoreError::DatabaseInUse),
                 None => std::thread::sleep(Duration::from_millis(100)),
@@ -102,7 +102,7 @@ impl Member {
             *looking = Some(session);
             Ok(done)
         };
-        waiting(look).map_err(|fault: Fault| fault.while_doing(doing))
+        waiting(look).map_err(|fault: Fault| fault.into_store_error(doing))
     }
 }
 
@@ -152,7 +152,7 @@ fn locked(server: &PostgresServer, id: i64, sharing: Sharing) -> Result<Option<S
 
 /// Deletes the rows of dead servers in the caller's transaction, and returns the numbers of the others. Until the transaction
 /// ends, none of the dead ones can come back.
-pub(super) fn bury(session: &mut Session, me: i64) -> Result<Vec<i64>, Fault> {
+pub(super) fn remove_dead_servers(session: &mut Session, me: i64) -> Result<Vec<i64>, Fault> {
     let (mut dead, mut others) = (Vec::new(), Vec::new());
     let ids = session.rows("select id from dragoman.servers where id <> $1 order by id", &[(&me, Type::INT8)])?;
     for row in ids {

@@ -1,4 +1,4 @@
-//! What the rest of a server knows about its membership: its number, and named locks that end with it.
+//! The server's membership as other modules use it: its number, and named locks that end with it.
 
 use parking_lot::Mutex;
 use postgres::types::Type;
@@ -10,9 +10,9 @@ pub(super) const SHARED_LOCK: i64 = 0x6472_6167_6f6d_616f;
 
 /// The membership of a server.
 pub(super) struct Membership {
-    /// The number of the server, drawn at start.
+    /// The number of the server, chosen at start.
     pub(super) id: i64,
-    /// The connection that holds the locks. `None` while the database is away.
+    /// The connection that holds the locks. `None` while the database is unreachable.
     pub(super) locks: Mutex<Option<Session>>,
     /// The connection for a read that every request waits for. It is separate, so that this read never waits for the pool.
     pub(super) looking: Mutex<Option<Session>>,
@@ -29,12 +29,12 @@ impl Membership {
         self.with_locks("select pg_advisory_unlock(hashtextextended($1, 0))", name);
     }
 
-    /// As `lock`, together with others who share it.
+    /// Like `lock`, but shared with other servers.
     pub(super) fn lock_shared(&self, name: &str) -> bool {
         self.with_locks("select pg_try_advisory_lock_shared(hashtextextended($1, 0))", name)
     }
 
-    /// Gives a shared lock back.
+    /// Releases a shared lock.
     pub(super) fn unlock_shared(&self, name: &str) {
         self.with_locks("select pg_advisory_unlock_shared(hashtextextended($1, 0))", name);
     }

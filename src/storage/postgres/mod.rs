@@ -8,6 +8,7 @@ mod changes;
 mod connector;
 mod copying;
 mod corpus;
+mod document_records;
 mod escape;
 mod expiry;
 mod facets;
@@ -33,7 +34,6 @@ mod spread;
 mod terms;
 mod tls;
 mod upsert;
-mod whole;
 mod writing;
 
 use std::sync::Arc;
@@ -44,7 +44,7 @@ use super::error::StorageError;
 use super::nearest::{Nearest, NearestSearch};
 use super::operations::{Answer, Storage};
 use super::passage_set::PassageSet;
-use super::scope::{Scope, WordPassages};
+use super::scope::{RequiredPassages, Scope};
 use crate::domain::{
     Collection, CollectionCounts, CollectionId, Document, DocumentHead, DocumentId, DocumentPage, DocumentPatch, Embedding,
     FacetRequest, Facets, JobId, Metadata, MetadataPath, MiningUnit, Page, PassageEmbedding, PassageId, Precondition, QueryTerms,
@@ -52,11 +52,12 @@ use crate::domain::{
 };
 use crate::index::Neighbor;
 use crate::store::{
-    Clock, Deleted, DeletedSome, DocumentEmbeddings, DocumentKey, DocumentTraits, EmbeddedDocument, Expired, HitSizes,
-    Idempotent, MovedDocument, PassageDocument, PassageRow, PassageText, PatchOutcome, Patched, PendingPassage, PreparedDocument,
-    Recut, Revision, SearchFilter, StoreError, TermsOf, TextPatch, TokenChanges, UpdatedSome, Upserted, WholeDocument,
+    Clock, CopiedDocument, Deleted, DeletedBatch, DocumentAttributes, DocumentEmbeddings, DocumentKey, DocumentRecord,
+    EmbeddedDocument, Expired, HitSizes, Idempotent, PassageDocument, PassageRow, PassageText, PatchOutcome, Patched,
+    PendingPassage, PreparedDocument, ResplitText, Revision, SearchFilter, StoreError, TermsOf, TextPatch, TokenChanges,
+    UpdatedBatch, Upserted,
 };
-pub use catalog::{CatalogNames, CatalogPart, CatalogVersions, JobHold, LookedAfter, PostgresCatalog};
+pub use catalog::{CatalogNames, CatalogPart, CatalogVersions, ClaimedJobs, JobOwnership, PostgresCatalog};
 pub use orphans::Adoption;
 use partition::Partition;
 pub use replacing::HeldWrites;
@@ -100,9 +101,9 @@ impl Postgres {
         Ok(Self { rows: Partition::open(server, row, terms_of, writes_max, Some(clock))? })
     }
 
-    /// Takes over the collection's current metadata indexes, which another server may have changed.
-    pub fn know_indexes(&self, paths: Vec<MetadataPath>) {
-        self.rows.know_indexes(paths);
+    /// Updates the collection's metadata indexes, which another server may have changed.
+    pub fn refresh_metadata_indexes(&self, paths: Vec<MetadataPath>) {
+        self.rows.refresh_metadata_indexes(paths);
     }
 
     /// Checks whether a dead server left passages without an embedding. If so, and if no other server embeds them, `pending`
@@ -121,32 +122,33 @@ impl Postgres {
         self.rows.next_expiry.note(i64::MIN);
     }
 
-    /// From now on the collection is to take another one's place: it goes with the job that builds it, unless the catalog names it.
+    /// Marks the collection as a replacement that `job` is building. It is removed with the job unless the catalog names it.
     pub fn mark_replacement(&self, job: &JobId) -> Result<(), StoreError> {
         self.rows.mark_replacement(job)
     }
 
-    /// Has all writes of the collection wait, through whatever server. `StoreError::Replaced` if another one has its place already.
+    /// Makes all writes to the collection wait, on every server. Fails with `StoreError::Replaced` if it has already been
+    /// replaced.
     pub fn hold_writes(&self) -> Result<HeldWrites, StoreError> {
         self.rows.hold_writes()
     }
 
-    /// Has the rows of a collection stay that was replaced, until `remove_replaced`: this server still reads them.
+    /// Keeps the rows of a replaced collection, which this server still reads, until `remove_replaced`.
     pub fn keep_replaced(&self) {
         self.rows.keep_replaced();
     }
 
-    /// Removes the rows of a collection that was replaced, once no server reads them. Says whether they are gone.
+    /// Removes the rows of a replaced collection once no server reads them. Returns whether they are gone.
     pub fn remove_replaced(&self) -> Result<bool, StoreError> {
         self.rows.remove_replaced()
     }
 
-    /// Drops everything that the server has of a collection that is not open, unless the catalog names it.
+    /// Drops all rows of a collection that is not open, unless the catalog names it.
     pub fn remove_unnamed(server: &PostgresServer, id: &CollectionId) -> Result<(), StoreError> {
         partition::drop_unnamed(server, id)
     }
 
-    /// Drops everything that the server has of the collection, unless the catalog names it. Nothing answers afterwards.
+    /// Drops all rows of the collection, unless the catalog names it. Every later call fails.
     pub fn remove(&self) -> Result<(), StoreError> {
         self.rows.drop_rows()
     }
@@ -155,16 +157,16 @@ impl Postgres {
 impl Storage for Postgres {
     delegate_to!(rows);
 
-    fn take_documents(&self, job: &JobId, documents: Vec<MovedDocument>) -> Result<(), StoreError> {
-        self.rows.take_documents(job, documents)
+    fn write_copies(&self, job: &JobId, documents: Vec<CopiedDocument>) -> Result<(), StoreError> {
+        self.rows.write_copies(job, documents)
     }
 
-    fn drop_documents(&self, job: &JobId, keys: Vec<DocumentKey>) -> Result<(), StoreError> {
-        self.rows.drop_documents(job, keys)
+    fn delete_by_key(&self, job: &JobId, keys: Vec<DocumentKey>) -> Result<(), StoreError> {
+        self.rows.delete_by_key(job, keys)
     }
 
-    fn demanded(&self, terms: &QueryTerms) -> Result<Option<WordPassages>, StoreError> {
-        Ok(WordPassages::of(self.rows.demanded(terms)?))
+    fn required_matches(&self, terms: &QueryTerms) -> Result<Option<RequiredPassages>, StoreError> {
+        Ok(RequiredPassages::of(self.rows.required_matches(terms)?))
     }
 
     fn passages_in(&self, scope: Scope<'_>) -> Result<Arc<PassageSet>, StoreError> {

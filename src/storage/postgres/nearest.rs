@@ -17,7 +17,7 @@ use crate::index::{Neighbor, search_exact};
 use crate::storage::error::StorageError;
 use crate::storage::nearest::{Nearest, NearestSearch, Unit};
 use crate::storage::passage_set::PassageSet;
-use crate::storage::scope::{Scope, WordPassages};
+use crate::storage::scope::{RequiredPassages, Scope};
 use crate::store::{PassageDocument, StoreError};
 
 /// Up to this many passages are compared one by one.
@@ -87,8 +87,8 @@ impl Partition {
         let set = |passages: &PassageSet| passages.iter().map(|passage| passage.0 as i64).collect();
         match scope.words {
             None => condition,
-            Some(WordPassages::Only(passages)) => condition.and_passages("p.passage = any({})", set(passages)),
-            Some(WordPassages::AllBut(passages)) => condition.and_passages("p.passage <> all({})", set(passages)),
+            Some(RequiredPassages::Only(passages)) => condition.and_passages("p.passage = any({})", set(passages)),
+            Some(RequiredPassages::AllBut(passages)) => condition.and_passages("p.passage <> all({})", set(passages)),
         }
     }
 

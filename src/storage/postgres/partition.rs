@@ -128,7 +128,7 @@ impl Partition {
             let first = session.row(&first, &[])?.map(|row| row.try_get::<_, Option<i64>>(0)).transpose()?.flatten();
             Ok((key, paths, first))
         });
-        let (key, indexes, first_expiry_ms) = opened.map_err(|fault| fault.while_doing("opening a collection"))?;
+        let (key, indexes, first_expiry_ms) = opened.map_err(|fault| fault.into_store_error("opening a collection"))?;
         let next_expiry = NextExpiry::default();
         next_expiry.note(first_expiry_ms.unwrap_or(i64::MAX));
         Ok(Self {
@@ -159,8 +159,8 @@ impl Partition {
         drop_unnamed(&self.server, &self.id)
     }
 
-    /// Takes over the collection's current metadata indexes.
-    pub(super) fn know_indexes(&self, paths: Vec<MetadataPath>) {
+    /// Updates the collection's metadata indexes.
+    pub(super) fn refresh_metadata_indexes(&self, paths: Vec<MetadataPath>) {
         if *self.indexes.read() != paths {
             *self.indexes.write() = paths;
         }
@@ -240,8 +240,8 @@ impl Partition {
                 Ok(done)
             })
         });
-        // Noted after the commit, even if its answer did not arrive: a search for expired documents that runs before this sees
-        // the new documents itself.
+        // Recorded after the commit, even if its answer did not arrive: a search for expired documents that runs before this
+        // sees the new documents itself.
         self.next_expiry.note(first_expiry_ms);
         written
     }
@@ -251,7 +251,7 @@ impl Partition {
             return Err(StoreError::Closed);
         }
         let work = |mut session: PooledConnection<Manager>| self.endable(&mut session, work);
-        waiting(|| self.server.session().and_then(work)).map_err(|fault| fault.while_doing(doing))
+        waiting(|| self.server.session().and_then(work)).map_err(|fault| fault.into_store_error(doing))
     }
 
     /// Runs statements so that `end_by` can end them.
@@ -348,7 +348,7 @@ pub(super) fn drop_unnamed(server: &PostgresServer, id: &CollectionId) -> Result
             _ => Ok(()),
         })
     };
-    waiting(drop_all).map_err(|fault| fault.while_doing("dropping a collection"))
+    waiting(drop_all).map_err(|fault| fault.into_store_error("dropping a collection"))
 }
 
 /// Drops all rows of a collection, in the caller's transaction.

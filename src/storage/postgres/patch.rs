@@ -9,7 +9,7 @@ use super::reading::{self, Found};
 use super::upsert::{add_passages, remove_passages};
 use super::writing::Writing;
 use crate::domain::{Document, DocumentPatch};
-use crate::store::{PendingPassage, Recut, patched};
+use crate::store::{PendingPassage, ResplitText, patched};
 
 /// Applies a patch to the row of a document. Returns whether that changed anything.
 pub(super) fn change(writing: &mut Writing<'_>, found: &Found, patch: &DocumentPatch) -> Result<bool, Fault> {
@@ -52,16 +52,16 @@ pub(super) fn replace_passages(
     writing: &mut Writing<'_>,
     key: i64,
     document: &Document,
-    recut: &Recut,
+    resplit: &ResplitText,
 ) -> Result<Vec<PendingPassage>, Fault> {
-    let embedding = match recut.keeps_embedding {
+    let embedding = match resplit.keeps_embedding {
         true => reading::embeddings_of_document(writing.session, writing.names, key)?.into_iter().next(),
         false => None,
     };
     let old: Vec<i64> = reading::passages_of(writing.session, writing.names, key)?.iter().map(|old| old.id.0 as i64).collect();
     let mut batch = Batch::default();
     remove_passages(writing, &mut batch, key, &old);
-    let pending = add_passages(writing, &mut batch, key, &recut.prepared(document, embedding))?;
+    let pending = add_passages(writing, &mut batch, key, &resplit.prepared(document, embedding))?;
     batch.store(writing)?;
     Ok(pending)
 }

@@ -1,6 +1,6 @@
-//! Replaces a collection while several servers use it: makes their writes wait, and removes the old rows when nobody reads them.
+//! Replaces a collection that several servers use: makes their writes wait, and removes the old rows when nobody reads them.
 //!
-//! Reads that have begun on the old collection go on. So its rows stay for some seconds, in which every server learns of the
+//! Reads that have begun on the old collection continue. So its rows stay for some seconds, until every server knows of the
 //! replacement, and after that as long as any server holds a lock because it still reads them.
 
 use postgres::types::Type;
@@ -13,12 +13,12 @@ use super::writing::NOW_MS;
 use crate::domain::{CollectionId, JobId, MetadataPath};
 use crate::store::StoreError;
 
-/// Minimum time that the rows of a replaced collection stay.
+/// Minimum time that the rows of a replaced collection are kept.
 const STAYS_MS: i64 = 10_000;
-/// Time without a statement after which the database ends the transaction that holds writes.
+/// Idle time after which the database ends the transaction that holds writes.
 const HELD_MAX_S: u32 = 120;
 
-/// Makes all writes to a collection wait, through every server, until it is dropped.
+/// Makes all writes to a collection wait, on every server, until this is dropped.
 pub struct HeldWrites {
     /// Its transaction locks the collection's row. It is not from the pool, whose connections the waiting writes may occupy.
     session: Option<Session>,
@@ -38,7 +38,7 @@ impl HeldWrites {
         work: impl FnOnce(&mut Session, i64) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
         let session = self.session.as_mut().ok_or(StoreError::Closed)?;
-        waiting(|| work(session, self.key)).map_err(|fault| fault.while_doing(doing))
+        waiting(|| work(session, self.key)).map_err(|fault| fault.into_store_error(doing))
     }
 
     /// Commits what was done.
@@ -48,7 +48,7 @@ impl HeldWrites {
 }
 
 impl Drop for HeldWrites {
-    /// Closing a connection blocks, which an asynchronous thread must not.
+    /// Closes the connection on another thread, because closing blocks, which is not allowed on an asynchronous thread.
     fn drop(&mut self) {
         let session = self.session.take();
         let closing = std::thread::Builder::new().name("postgres-close".to_owned()).spawn(move || drop(session));
@@ -57,7 +57,7 @@ impl Drop for HeldWrites {
 }
 
 impl Partition {
-    /// Marks the collection as the unfinished work of a job, to be removed with it unless the catalog names the collection.
+    /// Marks the collection as unfinished work of a job. It is removed with the job unless the catalog names it.
     pub(super) fn mark_replacement(&self, job: &JobId) -> Result<(), StoreError> {
         self.read("beginning a replacement", |session| {
             let sql = "update dragoman.collections set job = $2 where key = $1";
@@ -65,7 +65,7 @@ impl Partition {
         })
     }
 
-    /// Makes all writes wait. `StoreError::Replaced` if the collection has been replaced already.
+    /// Makes all writes wait. Fails with `StoreError::Replaced` if the collection has already been replaced.
     pub(super) fn hold_writes(&self) -> Result<HeldWrites, StoreError> {
         let hold = || {
             let mut session = self.server.connect_alone()?;
@@ -74,7 +74,7 @@ impl Partition {
             let Some(row) = session.row(sql, &[(&self.key, Type::INT8)])? else { return Err(StoreError::Closed.into()) };
             if row.try_get(0)? { Err(StoreError::Replaced.into()) } else { Ok(session) }
         };
-        let held = waiting(hold).map_err(|fault: Fault| fault.while_doing("holding writes"))?;
+        let held = waiting(hold).map_err(|fault: Fault| fault.into_store_error("holding writes"))?;
         Ok(HeldWrites { session: Some(held), key: self.key })
     }
 
@@ -85,8 +85,8 @@ impl Partition {
         }
     }
 
-    /// Removes the rows of a replaced collection that this server no longer reads, unless another server still does. Returns whether
-    /// they are gone.
+    /// Removes the rows of a replaced collection that this server no longer reads, unless another server still does. Returns
+    /// whether they are gone.
     pub(super) fn remove_replaced(&self) -> Result<bool, StoreError> {
         let remove = || {
             if let Some(member) = self.server.member() {
@@ -94,7 +94,7 @@ impl Partition {
             }
             self.server.session()?.within("begin", |session| remove_unread(session, self.key))
         };
-        waiting(remove).map_err(|fault| fault.while_doing("removing a replaced collection"))
+        waiting(remove).map_err(|fault| fault.into_store_error("removing a replaced collection"))
     }
 }
 
@@ -115,7 +115,7 @@ pub(super) fn remove_unread(session: &mut Session, key: i64) -> Result<bool, Fau
     Ok(true)
 }
 
-/// Returns the name of the lock that all servers share that read a replaced collection.
+/// Returns the name of the lock that the servers that read a replaced collection share.
 fn readers(key: i64) -> String {
     format!("dragoman.replaced_{key}")
 }

@@ -92,7 +92,7 @@ impl PostgresServer {
         if read_only {
             manager = manager.read_only();
         }
-        let mut session = manager.connect().map_err(|error| Fault::from(error).while_doing(DOING))?;
+        let mut session = manager.connect().map_err(|error| Fault::from(error).into_store_error(DOING))?;
         manager = manager.with_types(prepare(&mut session, read_only)?);
         drop(session);
         let pool = Pool::builder()
@@ -100,7 +100,7 @@ impl PostgresServer {
             .min_idle(Some(0))
             .connection_timeout(CONNECTION_TIMEOUT)
             .build(manager.clone())
-            .map_err(|error| Fault::from(error).while_doing(DOING))?;
+            .map_err(|error| Fault::from(error).into_store_error(DOING))?;
         let replica = replica.map(|replica| Replica::start(replica, &manager, options.connections_max)).transpose()?;
         let is_away = AtomicBool::new(false);
         Ok(Arc::new(Self { pool: Some(pool), manager, tls, member: RwLock::default(), is_away, replica }))
@@ -189,11 +189,11 @@ fn unsuitable(problem: &str) -> StoreError {
 /// Checks a server and brings its tables up to date, or for reading only checks that they are. Returns the types of pgvector.
 fn prepare(session: &mut Session, read_only: bool) -> Result<VectorTypes, StoreError> {
     const DOING: &str = "checking a database server";
-    check_server(session).map_err(|fault| fault.while_doing(DOING))?;
-    check_pgvector(session).map_err(|fault| fault.while_doing(DOING))?;
+    check_server(session).map_err(|fault| fault.into_store_error(DOING))?;
+    check_pgvector(session).map_err(|fault| fault.into_store_error(DOING))?;
     let migrate = if read_only { check_migrated } else { migrate };
-    migrate(session).map_err(|fault| fault.while_doing("creating tables"))?;
-    vector_types(session).map_err(|fault| fault.while_doing(DOING))
+    migrate(session).map_err(|fault| fault.into_store_error("creating tables"))?;
+    vector_types(session).map_err(|fault| fault.into_store_error(DOING))
 }
 
 fn check_server(session: &mut Session) -> Result<(), Fault> {

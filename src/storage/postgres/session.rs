@@ -102,7 +102,7 @@ impl Session {
         self.within_row(begin, |session, _| work(session))
     }
 
-    /// Begins a transaction that lasts until `commit`. Without that it ends with the connection, and changes nothing.
+    /// Begins a transaction that lasts until `commit`. Without a commit, it is rolled back when the connection closes.
     pub(super) fn open(&mut self, begin: &str) -> Result<(), Fault> {
         self.is_open = true;
         self.batch(begin)
@@ -115,7 +115,7 @@ impl Session {
         Ok(())
     }
 
-    /// As `within`; `work` gets the row that `begin` selects last.
+    /// Like `within`, but `work` gets the last row that `begin` selects.
     pub(super) fn within_row<T>(
         &mut self,
         begin: &str,

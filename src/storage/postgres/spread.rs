@@ -43,8 +43,8 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// Takes the replica's state, and selects whether it is a replica with the mark, and the collection's last change; none of a collection
-    /// that is still a job's there, and not complete.
+    /// Begins a transaction on the replica, and selects whether it is a replica with the mark, and the collection's last
+    /// change, or null for an incomplete collection that a job is still building.
     fn begin(&self, collection: i64) -> String {
         format!(
             "{SNAPSHOT}; set local dragoman.now_ms = '{}';
@@ -140,7 +140,7 @@ impl Partition {
                 if !matches!(fault, Fault::Store(_)) {
                     replica.pause();
                 }
-                let error = fault.while_doing(doing);
+                let error = fault.into_store_error(doing);
                 tracing::debug!(error = &error as &dyn std::error::Error, "the primary answers a read instead of the replica");
                 (Outcome::Failed, None)
             }

@@ -66,8 +66,8 @@ pub(super) fn stored(term: &str) -> String {
 
 /// Returns the end of the range of terms with this prefix, in the order of code points. `None` if there is no end, or if the
 /// prefix is too long for any stored term to continue it.
-pub(super) fn after_all_with(prefix: &str) -> Option<String> {
-    if prefix.len() > BYTES_KEPT { None } else { store::after_all_with(prefix) }
+pub(super) fn prefix_upper_bound(prefix: &str) -> Option<String> {
+    if prefix.len() > BYTES_KEPT { None } else { store::prefix_upper_bound(prefix) }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Stores documents: decides what stays of the stored ones, and writes the rows of the new ones, all in a few statements.
 //!
-//! Sequence numbers are drawn as in the embedded engine: one for each passage that is removed or has an embedding already, and
-//! one for the document itself.
+//! Sequence numbers are assigned as in the embedded engine: one for each passage that is removed or already has an embedding,
+//! and one for the document itself.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,5 +1,5 @@
-//! A transaction that writes into one collection. It locks the collection's row, so sequence numbers are drawn and become
-//! visible in order, whichever server draws them.
+//! A transaction that writes into one collection. It locks the collection's row, so sequence numbers are assigned and become
+//! visible in order, regardless of the server.
 
 use postgres::types::Type;
 
@@ -46,8 +46,8 @@ pub(super) struct Writing<'s> {
 }
 
 impl<'s> Writing<'s> {
-    /// Begins by locking the collection's row. `now` is an expression of the current time. `StoreError::Replaced` if another
-    /// collection took its place.
+    /// Begins by locking the collection's row. `now` is an expression of the current time. Fails with `StoreError::Replaced` if
+    /// another collection has replaced this one.
     pub(super) fn begin(
         session: &'s mut Session,
         names: &'s Names,
@@ -89,58 +89,58 @@ impl<'s> Writing<'s> {
         self.first_expiry_ms = self.first_expiry_ms.min(expires_at_ms.unwrap_or(i64::MAX));
     }
 
-    /// Draws the next sequence number.
+    /// Returns a new sequence number.
     pub(super) fn next_sequence(&mut self) -> i64 {
         self.sequence += 1;
         self.sequence
     }
 
-    /// Returns the last sequence number drawn.
+    /// Returns the last sequence number in use.
     pub(super) fn sequence(&self) -> Sequence {
         Sequence(u64::try_from(self.sequence).unwrap_or_default())
     }
 
-    /// Draws the key of a document.
+    /// Returns a new key for a document.
     pub(super) fn next_document(&mut self) -> i64 {
         self.documents_drawn += 1;
         self.documents_drawn
     }
 
-    /// Draws the key of a passage.
+    /// Returns a new key for a passage.
     pub(super) fn next_passage(&mut self) -> i64 {
         self.passages_drawn += 1;
         self.passages_drawn
     }
 
-    /// Counts a sequence number and those before it as drawn, because rows from another engine have it.
+    /// Marks all sequence numbers up to this one as used, for rows from another engine.
     pub(super) fn take_sequence(&mut self, sequence: i64) {
         self.has_taken = true;
         self.sequence = self.sequence.max(sequence);
     }
 
-    /// Counts the key of a document as drawn, in the same way.
+    /// Marks all keys of documents up to this one as used, in the same way.
     pub(super) fn take_document(&mut self, document: i64) {
         self.documents_drawn = self.documents_drawn.max(document);
     }
 
-    /// Counts the key of a passage as drawn, in the same way.
+    /// Marks all keys of passages up to this one as used, in the same way.
     pub(super) fn take_passage(&mut self, passage: i64) {
         self.passages_drawn = self.passages_drawn.max(passage);
     }
 
-    /// Stores the numbers and keys that were drawn.
+    /// Stores the last numbers and keys.
     pub(super) fn finish(self) -> Result<(), Fault> {
         if self.sequence == self.begun_at && !self.has_taken {
             return Ok(());
         }
         let numbers = [self.key, self.sequence, self.documents_drawn, self.passages_drawn, self.passages, self.terms];
-        let forgotten = self.sequence - TOMBSTONES_KEPT;
+        let purged_to = self.sequence - TOMBSTONES_KEPT;
         let sql =
             "update dragoman.collections set sequence = $2, documents_drawn = $3, passages_drawn = $4, passages = $5, terms = $6
                    where key = $1";
         self.session.execute(sql, &numbers.each_ref().map(|number| (number as _, Type::INT8)))?;
-        if forgotten > 0 && self.sequence / TOMBSTONES_PER_PURGE > self.begun_at / TOMBSTONES_PER_PURGE {
-            let values = [(&self.key as _, Type::INT8), (&forgotten as _, Type::INT8)];
+        if purged_to > 0 && self.sequence / TOMBSTONES_PER_PURGE > self.begun_at / TOMBSTONES_PER_PURGE {
+            let values = [(&self.key as _, Type::INT8), (&purged_to as _, Type::INT8)];
             self.session.execute("delete from dragoman.tombstones where collection = $1 and sequence <= $2", &values)?;
             self.session.execute("update dragoman.collections set tombstones_purged = $2 where key = $1", &values)?;
         }

@@ -44,7 +44,7 @@ pub struct LanguageHead {
 
 /// The result of a head for a text.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Weighed {
+pub struct HeadPrediction {
     /// The most likely language and its probability.
     pub detected: DetectedLanguage,
     /// The mean weight of the features for this language, divided by the temperature.
@@ -192,17 +192,17 @@ impl LanguageHead {
     /// Returns the most likely language of a text with these token ids, and its probability. `None` if none of the tokens
     /// counts.
     pub fn detect(&self, ids: &[u32]) -> Option<DetectedLanguage> {
-        self.weigh(ids).map(|found| found.detected)
+        self.predict(ids).map(|found| found.detected)
     }
 
     /// Like `detect`, but also returns the strength of the evidence, which shows whether the text is in any of the languages.
-    pub fn weigh(&self, ids: &[u32]) -> Option<Weighed> {
+    pub fn predict(&self, ids: &[u32]) -> Option<HeadPrediction> {
         let (sums, counted) = self.sums(&self.features.of(ids))?;
         let divisor = self.divisor(counted);
         let best = (0..sums.len()).max_by(|&a, &b| sums[a].total_cmp(&sums[b]))?;
         let sum: f32 = sums.iter().map(|score| ((score - sums[best]) / divisor).exp()).sum();
         let detected = DetectedLanguage { language: self.languages[best], confidence: (1.0 / sum).clamp(0.0, 1.0) };
-        Some(Weighed { detected, support: self.mean(sums[best], counted), counted })
+        Some(HeadPrediction { detected, support: self.mean(sums[best], counted), counted })
     }
 
     /// Returns the mean weight for a language of the features of a text with these token ids, divided by the temperature.

@@ -12,7 +12,7 @@
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::head::{LanguageHead, Weighed};
+use super::head::{HeadPrediction, LanguageHead};
 use super::rules::{CYRILLIC, main_script};
 use super::script::Script;
 
@@ -30,7 +30,7 @@ const LETTERS_ENOUGH: usize = 30;
 const WORDS_ENOUGH: usize = 6;
 
 /// Whether `text`, which has these token ids, is not in the language that the head found for it.
-pub(super) fn is_outside(text: &str, ids: &[u32], found: &Weighed, head: &LanguageHead) -> bool {
+pub(super) fn is_outside(text: &str, ids: &[u32], found: &HeadPrediction, head: &LanguageHead) -> bool {
     let Some((script, _)) = main_script(text) else { return true };
     has_other_letters(text, script, found.detected.language.code())
         || lacks_expected_features(text, script, found.detected.language.code())
@@ -48,7 +48,7 @@ fn support_min(script: Script) -> f32 {
     }
 }
 
-fn is_supported(ids: &[u32], found: &Weighed, head: &LanguageHead, least: f32) -> bool {
+fn is_supported(ids: &[u32], found: &HeadPrediction, head: &LanguageHead, least: f32) -> bool {
     let share = |counted: usize| (counted as f32 / TOKENS_ENOUGH as f32).min(1.0);
     if found.support >= least * share(found.counted) {
         return true;

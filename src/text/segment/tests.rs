@@ -112,7 +112,7 @@ fn whole_paragraphs_are_preferred_to_items_and_items_to_sentences() {
     let (short, long) = (words(6), words(14));
     let text = format!("{short}.\n\n{long}.\n\n{short}. {short}.");
     check_passages(&text, 24, &[&format!("{short}.\n\n{long}."), &format!("{short}. {short}.")]);
-    // The second block fits into a passage of its own, so it does not begin in the first passage.
+    // The second block fits into a separate passage, so it does not begin in the first one.
     let text = format!("{long}.\n\n{long}. {short}.");
     check_passages(&text, 24, &[&format!("{long}."), &format!("{long}. {short}.")]);
     let text = format!("{long}:\n- {short}\n- {short}. {short}\n- {short}");
@@ -123,7 +123,7 @@ fn whole_paragraphs_are_preferred_to_items_and_items_to_sentences() {
 fn a_piece_too_short_joins_its_neighbor() {
     let long = words(20);
     check_passages(&format!("👍\n\n{long}."), 32, &[&format!("👍\n\n{long}.")]);
-    // A rest that is too short takes the last sentence along, or otherwise the last words.
+    // A remainder that is too short also gets the previous sentence, or otherwise the previous words.
     let (one, two) = (format!("{}.", words(18)), format!("{}.", words(8)));
     check_passages(&format!("{one} {two} 👍"), 28, &[&one, &format!("{two} 👍")]);
     check_passages(&words(18), 16, &[&words(14), "blue sea the sea"]);
@@ -140,12 +140,12 @@ fn a_split_sentence_leaves_no_short_rest() {
 fn title_and_headings_reduce_the_room_for_the_passage() {
     let (tokenizer, sentence) = (tokenizer(), format!("{}.", words(9)));
     let text = format!("# the sea\n\n{sentence} {sentence} {sentence} {sentence}");
-    let reading = Reading { bounds: PassageBounds::adjacent(32), tokens_max: 32 };
+    let reading = PassageLimits { bounds: PassageBounds::adjacent(32), tokens_max: 32 };
     let cuts = split_text(&tokenizer, Some("a blue sea"), &text, reading).expect("the text is split");
     let parts: Vec<&str> = cuts.iter().map(|cut| &text[cut.range.clone()]).collect();
     let two = format!("{sentence} {sentence}");
     assert_eq!(parts, [format!("# the sea\n\n{two}"), two.clone()]);
-    let above = |cut: &Cut| (cut.context.title.clone(), cut.context.headings.clone());
+    let above = |cut: &TextPassage| (cut.context.title.clone(), cut.context.headings.clone());
     let title = Some("a blue sea".to_owned());
     assert_eq!(cuts.iter().map(above).collect::<Vec<_>>(), [(title.clone(), None), (title, Some("the sea".to_owned()))]);
     for cut in &cuts {
@@ -157,7 +157,7 @@ fn title_and_headings_reduce_the_room_for_the_passage() {
 #[test]
 fn a_heading_that_repeats_the_title_is_left_out() {
     let text = "# The Sea\n\nThe sea is blue. It is the sea.\n\n## The blue\n\nA sea is a sea. Is it the sea?";
-    let reading = Reading { bounds: PassageBounds::adjacent(120), tokens_max: 120 };
+    let reading = PassageLimits { bounds: PassageBounds::adjacent(120), tokens_max: 120 };
     let cuts = split_text(&tokenizer(), Some("the sea"), text, reading).expect("the text is split");
     assert!(cuts.len() == 2 && cuts.iter().all(|cut| cut.context.headings.is_none()), "{cuts:?}");
 }
@@ -279,12 +279,12 @@ proptest! {
     ) {
         let tokenizer = tokenizer();
         let bounds = PassageBounds { tokens_max, overlap_tokens: overlap.min(tokens_max / 2) };
-        let reading = Reading { bounds, tokens_max: tokens_max + further };
+        let reading = PassageLimits { bounds, tokens_max: tokens_max + further };
         let title = Some(title.as_str()).filter(|title| !title.is_empty());
         let passages = split_text(&tokenizer, title, &text, reading).expect("the text is split");
         prop_assert!(!passages.is_empty());
         let (mut start, mut covered) = (0, 0);
-        for Cut { range: passage, context, tokens } in &passages {
+        for TextPassage { range: passage, context, tokens } in &passages {
             let part = &text[passage.clone()];
             let embedded = embedded_text(&tokenizer, context, part, reading.tokens_max).expect("tokens");
             prop_assert_eq!(tokens, &tokenizer.encode(&embedded, usize::MAX).expect("tokens"));

@@ -25,7 +25,7 @@ async fn a_job_evaluates_as_a_request_does() {
     for member in ["all", "majority", "labels", "confusion", "languages", "transfer"] {
         assert_eq!((found.0, &found.1[member]), (at_once.0, &at_once.1[member]), "{member}");
     }
-    // Read from a file, the last digit of a number may be another.
+    // A number read back from a file may differ in its last digit.
     let error = |body: &serde_json::Value| body["calibration"]["expected_error"].as_f64().expect("a number");
     assert!((error(found.1) - error(at_once.1)).abs() < 1e-9, "{found:?}");
 }

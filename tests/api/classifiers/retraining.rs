@@ -1,4 +1,4 @@
-//! `/v1/classifiers/{classifier}/train`, and classifiers that are made once.
+//! `/v1/classifiers/{classifier}/train`, and idempotent creation.
 
 use axum::http::Method;
 use serde_json::json;
@@ -36,7 +36,7 @@ async fn a_classifier_is_trained_again_in_its_place() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_list_smaller_than_k_votes_as_a_whole() {
+async fn with_fewer_examples_than_k_all_of_them_vote() {
     let server = Server::start();
     let knn = json!({"neighbors": 1000, "weight": "equal"});
     server.classifier(&json!({"name": "topics", "kind": "knn", "examples": weather_and_sports(), "knn": knn})).await;

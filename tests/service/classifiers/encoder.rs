@@ -1,4 +1,4 @@
-//! Classifiers and a busy encoder: jobs wait for room in its queue, and long texts are bulk work.
+//! Classifiers and a busy encoder: jobs wait for space in its queue, and long texts are bulk work.
 
 use dragoman::domain::{
     ClassifierKind, Filter, JobId, JobStatus, LabeledDocuments, Limits, NewDocument, PredictItems, PredictOptions, Wait,
@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use super::{WORDS, field, of_texts, topics};
 use crate::{Running, Setting, document, eventually, name, open, open_with};
 
-/// Texts that the queue takes: fewer than a job embeds at a time.
+/// The queue's capacity in texts: fewer than a job embeds at a time.
 const QUEUE_TEXTS: usize = 8;
 
 /// A service whose encoder has a small queue.
@@ -26,7 +26,7 @@ impl Running {
         tokio::spawn(async move { drop(service.embed(vec!["words".to_owned(); count]).await.unwrap()) })
     }
 
-    /// Holds the encoder with a text, and lets as many wait as its queue takes.
+    /// Blocks the encoder with one text, and fills its queue.
     async fn fill_queue(&self) -> [JoinHandle<()>; 2] {
         self.control.pause();
         let at_work = self.embed_words(1);
@@ -36,7 +36,7 @@ impl Running {
         [at_work, waiting]
     }
 
-    /// Looks at a job for long enough that it has asked the encoder, as far as a test can tell.
+    /// Watches a job long enough that it has, very likely, called the encoder.
     async fn stays_unfinished(&self, id: &JobId) {
         eventually("the job is begun", async || self.job_now(id).await.status != JobStatus::Queued).await;
         for _ in 0..200 {
@@ -45,7 +45,7 @@ impl Running {
         }
     }
 
-    /// Lets the encoder go on, and waits for the texts that held it and for the jobs.
+    /// Resumes the encoder, and waits for the blocked texts and for the jobs.
     async fn finish_all(&self, held: [JoinHandle<()>; 2], jobs: &[JobId]) {
         self.control.resume();
         for one in held {

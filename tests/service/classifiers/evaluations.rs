@@ -1,4 +1,4 @@
-//! Evaluations as jobs, and jobs of classifiers whose collection goes away.
+//! Evaluations as jobs, and classifier jobs whose collection is deleted.
 
 use dragoman::domain::{
     ClassifierDefinition, ClassifierKind, Code, EvaluationSet, Filter, Job, JobStatus, LabeledDocuments, NewClassifier,
@@ -14,7 +14,7 @@ fn documents() -> LabeledDocuments {
 }
 
 impl Running {
-    /// Stores documents with labels, of which every tenth is wrong.
+    /// Stores labeled documents; every tenth label is wrong.
     async fn fill_judged(&self, count: usize, wait: Wait) {
         self.create("news").await;
         let labeled = |n: usize| {
@@ -64,7 +64,7 @@ async fn an_evaluation_without_its_classifier_or_its_collection_fails() {
         let running = open(folder.path()).await;
         running.train(of_texts(ClassifierKind::Knn, 40)).await;
         running.control.pause();
-        // They wait for their embeddings, so the job has to ask the encoder, which is held.
+        // The documents wait for their embeddings, so the job has to call the encoder, which is paused.
         running.fill_judged(20, Wait::Stored).await;
         let job = running.start_evaluation().await;
         eventually("the job runs", async || running.job_now(&job.id).await.status == JobStatus::Running).await;
@@ -99,7 +99,7 @@ async fn labels_are_written_no_more_when_their_collection_is_deleted() {
 async fn many_at_once_are_told_the_same_as_one_by_one() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
-    // More than one text is compared with one by one, and fewer than many are.
+    // Too many documents to compare one text with each of them, but few enough for a batch of many texts.
     running.fill_judged(4_500, Wait::Indexed).await;
     let definition = ClassifierDefinition { source: Some(documents()), ..definition(ClassifierKind::Knn) };
     running.train(NewClassifier { name: topics(), definition, examples: Vec::new(), labels: Vec::new() }).await;
@@ -114,7 +114,7 @@ async fn many_at_once_are_told_the_same_as_one_by_one() {
         let alone = &ask(&ids[place..=place]).await[0];
         assert!(told.neighbors.iter().all(|near| near.id != told.id), "{told:?}");
         assert_eq!(told.neighbors.len(), 3);
-        // The index keeps half the digits of each value: what is equally near may change places.
+        // The index stores 16-bit values, so neighbors at nearly equal distances may swap.
         let nearest = |one: &dragoman::domain::Prediction| one.neighbors[0].score;
         assert!((nearest(told) - nearest(alone)).abs() < 1e-2, "{told:?} {alone:?}");
     }

@@ -1,4 +1,4 @@
-//! Training again: what answers until the end, over restarts, failures, deletions and a change of the model.
+//! Retraining: which version answers until it ends, and what happens at restarts, failures, deletions and model changes.
 
 use dragoman::domain::{
     ClassifierDefinition, ClassifierKind, ClassifierState, Code, Filter, JobStatus, LabeledDocuments, NewClassifier, NewDocument,
@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{WORDS, definition, field, of_texts, topics};
 use crate::{Running, Setting, document, name, open, open_with};
 
-/// A service with another model.
+/// A service with a different model.
 async fn open_other(folder: &std::path::Path) -> Running {
     open_with(folder, Setting { fake: FakeOptions::of(32), ..Setting::default() }).await
 }
@@ -116,7 +116,7 @@ async fn the_old_one_answers_after_a_crash_in_the_middle_and_after_a_cancellatio
             assert!(left.record.error.unwrap().detail.contains("canceled"));
         }
         running.crash();
-        // The first model again: no embedding of the other one took the place of its own.
+        // Back to the first model: the other model's embeddings replaced none of its own.
         let running = open(folder.path()).await;
         assert_eq!(running.state().await, ClassifierState::Ready);
         assert_eq!(running.told("rain today").await.unwrap(), ["weather"]);

@@ -7,7 +7,7 @@ use dragoman::bundle::TOKENIZER;
 use dragoman::text::Tokenizer;
 use tch::Device;
 
-use super::material::{Material, encoder_weights};
+use super::bundle_arguments::{BundleArguments, encoder_weights};
 use crate::config::Config;
 use crate::error::Error;
 use crate::eval::TorchEncoder;
@@ -21,31 +21,32 @@ pub struct AddQuestionsArguments {
     /// The bundle that the run started from (`from-bundle`).
     #[arg(long)]
     pub bundle: PathBuf,
-    /// The weights to add and the bundle to write. The configuration's last stage has `resting_passages`, and made the weights.
+    /// The weights to add and the bundle to write. The configuration's last stage must have `resting_passages` and must have
+    /// made the weights.
     #[command(flatten)]
-    pub material: Material,
+    pub bundle_arguments: BundleArguments,
 }
 
 impl AddQuestionsArguments {
     /// Writes the bundle and prints the new section of its model card.
     pub fn run(&self) -> Result<(), Error> {
-        let config = Config::read(&self.material.config)?;
+        let config = Config::read(&self.bundle_arguments.config)?;
         let Some(stage) = config.stages.last().filter(|stage| stage.resting_passages.is_some()) else {
             let problem = "expected resting_passages in the last stage".to_owned();
             return Err(Error::Setting { setting: "stages.resting_passages", problem });
         };
-        let parameters = train::load_weights(&self.material.weights, Device::Cpu)?;
+        let parameters = train::load_weights(&self.bundle_arguments.weights, Device::Cpu)?;
         let vocabulary = Tokenizer::load(&self.bundle.join(TOKENIZER))?.vocabulary_size();
         let weights = encoder_weights(&config, vocabulary, &parameters)?;
-        let notes = self.material.notes_text()?;
+        let notes = self.bundle_arguments.notes_text()?;
         let options = QuestionOptions {
             bundle: &self.bundle,
-            version: &self.material.bundle_version,
-            folder: &self.material.out,
+            version: &self.bundle_arguments.bundle_version,
+            folder: &self.bundle_arguments.out,
             stage: (&config, stage),
-            calibration: &self.material.calibration_texts(&config)?,
-            evaluation: self.material.evaluation.as_deref(),
-            relevance: self.material.relevance_weights()?,
+            calibration: &self.bundle_arguments.calibration_texts(&config)?,
+            evaluation: self.bundle_arguments.evaluation.as_deref(),
+            relevance: self.bundle_arguments.relevance_weights()?,
             notes: notes.as_deref(),
         };
         let (model, kind) = (&config.model, kind_of(&parameters));

@@ -26,14 +26,14 @@ pub struct EvalArguments {
     #[command(subcommand)]
     task: Option<Task>,
     #[command(flatten)]
-    all: Measured,
+    all: TaskArguments,
 }
 
 /// The encoder, the files, and the output.
 #[derive(Debug, Args)]
-struct Measured {
+struct TaskArguments {
     /// Folder with the files of the task.
-    // Optional in its type, because a task that follows has a folder of its own.
+    // An `Option`, because a subcommand takes its own `--data` instead.
     #[arg(long, required = true)]
     data: Option<PathBuf>,
     #[command(flatten)]
@@ -53,7 +53,7 @@ struct Measured {
     /// Threads for a bundle or weights; 0 means one per core.
     #[arg(long, default_value_t = 0)]
     threads: usize,
-    /// Removes diacritics from all texts, as some people type.
+    /// Removes diacritics from all texts, as many people type them.
     #[arg(long)]
     without_diacritics: bool,
     /// Also writes the whole report to this file as JSON.
@@ -82,29 +82,29 @@ enum Task {
     ///
     /// Files `flores.xx.txt`: one sentence per line; the same line number in every file is the same sentence. xx is an ISO 639-1
     /// code. Missing languages are skipped.
-    Flores(Measured),
+    Flores(TaskArguments),
     /// Measures P@1 of short everyday sentences with English.
     ///
     /// Files `short.xx-en.tsv`: one pair per line, xx-sentence, tab, English sentence. Each file is a separate task.
-    Short(Measured),
+    Short(TaskArguments),
     /// Measures P@1 on Tatoeba between English and the other languages (EMS table IV).
     ///
     /// Files in LASER's layout: `tatoeba.XXX-eng.XXX` beside `tatoeba.XXX-eng.eng`, aligned by line, XXX an ISO 639-3 code.
     /// Languages outside the 62 are skipped. Prints the mean over the languages, and over the codes of table IV.
-    Tatoeba(Measured),
+    Tatoeba(TaskArguments),
     /// Measures precision, recall and F1 of mined translation pairs, by margin scoring (EMS table IX, BUCC 2018).
     ///
     /// Files as BUCC 2018 names them: `xx-en.PART.xx` and `xx-en.PART.en`, one sentence per line, id, tab, sentence; and
     /// `xx-en.PART.gold`, one translation pair per line, xx-id, tab, en-id. PART is `dev` or `training`, on which the threshold
     /// with the highest F1 is found, and `test`, to which it is applied; `test` is optional.
-    Mining(Measured),
+    Mining(TaskArguments),
     /// Measures P@1 of some queries among many candidates, by margin scoring (EMS table X).
     ///
     /// Files `candidates.xx-yy.xx`, the queries, and `candidates.xx-yy.yy`, the candidates, one sentence per line: line n of the
     /// candidates translates line n of the queries; further lines are distractors.
     Candidates {
         #[command(flatten)]
-        measured: Measured,
+        measured: TaskArguments,
         /// How many of the queries to use.
         #[arg(long, default_value_t = candidates::QUERIES)]
         queries: usize,
@@ -115,7 +115,7 @@ enum Task {
     /// question is compared with the distinct passages of all files with the same yy.
     Passages {
         #[command(flatten)]
-        measured: Measured,
+        measured: TaskArguments,
         /// How many questions of each file to use.
         #[arg(long, default_value_t = usize::MAX, hide_default_value = true)]
         questions: usize,
@@ -128,7 +128,7 @@ enum Task {
     /// Training stops early by the dev split of the same language, in CLS by its test split. Accuracies are means of five runs.
     Classification {
         #[command(flatten)]
-        measured: Measured,
+        measured: TaskArguments,
         /// Languages to train in, one after the other.
         #[arg(long, value_delimiter = ',', default_value = "en", value_parser = parse_language)]
         from: Vec<Language>,
@@ -139,7 +139,7 @@ enum Task {
     /// Measures Spearman's rank correlation between cosines and similarity scores.
     ///
     /// Files `sts.xx-yy.tsv`: one pair per line, score, tab, xx-sentence, tab, yy-sentence. A higher score means more similar.
-    Sts(Measured),
+    Sts(TaskArguments),
 }
 
 impl EvalArguments {
@@ -196,7 +196,7 @@ fn found<T>(data: &Path, report: Option<T>) -> Result<Option<T>, Error> {
     if report.is_some() { Ok(report) } else { Err(Error::NoData { path: data.to_owned() }) }
 }
 
-impl Measured {
+impl TaskArguments {
     /// Opens the source, runs `task` on it, prints the report and writes it as JSON.
     fn report(&self, task: impl FnOnce(&Path, &mut dyn SentenceEncoder) -> Result<Report, Error>) -> Result<(), Error> {
         let missing =

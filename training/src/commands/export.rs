@@ -6,7 +6,7 @@ use clap::Args;
 use dragoman::text::Tokenizer;
 use tch::Device;
 
-use super::material::{Material, encoder_weights};
+use super::bundle_arguments::{BundleArguments, encoder_weights};
 use crate::config::Config;
 use crate::error::Error;
 use crate::eval::TorchEncoder;
@@ -19,7 +19,7 @@ use crate::train;
 pub struct ExportArguments {
     /// The weights and the bundle to write.
     #[command(flatten)]
-    pub material: Material,
+    pub bundle_arguments: BundleArguments,
     /// The tokenizer.json that the run was trained with.
     #[arg(long)]
     pub tokenizer: PathBuf,
@@ -44,26 +44,26 @@ pub struct ExportArguments {
 impl ExportArguments {
     /// Writes the bundle and prints its parity and evaluation.
     pub fn run(&self) -> Result<(), Error> {
-        let config = Config::read(&self.material.config)?;
-        let parameters = train::load_weights(&self.material.weights, Device::Cpu)?;
+        let config = Config::read(&self.bundle_arguments.config)?;
+        let parameters = train::load_weights(&self.bundle_arguments.weights, Device::Cpu)?;
         let vocabulary = Tokenizer::load(&self.tokenizer)?.vocabulary_size();
         let weights = encoder_weights(&config, vocabulary, &parameters)?;
         let baseline = match &self.baseline_weights {
             Some(path) => Some(encoder_weights(&config, vocabulary, &train::load_weights(path, Device::Cpu)?)?),
             None => None,
         };
-        let calibration = self.material.calibration_texts(&config)?;
-        let notes = self.material.notes_text()?;
-        let relevance = self.material.relevance_weights()?;
+        let calibration = self.bundle_arguments.calibration_texts(&config)?;
+        let notes = self.bundle_arguments.notes_text()?;
+        let relevance = self.bundle_arguments.relevance_weights()?;
         let command = format!("dragoman-train eval --bundle models/{} --data DEV", config.name);
         let options = ExportOptions {
             name: &config.name,
             origin: Origin::Trained(&config),
-            version: &self.material.bundle_version,
+            version: &self.bundle_arguments.bundle_version,
             tokenizer: &self.tokenizer,
-            folder: &self.material.out,
+            folder: &self.bundle_arguments.out,
             calibration: &calibration,
-            evaluation: self.material.evaluation.as_deref(),
+            evaluation: self.bundle_arguments.evaluation.as_deref(),
             corpora: self.corpora.as_deref(),
             language_head: self.language_head.as_deref(),
             evaluation_command: &command,

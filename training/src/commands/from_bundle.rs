@@ -61,7 +61,8 @@ pub fn begin(config: &Config, stage: &str, bundle: &Path, run: &Path) -> Result<
         return Err(Error::Content { path, problem: "a run already exists".to_owned() });
     }
     // A stage that freezes the encoder keeps the one of the stage before.
-    let trained = config.stages[..=number].iter().rfind(|stage| !stage.leaves_encoder()).unwrap_or(&config.stages[number]);
+    let trained =
+        config.stages[..=number].iter().rfind(|stage| !stage.trains_only_late_table()).unwrap_or(&config.stages[number]);
     let weights = read_weights(config, trained, bundle)?;
     let state = State {
         parameters: import::parameters(&weights),

@@ -10,7 +10,7 @@ use dragoman::text::{LanguageHead, Tokenizer};
 use crate::config::Config;
 use crate::error::Error;
 use crate::eval::language::LanguageReport;
-use crate::eval::language_peers::{compare, peers};
+use crate::eval::language_baselines::{baselines, compare};
 use crate::export::card_language::render;
 use crate::language::examples::{Examples, Selection};
 use crate::language::fit::FitOptions;
@@ -20,7 +20,7 @@ use crate::language::train;
 const PER_CORPUS: usize = 3_000;
 /// Maximum texts per language.
 const PER_LANGUAGE: usize = 20_000;
-/// Rows for pairs of tokens.
+/// Number of rows for token pairs.
 const PAIRS: usize = 1 << 14;
 /// Share of a corpus's texts in a language that must look mislabeled for it to be reported.
 const WRONG_SHARE: f64 = 0.2;
@@ -43,7 +43,7 @@ pub struct LanguageArguments {
     #[arg(long)]
     pub exclude: Vec<PathBuf>,
     /// Corpus to hold out from training, for calibrating the confidence; can be repeated.
-    /// Without it, one in fifty texts of all corpora.
+    /// Without it, one in fifty texts of all corpora is held out.
     #[arg(long)]
     pub hold_out: Vec<String>,
     /// Folder of evaluation files, as for `eval`.
@@ -123,7 +123,7 @@ impl LanguageEvalArguments {
                 let bundle = Bundle::open(folder)?;
                 if !bundle.manifest.files.contains_key(LANGUAGE_HEAD) {
                     println!("the bundle has no {LANGUAGE_HEAD}");
-                    return print(&peers(&self.data)?);
+                    return print(&baselines(&self.data)?);
                 }
                 (LanguageHead::load(&bundle.path(LANGUAGE_HEAD))?, Tokenizer::open(&bundle)?)
             }

@@ -1,4 +1,4 @@
-//! The subcommand `relevance`: fits how search weighs its evidence.
+//! The subcommand `relevance`: fits the relevance weights of search.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ pub struct RelevanceArguments {
     /// Folder of retrieval.xx-yy.tsv: question, tab, passage.
     #[arg(long)]
     pub data: PathBuf,
-    /// Maximum questions per file: every other one is used for fitting, the others for evaluation.
+    /// Maximum questions per file: half of them (every second one) are for fitting, the others for evaluation.
     #[arg(long, default_value_t = 60)]
     pub questions: usize,
     /// The JSON to write, for `export` and `add-questions`.
@@ -25,7 +25,7 @@ pub struct RelevanceArguments {
 }
 
 impl RelevanceArguments {
-    /// Fits, writes and prints.
+    /// Fits the weights, writes them and prints their evaluation.
     pub fn run(&self) -> Result<(), Error> {
         let fitted = relevance::fit(&self.bundle, &self.data, self.questions)?;
         print!("{fitted}");

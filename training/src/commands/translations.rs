@@ -1,11 +1,10 @@
-//! The subcommands `translations` and `add-translations`: learn the meanings of words from parallel text, and add them to a
-//! bundle.
+//! The subcommands `translations` and `add-translations`: learn word translations from parallel text, and add them to a bundle.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
-use super::material::{notes_text, relevance_weights};
+use super::bundle_arguments::{notes_text, relevance_weights};
 use crate::error::Error;
 use crate::export::translations::{TranslationOptions, add_translations};
 use crate::translations::{self, Sources};
@@ -16,10 +15,10 @@ pub struct TranslationsArguments {
     /// Folder of corpora, as for `tokenizer`; can be repeated.
     #[arg(long, required = true)]
     pub raw: Vec<PathBuf>,
-    /// Folder of corpora of words and names, all of which are used; can be repeated.
+    /// Folder of parallel word lists and names, all of which are used; can be repeated.
     #[arg(long)]
     pub words: Vec<PathBuf>,
-    /// Folder of more text, for the vocabulary but not for meanings; can be repeated.
+    /// Folder of additional text for the vocabulary only, not for learning translations; can be repeated.
     #[arg(long)]
     pub texts: Vec<PathBuf>,
     /// Folder whose lines and tab-separated fields must not enter training; can be repeated.
@@ -31,7 +30,7 @@ pub struct TranslationsArguments {
     /// Maximum sentences per language and corpus.
     #[arg(long, default_value_t = 30_000)]
     pub corpus_pairs: usize,
-    /// Maximum words per language: the most frequent ones. Words of the lists are added to them.
+    /// Maximum words per language: the most frequent ones. Words from the word lists are added on top.
     #[arg(long, default_value_t = 40_000)]
     pub words_per_language: usize,
     /// The table to write, for `add-translations`.
@@ -40,7 +39,7 @@ pub struct TranslationsArguments {
 }
 
 impl TranslationsArguments {
-    /// Learns and writes.
+    /// Learns the table and writes it.
     pub fn run(self) -> Result<(), Error> {
         let Self { raw, words, texts, exclude, pairs, corpus_pairs, words_per_language, out } = self;
         let (pairs_max, corpus_pairs_max, words_max) = (pairs, corpus_pairs, words_per_language);
@@ -67,7 +66,7 @@ pub struct AddTranslationsArguments {
     /// Folder of the new bundle; an existing one is replaced.
     #[arg(long)]
     pub out: PathBuf,
-    /// JSON of the weights of the evidence in search, as written by `relevance`. Defaults to the bundle's.
+    /// JSON with the relevance weights of search, as written by `relevance`. Defaults to the bundle's.
     #[arg(long)]
     pub relevance: Option<PathBuf>,
     /// Markdown to include in the model card's section.

@@ -3,7 +3,7 @@
 use super::{Averaging, Config, EncoderKind, StageConfig, VocabularyHeadConfig};
 use crate::error::Error;
 
-/// Rejects what cannot be trained, with the name of the setting.
+/// Rejects configurations that cannot be trained; the error names the setting.
 pub fn check(config: &Config) -> Result<(), Error> {
     let vocabulary = config.tokenizer.vocabulary;
     expect("tokenizer.vocabulary", (16..=65_535).contains(&vocabulary), "16 to 65535", vocabulary)?;
@@ -196,7 +196,7 @@ fn check_teachers(stage: &StageConfig) -> Result<(), Error> {
     Ok(())
 }
 
-/// What a question encoder can learn: nothing that needs both sides of a pair from it.
+/// Checks a stage that trains a question encoder: no objective may need embeddings of both sides from it.
 fn check_questions(stage: &StageConfig) -> Result<(), Error> {
     if stage.resting_passages.is_none() {
         return Ok(());
@@ -204,7 +204,7 @@ fn check_questions(stage: &StageConfig) -> Result<(), Error> {
     if stage.contrastive.as_ref().is_none_or(|contrastive| contrastive.projection) {
         return refuse("stages.resting_passages", "needs stages.contrastive, without projection");
     }
-    if stage.has_other_than_contrastive() {
+    if stage.has_other_objectives() {
         return refuse("stages.resting_passages", "works with stages.contrastive only: other objectives train both sides");
     }
     if stage.gradient_cache {
@@ -213,7 +213,7 @@ fn check_questions(stage: &StageConfig) -> Result<(), Error> {
     Ok(())
 }
 
-/// What stages must have in common, since each starts from the weights of the one before.
+/// Checks consistency across stages, since each starts from the weights of the one before.
 fn check_order(config: &Config) -> Result<(), Error> {
     let shape = |head: &VocabularyHeadConfig| (head.language_token, head.shared_embedding);
     for (number, stage) in config.stages.iter().enumerate() {
@@ -236,7 +236,7 @@ fn check_order(config: &Config) -> Result<(), Error> {
             expect("stages.interpolation.share", part, "above 0, at most 1", between.share)?;
         }
         let after_layers = before.iter().any(|other| other.encoder == EncoderKind::Transformer);
-        if stage.encoder == EncoderKind::Bag && after_layers && !stage.leaves_encoder() {
+        if stage.encoder == EncoderKind::Bag && after_layers && !stage.trains_only_late_table() {
             return refuse("stages.encoder", "a bag after a transformer would train the table without the layers that read it");
         }
         let heads = |stage: &StageConfig| stage.vocabulary_head.as_ref().map(shape);
@@ -264,8 +264,8 @@ fn share(setting: &'static str, value: f64) -> Result<(), Error> {
 mod tests {
     use super::super::*;
 
-    /// Checks the smoke configuration after `change` of its second stage, which has all of EMS. `expect` is the setting that is
-    /// blamed, or nothing.
+    /// Checks the smoke configuration after `change` has edited its second stage, which runs all of EMS. `expect` is the
+    /// setting that the error must name, or empty for no error.
     fn check(change: impl Fn(&mut StageConfig), expect: &str) {
         let mut config: Config = toml::from_str(include_str!("../../configs/smoke.toml")).unwrap();
         change(&mut config.stages[1]);

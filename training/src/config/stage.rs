@@ -1,7 +1,7 @@
-//! The stages of a run: how long, how fast, and which objectives with which weights.
+//! The stages of a run: length, learning rate, and the weighted objectives.
 //!
-//! Each objective is a table of its own; a stage runs those in its part of the file. None has a default, so that the file
-//! says everything.
+//! Each objective has its own table; a stage runs the objectives whose tables it has. There are no defaults, so the file is the
+//! complete description of the run.
 
 use std::path::PathBuf;
 
@@ -15,45 +15,45 @@ pub struct StageConfig {
     pub name: String,
     /// Whether the Transformer runs, or only the mean of the token vectors.
     pub encoder: EncoderKind,
-    /// Optimizer steps.
+    /// Number of optimizer steps.
     pub steps: u64,
     /// Sentence pairs per step (the paper: 152).
     pub batch_pairs: usize,
     /// Maximum tokens to read of one text in this stage; at most the model's.
     pub tokens_max: i64,
-    /// Highest learning rate (the paper: 3e-4).
+    /// Peak learning rate (the paper: 3e-4).
     pub learning_rate: f64,
-    /// The token table's learning rate relative to the others': below 1 preserves what an earlier stage taught it while new
-    /// layers learn.
+    /// The token table's learning rate relative to the others': a value below 1 preserves what an earlier stage taught it while
+    /// new layers learn.
     pub token_rate_scale: f64,
     /// Steps of linear warm-up (the paper: 10,000).
     pub warmup_steps: u64,
-    /// Last part of the stage over which the rate falls to zero, 0 to 1.
+    /// Final share of the stage, 0 to 1, over which the rate falls to zero.
     pub decay_share: f64,
     /// Decoupled weight decay (the paper: 1e-5), not applied to biases, norms and the token table.
     pub weight_decay: f64,
     /// Dropout of hidden states and attention (the paper: 0.1).
     pub dropout: f64,
-    /// Probability that a token is left out of a text.
+    /// Probability of dropping a token of a text.
     pub token_dropout: f64,
-    /// Share of the pairs, 0 to 1, whose sides join two to four segments of the same corpus into one text, if they fit: for
-    /// texts that are longer than a sentence.
+    /// Share of the pairs, 0 to 1, whose sides each concatenate two to four segments of the same corpus into one text, if they
+    /// fit; teaches texts longer than a sentence.
     pub joined_share: f64,
     /// Maximum norm of the gradient; 0 means no limit.
     pub gradient_norm_max: f64,
     /// Whether to multiply matrices in bfloat16, with master weights in float32.
     pub bf16: bool,
-    /// Embeds the batch without recording the graph, and again group by group with the gradient of the loss (Gao et al., 2021):
-    /// memory for one group's activations instead of the batch's, at the price of a second forward pass. The gradient is the
-    /// same.
+    /// Embeds the batch without recording the graph, then again group by group with the gradient of the loss (Gao et al.,
+    /// 2021). This needs memory for one group's activations instead of the batch's, and costs a second forward pass. The
+    /// gradient is the same.
     pub gradient_cache: bool,
-    /// Pairs of a run that are hard to tell apart; without it, any pairs of a corpus and two languages.
+    /// Makes the pairs of a run hard to tell apart; without it, a run has random pairs of one corpus and two languages.
     pub hard_negatives: Option<HardNegativesConfig>,
-    /// Texts without diacritics, as some people type; without it all keep theirs.
+    /// Strips the diacritics of some texts, as many people type them; without it, all texts keep theirs.
     pub missing_diacritics: Option<MissingDiacriticsConfig>,
-    /// Pairs with only a part of the text on one side; without it both sides are whole.
+    /// Crops one side of some pairs; without it, both sides are whole.
     pub cropping: Option<CroppingConfig>,
-    /// Averages the weights over steps; without it the stage ends with those of its last step.
+    /// Averages the weights over steps; without it, the stage ends with the weights of its last step.
     pub averaging: Option<Averaging>,
     /// Interpolates the final weights of the stage with those of an earlier stage.
     pub interpolation: Option<InterpolationConfig>,
@@ -61,9 +61,9 @@ pub struct StageConfig {
     pub contrastive: Option<ContrastiveConfig>,
     /// Additive margin softmax instead of the contrastive objective (EMS, section V).
     pub additive_margin: Option<AdditiveMarginConfig>,
-    /// Late interaction of the token table's own rows, by which the server scores a question and a passage.
+    /// Late interaction over the rows of the token table, which the server uses to score passages for a question.
     pub late_interaction: Option<LateInteractionConfig>,
-    /// The head by which XTR, UGT and SMLM predict tokens.
+    /// The head with which XTR, UGT and SMLM predict tokens.
     pub vocabulary_head: Option<VocabularyHeadConfig>,
     /// EMS, section III-B.
     pub xtr: Option<ObjectiveConfig>,
@@ -75,17 +75,17 @@ pub struct StageConfig {
     pub alignment: Option<ObjectiveConfig>,
     /// Lightweight, eq. 6; the paper's weight beside UGT's 1 is 2.
     pub similarity: Option<ObjectiveConfig>,
-    /// DuEAM's translation mining without an anchor (eq. 2 alone).
+    /// DuEAM's translation mining without an anchor (L_B of eq. 2 alone).
     pub translation_mining: Option<ObjectiveConfig>,
-    /// DuEAM.
+    /// DuEAM's anchor-learner objective.
     pub anchor: Option<AnchorConfig>,
-    /// A teacher.
+    /// Distillation from a teacher.
     pub distillation: Option<DistillationConfig>,
-    /// Freezes the encoder of the right sides: what learns is a question encoder beside it.
+    /// Freezes the encoder of the right sides and trains a separate question encoder beside it.
     pub resting_passages: Option<RestingPassagesConfig>,
 }
 
-/// What runs in a stage.
+/// Which encoder a stage runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EncoderKind {
@@ -95,25 +95,27 @@ pub enum EncoderKind {
     Transformer,
 }
 
-/// Hard negatives mined with the model itself: of several pairs drawn for each one of a run, those near the first one are used.
+/// Hard negatives mined with the model itself: of several pairs drawn for each pair of a run, those nearest to the first are
+/// used.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HardNegativesConfig {
-    /// The earlier stage of the run whose token table measures nearness.
+    /// The earlier stage of the run whose token table measures similarity.
     pub stage: String,
     /// Pairs drawn for each one that is used.
     pub pool: usize,
 }
 
-/// Texts without diacritics.
+/// Removal of diacritics from some texts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MissingDiacriticsConfig {
-    /// Share of the texts that lose them, above 0 and at most 1.
+    /// Share of the texts that lose their diacritics, above 0 and at most 1.
     pub share: f64,
 }
 
-/// A part of a text, at most half of its tokens, beside the whole translation: people search for a text by a few of its words.
+/// Crops a text to at most half of its tokens while its translation stays whole: people search for a text by a few of its
+/// words.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CroppingConfig {
@@ -125,27 +127,28 @@ pub struct CroppingConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "method", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Averaging {
-    /// Each step moves the average towards the weights by 1 - decay; after n steps by at least 9 / (10 + n), so that the average
-    /// forgets where it started.
+    /// Each step moves the average towards the weights by 1 - decay; after n steps by at least 9 / (10 + n), so that the
+    /// average forgets its starting point.
     Exponential {
         /// The decay of the average, between 0 and 1.
         decay: f64,
     },
-    /// The plain average over the steps of the stage's last part.
+    /// The plain average over the last steps of the stage.
     LastPart {
-        /// That part, above 0 and at most 1.
+        /// The share of the stage's steps to average, above 0 and at most 1.
         share: f64,
     },
 }
 
-/// A stage that teaches something new forgets some of what was learned before; on the straight line between the weights before
-/// and after, there are some that have most of both (WiSE-FT, Wortsman et al., 2022).
+/// Interpolation with the weights of an earlier stage. A stage that teaches something new forgets some of what was learned
+/// before; on the straight line between the weights before and after, some points keep most of both (WiSE-FT, Wortsman et al.,
+/// 2022).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InterpolationConfig {
-    /// The earlier stage. Weights that it does not have stay as the later one learned them.
+    /// The earlier stage. Weights that it does not have keep their values from the later stage.
     pub stage: String,
-    /// How far to go from its weights to the later ones, above 0 and at most 1.
+    /// The later stage's share of the interpolated weights, above 0 and at most 1.
     pub share: f64,
 }
 
@@ -165,7 +168,7 @@ pub struct ContrastiveConfig {
     pub weight: f64,
     /// Temperature T (the paper: 0.1).
     pub temperature: f64,
-    /// Whether it sees the sentence embedding through the two-layer projection (EMS, eq. 10 and 11; the paper: yes).
+    /// Whether it uses the two-layer projection of the sentence embedding (EMS, eq. 10 and 11; the paper: yes).
     pub projection: bool,
 }
 
@@ -179,12 +182,12 @@ pub struct AdditiveMarginConfig {
     pub margin: f64,
     /// Temperature (the paper: 0.1).
     pub temperature: f64,
-    /// Whether it sees the sentence embedding through the two-layer projection: LaBSE-EMS-MLP and -joint do, -vanilla does not.
+    /// Whether it uses the two-layer projection of the sentence embedding: LaBSE-EMS-MLP and -joint do, -vanilla does not.
     pub projection: bool,
 }
 
-/// Late interaction: each token of the left text looks for its nearest token in the right one (ColBERT's sum of maxima, over the
-/// rows of the token table).
+/// Late interaction: each token of the left text is matched with its nearest token in the right text (ColBERT's sum of maxima,
+/// over the rows of the token table).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LateInteractionConfig {
@@ -192,9 +195,9 @@ pub struct LateInteractionConfig {
     pub weight: f64,
     /// Temperature of the softmax over the batch's right texts; scores are weighted means of cosines, -1 to 1.
     pub temperature: f64,
-    /// Maximum pairs per batch for this objective: every left token is compared with every right one.
+    /// Maximum pairs per batch for this objective, because every left token is compared with every right one.
     pub pairs_max: usize,
-    /// Whether it learns a table of its own, which starts as the token table and leaves that to the embeddings.
+    /// Whether it trains a separate table, initialized from the token table, which then belongs to the embeddings alone.
     pub own_table: bool,
 }
 
@@ -202,9 +205,10 @@ pub struct LateInteractionConfig {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VocabularyHeadConfig {
-    /// Maximum pairs per batch for this head; the softmax over the vocabulary is the most expensive part of a small model's step.
+    /// Maximum pairs per batch for this head, because the softmax over the vocabulary is the most expensive part of a small
+    /// model's step.
     pub pairs_max: usize,
-    /// Whether it gets the language to predict in (EMS, eq. 2 and 3; the paper: yes).
+    /// Whether the head gets the target language as an input (EMS, eq. 2 and 3; the paper: yes).
     pub language_token: bool,
     /// Whether the token table is also its output embedding, as in the lightweight paper; EMS has separate weights.
     pub shared_embedding: bool,
@@ -216,33 +220,34 @@ pub struct VocabularyHeadConfig {
 pub struct AnchorConfig {
     /// Weight of equation 1 in the sum.
     pub weight: f64,
-    /// λ, weight of the translation mining loss of equation 2 relative to equation 1's (the paper: 0.003); 0 leaves it out.
+    /// λ, the weight of the translation mining loss of equation 2 relative to equation 1 (the paper: 0.003); 0 turns it off.
     pub translation_mining: f64,
-    /// Share of the pairs whose right sentence comes from another pair, 0 to 1: DuEAM's unsupervised pairs are random, 1.
+    /// Share of the pairs whose right sentence comes from another pair, 0 to 1. DuEAM's unsupervised pairs are all random: 1.
     pub random_pairs: f64,
-    /// Whether the anchor's token embeddings and the learner's sentence embeddings are scaled to unit length before distances are
-    /// computed. The paper's equations do not; but e^(-distance) is 0 in float32 if embeddings are long, as those of a pre-norm
-    /// encoder are.
+    /// Whether the anchor's token embeddings and the learner's sentence embeddings are scaled to unit length before distances
+    /// are computed. The paper's equations do not scale them, but e^(-distance) is 0 in float32 for long embeddings such as
+    /// those of a pre-norm encoder.
     pub unit_length: bool,
     /// Configuration of the frozen anchor.
     pub config: PathBuf,
-    /// Its weights, as `train` leaves them after a stage. It has the tokenizer of the run.
+    /// Its weights, as written by `train` after a stage. The anchor must have the tokenizer of the run.
     pub weights: PathBuf,
 }
 
-/// Distillation of a teacher: of its embeddings, of its similarities, or of both.
+/// Distillation from a teacher: of its embeddings, its similarities, or both.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DistillationConfig {
     /// Configuration of the teacher; its width and layers may differ from the student's.
     pub config: PathBuf,
-    /// Its weights, as written by `train` after a stage. It must have the tokenizer of the run.
+    /// Its weights, as written by `train` after a stage. The teacher must have the tokenizer of the run.
     pub weights: PathBuf,
-    /// Whether it teaches only translation pairs: questions and passages are then free to move.
+    /// Whether to distill on translation pairs only, which leaves questions and passages free to move.
     pub translations_only: bool,
-    /// The teacher's embeddings. If the dimensions differ, the student's go through a linear layer that exists only in training.
+    /// Distills the teacher's embeddings. If the dimensions differ, the student's embeddings go through a linear layer that
+    /// exists only in training.
     pub embedding: Option<TeacherEmbeddingConfig>,
-    /// The teacher's similarities within the batch.
+    /// Distills the teacher's similarities within the batch.
     pub similarity: Option<TeacherSimilarityConfig>,
 }
 
@@ -276,8 +281,8 @@ pub struct TeacherSimilarityConfig {
     pub temperature: f64,
 }
 
-/// A separate question encoder: it learns to find the embeddings that an earlier encoder gives to passages, which stay
-/// as they are (query-side fine-tuning: Lee et al., 2021, DensePhrases, section 4.3).
+/// A separate question encoder: it learns to find the embeddings that an earlier, frozen encoder gives to passages (query-side
+/// fine-tuning: Lee et al., 2021, DensePhrases, section 4.3).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RestingPassagesConfig {
@@ -286,19 +291,19 @@ pub struct RestingPassagesConfig {
 }
 
 impl StageConfig {
-    /// Whether any objective sees the sentence embedding through the two-layer projection.
+    /// Whether any objective uses the two-layer projection of the sentence embedding.
     pub fn has_projection(&self) -> bool {
         self.contrastive.as_ref().is_some_and(|it| it.projection) || self.additive_margin.as_ref().is_some_and(|it| it.projection)
     }
 
-    /// Whether it trains late interaction's own table alone, and no encoder.
-    pub fn leaves_encoder(&self) -> bool {
+    /// Whether the stage trains only the separate late interaction table, and no encoder.
+    pub fn trains_only_late_table(&self) -> bool {
         let own_table = self.late_interaction.as_ref().is_some_and(|late| late.own_table);
         own_table && self.contrastive.is_none() && !self.has_other_than_late_and_contrastive()
     }
 
-    /// Whether it has an objective besides the contrastive one.
-    pub fn has_other_than_contrastive(&self) -> bool {
+    /// Whether the stage has an objective besides the contrastive one.
+    pub fn has_other_objectives(&self) -> bool {
         self.late_interaction.is_some() || self.has_other_than_late_and_contrastive()
     }
 

@@ -1,4 +1,4 @@
-//! A step's sentences as tensors: token rows gathered once, sentences of similar length padded together.
+//! A step's sentences as tensors: token rows are gathered once, and sentences of similar length are padded together.
 
 use rustc_hash::FxHashMap;
 use tch::{Device, Kind, Tensor};
@@ -6,33 +6,34 @@ use tch::{Device, Kind, Tensor};
 use super::sampler::Sentence;
 use crate::objective::late_interaction::Interaction;
 
-/// Groups are padded to a multiple of this.
+/// Lengths are padded to a multiple of this.
 const LENGTH_STEP: usize = 8;
 
 /// The sentences of one step, left sides first, then right sides in the same order.
 pub struct Batch {
-    /// Pairs.
+    /// Number of pairs.
     pub pairs: usize,
     /// The distinct token ids of the batch. [distinct]
     pub distinct: Tensor,
-    /// Sentences of similar length together.
+    /// Sentences grouped by similar length.
     pub groups: Vec<Group>,
-    /// For each sentence its row when the groups are concatenated. [2 x pairs]
+    /// For each sentence, its row in the concatenated groups. [2 x pairs]
     pub order: Tensor,
     /// `Language::index` of each sentence. [2 x pairs]
     pub languages: Tensor,
-    /// Token ids of each sentence as in the corpus, padded with -1: the targets of XTR. They include what the encoder does not
-    /// see of it, hidden, dropped or cropped. [2 x pairs, len]
+    /// Token ids of each sentence as in the corpus, padded with -1: the targets of XTR. They include tokens that were hidden,
+    /// dropped or cropped from the encoder's input. [2 x pairs, len]
     pub targets: Option<Tensor>,
     /// The input of late interaction.
     pub interaction: Option<Interaction>,
-    /// The pairs that are translations, if a teacher teaches only these.
+    /// The pairs that are translations, if the teacher teaches only these.
     pub translations: Option<Translations>,
-    /// The right sides, if their encoder is frozen; then the rest of the batch has only the left sides, [pairs] for [2 x pairs].
+    /// The right sides, if their encoder is frozen; the rest of the batch then has only the left sides, with [pairs] in place
+    /// of [2 x pairs].
     pub passages: Option<Box<Batch>>,
     /// For each sentence the id of the token that is hidden from the encoder, or -1. [2 x pairs]
     pub masked: Option<Tensor>,
-    /// Places in `distinct` of all tokens, sentence after sentence. [tokens]
+    /// Positions in `distinct` of all tokens, sentence after sentence. [tokens]
     pub flat: Tensor,
     /// Where each sentence begins in `flat`. [2 x pairs]
     pub offsets: Tensor,
@@ -40,7 +41,7 @@ pub struct Batch {
 
 /// The translation pairs of a batch.
 pub struct Translations {
-    /// A batch of their own, for an encoder that does not learn; `None` if there is none.
+    /// A separate batch of them, for a frozen encoder; `None` without translation pairs.
     pub batch: Option<Box<Batch>>,
     /// Their rows among the whole batch's sentences, left sides first. [2 x translations]
     pub rows: Tensor,
@@ -48,22 +49,22 @@ pub struct Translations {
 
 /// Sentences padded to the longest of them.
 pub struct Group {
-    /// Places in `distinct`; padding has 0. [batch, len]
+    /// Positions in `distinct`; 0 for padding. [batch, len]
     pub ids: Tensor,
     /// 1 for tokens, 0 for padding. [batch, len]
     pub mask: Tensor,
 }
 
 impl Batch {
-    /// Makes a batch for the encoder alone, its groups of `group_rows` sentences each (the last may have fewer).
+    /// Makes a batch with only the encoder's input, in groups of `group_rows` sentences (the last may have fewer).
     pub fn new(pairs: &[(Sentence, Sentence)], group_rows: usize) -> Self {
         let sentences = sides(pairs);
         let (distinct, placed) = place(&sentences);
         Self::assemble(&sentences, &distinct, &placed, group_rows)
     }
 
-    /// The left sides for an encoder that learns, and the right ones separately for a frozen one.
-    pub fn apart(pairs: &[(Sentence, Sentence)], group_rows: usize) -> Self {
+    /// Makes a batch of the left sides for an encoder that learns, with a separate batch of the right sides for a frozen one.
+    pub fn with_frozen_right(pairs: &[(Sentence, Sentence)], group_rows: usize) -> Self {
         let side = |sentences: Vec<&Sentence>| {
             let (distinct, placed) = place(&sentences);
             Self { pairs: pairs.len(), ..Self::assemble(&sentences, &distinct, &placed, group_rows) }
@@ -72,8 +73,8 @@ impl Batch {
         Self { passages: Some(Box::new(passages)), ..side(pairs.iter().map(|pair| &pair.0).collect()) }
     }
 
-    /// As `new`, with one token of some sentences hidden: `hidden` [2 x pairs] is its position. In its place the encoder sees
-    /// the row after the last distinct one, the mask's.
+    /// Like `new`, with one token of some sentences hidden: `hidden` [2 x pairs] is its position. In its place, the encoder
+    /// sees the mask's row, which comes after the last distinct token.
     pub fn masked(pairs: &[(Sentence, Sentence)], group_rows: usize, hidden: &[Option<usize>]) -> Self {
         let sentences = sides(pairs);
         let (distinct, mut placed) = place(&sentences);
@@ -100,7 +101,7 @@ impl Batch {
         self
     }
 
-    /// Adds the pairs that are translations.
+    /// Adds the subset of pairs that are translations.
     pub fn with_translations(mut self, pairs: &[(Sentence, Sentence)], group_rows: usize) -> Self {
         let places: Vec<usize> = (0..pairs.len()).filter(|&place| pairs[place].0.translated).collect();
         let chosen: Vec<(Sentence, Sentence)> = places.iter().map(|&place| pairs[place].clone()).collect();
@@ -147,7 +148,7 @@ impl Batch {
         }
     }
 
-    /// The batch on another device.
+    /// Moves the batch to another device.
     pub fn to_device(self, device: Device) -> Self {
         let move_group = |group: Group| Group { ids: group.ids.to_device(device), mask: group.mask.to_device(device) };
         Self {
@@ -175,7 +176,7 @@ fn sides(pairs: &[(Sentence, Sentence)]) -> Vec<&Sentence> {
     pairs.iter().map(|pair| &pair.0).chain(pairs.iter().map(|pair| &pair.1)).collect()
 }
 
-/// The distinct token ids, and for each token its place among them.
+/// The distinct token ids, and for each token its position among them.
 fn place(sentences: &[&Sentence]) -> (Vec<i64>, Vec<Vec<i64>>) {
     let mut places: FxHashMap<u16, i64> = FxHashMap::default();
     let mut distinct = Vec::new();
@@ -194,8 +195,8 @@ fn place(sentences: &[&Sentence]) -> (Vec<i64>, Vec<Vec<i64>>) {
     (distinct, placed)
 }
 
-/// Pads rows of ids to the longest, rounded up: on the CPU every new shape costs the compilation of its kernels, which is more
-/// than the padding.
+/// Pads rows of ids to the longest, rounded up: on the CPU, every new shape has its kernels compiled, which costs more than the
+/// padding.
 pub fn pad(rows: &[&[i64]]) -> Group {
     let length = rows.iter().map(|row| row.len()).max().unwrap_or(0).next_multiple_of(LENGTH_STEP);
     let mut ids = vec![0i64; rows.len() * length];
@@ -219,7 +220,7 @@ fn targets(sentences: &[&Sentence]) -> Tensor {
     Tensor::from_slice(&padded).view([sentences.len() as i64, length as i64])
 }
 
-/// `distinct` are the token ids of the batch, whose places the tensors name.
+/// `distinct` has the token ids of the batch; the tensors hold positions in it.
 fn interaction(pairs: &[(Sentence, Sentence)], distinct: &[i64]) -> Interaction {
     let places: FxHashMap<i64, i64> = distinct.iter().zip(0..).map(|(&id, place)| (id, place)).collect();
     let (left, lefts) = place(&pairs.iter().map(|pair| &pair.0).collect::<Vec<_>>());
@@ -274,7 +275,7 @@ mod tests {
     #[test]
     fn sides_apart_keep_their_order_and_share_no_tensor() {
         let pairs = [(sentence(&[5, 6, 7]), sentence(&[9])), (sentence(&[5]), sentence(&[7, 6]))];
-        let batch = Batch::apart(&pairs, 4);
+        let batch = Batch::with_frozen_right(&pairs, 4);
         let passages = batch.passages.unwrap();
         let numbers = |tensor: &Tensor| Vec::<i64>::try_from(tensor).unwrap();
         assert_eq!((numbers(&batch.distinct), numbers(&batch.offsets)), (vec![5, 6, 7], vec![0, 3]));

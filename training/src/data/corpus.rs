@@ -1,11 +1,11 @@
 //! Reads parallel text: bilingual TSV, aligned line files and OPUS Moses pairs, plain or zstd-compressed.
 //!
 //! - `NAME.xx-yy.tsv[.zst]`: one pair per line, `xx-text<TAB>yy-text`.
-//! - `NAME.q.xx-yy.tsv[.zst]`: the same with a question and a passage that answers it; xx may be yy.
+//! - `NAME.q.xx-yy.tsv[.zst]`: the same format with a question and a passage that answers it; xx may equal yy.
 //! - `NAME.xx.txt[.zst]`: the same line number in every file of NAME is the same segment; an empty line is a missing one.
 //! - `NAME.xx-yy.xx[.zst]` beside `NAME.xx-yy.yy[.zst]`: OPUS Moses, line by line.
 //!
-//! Files of languages outside the 62 are skipped; `find` names them. Burmese in Zawgyi is read as Unicode.
+//! Files of languages outside the 62 are skipped and listed by `find`. Burmese in Zawgyi is converted to Unicode.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -20,7 +20,7 @@ use crate::error::Error;
 /// A set of segments in two or more languages.
 #[derive(Debug, Clone)]
 pub struct Corpus {
-    /// The file name up to its first dot, which the configuration gives a weight.
+    /// The file name up to its first dot; the configuration assigns weights by this name.
     pub name: String,
     /// Unique among all corpora of a folder: the name, with the language pair if it is bilingual.
     pub key: String,
@@ -90,7 +90,7 @@ impl Corpus {
         }
     }
 
-    /// The same corpus with only these of its languages, if each has its own file: so that no other is read.
+    /// The same corpus restricted to these languages, if each language has its own file, so that no other file is read.
     pub fn narrowed(&self, languages: &[Language]) -> Self {
         let source = match &self.source {
             Source::Tsv(..) => self.source.clone(),
@@ -102,7 +102,7 @@ impl Corpus {
         Self { source, ..self.clone() }
     }
 
-    /// Whether its pairs are a question and a passage that answers it.
+    /// Whether its pairs are questions with passages that answer them.
     pub fn has_questions(&self) -> bool {
         self.name.ends_with(QUESTIONS)
     }
@@ -128,7 +128,7 @@ impl Corpus {
     }
 }
 
-/// The suffix of the names of corpora of questions and passages.
+/// The suffix of the corpus names of questions and passages.
 pub const QUESTIONS: &str = ".q";
 
 /// Default rows per block.
@@ -140,7 +140,7 @@ pub struct Blocks {
     tsv: bool,
     rows: usize,
     done: usize,
-    /// By column: whether its text may be in Zawgyi.
+    /// Whether each column's text may be in Zawgyi.
     burmese: Vec<bool>,
 }
 
@@ -170,7 +170,7 @@ impl Blocks {
         Ok(columns)
     }
 
-    /// Counts to the end, to name the file that is too short.
+    /// Counts the remaining lines, to name the file that is too short.
     fn misaligned(&mut self, columns: &[Vec<String>]) -> Error {
         let totals: Vec<usize> =
             self.files.iter_mut().zip(columns).map(|((_, rest), column)| self.done + column.len() + rest.count()).collect();
@@ -204,7 +204,7 @@ impl Iterator for Blocks {
     }
 }
 
-/// Reads a text file, zstd-compressed when its name ends so, as lines without their ends.
+/// Reads the lines of a text file, without line endings; decompresses it if its name ends in `.zst`.
 pub fn read_lines(path: &Path) -> Result<Vec<String>, Error> {
     lines(path)?.collect::<Result<_, _>>().map_err(|source| Error::file(path, source))
 }
@@ -219,7 +219,7 @@ fn lines(path: &Path) -> Result<Lines, Error> {
     Ok(BufReader::with_capacity(READ_BYTES, reader).lines())
 }
 
-/// A corpus may have a file for each of the 62 languages, all open at once.
+/// Buffer size per file. A corpus may have a file for each of the 62 languages, all open at once.
 const READ_BYTES: usize = 1 << 18;
 
 enum Kind {

@@ -1,10 +1,10 @@
-//! Hard negatives mined with the model itself: of more rows than a run needs, those that a finished stage's token table finds
-//! near each other. A sentence's wrong answers are then about the same topic as its right one.
+//! Hard negatives mined with the model itself: draws more rows than a run needs and takes those that a finished stage's token
+//! table places near each other. A sentence's negatives are then about the same topic as its translation.
 
 use std::cmp::Ordering;
 
-/// Rows at least this near (cosine) to the first one are left out: they may well be translations of it too.
-const COPY_COSINE: f32 = 0.9;
+/// Rows at least this similar (cosine) to the first one are left out, because they may be translations of it too.
+const DUPLICATE_COSINE_MIN: f32 = 0.9;
 
 /// Mines hard negatives.
 #[derive(Debug, Clone)]
@@ -21,14 +21,14 @@ impl Miner {
         Self { table, dimension, pool }
     }
 
-    /// The positions of texts, given by their token ids, in the order of their cosine with the first: itself, then the nearest;
-    /// without those that may mean the same.
-    pub fn nearest_to_the_first(&self, texts: &[Vec<u16>]) -> Vec<usize> {
+    /// The positions of texts, given by their token ids, in descending order of their cosine with the first, which comes first
+    /// itself. Texts that may have the same meaning are left out.
+    pub fn nearest_to_first(&self, texts: &[Vec<u16>]) -> Vec<usize> {
         let bags: Vec<Vec<f32>> = texts.iter().map(|ids| self.bag(ids)).collect();
         let Some(first) = bags.first() else { return Vec::new() };
         let cosine = |bag: &Vec<f32>| bag.iter().zip(first).map(|(a, b)| a * b).sum::<f32>();
         let mut others: Vec<(f32, usize)> = (1..bags.len()).map(|place| (cosine(&bags[place]), place)).collect();
-        others.retain(|(cosine, _)| *cosine < COPY_COSINE);
+        others.retain(|(cosine, _)| *cosine < DUPLICATE_COSINE_MIN);
         others.sort_by(|a, b| b.0.partial_cmp(&a.0).unwrap_or(Ordering::Equal).then(a.1.cmp(&b.1)));
         std::iter::once(0).chain(others.into_iter().map(|(_, place)| place)).collect()
     }
@@ -57,9 +57,9 @@ mod tests {
         // Directions of the tokens: 0°, 90°, 45°.
         let half = 0.5f32.sqrt();
         let miner = Miner::new(vec![1.0, 0.0, 0.0, 1.0, half, half], 2, 4);
-        // Cosines with the first: 0 of 90°, 0.71 of 45°, 0.92 of 22.5°, 1 of the same token twice.
+        // Cosines with the first: 0 for 90°, 0.71 for 45°, 0.92 for 22.5°, 1 for the same token twice.
         let texts = [vec![0], vec![1], vec![2], vec![0, 2], vec![0, 0]];
-        assert_eq!(miner.nearest_to_the_first(&texts), [0, 2, 1]);
-        assert_eq!(miner.nearest_to_the_first(&[]), [0usize; 0]);
+        assert_eq!(miner.nearest_to_first(&texts), [0, 2, 1]);
+        assert_eq!(miner.nearest_to_first(&[]), [0usize; 0]);
     }
 }

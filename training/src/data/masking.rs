@@ -1,4 +1,4 @@
-//! The tokens that SMLM and UGT hide: one of each pair, in one of its two sentences.
+//! The tokens that SMLM and UGT mask: one per pair, in one of its two sentences.
 
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -8,8 +8,9 @@ use super::sampler::Sentence;
 /// Separates the random draws of masks from those of pairs, which have the same seed and step.
 const STREAM: u64 = 1 << 63;
 
-/// For each sentence, left ones first, the position of its hidden token. The first `pairs_max` pairs have one each: the side and
-/// the token are drawn uniformly, from the seed and the step alone, so that a resumed run hides the same as an uninterrupted one.
+/// For each sentence, left ones first, the position of its masked token. Each of the first `pairs_max` pairs gets one: side and
+/// token are drawn uniformly and depend only on the seed and the step, so that a resumed run masks the same tokens as an
+/// uninterrupted one.
 pub fn draw(seed: u64, step: u64, pairs: &[(Sentence, Sentence)], pairs_max: usize) -> Vec<Option<usize>> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     random.set_stream(STREAM | step);
@@ -36,7 +37,7 @@ mod tests {
         let hidden = draw(1, 2, &pairs(400), 400);
         let (left, right) = hidden.split_at(400);
         assert!(left.iter().zip(right).all(|(left, right)| left.is_some() != right.is_some()));
-        // Each side about 200 times, with a standard deviation of 10; each place of the left side about 67 times.
+        // Each side about 200 times, with a standard deviation of 10; each position of the left side about 67 times.
         let count = |place: usize| left.iter().filter(|&&hidden| hidden == Some(place)).count();
         assert!((150..250).contains(&right.iter().flatten().count()));
         assert!((0..3).all(|place| (30..105).contains(&count(place))));

@@ -1,20 +1,20 @@
 //! From text files to batches of token ids.
 
-/// Tensors.
+/// Batches as tensors.
 pub mod batch;
 /// Reads parallel text.
 pub mod corpus;
 /// Hard negatives.
 pub mod hard_negatives;
-/// Hidden tokens.
+/// Masked tokens.
 pub mod masking;
 /// Text to shards.
 pub mod prepare;
-/// Which pairs a step sees.
+/// Draws the pairs of a step.
 pub mod sampler;
 /// Tokenized corpora on disk.
 pub mod shard;
-/// Missing diacritics.
+/// Removes diacritics.
 pub mod strip_diacritics;
 /// Trains the tokenizer.
 pub mod tokenizer;

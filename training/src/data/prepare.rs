@@ -1,4 +1,4 @@
-//! From parallel text to shards: tokenizes every corpus once, and leaves out text that occurs in evaluations.
+//! From parallel text to shards: tokenizes every corpus once, and leaves out text that occurs in evaluation files.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,13 +14,13 @@ use super::corpus::{self, Source};
 use super::shard::{self, ShardWriter};
 use crate::error::Error;
 
-/// Tokens that a shard keeps of one segment.
+/// Maximum tokens that a shard stores of one segment.
 const TOKENS_MAX: usize = 128;
-/// Tokens of a passage, as the server splits texts for the models trained here.
+/// Tokens per passage, as when the server splits texts for the models trained here.
 const PASSAGE_TOKENS: usize = 120;
 
-/// Tokenizes the corpora in `raw` into shards in `out`. A segment that equals, normalized, a line or a tab-separated field of
-/// any file in the folders `exclude` is left out.
+/// Tokenizes the corpora in `raw` into shards in `out`. Leaves out every segment whose normalized form equals that of a line or
+/// a tab-separated field of any file in the folders `exclude`.
 pub fn prepare(raw: &Path, exclude: &[PathBuf], tokenizer: &Path, out: &Path) -> Result<(), Error> {
     let tokenizer = Tokenizer::load(tokenizer)?;
     let excluded = excluded_texts(exclude)?;
@@ -52,7 +52,7 @@ pub fn prepare(raw: &Path, exclude: &[PathBuf], tokenizer: &Path, out: &Path) ->
                 columns.push(column.into_iter().map(|(ids, _)| ids).collect::<Vec<_>>());
             }
             if let Source::Tsv(..) = corpus.source {
-                blank_half_pairs(&mut columns);
+                clear_incomplete_pairs(&mut columns);
             }
             if corpus.has_questions() {
                 columns[1] = answers(&tokenizer, &columns, &texts[1])?;
@@ -79,8 +79,8 @@ fn encode(tokenizer: &Tokenizer, excluded: &FxHashSet<u64>, text: &str) -> Resul
     Ok((ids.into_iter().map(|id| id as u16).collect(), false))
 }
 
-/// Of passages that are longer than the model reads the part that answers: cut as the server cuts them, the one that shares the
-/// most distinct tokens with its question, of equals the first.
+/// Reduces passages that are longer than the model reads to the part that answers the question: splits them as the server does
+/// and takes the first part among those that share the most distinct tokens with the question.
 fn answers(tokenizer: &Tokenizer, columns: &[Vec<Vec<u16>>], passages: &[String]) -> Result<Vec<Vec<u16>>, Error> {
     let answer = |((question, ids), text): ((&Vec<u16>, &Vec<u16>), &String)| {
         if ids.len() <= PASSAGE_TOKENS {
@@ -100,7 +100,7 @@ fn answers(tokenizer: &Tokenizer, columns: &[Vec<Vec<u16>>], passages: &[String]
     columns[0].par_iter().zip(&columns[1]).zip(passages).with_min_len(64).map(answer).collect()
 }
 
-fn blank_half_pairs(columns: &mut [Vec<Vec<u16>>]) {
+fn clear_incomplete_pairs(columns: &mut [Vec<Vec<u16>>]) {
     if let [left, right] = columns {
         for (a, b) in left.iter_mut().zip(right) {
             if a.is_empty() || b.is_empty() {
@@ -111,7 +111,8 @@ fn blank_half_pairs(columns: &mut [Vec<Vec<u16>>]) {
     }
 }
 
-/// Hashes of the lines and tab-separated fields of all files in `folders`, normalized; of more than three characters.
+/// Hashes of the normalized lines and tab-separated fields of all files in `folders`; fields of up to three characters are
+/// ignored.
 pub fn excluded_texts(folders: &[PathBuf]) -> Result<FxHashSet<u64>, Error> {
     let mut excluded = FxHashSet::default();
     for folder in folders {
@@ -125,7 +126,7 @@ pub fn excluded_texts(folders: &[PathBuf]) -> Result<FxHashSet<u64>, Error> {
     Ok(excluded)
 }
 
-/// The hash of a text, normalized: equal texts have equal ones.
+/// The hash of a normalized text: texts that are equal after normalization have equal hashes.
 pub fn key(text: &str) -> u64 {
     use std::hash::BuildHasher as _;
     FxBuildHasher.hash_one(normalize(text.trim()))

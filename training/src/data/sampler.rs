@@ -1,14 +1,14 @@
-//! Which pairs a step sees: weighted over corpora and languages, including every pair of a multi-parallel corpus.
+//! Draws the pairs of each step: weighted over corpora and languages, including every language pair of a multi-parallel corpus.
 //!
-//! A group of corpora that has a share of its own is drawn by that share; within it, and among what is in no group, what follows
-//! holds. A language pair's mass is (sum over corpora of weight x pairs) ^ `pair_exponent`; within the pair, corpora share it by
-//! weight x pairs. Outside of the groups, pairs with English together have the mass `english_share`. A step's batch depends on
-//! the seed and the step alone, so that a resumed run sees what an unbroken one would have seen.
+//! A group of corpora with a fixed share is drawn by that share. Within a group, and among the corpora outside of all groups, a
+//! language pair's mass is (sum over corpora of weight x pairs) ^ `pair_exponent`, and its corpora divide it in proportion to
+//! weight x pairs. Outside of the groups, all pairs with English together have the mass `english_share`. A step's batch depends
+//! only on the seed and the step, so a resumed run sees the same batches as an uninterrupted one.
 //!
-//! A batch is made of runs of `run_pairs` pairs of the same two languages and the same corpus: a sentence then has wrong answers
-//! in the language and the style of the right one, as it has them in retrieval. No text occurs twice in a batch, nor do two
-//! translations of one segment in different pairs: each would be a wrong answer that is right. With a miner, the pairs of a run
-//! are those of a larger draw that are near to its first.
+//! A batch consists of runs of `run_pairs` pairs of the same two languages and the same corpus, so that a sentence's negatives
+//! have the language and style of its translation, as in retrieval. No text occurs twice in a batch, and no segment occurs in
+//! two different pairs, even with different translations: each repetition would be a false negative. With a miner, a run takes
+//! those pairs of a larger draw that are near to the first one.
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasher as _;
@@ -21,8 +21,8 @@ use rustc_hash::{FxBuildHasher, FxHashSet};
 
 use super::hard_negatives::Miner;
 use super::shard::{ENDING, Shard};
-use super::strip_diacritics::PlainTexts;
-use super::views::{self, Drawn};
+use super::strip_diacritics::DiacriticsRemover;
+use super::views::{self, ShardUsage};
 use crate::config::{Config, StageConfig};
 use crate::error::Error;
 
@@ -31,16 +31,16 @@ use crate::error::Error;
 pub struct Sentence {
     /// Token ids that the encoder sees, at least one.
     pub ids: Vec<u16>,
-    /// The token ids of the corpus, if those that the encoder sees were thinned out, cropped or stripped.
+    /// The token ids as in the corpus, if the encoder's input had tokens dropped, was cropped or lost its diacritics.
     pub whole: Option<Vec<u16>>,
     /// `Language::index`.
     pub language: i64,
-    /// Whether the other side of its pair means the same; false in a directed pair, whose sides are question and answer.
+    /// Whether the other side of its pair has the same meaning; false in a directed pair, whose sides are question and answer.
     pub translated: bool,
 }
 
 impl Sentence {
-    /// A sentence that the encoder sees as it is.
+    /// A sentence whose tokens the encoder sees unchanged.
     pub fn new(ids: Vec<u16>, language: i64) -> Self {
         Self { ids, whole: None, language, translated: true }
     }
@@ -53,51 +53,51 @@ impl Sentence {
 
 /// The composition of a batch.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted {
-    /// Pairs.
+pub struct BatchSpec {
+    /// Number of pairs.
     pub pairs: usize,
     /// Maximum tokens to read of one text.
     pub tokens_max: usize,
-    /// Probability that a token is left out, 0 to 1.
+    /// Probability of dropping a token, 0 to 1.
     pub token_dropout: f64,
     /// Share of the pairs, 0 to 1, whose sides join several segments into one text.
     pub joined_share: f64,
-    /// Share of the texts, 0 to 1, that are read without their diacritics.
-    pub plain_share: f64,
-    /// Share of the pairs, 0 to 1, with only a part of the text on one side.
+    /// Share of the texts, 0 to 1, whose diacritics are removed.
+    pub missing_diacritics_share: f64,
+    /// Share of the pairs, 0 to 1, with one side cropped.
     pub cropped_share: f64,
 }
 
-/// What batches are made with besides shards.
+/// What batches are made with, besides shards.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Aids<'a> {
+pub struct SamplingTools<'a> {
     /// Chooses hard negatives.
     pub miner: Option<&'a Miner>,
-    /// Removes diacritics; without it they stay.
-    pub plain: Option<&'a PlainTexts>,
+    /// Removes diacritics; without it, texts keep theirs.
+    pub diacritics_remover: Option<&'a DiacriticsRemover>,
 }
 
-impl From<&StageConfig> for Wanted {
+impl From<&StageConfig> for BatchSpec {
     fn from(stage: &StageConfig) -> Self {
         Self {
             pairs: stage.batch_pairs,
             tokens_max: stage.tokens_max as usize,
             token_dropout: stage.token_dropout,
             joined_share: stage.joined_share,
-            plain_share: stage.missing_diacritics.as_ref().map_or(0.0, |missing| missing.share),
+            missing_diacritics_share: stage.missing_diacritics.as_ref().map_or(0.0, |missing| missing.share),
             cropped_share: stage.cropping.as_ref().map_or(0.0, |cropping| cropping.share),
         }
     }
 }
 
-/// Rows to try before a unit passes its turn to another: columns of a multi-parallel corpus may be sparse.
+/// Rows to try before another unit is drawn: columns of a multi-parallel corpus may be sparse.
 const TRIES: usize = 200;
 /// Maximum segments that are joined into one text.
 const JOINED_MAX: usize = 4;
-/// Minimum tokens of a part of a text; texts of fewer than `CROPPED_FROM` stay whole.
+/// Minimum tokens of a cropped text; texts with fewer than `CROPPED_FROM` tokens stay whole.
 const PART_MIN: usize = 4;
 const CROPPED_FROM: usize = 12;
-/// After this many refusals, a batch takes texts twice: a few sentences cannot fill it otherwise.
+/// After this many rejected rows per pair, a batch may repeat texts, because a few sentences could not fill it otherwise.
 const REFUSALS_PER_PAIR: usize = 4;
 
 /// What a batch already contains.
@@ -121,15 +121,15 @@ impl Seen {
 pub struct Sampler {
     shards: Vec<Shard>,
     units: Vec<Unit>,
-    /// Running sum of the units' masses.
+    /// Cumulative sum of the units' masses.
     cumulative: Vec<f64>,
     seed: u64,
     run_pairs: usize,
-    /// By unit: whether its left text is a question for the right one, so that sides must keep their order.
+    /// By unit: whether the left text is a question and the right one its answer, so that the sides must keep their order.
     directed: Vec<bool>,
     /// By shard.
-    drawn: Vec<Drawn>,
-    /// Pairs of the whole run.
+    drawn: Vec<ShardUsage>,
+    /// Number of pairs in the whole run.
     pairs: f64,
 }
 
@@ -185,42 +185,43 @@ impl Sampler {
         Ok(Self { shards, units, cumulative, seed: config.seed, run_pairs: sampling.run_pairs, directed, drawn, pairs })
     }
 
-    /// How often all stages together see a text of each corpus, on average.
+    /// How often a text of each corpus is seen on average, over all stages.
     pub fn views(&self) -> BTreeMap<String, f64> {
-        let mut corpora: BTreeMap<String, Drawn> = BTreeMap::new();
+        let mut corpora: BTreeMap<String, ShardUsage> = BTreeMap::new();
         for (shard, drawn) in self.shards.iter().zip(&self.drawn) {
-            let corpus = corpora.entry(shard.name.clone()).or_insert(Drawn { texts: 0.0, share: 0.0 });
+            let corpus = corpora.entry(shard.name.clone()).or_insert(ShardUsage { texts: 0.0, share: 0.0 });
             (corpus.texts, corpus.share) = (corpus.texts + drawn.texts, corpus.share + drawn.share);
         }
         corpora.into_iter().map(|(name, drawn)| (name, drawn.views(self.pairs))).collect()
     }
 
-    /// Draws the batch of `step`: translation pairs, left and right in random order of languages, and directed pairs, the text
-    /// that asks on the left.
-    pub fn batch(&self, step: u64, wanted: &Wanted, aids: Aids<'_>) -> Vec<(Sentence, Sentence)> {
+    /// Draws the batch of `step`. Translation pairs have their languages in random order; directed pairs have the question on
+    /// the left.
+    pub fn batch(&self, step: u64, spec: &BatchSpec, tools: SamplingTools<'_>) -> Vec<(Sentence, Sentence)> {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
         random.set_stream(step);
-        let mut batch = Vec::with_capacity(wanted.pairs);
-        let mut seen = Seen { texts: FxHashSet::default(), refusals_left: REFUSALS_PER_PAIR * wanted.pairs };
-        while batch.len() < wanted.pairs {
+        let mut batch = Vec::with_capacity(spec.pairs);
+        let mut seen = Seen { texts: FxHashSet::default(), refusals_left: REFUSALS_PER_PAIR * spec.pairs };
+        while batch.len() < spec.pairs {
             let (unit, directed) = self.draw_unit(&mut random);
-            let run_pairs = self.run_pairs.min(wanted.pairs - batch.len());
-            let mut mined = aids.miner.map(|miner| self.mine(&mut random, unit, miner, run_pairs).into_iter());
+            let run_pairs = self.run_pairs.min(spec.pairs - batch.len());
+            let mut mined = tools.miner.map(|miner| self.mine(&mut random, unit, miner, run_pairs).into_iter());
             for _ in 0..run_pairs {
                 let row = match &mut mined {
                     Some(rows) => rows.find(|&row| seen.admit(self.keys(unit, row))),
                     None => self.draw_row(&mut random, unit, &mut seen),
                 };
-                // A corpus that is too small or too sparse for the run passes its turn to another unit.
+                // The corpus is too small or too sparse for the rest of the run, so another unit is drawn.
                 let Some(row) = row else { break };
                 let mut rows = vec![row];
-                if !directed && wanted.joined_share > 0.0 && random.random::<f64>() < wanted.joined_share {
-                    self.join_more(&mut random, unit, &mut seen, &mut rows, wanted.tokens_max);
+                if !directed && spec.joined_share > 0.0 && random.random::<f64>() < spec.joined_share {
+                    self.join_more(&mut random, unit, &mut seen, &mut rows, spec.tokens_max);
                 }
                 let (left, right) = if directed || random.random() { (unit.left, unit.right) } else { (unit.right, unit.left) };
-                let mut sentence = |column| self.sentence(&mut random, (unit.shard, column), &rows, wanted, aids.plain);
+                let mut sentence =
+                    |column| self.sentence(&mut random, (unit.shard, column), &rows, spec, tools.diacritics_remover);
                 let (mut first, mut second) = (sentence(left), sentence(right));
-                crop(&mut random, &mut first, wanted.cropped_share);
+                crop(&mut random, &mut first, spec.cropped_share);
                 (first.translated, second.translated) = (!directed, !directed);
                 batch.push((first, second));
             }
@@ -228,25 +229,26 @@ impl Sampler {
         batch
     }
 
-    /// Draws a row that both columns have and whose texts the batch does not have yet.
+    /// Draws a row that both columns have and whose texts are not in the batch yet.
     fn draw_row(&self, random: &mut ChaCha8Rng, unit: Unit, seen: &mut Seen) -> Option<usize> {
         (0..TRIES).find_map(|_| self.try_row(random, unit).filter(|&row| seen.admit(self.keys(unit, row))))
     }
 
-    /// Draws a row, unless one of the columns lacks it.
+    /// Draws a row; `None` if one of the columns lacks it.
     fn try_row(&self, random: &mut ChaCha8Rng, unit: Unit) -> Option<usize> {
         let shard = &self.shards[unit.shard];
         let row = random.random_range(0..shard.segments);
         (shard.has(unit.left, row) && shard.has(unit.right, row)).then_some(row)
     }
 
-    /// What a batch contains only once: the segment, which stands for its translations in all other languages, and the texts.
+    /// The keys that must be unique in a batch: the segment, which covers its translations in all other languages, and the two
+    /// texts.
     fn keys(&self, unit: Unit, row: usize) -> [u64; 3] {
         let text = |column| FxBuildHasher.hash_one(self.shards[unit.shard].ids(column, row, usize::MAX));
         [FxBuildHasher.hash_one((unit.shard, row)), text(unit.left), text(unit.right)]
     }
 
-    /// Draws a pool of rows for a run of `pairs`, and returns those that the run should take first.
+    /// Draws a pool of rows for a run of `pairs`, and returns those that the run should use, best first.
     fn mine(&self, random: &mut ChaCha8Rng, unit: Unit, miner: &Miner, pairs: usize) -> Vec<usize> {
         let draws = pairs * miner.pool;
         let drawn = (0..draws.max(TRIES)).filter_map(|_| self.try_row(random, unit)).take(draws);
@@ -254,10 +256,10 @@ impl Sampler {
         let mut taken = FxHashSet::default();
         rows.extend(drawn.filter(|row| taken.insert(*row)));
         let texts: Vec<Vec<u16>> = rows.iter().map(|&row| self.shards[unit.shard].ids(unit.left, row, usize::MAX)).collect();
-        miner.nearest_to_the_first(&texts).into_iter().map(|place| rows[place]).collect()
+        miner.nearest_to_first(&texts).into_iter().map(|place| rows[place]).collect()
     }
 
-    /// Adds rows to read as one text with the first, as long as both sides stay within `tokens_max`.
+    /// Adds rows whose texts are concatenated to the first one's, as long as both sides stay within `tokens_max`.
     fn join_more(&self, random: &mut ChaCha8Rng, unit: Unit, seen: &mut Seen, rows: &mut Vec<usize>, tokens_max: usize) {
         let shard = &self.shards[unit.shard];
         let length = |row: usize| shard.len(unit.left, row).max(shard.len(unit.right, row));
@@ -278,21 +280,22 @@ impl Sampler {
         random: &mut ChaCha8Rng,
         (shard, column): (usize, usize),
         rows: &[usize],
-        wanted: &Wanted,
-        plain: Option<&PlainTexts>,
+        spec: &BatchSpec,
+        diacritics_remover: Option<&DiacriticsRemover>,
     ) -> Sentence {
         let shard = &self.shards[shard];
-        let whole: Vec<u16> = rows.iter().flat_map(|&row| shard.ids(column, row, wanted.tokens_max)).collect();
+        let whole: Vec<u16> = rows.iter().flat_map(|&row| shard.ids(column, row, spec.tokens_max)).collect();
         let mut ids = whole.clone();
-        if let Some(plain) = plain.filter(|_| wanted.plain_share > 0.0 && random.random::<f64>() < wanted.plain_share)
-            && let Some(mut stripped) = plain.strip(&ids)
+        if let Some(diacritics_remover) = diacritics_remover
+            .filter(|_| spec.missing_diacritics_share > 0.0 && random.random::<f64>() < spec.missing_diacritics_share)
+            && let Some(mut stripped) = diacritics_remover.strip(&ids)
         {
-            stripped.truncate(wanted.tokens_max);
+            stripped.truncate(spec.tokens_max);
             ids = stripped;
         }
-        if wanted.token_dropout > 0.0 && ids.len() > 2 {
+        if spec.token_dropout > 0.0 && ids.len() > 2 {
             let first = ids[0];
-            ids.retain(|_| random.random::<f64>() >= wanted.token_dropout);
+            ids.retain(|_| random.random::<f64>() >= spec.token_dropout);
             if ids.is_empty() {
                 ids.push(first);
             }
@@ -325,7 +328,7 @@ impl Sampler {
     }
 }
 
-/// Keeps, in `share` of the cases, only a part of a text: consecutive tokens, at most half of them.
+/// With probability `share`, crops the sentence to some consecutive tokens, at most half of them.
 fn crop(random: &mut ChaCha8Rng, sentence: &mut Sentence, share: f64) {
     let ids = &mut sentence.ids;
     if ids.len() < CROPPED_FROM || share == 0.0 || random.random::<f64>() >= share {
@@ -364,7 +367,7 @@ fn units_of(shard: &Shard, number: usize, weight: f64) -> Vec<Unit> {
 fn masses(shards: &[Shard], units: &[Unit], config: &Config) -> Vec<f64> {
     let (sampling, english) = (&config.sampling, Language::parse("en"));
     let has_english = |pair: (Language, Language)| Some(pair.0) == english || Some(pair.1) == english;
-    // What draws from the same mass: a group of corpora, or the rest, with English or without.
+    // The pool of a unit: its group, or the rest with or without English, and its two languages.
     let pool_of = |unit: &Unit| -> Pool {
         let shard = &shards[unit.shard];
         let (a, b) = (shard.languages[unit.left], shard.languages[unit.right]);
@@ -381,7 +384,7 @@ fn masses(shards: &[Shard], units: &[Unit], config: &Config) -> Vec<f64> {
         *totals.entry((pool.group, pool.english)).or_default() += amount.powf(exponent(pool.group));
     }
     let rest = 1.0 - sampling.groups.iter().map(|group| group.share).sum::<f64>();
-    // If there is only English, or none, that gets everything that the groups leave.
+    // If all pairs have English, or none have, they get everything that the groups leave.
     let both = totals.contains_key(&(None, true)) && totals.contains_key(&(None, false));
     let share = |pool: &Pool| match pool.group {
         Some(group) => sampling.groups[group].share,
@@ -397,14 +400,15 @@ fn masses(shards: &[Shard], units: &[Unit], config: &Config) -> Vec<f64> {
     units.iter().map(mass).collect()
 }
 
-/// What is drawn from each shard.
-fn drawn(shards: &[Shard], units: &[Unit], masses: &[f64]) -> Vec<Drawn> {
+/// The texts of each shard and its share of the pairs.
+fn drawn(shards: &[Shard], units: &[Unit], masses: &[f64]) -> Vec<ShardUsage> {
     let total: f64 = masses.iter().sum();
     let texts = |shard: &Shard| {
         let texts = |column| (0..shard.segments).filter(|&row| shard.has(column, row)).count();
         (0..shard.languages.len()).map(texts).sum::<usize>()
     };
-    let mut drawn: Vec<Drawn> = shards.iter().map(|shard| Drawn { texts: (texts(shard) as f64).max(1.0), share: 0.0 }).collect();
+    let mut drawn: Vec<ShardUsage> =
+        shards.iter().map(|shard| ShardUsage { texts: (texts(shard) as f64).max(1.0), share: 0.0 }).collect();
     units.iter().zip(masses).for_each(|(unit, mass)| drawn[unit.shard].share += mass / total);
     drawn
 }

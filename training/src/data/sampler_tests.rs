@@ -1,4 +1,4 @@
-//! The sampler draws what its configuration says.
+//! The sampler draws pairs as configured.
 
 use super::*;
 use crate::config::{CorporaConfig, GroupConfig, SamplingConfig};
@@ -23,8 +23,8 @@ fn shards(folder: &Path, corpora: &[(&str, &[&str], usize)]) {
 fn draw(sampler: &Sampler, step: u64, pairs: usize, token_dropout: f64) -> Vec<(Sentence, Sentence)> {
     sampler.batch(
         step,
-        &Wanted { pairs, tokens_max: 64, token_dropout, joined_share: 0.0, plain_share: 0.0, cropped_share: 0.0 },
-        Aids::default(),
+        &BatchSpec { pairs, tokens_max: 64, token_dropout, joined_share: 0.0, missing_diacritics_share: 0.0, cropped_share: 0.0 },
+        SamplingTools::default(),
     )
 }
 
@@ -72,7 +72,7 @@ fn a_group_of_corpora_has_its_share_and_keeps_the_sides_of_directed_pairs() {
     let french = Language::parse("fr").unwrap().index() as i64;
     let asked: Vec<_> = batch.iter().filter(|(_, passage)| passage.language == french).collect();
     assert!((0.27..0.33).contains(&(asked.len() as f64 / 4_000.0)), "{} of 4000", asked.len());
-    // The first column holds token 2, the second token 3.
+    // The first column holds token 2, the second column token 3.
     assert!(asked.iter().all(|(question, passage)| question.ids[0] == 2 && passage.ids[0] == 3));
     let same = asked.iter().filter(|(question, _)| question.language == french).count();
     assert!((0.45..0.55).contains(&(same as f64 / asked.len() as f64)), "{same} of {}", asked.len());
@@ -111,7 +111,7 @@ fn pairs_come_in_runs_of_one_corpus_and_two_languages() {
 #[test]
 fn no_text_and_no_segment_comes_twice_in_a_batch() {
     let folder = tempfile::tempdir().unwrap();
-    // Forty segments in three languages are 120 pairs, but only forty that share no segment.
+    // Forty segments in three languages make 120 pairs, but only forty of them share no segment.
     shards(folder.path(), &[("a", &["de", "en", "fr"], 40)]);
     let batch = draw(&Sampler::open(&config(0.5, 0.6), folder.path()).unwrap(), 3, 30, 0.0);
     let segments: FxHashSet<u16> = batch.iter().map(|(left, _)| left.ids[1]).collect();
@@ -124,10 +124,16 @@ fn joined_segments_translate_each_other_and_fit_the_limit() {
     shards(folder.path(), &[("a", &["de", "en"], 2_000)]);
     let config = config(1.0, 0.6);
     let sampler = Sampler::open(&config, folder.path()).unwrap();
-    // Segments have three tokens, the second of which is the number of the segment: three of them fit into ten tokens.
-    let wanted =
-        Wanted { pairs: 50, tokens_max: 10, token_dropout: 0.0, joined_share: 1.0, plain_share: 0.0, cropped_share: 0.0 };
-    for (left, right) in sampler.batch(5, &wanted, Aids::default()) {
+    // Segments have three tokens, the second of which is the segment's number; three segments fit into ten tokens.
+    let spec = BatchSpec {
+        pairs: 50,
+        tokens_max: 10,
+        token_dropout: 0.0,
+        joined_share: 1.0,
+        missing_diacritics_share: 0.0,
+        cropped_share: 0.0,
+    };
+    for (left, right) in sampler.batch(5, &spec, SamplingTools::default()) {
         let numbers = |sentence: &Sentence| sentence.ids.iter().skip(1).step_by(3).copied().collect::<Vec<_>>();
         assert_eq!((numbers(&left), left.ids.len()), (numbers(&right), 9));
     }
@@ -153,7 +159,7 @@ fn a_mined_run_has_the_pairs_that_are_near_to_its_first() {
     let mut config = config(1.0, 0.6);
     config.sampling.run_pairs = 8;
     let sampler = Sampler::open(&config, folder.path()).unwrap();
-    // The token of row n points to n thousandths of a right angle, all other tokens nowhere.
+    // The token of row n has an angle of n thousandths of 90 degrees; all other tokens have no direction.
     let mut table = vec![0.0; 2 * 1_100];
     for row in 0..1_000 {
         (table[2 * (100 + row)], table[2 * (100 + row) + 1]) = {
@@ -161,14 +167,21 @@ fn a_mined_run_has_the_pairs_that_are_near_to_its_first() {
             (angle.cos(), angle.sin())
         };
     }
-    let wanted = Wanted { pairs: 8, tokens_max: 64, token_dropout: 0.0, joined_share: 0.0, plain_share: 0.0, cropped_share: 0.0 };
+    let spec = BatchSpec {
+        pairs: 8,
+        tokens_max: 64,
+        token_dropout: 0.0,
+        joined_share: 0.0,
+        missing_diacritics_share: 0.0,
+        cropped_share: 0.0,
+    };
     let distances = |miner: Option<&Miner>| {
-        let runs = (0..10).map(|step| sampler.batch(step, &wanted, Aids { miner, plain: None }));
+        let runs = (0..10).map(|step| sampler.batch(step, &spec, SamplingTools { miner, diacritics_remover: None }));
         let rows = runs.map(|run| run.iter().map(|(left, _)| i32::from(left.ids[1])).collect::<Vec<_>>());
         let away: Vec<i32> = rows.flat_map(|run| run[1..].iter().map(|row| (row - run[0]).abs()).collect::<Vec<_>>()).collect();
         (away.iter().copied().min(), away.iter().copied().max())
     };
-    // Within 287 rows the cosine is 0.9 and more: those may say the same.
+    // Within 287 rows the cosine is 0.9 or more, so those rows may have the same meaning.
     let (least, most) = distances(Some(&Miner::new(table, 2, 16)));
     assert!(least >= Some(287) && most < Some(450), "{least:?} to {most:?}");
     let (least, most) = distances(None);
@@ -189,17 +202,17 @@ fn texts_lose_their_diacritics_as_often_as_is_wanted() {
     let columns = [vec![marked.clone(); 50], vec![english.clone(); 50]];
     shard::write(&folder.path().join("a.shard"), "a", "a", &languages, &columns).unwrap();
     let sampler = Sampler::open(&config(1.0, 1.0), folder.path()).unwrap();
-    let plain = PlainTexts::new(tokenizer.clone());
+    let diacritics_remover = DiacriticsRemover::new(tokenizer.clone());
     for (share, expect) in [(0.0, 0..=0), (0.5, 420..=580), (1.0, 1_000..=1_000)] {
-        let wanted = Wanted {
+        let spec = BatchSpec {
             pairs: 1_000,
             tokens_max: 64,
             token_dropout: 0.0,
             joined_share: 0.0,
-            plain_share: share,
+            missing_diacritics_share: share,
             cropped_share: 0.0,
         };
-        let batch = sampler.batch(3, &wanted, Aids { miner: None, plain: Some(&plain) });
+        let batch = sampler.batch(3, &spec, SamplingTools { miner: None, diacritics_remover: Some(&diacritics_remover) });
         let texts: Vec<&Vec<u16>> = batch.iter().flat_map(|(left, right)| [&left.ids, &right.ids]).collect();
         let count = |ids: &Vec<u16>| texts.iter().filter(|text| **text == ids).count();
         assert_eq!((count(&english), count(&marked) + count(&bare)), (1_000, 1_000));
@@ -215,15 +228,15 @@ fn one_side_of_cropped_pairs_is_a_part_of_its_text_and_the_other_is_whole() {
     shard::write(&folder.path().join("a.shard"), "a", "a", &languages, &[rows(100), rows(1_000)]).unwrap();
     let sampler = Sampler::open(&config(1.0, 1.0), folder.path()).unwrap();
     for (share, expect) in [(0.0, 0..=0), (0.5, 420..=580), (1.0, 1_000..=1_000)] {
-        let wanted = Wanted {
+        let spec = BatchSpec {
             pairs: 1_000,
             tokens_max: 64,
             token_dropout: 0.0,
             joined_share: 0.0,
-            plain_share: 0.0,
+            missing_diacritics_share: 0.0,
             cropped_share: share,
         };
-        let batch = sampler.batch(3, &wanted, Aids::default());
+        let batch = sampler.batch(3, &spec, SamplingTools::default());
         let parts: Vec<&Vec<u16>> = batch.iter().map(|(first, _)| &first.ids).filter(|ids| ids.len() < 20).collect();
         assert!(expect.contains(&parts.len()), "{share}: {}", parts.len());
         assert!(parts.iter().all(|ids| (4..=10).contains(&ids.len()) && ids.windows(2).all(|two| two[0] + 1 == two[1])));

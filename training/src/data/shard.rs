@@ -1,4 +1,4 @@
-//! Shards: tokenized corpora as files that are memory-mapped, so that a large corpus needs no more memory than a small one.
+//! Shards: tokenized corpora in memory-mapped files, so that a large corpus needs no more memory than a small one.
 //!
 //! Layout, little-endian: the magic, the header's length as u64, the header as JSON, then per language an array of
 //! segments + 1 offsets (u64, counted in ids) and the ids (u16). An empty range is a missing segment.
@@ -30,15 +30,15 @@ struct Header {
 /// A tokenized corpus on disk.
 pub struct Shard {
     map: Mmap,
-    /// The corpus's name, which the configuration gives a weight.
+    /// The corpus's name; the configuration assigns weights by this name.
     pub name: String,
     /// Unique among the shards of a folder.
     pub key: String,
     /// The columns' languages.
     pub languages: Vec<Language>,
-    /// Rows.
+    /// Number of rows.
     pub segments: usize,
-    /// Per column: byte position of its offsets, and of its ids.
+    /// Per column: the byte offsets of its offset array and of its ids.
     columns: Vec<(usize, usize)>,
 }
 
@@ -49,7 +49,7 @@ pub fn write(path: &Path, name: &str, key: &str, languages: &[Language], columns
     writer.finish()
 }
 
-/// Writes a shard block by block: offsets and ids of each column go to files of their own, which `finish` joins.
+/// Writes a shard block by block: each column's offsets and ids go to temporary files, which `finish` joins.
 pub struct ShardWriter {
     path: PathBuf,
     header: Header,
@@ -62,13 +62,13 @@ struct ColumnWriter {
 }
 
 impl ShardWriter {
-    /// Starts the shard `path`; no file has that name before `finish`.
+    /// Starts writing the shard `path`; the file appears only when `finish` is called.
     pub fn create(path: &Path, name: &str, key: &str, languages: &[Language]) -> Result<Self, Error> {
         let file = |source| Error::file(path, source);
         let folder = path.parent().unwrap_or(Path::new("."));
         let mut columns = Vec::new();
         for _ in languages {
-            // Unlinked at once: nothing stays behind, however this ends.
+            // Unlinked at once, so that no temporary file is left behind on any exit.
             let spool = || tempfile::tempfile_in(folder).map(BufWriter::new).map_err(file);
             let mut column = ColumnWriter { offsets: spool()?, ids: spool()? };
             column.offsets.write_all(&0u64.to_le_bytes()).map_err(file)?;
@@ -100,7 +100,7 @@ impl ShardWriter {
         Ok(())
     }
 
-    /// Joins the columns, makes the file durable and gives it its name.
+    /// Joins the columns, syncs the file to disk and moves it to its path.
     pub fn finish(self) -> Result<(), Error> {
         let path = self.path;
         let file = |source| Error::file(&path, source);

@@ -1,17 +1,17 @@
-//! Texts as people type them without diacritics: "verspatung" for "verspätung", "nha may" for "nhà máy". Their pieces differ from
-//! those of the full spelling, so an encoder that never saw them finds little.
+//! Texts as people type them without diacritics: "verspatung" for "verspätung", "nha may" for "nhà máy". Their pieces differ
+//! from those of the full spelling, so an encoder that never saw such texts embeds them badly.
 
 use dragoman::text::Tokenizer;
 use dragoman::text::diacritics::without_diacritics;
 
-/// The pieces of a tokenizer, to read texts from and into.
-pub struct PlainTexts {
+/// A tokenizer and its pieces, for converting token ids to text and back.
+pub struct DiacriticsRemover {
     tokenizer: Tokenizer,
-    /// By id, with a space for the word mark; `None` for ids that are not text.
+    /// By id, with a space in place of the word mark; `None` for ids that are not text.
     pieces: Vec<Option<String>>,
 }
 
-impl PlainTexts {
+impl DiacriticsRemover {
     /// Reads the pieces.
     pub fn new(tokenizer: Tokenizer) -> Self {
         let text = |id: u32| tokenizer.token(id).filter(|piece| !piece.starts_with('<')).map(|piece| piece.replace('▁', " "));
@@ -19,7 +19,8 @@ impl PlainTexts {
         Self { tokenizer, pieces }
     }
 
-    /// The token ids of a text without its diacritics; `None` if it has none, or characters that the tokenizer does not know.
+    /// The token ids of a text without its diacritics; `None` if it has no diacritics, or has characters that the tokenizer
+    /// does not know.
     pub fn strip(&self, ids: &[u16]) -> Option<Vec<u16>> {
         let pieces = ids.iter().map(|&id| self.pieces.get(usize::from(id))?.as_deref());
         let text: String = pieces.collect::<Option<_>>()?;
@@ -29,7 +30,7 @@ impl PlainTexts {
     }
 }
 
-impl std::fmt::Debug for PlainTexts {
+impl std::fmt::Debug for DiacriticsRemover {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PlainTexts").field("pieces", &self.pieces.len()).finish_non_exhaustive()
     }
@@ -51,7 +52,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, plain: Option<&str>) {
-        assert_eq!(PlainTexts::new(shipped()).strip(&ids(text)), plain.map(ids));
+        assert_eq!(DiacriticsRemover::new(shipped()).strip(&ids(text)), plain.map(ids));
     }
 
     #[test]
@@ -75,6 +76,6 @@ mod tests {
 
     #[test]
     fn ids_without_text_are_left_alone() {
-        assert_eq!(PlainTexts::new(shipped()).strip(&[1, 1]), None);
+        assert_eq!(DiacriticsRemover::new(shipped()).strip(&[1, 1]), None);
     }
 }

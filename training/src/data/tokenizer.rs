@@ -1,8 +1,8 @@
 //! Trains the Unigram tokenizer on balanced samples of all languages.
 //!
-//! A language's texts come from its corpora in proportion to their weights, up to `characters_per_language`, so that a language
-//! with millions of sentences gets no more pieces than one with thousands, and one with long texts no more than one with short
-//! ones.
+//! A language's texts come from its corpora in proportion to their weights, up to `characters_per_language`: a language with
+//! millions of sentences gets no more pieces than one with thousands, and a language with long texts no more than one with
+//! short texts.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,12 +25,12 @@ use super::unigram::{self, CountedWord, Settings};
 use crate::config::{Config, CorporaConfig};
 use crate::error::Error;
 
-/// The special tokens, by id: padding and the unknown character.
+/// The special tokens by id: padding and unknown.
 const SPECIAL: [&str; 2] = ["<pad>", "<unk>"];
 /// The id of the padding token.
 pub const PADDING_ID: u32 = 0;
 const UNKNOWN_ID: usize = 1;
-/// Candidates to choose the pieces from, per final piece.
+/// Candidates per final piece.
 const CANDIDATES_PER_PIECE: usize = 10;
 
 /// Trains a tokenizer on the corpora in `raw` and writes it to `out` as a Hugging Face `tokenizer.json`.
@@ -69,7 +69,7 @@ pub fn train(config: &Config, raw: &Path, out: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// The words of `texts`, split as by the finished tokenizer, each with its count, in the order of the words.
+/// The distinct words of `texts`, split like the finished tokenizer splits them, each with its count, in word order.
 fn count_words(texts: &[String]) -> Result<Vec<CountedWord>, Error> {
     let count = |texts: &[String]| -> Result<FxHashMap<String, u32>, tokenizers::Error> {
         let (normalizer, pre_tokenizer) = (normalizer(), pre_tokenizer());
@@ -95,7 +95,7 @@ fn count_words(texts: &[String]) -> Result<Vec<CountedWord>, Error> {
     Ok(words)
 }
 
-/// Draws texts of each language up to `budget` in the unit that `size` measures, corpora in proportion to their weights.
+/// Draws texts of each language up to `budget`, measured by `size`, from corpora in proportion to their weights.
 pub fn sample(
     raw: &Path,
     corpora: &CorporaConfig,
@@ -103,7 +103,7 @@ pub fn sample(
     budget: usize,
     size: impl Fn(&str) -> usize,
 ) -> Result<BTreeMap<Language, Vec<String>>, Error> {
-    let mut keyed: BTreeMap<Language, Drawn> = BTreeMap::new();
+    let mut keyed: BTreeMap<Language, SampledTexts> = BTreeMap::new();
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     for corpus in corpus::find(raw)?.corpora {
         let weight = corpora.weight(&corpus.name);
@@ -116,7 +116,8 @@ pub fn sample(
                 let drawn = keyed.entry(*language).or_default();
                 for text in column.into_iter().filter(|text| !text.trim().is_empty()) {
                     let size = size(&text);
-                    // Weighted sampling without replacement: the lowest keys of -ln(u) / weight (Efraimidis and Spirakis, 2006).
+                    // Weighted sampling without replacement: takes the lowest keys of -ln(u) / weight (Efraimidis and Spirakis,
+                    // 2006).
                     drawn.texts.push((-random.random::<f64>().max(f64::MIN_POSITIVE).ln() / weight, size, text));
                     drawn.size += size;
                 }
@@ -133,14 +134,14 @@ pub fn sample(
     Ok(drawn.collect())
 }
 
-/// Texts of one language with their keys and sizes.
+/// The texts drawn for one language, with their keys and sizes.
 #[derive(Default)]
-struct Drawn {
+struct SampledTexts {
     texts: Vec<(f64, usize, String)>,
     size: usize,
 }
 
-impl Drawn {
+impl SampledTexts {
     fn keep_lowest(&mut self, budget: usize) {
         self.texts.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut size = 0;

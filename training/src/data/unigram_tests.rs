@@ -1,4 +1,4 @@
-//! The vocabulary is what the counts of the words make it.
+//! The vocabulary follows the counts of the words.
 
 use super::*;
 
@@ -72,7 +72,8 @@ fn unknown_characters_are_passed_over() {
 
 #[test]
 fn expected_counts_weigh_segmentations_by_probability() {
-    // Of "ab": as one piece with probability 1/2, as a + b with 1/2 x 1/4 = 1/8. Their shares are 4/5 and 1/5; ten words.
+    // "ab" as one piece has probability 1/2, as a + b it has 1/2 x 1/4 = 1/8. Their shares are 4/5 and 1/5; there are ten
+    // words.
     let lattice = lattice(&[("a", 0.5f64.ln()), ("b", 0.25f64.ln()), ("ab", 0.5f64.ln())]);
     let mut expected = [0.0; 3];
     lattice.expect(&['a', 'b'], 10.0, &mut expected);
@@ -83,7 +84,7 @@ fn expected_counts_weigh_segmentations_by_probability() {
 
 #[test]
 fn digamma_has_its_known_values() {
-    // digamma(1) is minus Euler's constant; digamma(2) is one more; digamma(10) = 1 + 1/2 + ... + 1/9 less the constant.
+    // digamma(1) is minus Euler's constant; digamma(2) is one more; digamma(10) = 1 + 1/2 + ... + 1/9 minus the constant.
     for (x, expect) in [(1.0, -0.577_215_664_9), (2.0, 0.422_784_335_1), (10.0, 2.251_752_589_1)] {
         assert!((digamma(x) - expect).abs() < 1e-8, "digamma({x}) = {}", digamma(x));
     }

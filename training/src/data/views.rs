@@ -1,30 +1,31 @@
-//! How often a run sees each text. Small corpora in many languages make many pairs out of few texts, and are memorized if
-//! nothing limits that: the encoder then knows their sentences but not their languages.
+//! How often a run sees each text. Small corpora in many languages make many pairs out of few texts, which are memorized
+//! without a limit: the encoder then knows their sentences but not their languages.
 
 use std::collections::BTreeMap;
 
-/// Rounds of scaling down and compensating: each leaves a share of what the one before removed.
+/// Rounds of scaling down and compensating; the excess shrinks with each round.
 const ROUNDS: usize = 50;
 
 /// The texts of one shard and the pairs that are drawn from it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Drawn {
-    /// Texts, each language's counted.
+pub struct ShardUsage {
+    /// Number of texts, summed over the languages.
     pub texts: f64,
     /// Share of all pairs, 0 to 1.
     pub share: f64,
 }
 
-impl Drawn {
+impl ShardUsage {
     /// How often each text is seen in `pairs` pairs of the run, on average.
     pub fn views(&self, pairs: f64) -> f64 {
         2.0 * self.share * pairs / self.texts
     }
 }
 
-/// The factors by which the shards' shares change so that no text is seen more than `views_max` times in `pairs` pairs. What is
-/// removed goes to the others in proportion; if all texts together are too few, every one is seen more often, and equally so.
-pub fn factors(shards: &[Drawn], pairs: f64, views_max: f64) -> Vec<f64> {
+/// The factors that change the shards' shares so that no text is seen more than `views_max` times in `pairs` pairs. The mass
+/// that this removes goes to the other shards in proportion. If there are too few texts overall, all are seen more often,
+/// equally.
+pub fn factors(shards: &[ShardUsage], pairs: f64, views_max: f64) -> Vec<f64> {
     let mut factors = vec![1.0; shards.len()];
     let total: f64 = shards.iter().map(|shard| shard.share).sum();
     let texts: f64 = shards.iter().filter(|shard| shard.share > 0.0).map(|shard| shard.texts).sum();
@@ -53,7 +54,7 @@ pub fn factors(shards: &[Drawn], pairs: f64, views_max: f64) -> Vec<f64> {
     factors
 }
 
-/// The corpora by views, most first, as lines for the log: the first and the last ten.
+/// The corpora by views, most seen first, as lines for the log: the first ten and the last ten.
 pub fn lines(views: &BTreeMap<String, f64>) -> Vec<String> {
     let mut sorted: Vec<(&String, f64)> =
         views.iter().map(|(name, views)| (name, *views)).filter(|(_, views)| *views > 0.0).collect();
@@ -71,8 +72,8 @@ pub fn lines(views: &BTreeMap<String, f64>) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn drawn(texts: f64, share: f64) -> Drawn {
-        Drawn { texts, share }
+    fn drawn(texts: f64, share: f64) -> ShardUsage {
+        ShardUsage { texts, share }
     }
 
     #[test]
@@ -81,7 +82,7 @@ mod tests {
         let shards = [drawn(50.0, 0.5), drawn(300.0, 0.3), drawn(400.0, 0.2)];
         let factors = factors(&shards, 1_000.0, 10.0);
         let shares: Vec<f64> = factors.iter().zip(&shards).map(|(factor, shard)| factor * shard.share).collect();
-        // The first keeps 10 views, a share of 0.25; the 0.75 that are left are dealt out 3 to 2.
+        // The first keeps 10 views, a share of 0.25; the remaining 0.75 are divided 3 to 2.
         for (got, expect) in shares.into_iter().zip([0.25, 0.45, 0.3]) {
             assert!((got - expect).abs() < 1e-6, "{got}, expected {expect}");
         }

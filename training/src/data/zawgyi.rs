@@ -1,15 +1,15 @@
-//! Burmese text in the Zawgyi font's encoding, as Unicode. Much of the web was written in it before 2019: it uses Unicode's code
-//! points for other signs, puts the vowel ေ and the medial ြ before their consonant, and has code points of its own for stacked
-//! consonants. Texts in it share nearly no pieces with texts in Unicode.
+//! Converts Burmese text from the Zawgyi font's encoding to Unicode. Much of the web used Zawgyi before 2019: it assigns other
+//! signs to Unicode's code points, puts the vowel ေ and the medial ြ before their consonant, and has separate code points for
+//! stacked consonants. Text in Zawgyi shares almost no pieces with text in Unicode.
 //!
-//! A text is Zawgyi if it has sequences that Unicode's order of signs rules out. The meaning of each code point of Zawgyi, and
-//! the order of the signs of a syllable, follow Unicode Technical Note 11.
+//! A text is Zawgyi if it has sequences that Unicode's order of signs rules out. The meaning of each Zawgyi code point and the
+//! order of the signs in a syllable follow Unicode Technical Note 11.
 
 use std::borrow::Cow;
 
-/// Sequences that Unicode rules out, in texts of some length; one is a typing error.
+/// Minimum number of sequences invalid in Unicode, in longer texts; a single one is a typing error.
 const EVIDENCE_MIN: usize = 2;
-/// Characters from which a text has some length.
+/// Minimum characters of a longer text.
 const LONG: usize = 40;
 
 const E: char = '\u{1031}';
@@ -17,7 +17,7 @@ const VIRAMA: char = '\u{1039}';
 const ASAT: char = '\u{103a}';
 const NGA: char = '\u{1004}';
 
-/// `text` in Unicode: as it is, unless it is Zawgyi.
+/// Converts `text` to Unicode if it is Zawgyi; returns it unchanged otherwise.
 pub fn to_unicode(text: &str) -> Cow<'_, str> {
     if is_zawgyi(text) { Cow::Owned(convert(text)) } else { Cow::Borrowed(text) }
 }
@@ -65,7 +65,7 @@ fn convert(text: &str) -> String {
         let next = chars.get(at + 1).copied();
         let before = at.checked_sub(1).map(|before| chars[before]);
         match char {
-            // What stands before its consonant begins a syllable.
+            // A sign that is written before its consonant begins a new syllable.
             E | '\u{103b}' | '\u{107e}'..='\u{1084}' => {
                 if syllable.base.is_some() || (char == E && syllable.e) {
                     std::mem::take(&mut syllable).write(&mut out);
@@ -82,7 +82,7 @@ fn convert(text: &str) -> String {
                 None if !syllable.sign(char) => {
                     std::mem::take(&mut syllable).write(&mut out);
                     match char {
-                        // Two ligatures that are a consonant with another below it.
+                        // Two ligatures of a consonant with another one stacked below it.
                         '\u{1091}' => out.push_str("\u{100f}\u{1039}\u{100d}"),
                         '\u{1092}' => out.push_str("\u{100b}\u{1039}\u{100c}"),
                         '\u{1097}' => out.push_str("\u{100b}\u{1039}\u{100b}"),
@@ -100,8 +100,8 @@ fn convert(text: &str) -> String {
     out
 }
 
-/// The consonant or independent vowel that a code point of Zawgyi is, if it is one. Digits stand in for the letters that they
-/// look like.
+/// The consonant or independent vowel of a Zawgyi code point, if it is one. Digits are accepted for the letters that they
+/// resemble.
 fn base(char: char, before: Option<char>, next: Option<char>) -> Option<char> {
     let digit = |char: Option<char>| char.is_some_and(|char| ('\u{1040}'..='\u{1049}').contains(&char) || char.is_ascii_digit());
     let burmese = |char: Option<char>| char.is_some_and(|char| ('\u{1000}'..='\u{109f}').contains(&char));
@@ -118,7 +118,7 @@ fn base(char: char, before: Option<char>, next: Option<char>) -> Option<char> {
     }
 }
 
-/// The consonant that a code point of Zawgyi sets below another one, if it does.
+/// The consonant that a Zawgyi code point stacks below another one, if it does.
 fn stacked(char: char) -> Option<char> {
     Some(match char {
         '\u{1060}' => '\u{1000}',
@@ -149,14 +149,14 @@ fn stacked(char: char) -> Option<char> {
 }
 
 impl Syllable {
-    /// Adds a sign; returns whether the code point is one that follows a consonant.
+    /// Adds a sign; returns whether the code point is a sign that follows a consonant.
     fn sign(&mut self, char: char) -> bool {
         if self.base.is_none() {
             return false;
         }
         if let Some(consonant) = stacked(char) {
             self.stacked.extend([VIRAMA, consonant]);
-            // The ligature of a stacked ta with its medial wa.
+            // The ligature of a stacked ta with the medial wa.
             self.medials[2] |= char == '\u{1096}';
             return true;
         }

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use super::session::OnnxEncoder;
 use crate::error::Error;
 
-/// Texts times longest text in one forward pass, padding included.
+/// Maximum of texts times longest text in one forward pass, padding included.
 const BATCH_TOKENS_MAX: usize = 4_096;
 
 /// Turns token ids into embeddings.
@@ -19,15 +19,15 @@ pub trait TokenEncoder {
     /// Values per embedding.
     fn dimension(&self) -> usize;
 
-    /// Runs one forward pass. Returns [texts, dimension], of any length.
+    /// Runs one forward pass. Returns [texts, dimension], not necessarily of unit length.
     fn embed_batch(&mut self, batch: &PaddedBatch) -> Result<Vec<f32>, Error>;
 
-    /// Scores questions and passages by late interaction, if there is a token table.
+    /// The late interaction scorer, if there is a token table.
     fn late_interaction(&self) -> Option<&LateInteraction> {
         None
     }
 
-    /// Embeds questions, for which some encoders have a separate graph.
+    /// Embeds questions; some encoders have a separate graph for them.
     fn embed_questions(&mut self, questions: &[Vec<u32>]) -> Result<Embeddings, Error> {
         self.embed(questions)
     }
@@ -49,7 +49,7 @@ pub trait TokenEncoder {
 /// Token ids of texts, padded to the longest of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PaddedBatch {
-    /// Texts.
+    /// Number of texts.
     pub texts: usize,
     /// Tokens of the longest text.
     pub length: usize,
@@ -60,7 +60,7 @@ pub struct PaddedBatch {
 }
 
 impl PaddedBatch {
-    /// Pads those of `texts` that `numbers` names.
+    /// Pads the texts with the indices `numbers`.
     fn new(texts: &[Vec<u32>], numbers: &[usize]) -> Self {
         let length = numbers.iter().map(|&text| texts[text].len()).max().unwrap_or(0);
         let mut ids = vec![0; numbers.len() * length];
@@ -75,14 +75,14 @@ impl PaddedBatch {
     }
 }
 
-/// Numbers of texts that run together: similar in length, within the token budget, at least one.
+/// Splits texts into batches of similar length within the token budget, at least one text each; returns their indices.
 fn batches(texts: &[Vec<u32>]) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..texts.len()).collect();
     order.sort_by_key(|&text| texts[text].len());
     let mut batches: Vec<Vec<usize>> = Vec::new();
     for text in order {
         match batches.last_mut() {
-            // Texts come by length, so the newest is the longest of its batch.
+            // Texts are sorted by length, so the newest is the longest of its batch.
             Some(batch) if (batch.len() + 1) * texts[text].len() <= BATCH_TOKENS_MAX => batch.push(text),
             _ => batches.push(vec![text]),
         }
@@ -146,7 +146,7 @@ pub fn tokenize(tokenizer: &Tokenizer, texts: &[String], tokens_max: usize) -> R
 mod tests {
     use super::*;
 
-    /// Gives each text its first id and its length, and notes the batches.
+    /// Encodes each text as its first id and its length, and records the batch sizes.
     struct Recorder(Vec<usize>);
 
     impl TokenEncoder for Recorder {

@@ -1,8 +1,8 @@
 //! Language detection: the share of texts whose language is detected correctly, per language, with the confusions.
 //!
-//! Reads the evaluation files of the retrieval tasks: `flores.xx.txt`, each sentence as a whole and again only its first three
-//! words, and the first column of `short.xx-en.tsv`. In the languages without spaces between words (Burmese, Chinese, Japanese,
-//! Thai) the first twelve characters stand for three words.
+//! Reads the evaluation files of the retrieval tasks: `flores.xx.txt`, each sentence as a whole and its first three words
+//! alone, and the first column of `short.xx-en.tsv`. In languages without spaces between words (Burmese, Chinese, Japanese,
+//! Thai), the first twelve characters are used instead of three words.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,10 +18,10 @@ use crate::error::Error;
 
 /// Languages written without spaces between words.
 pub const UNSPACED: [&str; 4] = ["ja", "my", "th", "zh"];
-/// Words of a sentence's beginning, and characters where there are no words.
+/// Number of leading words, and of leading characters in unspaced languages.
 const WORDS: usize = 3;
 const CHARACTERS: usize = 12;
-/// Equally wide bins of confidence for the calibration error.
+/// Number of equally wide confidence bins for the calibration error.
 const BINS: usize = 15;
 
 /// Detects a language.
@@ -32,49 +32,49 @@ pub type Detect<'a> = dyn Fn(&str) -> Option<DetectedLanguage> + 'a;
 pub struct LanguageReport {
     /// Name of the detector.
     pub detector: String,
-    /// One entry per kind of text with files.
+    /// One entry per test set that has files.
     pub sets: Vec<LanguageSet>,
 }
 
-/// The results on one kind of text.
+/// The results on one test set.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LanguageSet {
-    /// The kind of text.
+    /// Name of the test set.
     pub name: &'static str,
     /// By language.
     pub languages: BTreeMap<Language, LanguageScore>,
-    /// Texts of the first language that were taken for the second, or for none.
+    /// Number of texts of the first language that were taken for the second, or for none.
     pub confusions: BTreeMap<(Language, Option<Language>), usize>,
-    /// Expected calibration error over all texts that got an answer, 0 to 1.
+    /// Expected calibration error over all texts with a detected language, 0 to 1.
     pub calibration_error: f64,
     /// Mean time per text.
     pub microseconds: f64,
 }
 
-/// The results for a language.
+/// The results for one language.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LanguageScore {
-    /// Texts.
+    /// Number of texts.
     pub texts: usize,
-    /// Texts with the correct language.
+    /// Number of texts whose language was detected correctly.
     pub right: usize,
 }
 
 impl LanguageScore {
-    /// In percent.
+    /// Accuracy in percent.
     pub fn percent(self) -> f64 {
         100.0 * self.right as f64 / self.texts.max(1) as f64
     }
 }
 
 impl LanguageSet {
-    /// Mean over the languages, in percent: each counts the same.
+    /// Mean accuracy over the languages in percent; each language counts the same.
     pub fn mean(&self) -> f64 {
         mean(self.languages.values().map(|score| score.percent()))
     }
 }
 
-/// Evaluates `detect` on the files in `folder`. Kinds of text without a file are left out.
+/// Evaluates `detect` on the files in `folder`. Test sets without files are left out.
 pub fn measure(folder: &Path, detector: &str, detect: &Detect<'_>) -> Result<LanguageReport, Error> {
     let mut sets = Vec::new();
     if let Some(aligned) = flores::read(folder)? {
@@ -133,8 +133,8 @@ pub fn measure_set(name: &'static str, texts: &BTreeMap<Language, Vec<String>>, 
     LanguageSet { name, languages, confusions, calibration_error: calibration_error(&outcomes), microseconds }
 }
 
-/// Expected calibration error of predictions with their confidence and correctness: the mean distance of confidence
-/// and accuracy over bins of confidence, each weighted by its predictions.
+/// Expected calibration error of predictions, given as confidence and correctness: the mean difference between confidence and
+/// accuracy over bins of confidence, each bin weighted by its predictions.
 pub fn calibration_error(outcomes: &[(f64, bool)]) -> f64 {
     let mut bins = [(0.0, 0.0); BINS];
     for (confidence, right) in outcomes {
@@ -171,7 +171,8 @@ mod tests {
         Language::parse(code).unwrap()
     }
 
-    /// Takes what has an "x" for Danish, for sure; says nothing of what has a "?"; takes the rest for Thai, at one half.
+    /// Detects Danish with confidence 1 for texts with an "x", nothing for texts with a "?", and Thai with confidence 0.5
+    /// otherwise.
     fn detect(text: &str) -> Option<DetectedLanguage> {
         let found = |code, confidence| Some(DetectedLanguage { language: language(code), confidence });
         if text.contains('?') {
@@ -182,7 +183,7 @@ mod tests {
 
     #[test]
     fn the_error_is_the_distance_of_confidence_and_accuracy() {
-        // Bin 0.733..0.8: three at 0.75, two right: |2.25 - 2| = 0.25. Last bin: one at 1, wrong: 1. Together 1.25 over 4.
+        // Bin 0.733..0.8: three at 0.75, two correct: |2.25 - 2| = 0.25. Last bin: one at 1, wrong: 1. Together 1.25 over 4.
         let outcomes = [(0.75, true), (0.75, true), (0.75, false), (1.0, false)];
         assert!((calibration_error(&outcomes) - 0.3125).abs() < 1e-12);
         assert_eq!(calibration_error(&[]), 0.0);
@@ -200,7 +201,7 @@ mod tests {
         assert_eq!(set.mean(), 75.0);
         let expect = BTreeMap::from([((language("da"), None), 1), ((language("da"), Some(language("th"))), 1)]);
         assert_eq!(set.confusions, expect);
-        // Two at 1, both right; two at one half, one right: no distance at all.
+        // Two at 1, both correct; two at 0.5, one correct: no difference in either bin.
         assert_eq!(set.calibration_error, 0.0);
     }
 
@@ -219,7 +220,7 @@ mod tests {
         }
         let report = measure(folder.path(), "made up", &detect).unwrap();
         let means: Vec<(&str, f64)> = report.sets.iter().map(|set| (set.name, set.mean())).collect();
-        // The x that says Danish is the fourth word.
+        // The "x" that means Danish is in the fourth word.
         let expect = [("FLORES, whole sentences", 100.0), ("FLORES, first three words", 50.0), ("short sentences", 50.0)];
         assert_eq!(means, expect);
     }

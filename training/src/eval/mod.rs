@@ -1,11 +1,11 @@
-//! Evaluates an encoder: a run's weights in libtorch, an exported graph, a server (`encoder`); also its speed and its language
+//! Evaluates an encoder (a run's weights in libtorch, an exported graph, or a server: `encoder`), its speed, and its language
 //! head.
 //!
-//! The tasks and their files are the server's (`dragoman::evaluation`), so that `dragoman eval` gives the same numbers.
+//! The tasks and their file formats are the server's (`dragoman::evaluation`), so `dragoman eval` gives the same numbers.
 
 pub mod encoder;
 pub mod language;
-pub mod language_peers;
+pub mod language_baselines;
 pub mod server;
 pub mod session;
 pub mod speed;

@@ -1,8 +1,8 @@
-//! Embeddings from a running server over HTTP: `POST /v1/embeddings`, which has the shape of OpenAI's.
+//! Embeddings from a running server over HTTP, by the OpenAI-compatible `POST /v1/embeddings`.
 //!
-//! Texts go out in batches below the limits that a server starts with (`openapi/openapi.json`). A server that is full or not
-//! ready yet (429, 503) is asked again after the time that it names, a bounded number of times. Everything else ends the
-//! measurement.
+//! Texts are sent in batches below a server's default limits (`openapi/openapi.json`). If a server is overloaded or not ready
+//! yet (429, 503), the request is repeated after the time that the server asks for, a bounded number of times. Any other error
+//! ends the evaluation.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -15,18 +15,18 @@ use ureq::http::Response;
 use crate::error::Error;
 use dragoman::evaluation::{Embeddings, EvaluationError, SentenceEncoder};
 
-/// Texts per request; servers have a default limit of 2,048.
+/// Maximum texts per request; a server's default limit is 2,048.
 const BATCH_TEXTS_MAX: usize = 512;
-/// Bytes of all texts per request; servers have a default limit of 32 MiB for the body. One text always fits.
+/// Maximum bytes of all texts per request; a server's default body limit is 32 MiB. One text always fits.
 const BATCH_BYTES_MAX: usize = 4 << 20;
 /// Maximum attempts per request.
 const ATTEMPTS: usize = 6;
-/// The default wait before another attempt, and the longest wait.
+/// Default delay before another attempt; `WAIT_MAX_S` is the longest.
 const WAIT_S: u64 = 1;
 const WAIT_MAX_S: u64 = 30;
-/// Longest time that one answer may take.
-const PATIENCE: Duration = Duration::from_secs(300);
-/// Bytes of one answer: numbers in decimal take up to some 16 bytes each.
+/// Timeout of one request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(300);
+/// Maximum bytes of one response; a number in decimal takes up to about 16 bytes.
 const ANSWER_BYTES_MAX: u64 = 256 << 20;
 
 /// A server that embeds.
@@ -49,18 +49,18 @@ struct Item {
 }
 
 impl ServerEncoder {
-    /// Asks the server at `server`, such as `http://127.0.0.1:7700`, for embeddings of `model`, or of its own model.
+    /// Uses the server at `server`, such as `http://127.0.0.1:7700`, with `model` or its default model.
     pub fn new(server: &str, model: Option<String>) -> Result<Self, Error> {
         if !server.starts_with("http://") {
             let problem = format!("expected an address that begins with http://, got {server}");
             return Err(Error::Setting { setting: "server", problem });
         }
         let url = format!("{}/v1/embeddings", server.trim_end_matches('/'));
-        let config = Agent::config_builder().http_status_as_error(false).timeout_global(Some(PATIENCE)).build();
+        let config = Agent::config_builder().http_status_as_error(false).timeout_global(Some(REQUEST_TIMEOUT)).build();
         Ok(Self { agent: config.into(), url, model })
     }
 
-    /// Embeddings of one batch as documents, or as what `input_type` says, in order.
+    /// Embeddings of one batch in order, as documents unless `input_type` says otherwise.
     fn ask(&self, texts: &[String], input_type: Option<&str>) -> Result<Vec<Vec<f32>>, Error> {
         let mut body = json!({ "input": texts, "encoding_format": "float" });
         if let Some(input_type) = input_type {
@@ -79,7 +79,7 @@ impl ServerEncoder {
         Ok(items.into_iter().map(|item| item.embedding).collect())
     }
 
-    /// Embeddings of all texts, one after the other, and their dimension.
+    /// Embeddings of all texts, concatenated, and their dimension.
     fn all(&self, texts: &[String], input_type: Option<&str>) -> Result<(Vec<f32>, usize), Error> {
         let mut values = Vec::new();
         let mut dimension = None;
@@ -95,7 +95,7 @@ impl ServerEncoder {
         Ok((values, dimension.unwrap_or(1)))
     }
 
-    /// Sends `body` until it succeeds or fails for good.
+    /// Sends `body`, with retries, until it succeeds or fails permanently.
     fn send(&self, body: &Value) -> Result<Response<ureq::Body>, Error> {
         let mut attempt = 1;
         loop {
@@ -132,7 +132,7 @@ impl SentenceEncoder for ServerEncoder {
     }
 }
 
-/// Ranges of texts that are sent together: in order, within both limits, at least one.
+/// Splits texts into batches for one request each: in order, within both limits, at least one text.
 fn batches(texts: &[String]) -> Vec<Range<usize>> {
     let mut batches: Vec<Range<usize>> = Vec::new();
     let mut bytes = 0;
@@ -149,13 +149,13 @@ fn batches(texts: &[String]) -> Vec<Range<usize>> {
     batches
 }
 
-/// The wait that the response asks for, in seconds; dates are not supported.
+/// The delay that the response asks for; seconds only, dates are not supported.
 fn wait(answer: &Response<ureq::Body>) -> Duration {
     let named = answer.headers().get("retry-after").and_then(|value| value.to_str().ok()?.trim().parse().ok());
     Duration::from_secs(named.unwrap_or(WAIT_S).min(WAIT_MAX_S))
 }
 
-/// The message of an error response: OpenAI's message, the detail of RFC 9457, or the text as it is.
+/// The message of an error response: OpenAI's message, the RFC 9457 detail, or the raw text.
 fn reason(text: &str) -> String {
     let body: Value = serde_json::from_str(text).unwrap_or_default();
     let (code, message) = match body.get("error") {

@@ -1,4 +1,4 @@
-//! The server encoder against a listener of a few lines that answers what each test prepares.
+//! Tests the server encoder against a minimal listener with prepared responses.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use super::*;
 
-/// Answers one request per connection: with the prepared answers in turn, after which nobody listens any more.
+/// Answers one request per connection with the prepared responses in turn, then stops listening.
 struct Listener {
     address: String,
     /// The bodies of the requests.
@@ -54,7 +54,7 @@ fn answer(status: &str, headers: &str, body: &str) -> String {
     format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n{body}")
 }
 
-/// A success whose embeddings come last first.
+/// A successful response with its embeddings in reverse order.
 fn embeddings(rows: &[&[f32]]) -> String {
     let item = |(index, row): (usize, &&[f32])| json!({ "object": "embedding", "index": index, "embedding": row });
     let data: Vec<Value> = rows.iter().enumerate().map(item).rev().collect();

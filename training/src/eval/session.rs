@@ -31,7 +31,7 @@ impl OnnxEncoder {
         Self::commit(threads, |builder| builder.commit_from_file(path))
     }
 
-    /// As `open`, from the content of a file that holds all of its weights.
+    /// Like `open`, from the content of a file that contains all of its weights.
     pub fn from_bytes(bytes: &[u8], threads: usize) -> Result<Self, Error> {
         Self::commit(threads, |builder| builder.commit_from_memory(bytes))
     }
@@ -39,7 +39,7 @@ impl OnnxEncoder {
     fn commit(threads: usize, load: impl FnOnce(&mut SessionBuilder) -> ort::Result<Session>) -> Result<Self, Error> {
         let builder = Session::builder(&environment()?)?;
         let builder = builder.with_intra_threads(threads).map_err(ort::Error::from)?;
-        // Without VNNI, products of unsigned and signed bytes overflow on x86 unless this asks for the slower, exact kernels.
+        // Without VNNI, products of unsigned and signed bytes overflow on x86 unless this selects the slower, exact kernels.
         let mut builder = builder.with_precise_qmm().map_err(ort::Error::from)?;
         let session = load(&mut builder)?;
         let output = session.outputs().first().and_then(|output| output.dtype().tensor_shape()?.last().copied());
@@ -50,18 +50,18 @@ impl OnnxEncoder {
         Ok(Self { session, dimension, late_interaction: None, questions: None })
     }
 
-    /// Adds what scores questions and passages by late interaction.
+    /// Adds the late interaction scorer.
     pub fn with_late_interaction(self, late_interaction: Option<LateInteraction>) -> Self {
         Self { late_interaction, ..self }
     }
 
-    /// Adds the graph of questions.
+    /// Adds the graph for questions.
     pub fn with_questions(self, questions: Option<Self>) -> Self {
         Self { questions: questions.map(Box::new), ..self }
     }
 
-    /// Runs one text and shows every float output by name.
-    pub fn watch(&mut self, text: &[u32], mut see: impl FnMut(&str, &[f32])) -> Result<(), Error> {
+    /// Runs one text and passes every float output with its name to `see`.
+    pub fn run_with_observer(&mut self, text: &[u32], mut see: impl FnMut(&str, &[f32])) -> Result<(), Error> {
         let ids: Vec<i64> = text.iter().map(|&id| i64::from(id)).collect();
         let mask = vec![1_i64; ids.len()];
         let ids = TensorRef::from_array_view(([1, ids.len()], ids.as_slice()))?;
@@ -100,7 +100,7 @@ impl TokenEncoder for OnnxEncoder {
     }
 }
 
-/// ONNX Runtime's environment, of which a process has one.
+/// ONNX Runtime's environment; a process can have only one.
 fn environment() -> Result<Environment, Error> {
     static ENVIRONMENT: Mutex<Option<Environment>> = Mutex::new(None);
     let mut environment = ENVIRONMENT.lock();

@@ -1,4 +1,4 @@
-//! The speed of a graph on one core of a CPU. Tokenizing is left out: it takes a small part of the time of a forward pass.
+//! The speed of a graph on one CPU core. Tokenization is left out, because it takes little time compared with a forward pass.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,25 +9,25 @@ use super::encoder::TokenEncoder;
 use super::session::OnnxEncoder;
 use crate::error::Error;
 
-/// Tokens of the one query.
+/// Number of tokens of the query.
 const QUERY_TOKENS: usize = 20;
-/// Queries whose times the median is of.
+/// Number of queries to take the median over.
 const QUERIES: usize = 200;
-/// How often all texts are embedded; the median counts.
+/// How often all texts are embedded; the median time counts.
 const ROUNDS: usize = 5;
 
-/// The results. They depend on the machine and its other load: compare only what was measured in the same run.
+/// The results. They depend on the machine and its load, so compare only numbers measured in the same run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Speed {
     /// Median milliseconds for one query of 20 tokens, alone.
     pub query_ms: f64,
-    /// Texts per second in batches of up to 4,096 tokens.
+    /// Texts per second, in batches of up to 4,096 tokens.
     pub texts_per_second: f64,
-    /// Mean tokens of those texts.
+    /// Mean number of tokens per text.
     pub tokens_mean: f64,
 }
 
-/// Runs a graph file on one thread over `texts`, which must have 20 tokens together at least.
+/// Runs a graph file on one thread over `texts`, which must have at least 20 tokens in total.
 pub fn measure(graph: &Path, texts: &[Vec<u32>]) -> Result<Speed, Error> {
     let mut encoder = OnnxEncoder::open(graph, 1)?;
     let tokens = texts.concat();
@@ -36,7 +36,7 @@ pub fn measure(graph: &Path, texts: &[Vec<u32>]) -> Result<Speed, Error> {
         let problem = format!("expected texts of at least {QUERY_TOKENS} tokens together, got {}", tokens.len());
         return Err(Error::Setting { setting: "evaluation", problem });
     }
-    // The first passes allocate.
+    // The first passes allocate memory.
     encoder.embed(texts)?;
     encoder.embed(&queries[..1])?;
     let mut query_times = Vec::new();
@@ -60,7 +60,7 @@ fn timed<T>(run: impl FnOnce() -> Result<T, Error>) -> Result<Duration, Error> {
     Ok(begun.elapsed())
 }
 
-/// The middle one; of an even number the later of the two.
+/// The median; for an even number of values, the later of the middle two.
 fn median(mut times: Vec<Duration>) -> Duration {
     times.sort_unstable();
     times[times.len() / 2]

@@ -1,4 +1,4 @@
-//! Runs the encoder as trained, in libtorch: the reference of every exported graph.
+//! Runs the encoder as trained, in libtorch: the reference for every exported graph.
 
 use dragoman::evaluation::Embeddings;
 use dragoman::ranking::LateInteraction;
@@ -19,14 +19,14 @@ pub struct TorchEncoder<'a> {
     pub model: &'a ModelConfig,
     /// Bag or Transformer.
     pub kind: EncoderKind,
-    /// What scores questions and passages by late interaction.
+    /// The late interaction scorer.
     pub late_interaction: Option<LateInteraction>,
     /// The weights of the question encoder, if it has its own.
     pub questions: Option<&'a Parameters>,
 }
 
-/// Late interaction with its own table, or with the token table, of `parameters`: by trained weights, or by the lengths of the
-/// rows.
+/// Late interaction over the separate table of `parameters`, or over the token table, with trained token weights or the lengths
+/// of the rows.
 pub fn late_interaction(parameters: &Parameters) -> Result<LateInteraction, Error> {
     let values = |name: &str| -> Result<Vec<f32>, Error> {
         Ok(Vec::try_from(parameters.get(name).detach().to_device(tch::Device::Cpu).to_kind(Kind::Float).flatten(0, -1))?)

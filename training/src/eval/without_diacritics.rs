@@ -1,9 +1,9 @@
-//! How well texts without diacritics are found.
+//! Evaluates retrieval of texts without diacritics.
 
 use dragoman::evaluation::{Embeddings, EvaluationError, SentenceEncoder};
 use dragoman::text::diacritics::without_diacritics;
 
-/// Embeds texts without their diacritics.
+/// Wraps an encoder and removes the diacritics of all texts before embedding them.
 pub struct WithoutDiacritics<'e>(pub &'e mut dyn SentenceEncoder);
 
 impl SentenceEncoder for WithoutDiacritics<'_> {
@@ -24,7 +24,7 @@ fn plain(texts: &[String]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// Notes what it is asked for.
+    /// Records the texts that it is asked to embed.
     struct Notes(Vec<String>);
 
     impl SentenceEncoder for Notes {

@@ -1,7 +1,7 @@
 //! Writes a bundle: graphs, parity checks, golden texts, measured quality, model card, manifest.
 //!
-//! Everything is written and verified in a folder beside the final one, which gets its name at the very end: an existing bundle
-//! is complete. A failed export leaves the folder with the ending `partial` behind, for inspection.
+//! Everything is written and verified in a folder beside the final one, which is renamed at the very end, so an existing bundle
+//! is always complete. A failed export leaves the folder with the ending `partial` behind for inspection.
 
 use std::path::{Path, PathBuf};
 
@@ -17,19 +17,19 @@ use serde_json::json;
 use super::calibrate::calibrate;
 use super::card::Card;
 use super::card_language;
-use super::comparison::{Comparison, Contender, Measured};
+use super::comparison::{ComparedGraph, Comparison, Measured};
 use super::corpora;
 use super::golden;
 use super::onnx::{fp16_graph, fp32_graph, int8_graph};
 use super::origin::Origin;
-use super::parity::{Parity, Sample, Variant, prove};
+use super::parity::{Parity, Sample, Variant, check_parity};
 use super::proto::ModelProto;
 use super::tokens::{TableFile, write_late_table};
 use super::weights::EncoderWeights;
 use crate::error::Error;
 use crate::eval::encoder::tokenize;
 use crate::eval::language::LanguageReport;
-use crate::eval::language_peers::{check, compare};
+use crate::eval::language_baselines::{check, compare};
 use crate::eval::{OnnxEncoder, Report, TextEncoder, TokenEncoder};
 
 /// What goes into a bundle besides the weights.
@@ -49,20 +49,20 @@ pub struct ExportOptions<'a> {
     pub calibration: &'a [String],
     /// Folder of evaluation files, for parity and measured quality; without one, parity is checked on the golden texts.
     pub evaluation: Option<&'a Path>,
-    /// Table of the training corpora with their licences, for the model card.
+    /// Table of the training corpora with their licenses, for the model card.
     pub corpora: Option<&'a Path>,
-    /// The language head; without one the server decides by rules.
+    /// The language head; without one, the server detects languages by rules.
     pub language_head: Option<&'a Path>,
     /// The command that repeats the evaluation, for the model card.
     pub evaluation_command: &'a str,
-    /// Simpler weights with the same tokenizer for comparison in the card: those of the bag of tokens.
+    /// Simpler weights with the same tokenizer, those of the bag of tokens, for comparison in the card.
     pub baseline: Option<&'a EncoderWeights>,
-    /// The previous bundle, for comparison in the card. It may be the one that is replaced.
+    /// The previous bundle, for comparison in the card. It may be the bundle that is replaced.
     pub previous: Option<&'a Path>,
-    /// The bundle that the run began with, where no stage has changed its encoder since: its graphs and its token table are taken
-    /// as they are, so that embeddings stay what they were to the last bit.
+    /// The bundle that the run started from, if no stage has changed its encoder since: its graphs and token table are copied,
+    /// so embeddings stay bit-identical.
     pub encoder_of: Option<&'a Path>,
-    /// How search weighs the model's evidence; `None` means as with the first models that had late interaction.
+    /// The relevance weights of search; `None` means those of the first models with late interaction.
     pub relevance: Option<RelevanceWeights>,
     /// Additional text of the model card, as Markdown.
     pub notes: Option<&'a str>,
@@ -75,7 +75,7 @@ pub struct Exported {
     pub bundle: Bundle,
     /// Parity of each graph with the reference.
     pub parity: Vec<Parity>,
-    /// Quality, size and speed of the int8 graph, and then of those that it is compared with.
+    /// Quality, size and speed of the int8 graph, followed by those of the graphs that it is compared with.
     pub measured: Vec<Measured>,
 }
 
@@ -86,7 +86,7 @@ impl Exported {
     }
 }
 
-/// Bytes of a protobuf message at most, which an ONNX file is.
+/// Maximum bytes of a protobuf message, and so of an ONNX file.
 const PROTOBUF_BYTES_MAX: usize = i32::MAX as usize;
 
 impl std::fmt::Display for Exported {
@@ -144,7 +144,7 @@ pub fn export(
     Ok(Exported { bundle: Bundle::open(options.folder)?, parity, measured })
 }
 
-/// Writes the shipped graphs and verifies all three. Returns the int8 one, loaded.
+/// Writes the shipped graphs and verifies all three. Returns the loaded int8 graph.
 fn write_graphs(
     options: &ExportOptions<'_>,
     folder: &Path,
@@ -157,11 +157,11 @@ fn write_graphs(
     let ranges = calibrate(weights, &calibration_texts(options, tokenizer, tokens_max)?)?;
     let expected = reference.embed(&sample.texts)?;
     let mut parity = Vec::new();
-    let mut prove_graph = |variant, mut encoder: OnnxEncoder| {
-        parity.push(prove(variant, &sample, &expected, &mut encoder)?);
+    let mut check_graph = |variant, mut encoder: OnnxEncoder| {
+        parity.push(check_parity(variant, &sample, &expected, &mut encoder)?);
         Ok::<_, Error>(encoder)
     };
-    prove_graph(Variant::Fp32, OnnxEncoder::from_bytes(&encoded("the fp32 graph", &fp32_graph(weights)?)?, 0)?)?;
+    check_graph(Variant::Fp32, OnnxEncoder::from_bytes(&encoded("the fp32 graph", &fp32_graph(weights)?)?, 0)?)?;
     let (fp16, int8) = (folder.join(MODEL_FP16), folder.join(MODEL_INT8));
     if let Some(earlier) = options.encoder_of {
         for file in [TOKEN_TABLE, MODEL_FP16, MODEL_INT8] {
@@ -172,8 +172,8 @@ fn write_graphs(
         write_graph(&fp16, &fp16_graph(weights, &table)?)?;
         write_graph(&int8, &int8_graph(weights, &ranges, Some(&table))?)?;
     }
-    prove_graph(Variant::Fp16, OnnxEncoder::open(&fp16, 0)?)?;
-    let encoder = prove_graph(Variant::Int8, OnnxEncoder::open(&int8, 0)?)?;
+    check_graph(Variant::Fp16, OnnxEncoder::open(&fp16, 0)?)?;
+    let encoder = check_graph(Variant::Int8, OnnxEncoder::open(&int8, 0)?)?;
     let table = if write_late_table(folder, weights)? { LATE_TABLE } else { TOKEN_TABLE };
     let encoder = encoder.with_late_interaction(Some(TokenTable::read(&folder.join(table))?.late_interaction()));
     Ok((encoder, parity))
@@ -186,7 +186,7 @@ fn calibration_texts(options: &ExportOptions<'_>, tokenizer: &Tokenizer, tokens_
     tokenize(tokenizer, texts, tokens_max)
 }
 
-/// Evaluates the graph in `folder`, which `encoder` has loaded, and those it is compared with.
+/// Evaluates the graph in `folder`, which is loaded in `encoder`, and the graphs that it is compared with.
 fn measure_all(
     options: &ExportOptions<'_>,
     folder: &Path,
@@ -195,7 +195,7 @@ fn measure_all(
 ) -> Result<Vec<Measured>, Error> {
     let graph = folder.join(MODEL_INT8);
     let name = format!("{} {}", options.name, options.version);
-    let this = Contender { name, parameters: Some(weights.parameters()), graph: &graph };
+    let this = ComparedGraph { name, parameters: Some(weights.parameters()), graph: &graph };
     let mut measured = vec![Measured::new(this, encoder, options.evaluation)?];
     if let Some(previous) = options.previous {
         let mut previous = Measured::of_bundle(previous, options.evaluation)?;
@@ -205,12 +205,12 @@ fn measure_all(
     if let Some(baseline) = options.baseline {
         let tokens_max = baseline.shape.tokens_max;
         let ranges = calibrate(baseline, &calibration_texts(options, &encoder.tokenizer, tokens_max)?)?;
-        // A folder of its own: no token table of another lies beside the graph.
+        // A separate folder, so that no other model's token table is beside the graph.
         let scratch = tempfile::tempdir().map_err(|source| Error::file(folder, source))?;
         let graph = scratch.path().join(MODEL_INT8);
         write_graph(&graph, &int8_graph(baseline, &ranges, None)?)?;
         let name = if baseline.shape.layers == 0 { "bag of tokens" } else { "baseline" };
-        let contender = Contender { name: name.to_owned(), parameters: Some(baseline.parameters()), graph: &graph };
+        let contender = ComparedGraph { name: name.to_owned(), parameters: Some(baseline.parameters()), graph: &graph };
         measured.push(Measured::of_graph(contender, options.tokenizer, tokens_max, options.evaluation)?);
     }
     Ok(measured)
@@ -220,8 +220,8 @@ pub(super) fn write_graph(path: &Path, graph: &ModelProto) -> Result<(), Error> 
     write(path, &encoded(&path.display().to_string(), graph)?)
 }
 
-/// The graph as a file's content. A message of protobuf ends at 2 GiB; of the weights only the token table is in a file beside
-/// it.
+/// The graph as a file's content. A protobuf message is limited to 2 GiB; of the weights, only the token table is in a separate
+/// file.
 fn encoded(name: &str, graph: &ModelProto) -> Result<Vec<u8>, Error> {
     let bytes = graph.encoded_len();
     if bytes > PROTOBUF_BYTES_MAX {
@@ -231,8 +231,8 @@ fn encoded(name: &str, graph: &ModelProto) -> Result<Vec<u8>, Error> {
     Ok(graph.encode_to_vec())
 }
 
-/// Copies the language head into the bundle. Returns how well it detects languages, first, and the baselines;
-/// nothing without a head or an evaluation folder.
+/// Copies the language head into the bundle. Returns its language detection results first, then the baselines'; empty without a
+/// head or an evaluation folder.
 fn copy_language_head(options: &ExportOptions<'_>, folder: &Path, tokenizer: &Tokenizer) -> Result<Vec<LanguageReport>, Error> {
     let Some(path) = options.language_head else {
         return Ok(Vec::new());
@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn a_graph_beyond_the_limit_of_protobuf_is_refused_with_both_numbers() {
-        // Zeros that nobody reads: no memory is taken for them.
+        // Zeros that are never read, so no memory is committed for them.
         let tensor = TensorProto { raw_data: Some(vec![0; PROTOBUF_BYTES_MAX]), ..Default::default() };
         let graph = GraphProto { initializer: vec![tensor], ..Default::default() };
         let error = encoded("model.onnx", &ModelProto { graph: Some(graph), ..Default::default() }).unwrap_err().to_string();

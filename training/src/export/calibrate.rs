@@ -1,8 +1,8 @@
 //! Finds the ranges of activations of an int8 graph, by running the fp32 graph on sample texts.
 //!
-//! Ranges are fixed at export, one per matrix product, so that a text's embedding does not depend on the texts beside it in a
-//! batch, as it would with ranges found at run time over the whole batch. Values outside are clipped; the mean squared
-//! error after quantization decides how much of the observed range to keep.
+//! Ranges are fixed at export, one per matrix product. Ranges computed at run time over a batch would make a text's embedding
+//! depend on the other texts in its batch. Values outside a range are clipped; the range is the share of the observed one that
+//! gives the lowest mean squared error after quantization.
 
 use std::collections::BTreeMap;
 
@@ -13,18 +13,18 @@ use super::weights::EncoderWeights;
 use crate::error::Error;
 use crate::eval::OnnxEncoder;
 
-/// One in this many observed values is kept for the search; coprime to every layer's width.
+/// One in this many observed values is sampled for the search; coprime to every layer's width.
 const SAMPLE_STEP: usize = 7;
 /// Shares of the observed range to try, in percent.
 const KEPT_PERCENT: std::ops::RangeInclusive<u8> = 30..=100;
 const STEP_PERCENT: usize = 5;
 const LEVELS: f32 = 255.0;
 
-/// How the activations before one matrix product become unsigned bytes: byte = round(value / scale) + zero point, within 0 to
-/// 255.
+/// How the activations before one matrix product are quantized to unsigned bytes: byte = round(value / scale) + zero point,
+/// within 0 to 255.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Range {
-    /// Difference of neighboring bytes.
+    /// Difference between neighboring byte values.
     pub scale: f32,
     /// The byte of 0.
     pub zero_point: u8,
@@ -42,8 +42,8 @@ pub fn calibrate(weights: &EncoderWeights, texts: &[Vec<u32>]) -> Result<Ranges,
     let mut encoder = OnnxEncoder::from_bytes(&graph.encode_to_vec(), 0)?;
     let mut samples: BTreeMap<&str, Vec<f32>> = BTreeMap::new();
     for text in texts {
-        // One text at a time: padding has activations too, which no embedding depends on.
-        encoder.watch(text, |name, values| {
+        // One text at a time, because padding has activations too, which affect no embedding.
+        encoder.run_with_observer(text, |name, values| {
             if let Some((product, _)) = observed.iter().find(|(_, input)| input == name) {
                 samples.entry(product).or_default().extend(values.iter().step_by(SAMPLE_STEP));
             }
@@ -56,8 +56,8 @@ pub fn calibrate(weights: &EncoderWeights, texts: &[Vec<u32>]) -> Result<Ranges,
     Ok(ranges)
 }
 
-/// The range around 0 that restores `values` with the lowest mean squared error: first its upper end is moved in, then its
-/// lower one, because activations are skewed.
+/// The range around 0 that restores `values` with the lowest mean squared error. Shrinks first the upper end and then the lower
+/// end, because activations are skewed.
 fn range_of(values: &[f32]) -> Range {
     let (low, high) = values.iter().fold((0.0_f32, 0.0_f32), |(low, high), &value| (low.min(value), high.max(value)));
     let high = best_part(high, |high| squared_error(values, range_between(low, high)));
@@ -65,7 +65,7 @@ fn range_of(values: &[f32]) -> Range {
     range_between(low, high)
 }
 
-/// The share of `end` with the lowest `error`, or the largest of several.
+/// The share of `end` with the lowest `error`; of several, the largest.
 fn best_part(end: f32, error: impl Fn(f32) -> f64) -> f32 {
     let mut best = (end, error(end));
     for percent in KEPT_PERCENT.rev().step_by(STEP_PERCENT) {

@@ -13,7 +13,7 @@ use super::weights::EncoderShape;
 use crate::config::Norm;
 use crate::eval::Report;
 
-/// Languages that the card names as the worst.
+/// Number of languages that the card lists as the worst.
 const WORST: usize = 8;
 
 /// The content of the card. `Display` writes it as Markdown.
@@ -24,19 +24,19 @@ pub struct Card<'a> {
     pub version: &'a str,
     /// Size of the encoder.
     pub shape: EncoderShape,
-    /// Numbers in it.
+    /// Number of parameters.
     pub parameters: usize,
     /// Files and their bytes.
     pub files: Vec<(&'static str, u64)>,
-    /// What it was trained on.
+    /// The training corpora.
     pub corpora: Vec<CorpusRow>,
     /// The origin of the weights, if they were not trained here.
     pub imported: Option<&'a Imported>,
-    /// The configuration as TOML; nothing for imported weights.
+    /// The configuration as TOML; empty for imported weights.
     pub recipe: &'a str,
     /// Parity of the graphs with the trained encoder.
     pub parity: &'a [Parity],
-    /// Quality, size and speed: of this bundle first, then of those it is compared with.
+    /// Quality, size and speed: of this bundle first, then of the models that it is compared with.
     pub measured: &'a [Measured],
     /// Additional text, as Markdown.
     pub notes: Option<&'a str>,
@@ -107,7 +107,7 @@ impl Card<'_> {
         }
     }
 
-    /// The quality of this bundle.
+    /// The quality report of this bundle.
     fn report(&self) -> Option<&Report> {
         self.measured.first().and_then(|measured| measured.report.as_ref())
     }
@@ -230,7 +230,7 @@ mod tests {
         Measured { name: name.to_owned(), parameters: Some(13_900_000), graph_bytes: 14_200_000, speed, report }
     }
 
-    /// French and Thai with English, `points` percent each way.
+    /// A report with French and Thai, where P@1 with English is `points` percent in both directions.
     fn report(points: f64) -> Report {
         let score = WithEnglish { to_english: points, from_english: points };
         let flores = FloresReport {

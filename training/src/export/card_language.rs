@@ -1,4 +1,5 @@
-//! The model card's section on language detection: the detectors side by side, each language, the largest confusions.
+//! The model card's section on language detection: a comparison of the detectors, results by language, and the largest
+//! confusions.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,10 +8,10 @@ use dragoman::domain::Language;
 
 use crate::eval::language::{LanguageReport, LanguageScore, LanguageSet};
 
-/// Confusions to list.
+/// Number of confusions to list.
 const CONFUSIONS: usize = 24;
 
-/// Writes the section as Markdown: all of `reports` in the first table, the first of them, the head's, in the others.
+/// Writes the section as Markdown: all `reports` in the first table, only the first report (the head's) in the others.
 pub fn render(reports: &[LanguageReport]) -> String {
     let Some(head) = reports.first() else {
         return String::new();
@@ -33,7 +34,7 @@ pub fn render(reports: &[LanguageReport]) -> String {
     text
 }
 
-/// The means for the manifest, by name of the measure.
+/// The mean accuracies for the manifest, by name of the metric.
 pub fn quality(head: &LanguageReport) -> BTreeMap<String, f64> {
     let key = |name: &str| match name {
         "FLORES, whole sentences" => "language_flores".to_owned(),
@@ -62,7 +63,7 @@ fn by_language(text: &mut String, sets: &[LanguageSet]) {
     }
 }
 
-/// The largest shares of a language's texts that were taken for another one.
+/// Lists the largest shares of a language's texts that were taken for another language.
 fn confusions(text: &mut String, set: &LanguageSet) {
     let share = |of: &Language, texts: usize| 100.0 * texts as f64 / set.languages[of].texts as f64;
     let mut rows: Vec<(f64, String)> = set
@@ -100,7 +101,7 @@ mod tests {
     #[test]
     fn the_section_has_means_languages_and_confusions() {
         let text = render(&[report(), LanguageReport { detector: "rules".to_owned(), ..report() }]);
-        // Malay 5 of 8 is 62.5, Norwegian 100: mean 81.25. Two of eight are 25 percent, one is 12.5.
+        // Malay: 5 of 8 is 62.5. Norwegian: 100. The mean is 81.25. Two of eight are 25 percent, one is 12.5.
         for line in [
             "| detector | short sentences (2 languages) |",
             "| head | 81.25 (error 0.250) |",

@@ -17,30 +17,30 @@ use crate::eval::{OnnxEncoder, Report, Speed, TextEncoder, measure, speed};
 pub struct Measured {
     /// Its name in the card.
     pub name: String,
-    /// Numbers in the encoder, where they are known.
+    /// Number of parameters, if known.
     pub parameters: Option<usize>,
     /// Size of the graph on disk.
     pub graph_bytes: usize,
-    /// On one core.
+    /// Speed on one core.
     pub speed: Speed,
     /// Quality, if there was an evaluation folder.
     pub report: Option<Report>,
 }
 
 /// An int8 graph to evaluate.
-pub struct Contender<'a> {
+pub struct ComparedGraph<'a> {
     /// Its name in the card.
     pub name: String,
-    /// Numbers in the encoder, where they are known.
+    /// Number of parameters, if known.
     pub parameters: Option<usize>,
-    /// The graph's file. Its token table may be a separate file beside it.
+    /// The graph's file. Its token table may be a separate file beside the graph.
     pub graph: &'a Path,
 }
 
 impl Measured {
-    /// Evaluates a graph that `encoder` has loaded: its speed on the golden texts, its quality on the files in `evaluation`.
+    /// Evaluates a graph that is loaded in `encoder`: its speed on the golden texts, its quality on the files in `evaluation`.
     pub fn new(
-        contender: Contender<'_>,
+        contender: ComparedGraph<'_>,
         encoder: &mut TextEncoder<OnnxEncoder>,
         evaluation: Option<&Path>,
     ) -> Result<Self, Error> {
@@ -60,7 +60,7 @@ impl Measured {
         let bundle = Bundle::open(folder)?;
         let path = bundle.path(MODEL_INT8);
         let parameters = bundle.manifest.training.get("parameters").and_then(serde_json::Value::as_u64);
-        let contender = Contender {
+        let contender = ComparedGraph {
             name: format!("{} {}", bundle.manifest.name, bundle.manifest.version),
             parameters: parameters.and_then(|count| usize::try_from(count).ok()),
             graph: &path,
@@ -68,9 +68,9 @@ impl Measured {
         Self::new(contender, &mut TextEncoder::open_bundle(folder, 0)?, evaluation)
     }
 
-    /// Evaluates a graph that belongs to no bundle, with the tokenizer of another.
+    /// Evaluates a graph outside of any bundle, with the given tokenizer.
     pub fn of_graph(
-        contender: Contender<'_>,
+        contender: ComparedGraph<'_>,
         tokenizer: &Path,
         tokens_max: usize,
         evaluation: Option<&Path>,
@@ -85,7 +85,7 @@ impl Measured {
     }
 }
 
-/// Bytes of a graph's file, and of the token table beside it where there is one.
+/// Size of a graph's file, plus the token table beside it, if any.
 fn bytes_of(graph: &Path) -> Result<usize, Error> {
     let bytes =
         |path: &Path| Ok::<usize, Error>(std::fs::metadata(path).map_err(|source| Error::file(path, source))?.len() as usize);
@@ -93,7 +93,7 @@ fn bytes_of(graph: &Path) -> Result<usize, Error> {
     Ok(bytes(graph)? + if table.is_file() { bytes(&table)? } else { 0 })
 }
 
-/// Means as `Report::quality` names them, and their names in the card.
+/// Means by their key in `Report::quality`, with their names in the card.
 const MEANS: [(&str, &str); 10] = [
     ("flores_p_at_1_english", "FLORES, P@1 to and from English"),
     ("flores_p_at_1_other", "FLORES, P@1 of pairs without English"),
@@ -107,7 +107,7 @@ const MEANS: [(&str, &str); 10] = [
     ("sts_spearman", "STS, rank correlation times 100"),
 ];
 
-/// A table with one column for each. `Display` writes it as Markdown.
+/// A table with one column per model. `Display` writes it as Markdown.
 pub struct Comparison<'a>(pub &'a [Measured]);
 
 impl Comparison<'_> {

@@ -1,27 +1,27 @@
-//! The corpora that a model was trained on, for its card: names, sources, licences, sizes.
+//! The training corpora of a model, for its card: names, sources, licenses, sizes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::error::Error;
 
-/// A training corpus, all its files together.
+/// A training corpus, with all its files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CorpusRow {
     /// Name.
     pub name: String,
-    /// Where it comes from.
+    /// Repositories that it comes from.
     pub repositories: BTreeSet<String>,
-    /// Licences of its files.
+    /// Licenses of its files.
     pub licences: BTreeSet<String>,
-    /// Classes of the licences: `open` or `research`.
+    /// License classes: `open` or `research`.
     pub classes: BTreeSet<String>,
-    /// Segments of all files.
+    /// Number of segments in all files.
     pub segments: u64,
 }
 
-/// Reads a table of corpora: tab-separated, one row per file, columns found by their names. Rows of a corpus that `used`
-/// refuses are left out.
+/// Reads a table of corpora: tab-separated, one row per file, columns identified by the header. Skips corpora for which `used`
+/// returns false.
 pub fn read_corpora(path: &Path, used: impl Fn(&str) -> bool) -> Result<Vec<CorpusRow>, Error> {
     let text = std::fs::read_to_string(path).map_err(|source| Error::file(path, source))?;
     let header: Vec<&str> = text.lines().next().unwrap_or_default().split('\t').collect();

@@ -12,10 +12,10 @@ use crate::eval::encoder::tokenize;
 use crate::eval::{OnnxEncoder, TokenEncoder};
 
 const GOLDEN: &str = include_str!("../../golden.tsv");
-/// Values of each embedding that are kept.
-const HEAD: usize = 8;
+/// Number of leading values stored per embedding.
+const STORED_VALUES: usize = 8;
 
-/// The golden texts by language, aligned: the same number is the same sentence.
+/// The golden texts by language, aligned: the same index is the same sentence.
 pub fn by_language() -> BTreeMap<Language, Vec<String>> {
     let row = |line: &str| {
         let mut columns = line.split('\t');
@@ -39,7 +39,7 @@ pub fn golden_texts(tokenizer: &Tokenizer, tokens_max: usize, encoder: &mut Onnx
         language: language.code().to_owned(),
         text,
         ids,
-        embedding_head: embedding.iter().copied().take(HEAD).collect(),
+        embedding_head: embedding.iter().copied().take(STORED_VALUES).collect(),
     });
     Ok(golden.collect())
 }

@@ -1,4 +1,5 @@
-//! Writes an ONNX graph node by node. Values are named by what made them, so that a profile of the graph is readable.
+//! Writes an ONNX graph node by node. Values are named after the operation that makes them, so that profiles of the graph are
+//! readable.
 
 use dragoman::ranking::token_table::Place;
 use half::f16;
@@ -8,11 +9,11 @@ use super::proto::{
     StringStringEntryProto, TensorProto, TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
 };
 
-/// ONNX's operator set: the first one with Gelu.
+/// ONNX's operator set; the first version with Gelu.
 const OPSET: i64 = 20;
-/// The file format that belongs to it.
+/// The matching version of the file format.
 const IR_VERSION: i64 = 9;
-/// What ONNX calls the location of values in another file.
+/// ONNX's code for tensor values in another file.
 const EXTERNAL: i32 = 1;
 /// ONNX Runtime's own operators.
 pub const MICROSOFT: &str = "com.microsoft";
@@ -37,24 +38,24 @@ pub enum Attribute<'a> {
     Float(f32),
 }
 
-/// Values in another file.
+/// Tensor values in another file.
 #[derive(Debug, Clone, Copy)]
 pub struct External<'a> {
-    /// Its name.
+    /// The file's name.
     pub file: &'a str,
-    /// Where in it.
+    /// The position in it.
     pub place: Place,
 }
 
 impl GraphWriter {
-    /// Adds an input of int64 with the named dimensions.
+    /// Adds an int64 input with the named dimensions.
     pub fn input(&mut self, name: &str, dimensions: &[&str]) -> Value {
         let dimensions = dimensions.iter().map(|name| DimensionProto { dim_value: None, dim_param: Some((*name).to_owned()) });
         self.graph.input.push(value_info(name, DataType::Int64, dimensions.collect()));
         name.to_owned()
     }
 
-    /// Declares `name`, which a node must make, as an output of float32: the named dimensions and a last one of `width`.
+    /// Declares `name`, which some node must make, as a float32 output: the named dimensions and a last one of size `width`.
     pub fn output(&mut self, name: &str, dimensions: &[&str], width: usize) {
         let named = dimensions.iter().map(|name| DimensionProto { dim_value: None, dim_param: Some((*name).to_owned()) });
         let width = DimensionProto { dim_value: Some(width as i64), dim_param: None };
@@ -123,7 +124,7 @@ impl GraphWriter {
         name.to_owned()
     }
 
-    /// Adds a constant whose values lie in another file of the same folder.
+    /// Adds a constant whose values are in another file of the same folder.
     pub fn external(&mut self, name: &str, kind: DataType, shape: &[usize], values: External<'_>) -> Value {
         let entry = |key: &str, value: String| StringStringEntryProto { key: Some(key.to_owned()), value: Some(value) };
         self.graph.initializer.push(TensorProto {
@@ -141,7 +142,7 @@ impl GraphWriter {
         name.to_owned()
     }
 
-    /// Ends the graph and wraps it into a model.
+    /// Finishes the graph and wraps it into a model.
     pub fn finish(mut self, name: &str) -> ModelProto {
         self.graph.name = Some(name.to_owned());
         let opset = |domain: &str, version| OperatorSetIdProto { domain: Some(domain.to_owned()), version: Some(version) };

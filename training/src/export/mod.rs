@@ -1,7 +1,7 @@
-//! From trained weights to a bundle: the graph without any Python, its quantization, the parity checks, the folder.
+//! From trained weights to a bundle, without Python: the graph, its quantization, the parity checks, the folder.
 
-pub mod addition;
 pub mod bundle;
+pub mod bundle_update;
 pub mod calibrate;
 pub mod card;
 pub mod card_language;

@@ -1,9 +1,10 @@
 //! The encoder as an ONNX graph: `input_ids` and `attention_mask`, int64 [batch, len], to `sentence_embedding`, float32
 //! [batch, dimension], of unit length. Padding may be anywhere and changes nothing.
 //!
-//! The token table of both graphs of a bundle is one file beside them, in bytes (`tokens`). fp32 is the reference. fp16 halves
-//! the weights and computes in halves; sums over a sentence and the final scaling stay in floats. int8 is for CPUs: tables and
-//! matrices in signed bytes with a scale per row, activations in unsigned bytes with the ranges of `calibrate`.
+//! Both graphs of a bundle share one token table in a separate file, in bytes (`tokens`). fp32 is the reference. fp16 halves
+//! the weights and computes in float16, except that sums over a sentence and the final normalization stay in float32. int8 is
+//! for CPUs: tables and matrices in signed bytes with a scale per row, activations in unsigned bytes with the ranges of
+//! `calibrate`.
 
 use super::calibrate::Ranges;
 use super::graph::{Attribute, GraphWriter, MICROSOFT, Value};
@@ -16,35 +17,35 @@ use crate::error::Error;
 
 /// Epsilon of every layer normalization.
 const NORM_EPSILON: f32 = 1e-12;
-/// Added to the attention of padding; small enough for halves, and its exponential is 0.
+/// Added to the attention scores of padding; representable in float16, and its exponential is 0.
 const MASKED: f32 = -1e4;
-/// Least length that an embedding is divided by.
+/// Minimum norm that an embedding is divided by.
 const LENGTH_MIN: f32 = 1e-12;
 
-/// How values are stored and computed with.
+/// The number format of storage and computation.
 enum Mode<'a> {
     Fp32,
     Fp16,
     Int8(&'a Ranges),
 }
 
-/// Writes the graph in float32, the reference.
+/// Writes the float32 graph, the reference.
 pub fn fp32_graph(weights: &EncoderWeights) -> Result<ModelProto, Error> {
     Ok(encoder(weights, Mode::Fp32, None)?.graph.finish("encoder"))
 }
 
-/// Writes the graph in float16. Its token table is `table`, in a file beside it.
+/// Writes the float16 graph. Its token table is `table`, in a file beside it.
 pub fn fp16_graph(weights: &EncoderWeights, table: &TableFile) -> Result<ModelProto, Error> {
     Ok(encoder(weights, Mode::Fp16, Some(table))?.graph.finish("encoder"))
 }
 
-/// Writes the graph in int8, with the ranges of activations that `calibrate` found. Its token table is `table`, in a file beside
-/// it; without one the graph holds it.
+/// Writes the int8 graph, with the activation ranges found by `calibrate`. Its token table is `table`, in a file beside it;
+/// without `table`, the graph contains it.
 pub fn int8_graph(weights: &EncoderWeights, ranges: &Ranges, table: Option<&TableFile>) -> Result<ModelProto, Error> {
     Ok(encoder(weights, Mode::Int8(ranges), table)?.graph.finish("encoder"))
 }
 
-/// Writes the float32 graph with the inputs of its matrix products as further outputs. Returns (product, output) with it.
+/// Writes the float32 graph with the inputs of its matrix products as additional outputs; also returns (product, output) pairs.
 pub fn observed_graph(weights: &EncoderWeights) -> Result<(ModelProto, Vec<(String, String)>), Error> {
     let mut encoder = encoder(weights, Mode::Fp32, None)?;
     for (_, input, width) in &encoder.products {
@@ -80,7 +81,7 @@ struct EncoderWriter<'a> {
 }
 
 impl<'a> EncoderWriter<'a> {
-    /// Token vectors plus positions, normalized if the model does so.
+    /// Token vectors plus positions, normalized if the model has that normalization.
     fn embeddings(&mut self, ids: &str, mask: &str) -> Result<Value, Error> {
         let mut hidden = self.lookup("tokens", TOKENS, ids)?; // [batch, len, d]
         if self.weights.find(POSITIONS).is_some() {
@@ -96,7 +97,7 @@ impl<'a> EncoderWriter<'a> {
         Ok(hidden)
     }
 
-    /// Rows of a table.
+    /// Looks up rows of a table.
     fn lookup(&mut self, name: &str, table: &str, ids: &str) -> Result<Value, Error> {
         let weight = self.weights.get(table)?;
         let file = self.table.filter(|_| table == TOKENS);
@@ -116,9 +117,9 @@ impl<'a> EncoderWriter<'a> {
         };
         let values = self.graph.node("Gather", &format!("{name}.values"), &[&values, ids], &[]);
         let values = self.cast(&format!("{name}.floats"), &values, DataType::Float);
-        let values = self.compute_kind(&format!("{name}.computed"), values); // [batch, len, d]
+        let values = self.cast_to_compute_type(&format!("{name}.computed"), values); // [batch, len, d]
         let scales = self.graph.node("Gather", &format!("{name}.scales"), &[&scales, ids], &[]);
-        let scales = self.compute_kind(&format!("{name}.scales.computed"), scales); // [batch, len, 1]
+        let scales = self.cast_to_compute_type(&format!("{name}.scales.computed"), scales); // [batch, len, 1]
         Ok(self.graph.node("Mul", name, &[&values, &scales], &[]))
     }
 
@@ -129,7 +130,7 @@ impl<'a> EncoderWriter<'a> {
         let axes = self.graph.integers("attention_mask.axes", &[2], &[1, 2]);
         let below = self.graph.node("Sub", "attention_mask.below", &[mask, &one], &[]);
         let scaled = self.graph.node("Mul", "attention_mask.scaled", &[&below, &masked], &[]);
-        let scaled = self.compute_kind("attention_mask.compute", scaled);
+        let scaled = self.cast_to_compute_type("attention_mask.compute", scaled);
         self.graph.node("Unsqueeze", "attention_mask.added", &[&scaled, &axes], &[])
     }
 
@@ -138,7 +139,7 @@ impl<'a> EncoderWriter<'a> {
         self.sublayer(layer, "feed_forward", &attended, |this, x| this.feed_forward(layer, x))
     }
 
-    /// A part with its residual sum and its normalization, where the model has it.
+    /// A sublayer with its residual connection, and its layer normalization if the model has one.
     fn sublayer(
         &mut self,
         layer: usize,
@@ -162,8 +163,8 @@ impl<'a> EncoderWriter<'a> {
         }
     }
 
-    /// Scaled dot-product attention. Queries, keys and values come from one product with the three matrices on top of each
-    /// other; the scale is in the query's weights.
+    /// Scaled dot-product attention. Queries, keys and values come from one product with the three stacked matrices; the scale
+    /// is folded into the query's weights.
     fn attention(&mut self, layer: usize, input: &str, mask: &str) -> Result<Value, Error> {
         let (d, heads) = (self.weights.shape.dimension, self.weights.shape.heads);
         let name = format!("layers.{layer}.attention");
@@ -196,7 +197,7 @@ impl<'a> EncoderWriter<'a> {
         self.named_linear(&format!("{name}.output"), &merged)
     }
 
-    /// Cuts [batch, len, d] into heads, [batch, len, heads, d / heads], and turns that to the order `perm`.
+    /// Splits [batch, len, d] into heads, [batch, len, heads, d / heads], and transposes that with `perm`.
     fn heads(&mut self, input: &str, perm: &[i64]) -> Value {
         let (d, heads) = (self.weights.shape.dimension, self.weights.shape.heads);
         let shape = self.graph.integers(&format!("{input}.shape"), &[4], &[0, 0, heads as i64, (d / heads) as i64]);
@@ -261,16 +262,16 @@ impl<'a> EncoderWriter<'a> {
 
     fn norm(&mut self, name: &str, input: &str, weight: &str, bias: &str) -> Result<Value, Error> {
         if matches!(self.mode, Mode::Int8(_)) {
-            return self.norm_in_parts(name, input, weight, bias);
+            return self.decomposed_layer_norm(name, input, weight, bias);
         }
         let (weight, bias) = (self.constant(weight)?, self.constant(bias)?);
         let attributes = [("axis", Attribute::Int(-1)), ("epsilon", Attribute::Float(NORM_EPSILON))];
         Ok(self.graph.node("LayerNormalization", name, &[input, &weight, &bias], &attributes))
     }
 
-    /// A layer normalization made of operators that ONNX Runtime's CPU provider vectorizes; its fused one
-    /// goes value by value and took a third of the whole pass. (x - m) / |x - m| has the variance 1 / d.
-    fn norm_in_parts(&mut self, name: &str, input: &str, weight: &str, bias: &str) -> Result<Value, Error> {
+    /// A layer normalization made of operators that ONNX Runtime's CPU provider vectorizes; its fused operator works value by
+    /// value and took a third of the whole forward pass. (x - m) / |x - m| has the variance 1 / d.
+    fn decomposed_layer_norm(&mut self, name: &str, input: &str, weight: &str, bias: &str) -> Result<Value, Error> {
         let d = self.weights.shape.dimension as f32;
         let part = |part: &str| format!("{name}.{part}");
         let scaled: Vec<f32> = self.weights.get(weight)?.values.iter().map(|value| value * d.sqrt()).collect();
@@ -309,8 +310,8 @@ impl<'a> EncoderWriter<'a> {
         self.graph.node("Cast", name, &[input], &[("to", Attribute::Int(kind as i64))])
     }
 
-    /// Casts floats to the type that the layers compute with.
-    fn compute_kind(&mut self, name: &str, input: Value) -> Value {
+    /// Casts floats to the layers' computation type.
+    fn cast_to_compute_type(&mut self, name: &str, input: Value) -> Value {
         match self.mode {
             Mode::Fp16 => self.cast(name, &input, DataType::Float16),
             Mode::Fp32 | Mode::Int8(_) => input,

@@ -1,4 +1,4 @@
-//! The origin of a bundle's weights: a run of this program, or somebody else's files.
+//! The origin of a bundle's weights: a training run, or files published by others.
 
 use std::fmt;
 
@@ -10,22 +10,22 @@ use crate::config::Config;
 /// Where weights come from.
 #[derive(Debug, Clone, Copy)]
 pub enum Origin<'a> {
-    /// A run with this configuration.
+    /// A training run with this configuration.
     Trained(&'a Config),
     /// The authors' files.
     Imported(&'a Imported),
 }
 
-/// What was imported.
+/// What was imported, and under which terms.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Imported {
     /// The checkpoint.
     pub checkpoint: SourceFile,
     /// The SentencePiece model.
     pub sentencepiece: SourceFile,
-    /// The licence of both, as stated at import.
+    /// The license of both, as stated at import.
     pub licence: Option<String>,
-    /// What happens to a text before the tokenizer.
+    /// The preprocessing of texts before the tokenizer.
     pub preprocessing: Preprocessing,
 }
 
@@ -39,7 +39,7 @@ pub struct SourceFile {
 }
 
 impl<'a> Origin<'a> {
-    /// What was imported.
+    /// The imported files, if the weights were imported.
     pub fn imported(self) -> Option<&'a Imported> {
         match self {
             Self::Trained(_) => None,
@@ -47,13 +47,13 @@ impl<'a> Origin<'a> {
         }
     }
 
-    /// What happens to a text before the tokenizer; models trained here need nothing.
+    /// The preprocessing of texts before the tokenizer; models trained here need none.
     pub fn preprocessing(self) -> Option<Preprocessing> {
         self.imported().map(|imported| imported.preprocessing)
     }
 }
 
-/// The last sections of a model card.
+/// Writes the final sections of a model card.
 impl fmt::Display for Imported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "\n## Source\n")?;
@@ -71,7 +71,7 @@ impl fmt::Display for Imported {
     }
 }
 
-/// What a reader must know of `Preprocessing::MosesJieba`.
+/// What a reader must know about `Preprocessing::MosesJieba`.
 const MOSES_JIEBA: &str = "
 ## What differs from the original preprocessing
 

@@ -1,4 +1,4 @@
-//! Verifies that an exported graph gives the embeddings of the trained encoder.
+//! Verifies that an exported graph gives the same embeddings as the trained encoder.
 
 use std::path::Path;
 
@@ -13,9 +13,9 @@ use crate::eval::flores::{self, ENGLISH};
 use crate::eval::retrieval::{mean, precision_at_1};
 use crate::eval::{Embeddings, TokenEncoder};
 
-/// How many points P@1 may differ from the reference.
+/// Maximum difference of P@1 from the reference, in percentage points.
 pub const P_AT_1_POINTS_MAX: f64 = 0.5;
-/// Sentences per language to compare.
+/// Number of sentences per language to compare.
 const SENTENCES: usize = 100;
 
 /// An exported graph.
@@ -52,9 +52,9 @@ impl Variant {
 
 /// Sentences that are translations of each other, as token ids.
 pub struct Sample {
-    /// Language by language.
+    /// The languages, in the order of `texts`.
     pub languages: Vec<Language>,
-    /// Sentences of each language.
+    /// Number of sentences per language.
     pub sentences: usize,
     /// All sentences of the first language, then those of the second, and so on.
     pub texts: Vec<Vec<u32>>,
@@ -63,24 +63,24 @@ pub struct Sample {
 /// The parity of a graph with the reference.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Parity {
-    /// Which graph.
+    /// The graph.
     pub variant: Variant,
-    /// Sentences compared.
+    /// Number of sentences compared.
     pub sentences: usize,
-    /// Languages that they are in.
+    /// Number of languages.
     pub languages: usize,
-    /// Least cosine of a sentence's two embeddings.
+    /// Minimum cosine between a sentence's two embeddings.
     pub cosine_min: f64,
-    /// Their mean.
+    /// Mean of these cosines.
     pub cosine_mean: f64,
-    /// P@1 with English of the reference on the sample, in percent; 0 without English.
+    /// P@1 with English of the reference on the sample, in percent; 0 if the sample has no English.
     pub p_at_1_reference: f64,
-    /// P@1 with English of the graph.
+    /// P@1 with English of the graph, in percent.
     pub p_at_1: f64,
 }
 
 impl Sample {
-    /// Takes FLORES sentences from `folder`, or the golden texts if there is no folder or nothing in it.
+    /// Takes FLORES sentences from `folder`, or the golden texts without a folder or without such files.
     pub fn read(folder: Option<&Path>, tokenizer: &Tokenizer, tokens_max: usize) -> Result<Self, Error> {
         let aligned = match folder {
             Some(folder) => flores::read(folder)?.map(|aligned| aligned.languages),
@@ -96,7 +96,12 @@ impl Sample {
 
 /// Compares the output of `encoder` for `sample` with the `reference` embeddings of the same texts, and rejects large
 /// differences.
-pub fn prove(variant: Variant, sample: &Sample, reference: &Embeddings, encoder: &mut dyn TokenEncoder) -> Result<Parity, Error> {
+pub fn check_parity(
+    variant: Variant,
+    sample: &Sample,
+    reference: &Embeddings,
+    encoder: &mut dyn TokenEncoder,
+) -> Result<Parity, Error> {
     let parity = compare(variant, sample, reference, &encoder.embed(&sample.texts)?)?;
     check(&parity)?;
     Ok(parity)
@@ -120,7 +125,7 @@ fn compare(variant: Variant, sample: &Sample, reference: &Embeddings, got: &Embe
     })
 }
 
-/// Mean P@1 between English and every other language of the sample, both ways.
+/// Mean P@1 between English and every other language of the sample, in both directions.
 fn p_at_1(sample: &Sample, embeddings: &Embeddings) -> Result<f64, Error> {
     let side = |index: usize| embeddings.part(index * sample.sentences, sample.sentences);
     let Some(english) = sample.languages.iter().position(|language| language.code() == ENGLISH) else {
@@ -164,8 +169,8 @@ mod tests {
     #[test]
     fn cosines_and_p_at_1_are_compared_sentence_by_sentence() {
         let reference = embeddings([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]);
-        // The second German sentence is turned to where the first one is: it finds the wrong English one, and the second
-        // English one, at right angles to both, finds the first German one.
+        // The second German sentence gets the direction of the first, so it finds the wrong English sentence; the second
+        // English sentence, orthogonal to both, finds the first German one.
         let got = embeddings([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]);
         let parity = compare(Variant::Fp16, &sample(), &reference, &got).unwrap();
         assert_eq!((parity.cosine_min, parity.cosine_mean), (0.0, 0.75));

@@ -1,6 +1,7 @@
 //! The part of ONNX's protobuf messages that an exported encoder needs, written by hand with the field numbers of `onnx.proto`.
 //!
-//! Scalar fields that ONNX marks optional are `Option`, because readers distinguish an attribute with value 0 from a missing one.
+//! Scalar fields that ONNX marks optional are `Option`, because readers distinguish an attribute with value 0 from a missing
+//! one.
 
 /// A model file.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -45,10 +46,10 @@ pub struct GraphProto {
     /// Constants.
     #[prost(message, repeated, tag = "5")]
     pub initializer: Vec<TensorProto>,
-    /// Inputs that the caller gives.
+    /// Inputs from the caller.
     #[prost(message, repeated, tag = "11")]
     pub input: Vec<ValueInfoProto>,
-    /// Outputs that the caller gets.
+    /// Outputs to the caller.
     #[prost(message, repeated, tag = "12")]
     pub output: Vec<ValueInfoProto>,
 }
@@ -91,7 +92,7 @@ pub struct AttributeProto {
     /// Values of an `INTS`.
     #[prost(int64, repeated, packed = "false", tag = "8")]
     pub ints: Vec<i64>,
-    /// Which of the values is meant.
+    /// Which of the values is set.
     #[prost(enumeration = "AttributeType", optional, tag = "20")]
     pub r#type: Option<i32>,
 }
@@ -125,10 +126,10 @@ pub struct TensorProto {
     /// The values.
     #[prost(bytes = "vec", optional, tag = "9")]
     pub raw_data: Option<Vec<u8>>,
-    /// Where the values are when they are in another file: its `location` beside the model, `offset` and `length`.
+    /// Where the values are if they are in another file: its `location` beside the model, `offset` and `length`.
     #[prost(message, repeated, tag = "13")]
     pub external_data: Vec<StringStringEntryProto>,
-    /// Where the values are: 0 or nothing here, 1 in another file.
+    /// 0 or nothing if the values are in this file, 1 if they are in another one.
     #[prost(int32, optional, tag = "14")]
     pub data_location: Option<i32>,
 }
@@ -202,13 +203,13 @@ pub struct TensorShapeProto {
     pub dim: Vec<DimensionProto>,
 }
 
-/// One dimension: a number, or a name for one that each run decides.
+/// One dimension: a fixed size, or a name for a size that may differ from run to run.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct DimensionProto {
     /// A known size.
     #[prost(int64, optional, tag = "1")]
     pub dim_value: Option<i64>,
-    /// The name of an unknown size.
+    /// The name of a variable size.
     #[prost(string, optional, tag = "2")]
     pub dim_param: Option<String>,
 }

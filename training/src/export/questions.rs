@@ -1,5 +1,5 @@
-//! An encoder of questions for a bundle that is there: its graphs come beside the bundle's own, which stay what they are to the
-//! last bit, and so does every embedding that was made with them.
+//! Adds a question encoder to an existing bundle: its graphs are written beside the bundle's own, which stay bit-identical, and
+//! so do all embeddings made with them.
 
 use std::path::Path;
 
@@ -9,12 +9,12 @@ use dragoman::ranking::TokenTable;
 use dragoman::text::Tokenizer;
 use serde_json::json;
 
-use super::addition::Addition;
 use super::bundle::write_graph;
+use super::bundle_update::BundleUpdate;
 use super::calibrate::calibrate;
 use super::golden;
 use super::onnx::{fp16_graph, int8_graph};
-use super::parity::{Parity, Sample, Variant, prove};
+use super::parity::{Parity, Sample, Variant, check_parity};
 use super::tokens::TableFile;
 use super::weights::{EncoderWeights, TOKENS};
 use crate::config::{Config, StageConfig};
@@ -25,62 +25,64 @@ use crate::eval::{OnnxEncoder, Report, TextEncoder, TokenEncoder};
 
 /// The section of the model card.
 const SECTION: &str = "## Questions";
-/// How far a value of the token table may be from the bundle's, in steps of its row's bytes: rounding takes half of one.
+/// Maximum difference between a value of the token table and the bundle's, in quantization steps of its row; rounding accounts
+/// for half a step.
 const STEPS_MAX: f32 = 0.51;
 
-/// What goes into the new bundle besides the weights.
+/// The inputs of the new bundle besides the weights.
 #[derive(Debug, Clone, Copy)]
 pub struct QuestionOptions<'a> {
     /// The bundle that the run started from.
     pub bundle: &'a Path,
-    /// Semantic version of the new one.
+    /// Semantic version of the new bundle.
     pub version: &'a str,
     /// The folder to write; an existing one is replaced.
     pub folder: &'a Path,
-    /// The run's configuration, and the stage in it that made the weights.
+    /// The run's configuration, and its stage that trained the weights.
     pub stage: (&'a Config, &'a StageConfig),
     /// Texts to calibrate int8 ranges on; none means the golden texts.
     pub calibration: &'a [String],
-    /// Folder of evaluation files, for parity and to measure how high passages rank.
+    /// Folder of evaluation files, for parity and for passage retrieval quality.
     pub evaluation: Option<&'a Path>,
-    /// How search weighs the model's evidence; `None` leaves the bundle's.
+    /// The relevance weights of search; `None` keeps the bundle's.
     pub relevance: Option<RelevanceWeights>,
     /// Additional text of the card's section, as Markdown.
     pub notes: Option<&'a str>,
 }
 
-/// Writes the bundle with the encoder of questions that `weights` are; `reference` is the same in libtorch. Gives the section of
-/// the model card.
+/// Writes the bundle with `weights` as its question encoder; `reference` is the same encoder in libtorch. Returns the section
+/// of the model card.
 pub fn add_questions(
     options: &QuestionOptions<'_>,
     weights: &EncoderWeights,
     reference: &mut dyn TokenEncoder,
 ) -> Result<String, Error> {
-    let mut addition = Addition::begin(options.bundle, options.folder)?;
-    check_table(&addition.before, weights)?;
-    let parity = write_graphs(options, addition.partial(), weights, reference)?;
-    options.version.clone_into(&mut addition.manifest.version);
-    addition.manifest.relevance = options.relevance.or(addition.manifest.relevance);
-    addition.manifest.training["questions"] =
+    let mut bundle_update = BundleUpdate::begin(options.bundle, options.folder)?;
+    check_table(&bundle_update.before, weights)?;
+    let parity = write_graphs(options, bundle_update.partial(), weights, reference)?;
+    options.version.clone_into(&mut bundle_update.manifest.version);
+    bundle_update.manifest.relevance = options.relevance.or(bundle_update.manifest.relevance);
+    bundle_update.manifest.training["questions"] =
         json!({ "stage": options.stage.1, "sampling": options.stage.0.sampling, "parity": parity });
-    addition.files.extend([QUESTIONS_INT8, QUESTIONS_FP16].map(str::to_owned));
-    // Sealed once to be measured as a server opens it, and again with what came of that.
-    addition.seal()?;
+    bundle_update.files.extend([QUESTIONS_INT8, QUESTIONS_FP16].map(str::to_owned));
+    // Sealed once to be opened and evaluated as a server would, and again with the results.
+    bundle_update.seal()?;
     let measured = match options.evaluation {
-        Some(data) => {
-            [options.bundle, addition.partial()].map(|folder| measure(folder, data)).into_iter().collect::<Result<Vec<_>, _>>()?
-        }
+        Some(data) => [options.bundle, bundle_update.partial()]
+            .map(|folder| measure(folder, data))
+            .into_iter()
+            .collect::<Result<Vec<_>, _>>()?,
         None => Vec::new(),
     };
     if let Some(after) = measured.last().and_then(Option::clone) {
-        addition.manifest.quality.extend(Report { passages: Some(after), ..Report::default() }.quality());
+        bundle_update.manifest.quality.extend(Report { passages: Some(after), ..Report::default() }.quality());
     }
     let section = section(options, &parity, &measured);
-    addition.finish(SECTION, &section)?;
+    bundle_update.finish(SECTION, &section)?;
     Ok(section)
 }
 
-/// Both graphs read the bundle's own token table, so the stage must not have changed it.
+/// Checks that the stage has not changed the token table, since both graphs read the bundle's.
 fn check_table(bundle: &Bundle, weights: &EncoderWeights) -> Result<(), Error> {
     let path = bundle.path(TOKEN_TABLE);
     let (table, own) = (TokenTable::read(&path)?, &weights.get(TOKENS)?.values);
@@ -113,7 +115,7 @@ fn write_graphs(
     let mut parity = Vec::new();
     for (variant, file, graph) in graphs {
         write_graph(&folder.join(file), &graph)?;
-        parity.push(prove(variant, &sample, &expected, &mut OnnxEncoder::open(&folder.join(file), 0)?)?);
+        parity.push(check_parity(variant, &sample, &expected, &mut OnnxEncoder::open(&folder.join(file), 0)?)?);
     }
     Ok(parity)
 }

@@ -1,5 +1,5 @@
-//! The token tables of a bundle (`dragoman::ranking::token_table`): the model's, written once for both of its graphs and for late
-//! interaction, and the separate one that late interaction may have.
+//! The token tables of a bundle (`dragoman::ranking::token_table`): the model's, written once for both of its graphs and for
+//! late interaction, and the optional separate table for late interaction.
 
 use std::path::Path;
 
@@ -12,12 +12,12 @@ use super::quantize::quantize_rows;
 use super::weights::{EncoderWeights, LATE_TOKENS, LATE_WEIGHTS, TOKEN_WEIGHTS, TOKENS, Weight};
 use crate::error::Error;
 
-/// Where a bundle's token table lies in its file.
+/// Where a bundle's token table is in its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TableFile {
-    /// The rows, int8 [vocabulary, d].
+    /// The position of the rows, int8 [vocabulary, d].
     pub rows: Place,
-    /// Their scales, float32 [vocabulary, 1].
+    /// The position of their scales, float32 [vocabulary, 1].
     pub scales: Place,
 }
 
@@ -39,7 +39,7 @@ impl TableFile {
         Ok(Self { rows: place(ROWS)?, scales: place(SCALES)? })
     }
 
-    /// What a graph names a part of it by.
+    /// The reference to a part of the file for a graph.
     pub fn external(&self, place: Place) -> External<'static> {
         External { file: TOKEN_TABLE, place }
     }

@@ -7,24 +7,24 @@ use dragoman::domain::RelevanceWeights;
 use dragoman::ranking::Translations;
 use serde_json::json;
 
-use super::addition::Addition;
+use super::bundle_update::BundleUpdate;
 use crate::error::Error;
 
 /// The section of the model card.
 const SECTION: &str = "## Translations";
 
-/// What goes into the new bundle.
+/// The inputs of the new bundle.
 #[derive(Debug, Clone, Copy)]
 pub struct TranslationOptions<'a> {
     /// The bundle to add to.
     pub bundle: &'a Path,
-    /// Semantic version of the new one.
+    /// Semantic version of the new bundle.
     pub version: &'a str,
     /// The folder to write; an existing one is replaced.
     pub folder: &'a Path,
     /// The table, as written by `Translations::write`.
     pub table: &'a Path,
-    /// How search weighs the evidence; `None` leaves the bundle's.
+    /// The relevance weights of search; `None` keeps the bundle's.
     pub relevance: Option<RelevanceWeights>,
     /// Additional text of the card's section, as Markdown.
     pub notes: Option<&'a str>,
@@ -32,18 +32,18 @@ pub struct TranslationOptions<'a> {
 
 /// Writes the bundle. Returns the section of the model card.
 pub fn add_translations(options: &TranslationOptions<'_>) -> Result<String, Error> {
-    let mut addition = Addition::begin(options.bundle, options.folder)?;
+    let mut bundle_update = BundleUpdate::begin(options.bundle, options.folder)?;
     let table = Translations::read(options.table)?;
-    table.write(&addition.partial().join(TRANSLATIONS))?;
-    options.version.clone_into(&mut addition.manifest.version);
-    addition.manifest.relevance = options.relevance.or(addition.manifest.relevance);
-    addition.manifest.training["translations"] = json!({ "words": table.len() });
-    addition.files.insert(TRANSLATIONS.to_owned());
+    table.write(&bundle_update.partial().join(TRANSLATIONS))?;
+    options.version.clone_into(&mut bundle_update.manifest.version);
+    bundle_update.manifest.relevance = options.relevance.or(bundle_update.manifest.relevance);
+    bundle_update.manifest.training["translations"] = json!({ "words": table.len() });
+    bundle_update.files.insert(TRANSLATIONS.to_owned());
     let notes = options.notes.map(|notes| format!("{}\n\n", notes.trim())).unwrap_or_default();
     let section = format!(
         "{SECTION}\n\n`{TRANSLATIONS}` says what {} words of all languages mean, as far as parallel text tells: search finds a word of the\nquestion in its translations, too.\n\n{notes}",
         table.len()
     );
-    addition.finish(SECTION, &section)?;
+    bundle_update.finish(SECTION, &section)?;
     Ok(section)
 }

@@ -1,7 +1,7 @@
-//! The trained encoder as plain numbers: the source of every exported graph.
+//! The trained encoder's weights as plain arrays: the source of every exported graph.
 //!
-//! Tensor names and the maths behind them are the model's (`model/encoder.rs`). A linear layer is y = x W^T + b with W [out, in].
-//! The presence of their tensors determines whether there are positions and a normalization of the embeddings.
+//! Tensor names and the math behind them are the model's (`model/encoder.rs`). A linear layer is y = x W^T + b with W [out,
+//! in]. Whether there are positions and a normalization of the embeddings follows from the presence of their tensors.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,9 +13,9 @@ use crate::error::Error;
 /// The encoder's size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EncoderShape {
-    /// Token ids.
+    /// Number of token ids.
     pub vocabulary: usize,
-    /// Width, also of the embedding.
+    /// Width, also the number of values per embedding.
     pub dimension: usize,
     /// Transformer layers; 0 is a bag of tokens.
     pub layers: usize,
@@ -36,7 +36,7 @@ pub struct EncoderShape {
 pub struct Weight {
     /// One or two dimensions.
     pub shape: Vec<usize>,
-    /// As many values as the product of the shape.
+    /// The values; their number is the product of the shape.
     pub values: Vec<f32>,
 }
 
@@ -49,7 +49,7 @@ pub struct EncoderWeights {
 }
 
 impl EncoderShape {
-    /// The size of a configured encoder. A bag of tokens has no layers.
+    /// The size of a configured encoder. A bag of tokens has 0 layers.
     pub fn new(model: &ModelConfig, vocabulary: usize, kind: EncoderKind) -> Self {
         Self {
             vocabulary,
@@ -65,7 +65,7 @@ impl EncoderShape {
 }
 
 impl EncoderWeights {
-    /// Takes the encoder's tensors out of `tensors`, which may hold others (training heads), and checks their shapes.
+    /// Takes the encoder's tensors from `tensors`, which may also contain training heads, and checks their shapes.
     pub fn from_tensors<'t>(
         shape: EncoderShape,
         tensors: impl IntoIterator<Item = (&'t str, &'t Tensor)>,
@@ -74,7 +74,7 @@ impl EncoderWeights {
         Self::gather(shape, |name| tensors.get(name).map(|tensor| weight_of(tensor)).transpose())
     }
 
-    /// As `from_tensors`, from plain numbers.
+    /// Like `from_tensors`, from plain arrays.
     pub fn from_weights(shape: EncoderShape, mut weights: BTreeMap<String, Weight>) -> Result<Self, Error> {
         Self::gather(shape, |name| Ok(weights.remove(name)))
     }
@@ -101,7 +101,7 @@ impl EncoderWeights {
         Ok(Self { shape, tensors: gathered })
     }
 
-    /// The tensor `name`, when the model has it.
+    /// The tensor `name`, if the model has it.
     pub fn find(&self, name: &str) -> Option<&Weight> {
         self.tensors.get(name)
     }
@@ -111,12 +111,12 @@ impl EncoderWeights {
         self.find(name).ok_or_else(|| shape_error(format!("{name} is missing")))
     }
 
-    /// All tensors in the order of their names.
+    /// All tensors in name order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Weight)> {
         self.tensors.iter().map(|(name, weight)| (name.as_str(), weight))
     }
 
-    /// Parameters in all.
+    /// Total number of parameters.
     pub fn parameters(&self) -> usize {
         self.tensors.values().map(|weight| weight.values.len()).sum()
     }
@@ -137,7 +137,7 @@ pub const LATE_WEIGHTS: &str = "embeddings.late.log_weight";
 /// Name of the position table; row 0 belongs to padding.
 pub const POSITIONS: &str = "embeddings.position.weight";
 
-/// Name, shape and necessity of every tensor.
+/// Name and shape of every tensor, and whether it is required.
 fn expected(shape: &EncoderShape) -> Vec<(String, Vec<usize>, bool)> {
     let (d, ff) = (shape.dimension, shape.feed_forward);
     let mut all = vec![

@@ -1,8 +1,8 @@
-//! Reads a bundle exported by this trainer: the start of another run (`commands/from_bundle.rs`).
+//! Reads a bundle exported by this trainer, as the start of another run (`commands/from_bundle.rs`).
 //!
-//! The weights are those of its float16 graph, so a weight comes back rounded to 11 bits; the token table is that of its file, in
-//! bytes with a scale per row (of older bundles the graph's). Names and layouts undo what
-//! `export/onnx.rs` does: matrices stand there as [inputs, outputs], and an attention's queries, keys and values in one.
+//! The weights are those of its float16 graph, so they come back rounded to 11 bits; the token table comes from its own file,
+//! in bytes with a scale per row (in older bundles, from the graph). Names and layouts invert what `export/onnx.rs` does:
+//! there, matrices are [inputs, outputs], and an attention layer's queries, keys and values are in one matrix.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::export::proto::{DataType, ModelProto, TensorProto};
 use crate::export::weights::{LATE_TOKENS, LATE_WEIGHTS, TOKEN_WEIGHTS, TOKENS};
 use crate::export::{EncoderShape, EncoderWeights, Weight};
 
-/// The weights of a bundle as those of a stage's encoder; an error names what is not of the same kind or size.
+/// The weights of a bundle as a stage's encoder; an error names any tensor of another kind or size.
 pub fn read_weights(config: &Config, stage: &StageConfig, bundle: &Path) -> Result<EncoderWeights, Error> {
     let bundle = Bundle::open(bundle)?;
     check_kind(&config.model, &bundle)?;
@@ -47,7 +47,7 @@ pub fn read_weights(config: &Config, stage: &StageConfig, bundle: &Path) -> Resu
     }
     let vocabulary = tensors.get(TOKENS).and_then(|table| table.shape.first().copied()).unwrap_or(0);
     let shape = EncoderShape::new(&config.model, vocabulary, stage.encoder);
-    let weights = by_our_names(tensors, &shape).map_err(&broken)?;
+    let weights = renamed_weights(tensors, &shape).map_err(&broken)?;
     let surplus =
         weights.keys().find(|name| name.starts_with("layers.") && layer_of(name).is_none_or(|layer| layer >= shape.layers));
     if let Some(name) = surplus {
@@ -56,7 +56,7 @@ pub fn read_weights(config: &Config, stage: &StageConfig, bundle: &Path) -> Resu
     EncoderWeights::from_weights(shape, weights)
 }
 
-/// Checks what the shapes of weights do not show.
+/// Checks properties that the shapes of weights do not show.
 fn check_kind(model: &ModelConfig, bundle: &Bundle) -> Result<(), Error> {
     let problem = |problem: String| Error::Content { path: bundle.folder.join(MANIFEST), problem };
     let trained = &bundle.manifest.training["config"]["model"];
@@ -87,20 +87,21 @@ fn halves(tensor: &TensorProto) -> Option<Weight> {
     (rest.is_empty() && values.len() == shape.iter().product::<usize>()).then_some(Weight { shape, values })
 }
 
-/// The graph's constants as the model's weights.
-fn by_our_names(tensors: BTreeMap<String, Weight>, shape: &EncoderShape) -> Result<BTreeMap<String, Weight>, String> {
+/// Maps the graph's constants to the model's weights.
+fn renamed_weights(tensors: BTreeMap<String, Weight>, shape: &EncoderShape) -> Result<BTreeMap<String, Weight>, String> {
     let mut weights = BTreeMap::new();
     for (name, weight) in tensors {
         let Some((module, parameter)) = name.rsplit_once('.') else { continue };
         if let Some(attention) = module.strip_suffix(".projected") {
-            for (part, weight) in
-                ["query", "key", "value"].into_iter().zip(thirds(weight, shape).map_err(|problem| format!("{name} {problem}"))?)
+            for (part, weight) in ["query", "key", "value"]
+                .into_iter()
+                .zip(split_qkv(weight, shape).map_err(|problem| format!("{name} {problem}"))?)
             {
                 let parameter = if parameter == "matrix" { "weight" } else { parameter };
                 weights.insert(format!("{attention}.{part}.{parameter}"), weight);
             }
         } else if parameter == "matrix" {
-            weights.insert(format!("{module}.weight"), turned(&weight));
+            weights.insert(format!("{module}.weight"), transposed_weight(&weight));
         } else {
             weights.insert(name, weight);
         }
@@ -108,14 +109,15 @@ fn by_our_names(tensors: BTreeMap<String, Weight>, shape: &EncoderShape) -> Resu
     Ok(weights)
 }
 
-/// Queries, keys and values from one matrix [d, 3 d] or one bias [3 d]; the queries without the scale of the attention.
-fn thirds(weight: Weight, shape: &EncoderShape) -> Result<[Weight; 3], String> {
+/// Splits one matrix [d, 3 d] or one bias [3 d] into queries, keys and values, and removes the attention scale from the
+/// queries.
+fn split_qkv(weight: Weight, shape: &EncoderShape) -> Result<[Weight; 3], String> {
     let d = shape.dimension;
     let outputs = weight.shape.last().copied().unwrap_or(0);
     if outputs != 3 * d || shape.heads == 0 {
         return Err(format!("has {outputs} outputs, expected {} with {} heads", 3 * d, shape.heads));
     }
-    let whole = if weight.shape.len() == 2 { turned(&weight) } else { weight };
+    let whole = if weight.shape.len() == 2 { transposed_weight(&weight) } else { weight };
     let scale = ((d / shape.heads) as f32).sqrt();
     let part = |number: usize, scale: f32| {
         let length = whole.values.len() / 3;
@@ -125,8 +127,8 @@ fn thirds(weight: Weight, shape: &EncoderShape) -> Result<[Weight; 3], String> {
     Ok([part(0, scale), part(1, 1.0), part(2, 1.0)])
 }
 
-/// [inputs, outputs] as [outputs, inputs].
-fn turned(weight: &Weight) -> Weight {
+/// Transposes [inputs, outputs] to [outputs, inputs].
+fn transposed_weight(weight: &Weight) -> Weight {
     let outputs = weight.shape.last().copied().unwrap_or(0);
     let inputs = weight.values.len().checked_div(outputs).unwrap_or(0);
     Weight { shape: vec![outputs, inputs], values: transposed(&weight.values, outputs) }

@@ -1,5 +1,5 @@
-//! A PyTorch checkpoint: the zip archive that `torch.save` writes since PyTorch 1.6, with the pickle `NAME/data.pkl` and one file
-//! of numbers per storage, `NAME/data/KEY`. Only the requested storages are read.
+//! Reads a PyTorch checkpoint: the zip archive that `torch.save` writes since PyTorch 1.6, with the pickle `NAME/data.pkl` and
+//! one file of numbers per storage, `NAME/data/KEY`. Only the requested storages are read.
 
 use std::fs::File;
 use std::io::{BufReader, Read as _};
@@ -12,20 +12,20 @@ use super::pickle::{Element, Object, Pickle, Storage, StoredTensor, Value};
 use crate::error::Error;
 use crate::export::Weight;
 
-/// Where a state dict may be within what was saved: at the top, or under one of these.
+/// Where a state dict may be in the saved object: at the top, or under one of these keys.
 const STATE_DICTS: [&str; 3] = ["state_dict", "model_state_dict", "model"];
 
 /// An opened checkpoint.
 pub struct Checkpoint {
     path: PathBuf,
     archive: ZipArchive<BufReader<File>>,
-    /// `NAME/` of the entries.
+    /// The prefix `NAME/` of the entries.
     folder: String,
     pickle: Pickle,
 }
 
 impl Checkpoint {
-    /// Opens the file and reads its pickle, not its numbers.
+    /// Opens the file and reads its pickle, but not the tensors' data.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let file = File::open(path).map_err(|source| Error::file(path, source))?;
         let refuse = |problem: String| Error::Content { path: path.to_owned(), problem };
@@ -43,8 +43,8 @@ impl Checkpoint {
         Ok(Self { path: path.to_owned(), archive, folder, pickle })
     }
 
-    /// The tensors by name of the state dict that has one whose name ends with `landmark`: what was saved, or what lies in it
-    /// under `state_dict`, `model_state_dict` or `model`. Whatever lies beside it (an optimizer's state, counters) is left alone.
+    /// The tensors, by name, of the state dict that has a name ending with `landmark`: the saved object itself, or its entry
+    /// `state_dict`, `model_state_dict` or `model`. Other contents (an optimizer's state, counters) are ignored.
     pub fn state_dict(&self, landmark: &str) -> Result<Vec<(String, StoredTensor)>, Error> {
         let within = |name: &str| self.pickle.entries(&self.pickle.root)?.find(|(key, _)| *key == name).map(|(_, value)| value);
         let places = [Some(&self.pickle.root)].into_iter().chain(STATE_DICTS.iter().map(|name| within(name)));
@@ -64,12 +64,12 @@ impl Checkpoint {
         )))
     }
 
-    /// Reads a tensor's numbers as float32, whatever its storage type and layout.
+    /// Reads a tensor's values as float32, whatever its storage type and layout.
     pub fn read(&mut self, name: &str, tensor: &StoredTensor) -> Result<Weight, Error> {
         let refuse = |problem: String| Error::Content { path: self.path.clone(), problem: format!("{name}: {problem}") };
         let layout = Layout::of(tensor).map_err(&refuse)?;
         let Storage { key, element, numbers } = &tensor.storage;
-        if let Element::Whole(_) = element {
+        if let Element::Integer(_) = element {
             return Err(refuse("expected floating-point numbers, got whole ones".to_owned()));
         }
         if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
@@ -96,7 +96,7 @@ impl Checkpoint {
     }
 }
 
-/// A tensor's layout in its storage, checked to lie within.
+/// A tensor's layout in its storage, checked to be within bounds.
 struct Layout {
     shape: Vec<usize>,
     strides: Vec<usize>,
@@ -119,7 +119,7 @@ impl Layout {
             .iter()
             .zip(&steps)
             .try_fold(offset, |last, (&size, &step)| last.checked_add(size.saturating_sub(1).checked_mul(step)?));
-        // A view may repeat numbers, but none of a weight is larger than what is stored.
+        // A view may repeat numbers, but no weight's tensor is larger than its storage.
         let fits = count.is_some_and(|count| count <= tensor.storage.numbers)
             && (count == Some(0) || last.is_some_and(|last| last < tensor.storage.numbers));
         if sizes.len() != steps.len() || !fits {
@@ -128,7 +128,7 @@ impl Layout {
         Ok(Self { shape: sizes, strides: steps, offset })
     }
 
-    /// The number in the storage of each value, the last dimension fastest.
+    /// The index in the storage of each value, last dimension fastest.
     fn positions(&self) -> impl Iterator<Item = usize> {
         (0..self.shape.iter().product()).map(|index: usize| {
             let (mut rest, mut position) = (index, self.offset);
@@ -141,7 +141,7 @@ impl Layout {
     }
 }
 
-/// `NAME/` of the one entry `NAME/data.pkl`.
+/// The prefix `NAME/` of the only entry `NAME/data.pkl`.
 fn folder_of(archive: &ZipArchive<BufReader<File>>) -> Result<String, String> {
     let mut folders =
         archive.file_names().filter_map(Result::ok).filter_map(|name| name.strip_suffix("data.pkl").map(str::to_owned));
@@ -152,7 +152,7 @@ fn folder_of(archive: &ZipArchive<BufReader<File>>) -> Result<String, String> {
     }
 }
 
-/// The content of an entry, which `torch.save` never compresses, of `expected` bytes if that is known.
+/// The content of an entry, which `torch.save` never compresses; must have `expected` bytes, if given.
 fn entry(archive: &mut ZipArchive<BufReader<File>>, name: &str, expected: Option<usize>) -> Result<Vec<u8>, String> {
     let entry = archive.by_name(name).map_err(|error| format!("entry {name}: {error}"))?;
     let size = entry.size();
@@ -160,7 +160,7 @@ fn entry(archive: &mut ZipArchive<BufReader<File>>, name: &str, expected: Option
         return Err(format!("entry {name}: expected {} bytes, got {size}", expected.unwrap_or_default()));
     }
     let mut bytes = Vec::new();
-    // Reading past the end is what checks the sum.
+    // The checksum is verified only when reading past the end.
     entry.take(size.saturating_add(1)).read_to_end(&mut bytes).map_err(|error| format!("entry {name}: {error}"))?;
     if bytes.len() as u64 != size {
         return Err(format!("entry {name}: expected {size} bytes, got {}", bytes.len()));
@@ -168,7 +168,7 @@ fn entry(archive: &mut ZipArchive<BufReader<File>>, name: &str, expected: Option
     Ok(bytes)
 }
 
-/// Number `position` of little-endian `data`. `Layout` has checked that it exists.
+/// The number at index `position` of little-endian `data`. `Layout` has checked that it exists.
 fn number(data: &[u8], element: Element, position: usize) -> f32 {
     fn at<const N: usize>(data: &[u8], position: usize) -> [u8; N] {
         let mut bytes = [0; N];
@@ -180,7 +180,7 @@ fn number(data: &[u8], element: Element, position: usize) -> f32 {
         Element::Float => f32::from_le_bytes(at(data, position)),
         Element::Half => f16::from_le_bytes(at(data, position)).to_f32(),
         Element::BFloat16 => bf16::from_le_bytes(at(data, position)).to_f32(),
-        Element::Whole(_) => f32::NAN,
+        Element::Integer(_) => f32::NAN,
     }
 }
 
@@ -199,7 +199,7 @@ mod tests {
             assert_eq!(Layout::of(tensor).unwrap().positions().collect::<Vec<_>>(), expect);
         };
         check(&tensor(6, 0, &[2, 3], &[3, 1]), &[0, 1, 2, 3, 4, 5]);
-        // Transposed: [3, 2] of a matrix of two rows of three.
+        // Transposed: [3, 2] from a matrix of two rows with three values.
         check(&tensor(6, 0, &[3, 2], &[1, 3]), &[0, 3, 1, 4, 2, 5]);
         check(&tensor(6, 4, &[2], &[1]), &[4, 5]);
         check(&tensor(3, 2, &[], &[]), &[2]);
@@ -216,7 +216,7 @@ mod tests {
             (0, &[-2], &[1]),
             (0, &[2], &[-1]),
             (0, &[2, 3], &[1]),
-            // Sizes whose product is larger than an index, and a single number repeated without end.
+            // Sizes whose product overflows an index, and a single number that is repeated indefinitely.
             (0, &[1 << 40, 1 << 40], &[0, 0]),
             (0, &[1 << 40], &[0]),
             (i64::MAX, &[2], &[i64::MAX]),

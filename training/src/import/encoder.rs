@@ -1,7 +1,7 @@
-//! Maps the tensors of the EMS authors' checkpoint to this encoder's (`model/encoder.rs` has the list and the maths).
+//! Maps the tensors of the EMS authors' checkpoint to this encoder's (`model/encoder.rs` has the list and the math).
 //!
-//! Names are those of the modules of their implementation, behind any prefix: `module.model.bert.` as trained on several devices,
-//! `model.bert.`, or none.
+//! Names are those of the modules of the authors' implementation, with any prefix: `module.model.bert.` as trained on several
+//! devices, `model.bert.`, or none.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::export::{EncoderShape, EncoderWeights, Weight};
 /// The token table, which identifies the state dict and the prefix of its names.
 const LANDMARK: &str = "embedding.word_embedding.embedding.weight";
 
-/// Outside of the layers: their names, and ours.
+/// Names outside of the layers: the authors', and ours.
 const EMBEDDINGS: [(&str, &str); 8] = [
     (LANDMARK, TOKENS),
     ("embedding.position_embedding.position_embeddings.weight", POSITIONS),
@@ -27,7 +27,7 @@ const EMBEDDINGS: [(&str, &str); 8] = [
     ("embedding.position_embedding.weight", POSITIONS),
 ];
 
-/// Within layer N, `encoder.layer.N.` and `layers.N.`: their names, and ours, each with `.weight` and `.bias`.
+/// Names within layer N, below `encoder.layer.N.` and `layers.N.`: the authors', and ours, each with `.weight` and `.bias`.
 const LAYER: [(&str, &str); 8] = [
     ("attention.self_attention.query", "attention.query"),
     ("attention.self_attention.key", "attention.key"),
@@ -43,13 +43,13 @@ const LAYER: [(&str, &str); 8] = [
 pub struct ImportedEncoder {
     /// Its weights.
     pub weights: EncoderWeights,
-    /// Number of skipped tensors, which only training needs.
-    pub left_behind: usize,
+    /// Number of tensors that were skipped because only training needs them.
+    pub skipped_tensors: usize,
 }
 
-/// What the shapes of tensors do not show.
+/// Properties that the shapes of tensors do not show.
 #[derive(Debug, Clone, Copy)]
-pub struct Unsaid {
+pub struct EncoderOptions {
     /// Attention heads.
     pub heads: usize,
     /// Activation of the feed-forward parts.
@@ -57,10 +57,10 @@ pub struct Unsaid {
 }
 
 /// Reads the encoder. Sizes come from the shapes of the tables and the first layer.
-pub fn read(checkpoint: &mut Checkpoint, unsaid: Unsaid) -> Result<ImportedEncoder, Error> {
+pub fn read(checkpoint: &mut Checkpoint, encoder_options: EncoderOptions) -> Result<ImportedEncoder, Error> {
     let tensors = checkpoint.state_dict(LANDMARK)?;
     let prefix = prefix_of(&tensors)?;
-    let (mut weights, mut left_behind) = (BTreeMap::new(), 0);
+    let (mut weights, mut skipped_tensors) = (BTreeMap::new(), 0);
     for (name, tensor) in &tensors {
         let within = name.strip_prefix(&prefix);
         match within.and_then(our_name) {
@@ -69,15 +69,15 @@ pub fn read(checkpoint: &mut Checkpoint, unsaid: Unsaid) -> Result<ImportedEncod
                     return Err(problem(format!("{name} is {ours}, but so is another tensor")));
                 }
             }
-            // An unknown part of the encoder must not get lost.
+            // An unknown part of the encoder must not be dropped silently.
             None if within.is_some_and(|name| name.starts_with("embedding.") || name.starts_with("encoder.")) => {
                 return Err(problem(format!("{name} is an unknown part of the encoder")));
             }
-            None => left_behind += 1,
+            None => skipped_tensors += 1,
         }
     }
-    let shape = shape_of(&weights, unsaid)?;
-    Ok(ImportedEncoder { weights: EncoderWeights::from_weights(shape, weights)?, left_behind })
+    let shape = shape_of(&weights, encoder_options)?;
+    Ok(ImportedEncoder { weights: EncoderWeights::from_weights(shape, weights)?, skipped_tensors })
 }
 
 /// The prefix before the landmark.
@@ -89,7 +89,7 @@ fn prefix_of(tensors: &[(String, StoredTensor)]) -> Result<String, Error> {
     }
 }
 
-/// Our name of one of their tensors, without the prefix.
+/// Maps one of the authors' tensor names, without the prefix, to ours.
 fn our_name(name: &str) -> Option<String> {
     if let Some((_, ours)) = EMBEDDINGS.iter().find(|(theirs, _)| *theirs == name) {
         return Some((*ours).to_owned());
@@ -101,7 +101,7 @@ fn our_name(name: &str) -> Option<String> {
     matches!(parameter, "weight" | "bias").then(|| format!("layers.{layer}.{ours}.{parameter}"))
 }
 
-fn shape_of(weights: &BTreeMap<String, Weight>, unsaid: Unsaid) -> Result<EncoderShape, Error> {
+fn shape_of(weights: &BTreeMap<String, Weight>, encoder_options: EncoderOptions) -> Result<EncoderShape, Error> {
     let matrix = |name: &str| match weights.get(name).map(|weight| weight.shape.as_slice()) {
         Some(&[rows, columns]) => Ok((rows, columns)),
         Some(shape) => Err(problem(format!("{name} has the shape {shape:?}, expected two dimensions"))),
@@ -111,7 +111,7 @@ fn shape_of(weights: &BTreeMap<String, Weight>, unsaid: Unsaid) -> Result<Encode
     let (positions, _) = matrix(POSITIONS)?;
     let (feed_forward, _) = matrix("layers.0.feed_forward.up.weight")?;
     let layer = |name: &String| name.strip_prefix("layers.")?.split('.').next()?.parse::<usize>().ok();
-    // There are no more names than tensors, so a layer number far beyond them is reported as missing.
+    // The number of layers is capped by the number of tensors, so that a huge layer number is reported as missing tensors.
     let layers = weights.keys().filter_map(layer).max().map_or(0, |last| last.saturating_add(1).min(weights.len() + 1));
     if positions < 2 {
         return Err(problem(format!("{POSITIONS} has {positions} rows, expected one for padding and at least one more")));
@@ -120,11 +120,11 @@ fn shape_of(weights: &BTreeMap<String, Weight>, unsaid: Unsaid) -> Result<Encode
         vocabulary,
         dimension,
         layers,
-        heads: unsaid.heads,
+        heads: encoder_options.heads,
         feed_forward,
         tokens_max: positions - 1,
         norm: Norm::Post,
-        activation: unsaid.activation,
+        activation: encoder_options.activation,
     })
 }
 

@@ -1,22 +1,23 @@
-//! The stack machine of pickle protocols 2 to 4, as Python's `pickletools` describes it, without the instructions that run code.
+//! The stack machine of pickle protocols 2 to 4, as described by Python's `pickletools`, without the instructions that run
+//! code.
 //!
-//! Nothing is allocated by a size that the file claims: sizes are checked against the existing bytes. Containers are kept in one
-//! list and refer to each other by number, so that neither depth nor cycles cost the reader its own stack.
+//! No allocation trusts a size that the file claims: sizes are checked against the remaining bytes. Containers are kept in one
+//! list and refer to each other by index, so neither nesting nor cycles use the reader's own stack.
 
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::pickle::{Global, Malformed, Object, Storage, StoredTensor, Value};
+use super::pickle::{Global, Object, PickleError, Storage, StoredTensor, Value};
 
 /// Maximum dimensions of a tensor.
 const DIMENSIONS_MAX: usize = 16;
 
 /// Runs a pickle to its end; returns the pickled value and its objects.
-pub(super) fn run(bytes: &[u8]) -> Result<(Value, Vec<Object>), Malformed> {
+pub(super) fn run(bytes: &[u8]) -> Result<(Value, Vec<Object>), PickleError> {
     let mut machine = Machine {
         bytes,
         at: 0,
-        started: 0,
+        instruction_start: 0,
         stack: Vec::new(),
         marks: Vec::new(),
         memo: HashMap::new(),
@@ -24,7 +25,7 @@ pub(super) fn run(bytes: &[u8]) -> Result<(Value, Vec<Object>), Malformed> {
         copied: 0,
     };
     loop {
-        machine.started = machine.at;
+        machine.instruction_start = machine.at;
         if let Some(root) = machine.step()? {
             return Ok((root, machine.objects));
         }
@@ -35,24 +36,24 @@ pub(super) fn run(bytes: &[u8]) -> Result<(Value, Vec<Object>), Malformed> {
 struct Machine<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// Where the current instruction starts.
-    started: usize,
+    /// Byte offset of the current instruction.
+    instruction_start: usize,
     stack: Vec<Value>,
-    /// Heights of the stack that were marked.
+    /// Stack heights at the marks.
     marks: Vec<usize>,
     memo: HashMap<u32, Value>,
     objects: Vec<Object>,
-    /// Pairs that were copied from one container into another.
+    /// Number of pairs copied from one container into another.
     copied: usize,
 }
 
 impl<'a> Machine<'a> {
     /// Runs one instruction; returns the result at the end of the program.
-    fn step(&mut self) -> Result<Option<Value>, Malformed> {
+    fn step(&mut self) -> Result<Option<Value>, PickleError> {
         match self.byte()? {
             b'.' => return self.pop().map(Some),
             0x80 => self.protocol()?,
-            // The length of a frame only helps to read ahead.
+            // The length of a frame is only a hint for buffering.
             0x95 => self.take(8).map(|_| ())?,
             b'(' => self.marks.push(self.stack.len()),
             b'0' => drop(self.pop()?),
@@ -72,7 +73,7 @@ impl<'a> Machine<'a> {
         Ok(None)
     }
 
-    fn constant(&mut self, code: u8) -> Result<Value, Malformed> {
+    fn constant(&mut self, code: u8) -> Result<Value, PickleError> {
         Ok(match code {
             b'N' => Value::None,
             0x88 => Value::Bool(true),
@@ -82,7 +83,7 @@ impl<'a> Machine<'a> {
             b'J' => Value::Int(i64::from(i32::from_le_bytes(self.array()?))),
             0x8a => self.long()?,
             b'G' => Value::Float(f64::from_be_bytes(self.array()?)),
-            // A string of protocol 4, of protocol 2, and Python 2's two.
+            // The string instructions of protocol 4, of protocol 2, and Python 2's two.
             0x8c | b'U' => {
                 let length = usize::from(self.byte()?);
                 self.text(length)?
@@ -103,15 +104,15 @@ impl<'a> Machine<'a> {
         })
     }
 
-    fn protocol(&mut self) -> Result<(), Malformed> {
+    fn protocol(&mut self) -> Result<(), PickleError> {
         match self.byte()? {
             2..=4 => Ok(()),
             version => self.refuse(format!("pickle protocol {version}, expected 2 to 4")),
         }
     }
 
-    /// An integer of any number of bytes, lowest first, in two's complement; at most eight are accepted.
-    fn long(&mut self) -> Result<Value, Malformed> {
+    /// An integer of any number of bytes in two's complement, little-endian; at most eight bytes are accepted.
+    fn long(&mut self) -> Result<Value, PickleError> {
         let length = usize::from(self.byte()?);
         let bytes = self.take(length)?;
         if length > 8 {
@@ -123,14 +124,14 @@ impl<'a> Machine<'a> {
         Ok(Value::Int(i64::from_le_bytes(padded)))
     }
 
-    fn text(&mut self, length: usize) -> Result<Value, Malformed> {
+    fn text(&mut self, length: usize) -> Result<Value, PickleError> {
         match std::str::from_utf8(self.take(length)?) {
             Ok(text) => Ok(Value::Text(text.into())),
             Err(_) => self.refuse("a string that is not UTF-8".to_owned()),
         }
     }
 
-    fn global(&mut self, code: u8) -> Result<(), Malformed> {
+    fn global(&mut self, code: u8) -> Result<(), PickleError> {
         let (module, name) = if code == b'c' {
             (self.line()?, self.line()?)
         } else {
@@ -149,11 +150,11 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    /// Calls one of the known functions, given on the stack with its tuple of arguments.
-    fn reduce(&mut self) -> Result<(), Malformed> {
+    /// Calls one of the known functions with its tuple of arguments, both from the stack.
+    fn reduce(&mut self) -> Result<(), PickleError> {
         let arguments = self.pop()?;
         let function = self.pop()?;
-        let Some(Object::Tuple(arguments)) = self.look(&arguments).cloned() else {
+        let Some(Object::Tuple(arguments)) = self.resolve(&arguments).cloned() else {
             return self.refuse("a call without a tuple of arguments".to_owned());
         };
         let made = match (&function, arguments.as_slice()) {
@@ -161,7 +162,7 @@ impl<'a> Machine<'a> {
             (Value::Global(Global::OrderedDict), [pairs]) => {
                 let pairs = self.pairs(pairs)?;
                 self.copied += pairs.len();
-                // The same list may be named again and again.
+                // The same list may be referenced many times.
                 if self.copied > self.bytes.len() {
                     return self.refuse("more pairs than the pickle has bytes".to_owned());
                 }
@@ -169,7 +170,7 @@ impl<'a> Machine<'a> {
             }
             (Value::Global(Global::RebuildTensor), [storage, offset, shape, strides, ..]) => {
                 let (shape, strides) = (self.integers(shape)?, self.integers(strides)?);
-                match (self.look(storage), offset) {
+                match (self.resolve(storage), offset) {
                     (Some(Object::Storage(storage)), Value::Int(offset)) => {
                         Object::Tensor(StoredTensor { storage: storage.clone(), offset: *offset, shape, strides })
                     }
@@ -189,19 +190,20 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    /// Sets attributes of an object. An OrderedDict has none that matter (`_metadata` of a state dict), nothing else has any.
-    fn build(&mut self) -> Result<(), Malformed> {
+    /// Sets attributes of an object. Those of an OrderedDict are ignored (`_metadata` of a state dict); no other object may
+    /// have any.
+    fn build(&mut self) -> Result<(), PickleError> {
         self.pop()?;
-        match self.stack.last().map(|top| self.look(top)) {
+        match self.stack.last().map(|top| self.resolve(top)) {
             Some(Some(Object::Dict(_))) => Ok(()),
             _ => self.refuse("attributes of something that is not an OrderedDict".to_owned()),
         }
     }
 
     /// A persistent id: ('storage', kind, key, device, numbers).
-    fn storage(&mut self) -> Result<(), Malformed> {
+    fn storage(&mut self) -> Result<(), PickleError> {
         let id = self.pop()?;
-        let Some(Object::Tuple(parts)) = self.look(&id) else {
+        let Some(Object::Tuple(parts)) = self.resolve(&id) else {
             return self.refuse("a persistent id that is not a tuple".to_owned());
         };
         let [Value::Text(word), Value::Global(Global::Storage(element)), Value::Text(key), _, Value::Int(numbers)] =
@@ -218,7 +220,7 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    fn remember(&mut self, code: u8) -> Result<(), Malformed> {
+    fn remember(&mut self, code: u8) -> Result<(), PickleError> {
         let number = match code {
             b'q' | b'h' => u32::from(self.byte()?),
             b'r' | b'j' => u32::from_le_bytes(self.array()?),
@@ -239,7 +241,7 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    fn container(&mut self, code: u8) -> Result<(), Malformed> {
+    fn container(&mut self, code: u8) -> Result<(), PickleError> {
         let made = match code {
             b')' => Object::Tuple(Vec::new()),
             b't' => Object::Tuple(self.since_mark()?),
@@ -257,8 +259,8 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    /// Appends to the list, or sets in the dict, below what is on the stack.
-    fn fill(&mut self, code: u8) -> Result<(), Malformed> {
+    /// Adds the items at the top of the stack to the list or dict below them.
+    fn fill(&mut self, code: u8) -> Result<(), PickleError> {
         let (items, pairs) = match code {
             b'a' => (vec![self.pop()?], Vec::new()),
             b'e' => (self.since_mark()?, Vec::new()),
@@ -280,7 +282,7 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    fn marked_pairs(&mut self) -> Result<Vec<(Value, Value)>, Malformed> {
+    fn marked_pairs(&mut self) -> Result<Vec<(Value, Value)>, PickleError> {
         let items = self.since_mark()?;
         let (pairs, rest) = items.as_chunks::<2>();
         if !rest.is_empty() {
@@ -289,20 +291,20 @@ impl<'a> Machine<'a> {
         Ok(pairs.iter().map(|[key, value]| (key.clone(), value.clone())).collect())
     }
 
-    fn pairs(&self, list: &Value) -> Result<Vec<(Value, Value)>, Malformed> {
-        let items = match self.look(list) {
+    fn pairs(&self, list: &Value) -> Result<Vec<(Value, Value)>, PickleError> {
+        let items = match self.resolve(list) {
             Some(Object::List(items) | Object::Tuple(items)) => items,
             _ => return self.refuse("an OrderedDict of something that is not a list".to_owned()),
         };
-        let pair = |item: &Value| match self.look(item) {
+        let pair = |item: &Value| match self.resolve(item) {
             Some(Object::Tuple(pair) | Object::List(pair)) if pair.len() == 2 => Ok((pair[0].clone(), pair[1].clone())),
             _ => self.refuse("an OrderedDict of items that are not pairs".to_owned()),
         };
         items.iter().map(pair).collect()
     }
 
-    fn integers(&self, tuple: &Value) -> Result<Vec<i64>, Malformed> {
-        let Some(Object::Tuple(items)) = self.look(tuple) else {
+    fn integers(&self, tuple: &Value) -> Result<Vec<i64>, PickleError> {
+        let Some(Object::Tuple(items)) = self.resolve(tuple) else {
             return self.refuse("a size that is not a tuple".to_owned());
         };
         if items.len() > DIMENSIONS_MAX {
@@ -320,40 +322,40 @@ impl<'a> Machine<'a> {
         self.objects.push(object);
     }
 
-    fn look(&self, value: &Value) -> Option<&Object> {
+    fn resolve(&self, value: &Value) -> Option<&Object> {
         value.object_in(&self.objects)
     }
 
-    /// Takes the top of the stack, which a mark protects.
-    fn pop(&mut self) -> Result<Value, Malformed> {
+    /// Pops the top of the stack, but nothing below the last mark.
+    fn pop(&mut self) -> Result<Value, PickleError> {
         if self.stack.len() <= self.marks.last().copied().unwrap_or(0) {
             return self.refuse("the stack is empty".to_owned());
         }
         self.stack.pop().map_or_else(|| self.refuse("the stack is empty".to_owned()), Ok)
     }
 
-    fn since_mark(&mut self) -> Result<Vec<Value>, Malformed> {
+    fn since_mark(&mut self) -> Result<Vec<Value>, PickleError> {
         match self.marks.pop() {
             Some(height) => Ok(self.stack.split_off(height)),
             None => self.refuse("no mark".to_owned()),
         }
     }
 
-    fn byte(&mut self) -> Result<u8, Malformed> {
+    fn byte(&mut self) -> Result<u8, PickleError> {
         self.array().map(|[byte]| byte)
     }
 
-    fn length(&mut self) -> Result<usize, Malformed> {
+    fn length(&mut self) -> Result<usize, PickleError> {
         Ok(u32::from_le_bytes(self.array()?) as usize)
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], PickleError> {
         let mut array = [0; N];
         array.copy_from_slice(self.take(N)?);
         Ok(array)
     }
 
-    fn line(&mut self) -> Result<String, Malformed> {
+    fn line(&mut self) -> Result<String, PickleError> {
         let bytes = self.bytes;
         let rest = &bytes[self.at..];
         let Some(end) = rest.iter().position(|&byte| byte == b'\n') else {
@@ -364,7 +366,7 @@ impl<'a> Machine<'a> {
         Ok(line)
     }
 
-    fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
+    fn take(&mut self, length: usize) -> Result<&'a [u8], PickleError> {
         let there = self.bytes.len() - self.at;
         if length > there {
             return self.refuse(format!("cut off: expected {length} more bytes, got {there}"));
@@ -374,7 +376,7 @@ impl<'a> Machine<'a> {
         Ok(&bytes[self.at - length..self.at])
     }
 
-    fn refuse<T>(&self, problem: String) -> Result<T, Malformed> {
-        Err(Malformed { offset: self.started, problem })
+    fn refuse<T>(&self, problem: String) -> Result<T, PickleError> {
+        Err(PickleError { offset: self.instruction_start, problem })
     }
 }

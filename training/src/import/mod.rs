@@ -1,8 +1,8 @@
 //! `import-ems`: makes a bundle from the checkpoint and the SentencePiece model published by the EMS authors.
 //!
-//! The encoder is theirs as it is: post-norm with epsilon 1e-12, positions from 1, mean over the sentence's own tokens. Of their
-//! training only the preprocessing of texts is more than weights say; `dragoman::bundle::Preprocessing` names it. The bundles of
-//! this trainer are read in `bundle`.
+//! The encoder is the authors' own, unchanged: post-norm with epsilon 1e-12, positions from 1, mean over the sentence's own
+//! tokens. The only part of their training that the weights do not show is the preprocessing of texts, which
+//! `dragoman::bundle::Preprocessing` names. `bundle` reads the bundles of this trainer.
 
 /// The weights of a bundle.
 pub mod bundle;
@@ -25,18 +25,19 @@ use crate::eval::TorchEncoder;
 use crate::export::{self, EncoderShape, EncoderWeights, ExportOptions, Exported, Imported, Origin, SourceFile};
 use crate::model::parameters::Parameters;
 use checkpoint::Checkpoint;
-use encoder::Unsaid;
+use encoder::EncoderOptions;
 use sentencepiece::SentencePiece;
 
 /// Sentences per language to calibrate int8 ranges on.
 const CALIBRATION_PER_LANGUAGE: usize = 8;
-/// Seed for choosing those sentences.
+/// Seed for sampling these sentences.
 const CALIBRATION_SEED: u64 = 1;
 
 /// The command line of `import-ems`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ImportOptions {
-    /// What `torch.save` wrote (PyTorch 1.6 or later): a state dict, or one under `state_dict`, `model_state_dict` or `model`.
+    /// The output of `torch.save` (PyTorch 1.6 or later): a state dict, or one under `state_dict`, `model_state_dict` or
+    /// `model`.
     #[arg(long)]
     pub checkpoint: PathBuf,
     /// The SentencePiece BPE model (`.model`) that the weights were trained with.
@@ -57,7 +58,7 @@ pub struct ImportOptions {
     /// Activation of the feed-forward parts, which the weights do not show; the authors' configuration says swish.
     #[arg(long, value_enum, default_value = "swish")]
     pub activation: Activation,
-    /// Licence of the weights, for the model card.
+    /// License of the weights, for the model card.
     #[arg(long)]
     pub licence: Option<String>,
     /// Folder of evaluation files, as for `eval`, to verify parity and to measure quality.
@@ -71,14 +72,14 @@ pub struct ImportOptions {
 /// Reads both files, writes the bundle, and reports what it found.
 pub fn import_ems(options: &ImportOptions) -> Result<Exported, Error> {
     let pieces = SentencePiece::read(&options.sentencepiece)?;
-    let unsaid = Unsaid { heads: options.heads, activation: options.activation };
-    let encoder = encoder::read(&mut Checkpoint::open(&options.checkpoint)?, unsaid)?;
+    let encoder_options = EncoderOptions { heads: options.heads, activation: options.activation };
+    let encoder = encoder::read(&mut Checkpoint::open(&options.checkpoint)?, encoder_options)?;
     let shape = encoder.weights.shape;
     if pieces.len() != shape.vocabulary {
         let problem = format!("has {} pieces, but the token table of the checkpoint has {}", pieces.len(), shape.vocabulary);
         return Err(Error::Content { path: options.sentencepiece.clone(), problem });
     }
-    println!("read {shape:?}; skipped tensors of training heads: {}", encoder.left_behind);
+    println!("read {shape:?}; skipped tensors of training heads: {}", encoder.skipped_tensors);
     let name = match (&options.name, options.out.file_name()) {
         (Some(name), _) => name.clone(),
         (None, Some(name)) => name.to_string_lossy().into_owned(),
@@ -135,7 +136,7 @@ fn write(options: &ImportOptions, name: &str, tokenizer: &Path, weights: &Encode
     export::export(&export_options, weights, &mut reference)
 }
 
-/// The weights in libtorch, which is the reference of the graphs.
+/// The weights in libtorch, which is the reference for the graphs.
 pub fn parameters(weights: &EncoderWeights) -> Parameters {
     let mut parameters = Parameters::new(Device::Cpu);
     for (name, weight) in weights.iter() {
@@ -145,7 +146,7 @@ pub fn parameters(weights: &EncoderWeights) -> Parameters {
     parameters
 }
 
-/// The size of the encoder; there are no heads of training.
+/// The configuration of the encoder, without training heads.
 fn model_config(shape: &EncoderShape) -> ModelConfig {
     ModelConfig {
         dimension: shape.dimension as i64,

@@ -1,6 +1,6 @@
-//! Reads what `torch.save` pickles, and runs none of its code: a pickle is a program, and this reader knows only the instructions
-//! and the few functions that a state dict needs. Everything else is refused by name and byte. Here is what a pickle may hold;
-//! `machine.rs` runs the instructions.
+//! Reads what `torch.save` pickles without running code. A pickle is a program; this reader knows only the instructions and the
+//! few functions that a state dict needs, and refuses everything else by name and byte offset. This file defines what a pickle
+//! may contain; `machine.rs` runs the instructions.
 
 use std::rc::Rc;
 
@@ -9,8 +9,8 @@ use super::machine;
 /// What is wrong with a pickle.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("byte {offset}: {problem}")]
-pub struct Malformed {
-    /// Where the instruction starts.
+pub struct PickleError {
+    /// Byte offset of the instruction.
     pub offset: usize,
     /// Expected and got.
     pub problem: String,
@@ -29,16 +29,16 @@ pub enum Value {
     Float(f64),
     /// A string.
     Text(Rc<str>),
-    /// Bytes, whose content nothing here needs.
+    /// Bytes; their content is not needed here.
     Bytes,
     /// A class or function, by its name.
     Global(Global),
-    /// `Pickle::object` of this number.
+    /// The index of a `Pickle::object`.
     Object(usize),
 }
 
 impl Value {
-    /// The one of `objects` that the value stands for.
+    /// The entry of `objects` that the value refers to.
     pub(super) fn object_in<'a>(&self, objects: &'a [Object]) -> Option<&'a Object> {
         match self {
             Self::Object(number) => objects.get(*number),
@@ -54,15 +54,15 @@ pub enum Object {
     Tuple(Vec<Value>),
     /// A list.
     List(Vec<Value>),
-    /// A dict or OrderedDict, in its order.
+    /// A dict or OrderedDict, in insertion order.
     Dict(Vec<(Value, Value)>),
-    /// The numbers of one or several tensors, in a file of their own.
+    /// The numbers of one or more tensors, in a separate file.
     Storage(Storage),
     /// A view of a storage.
     Tensor(StoredTensor),
 }
 
-/// The kinds of numbers that a storage may have.
+/// The number types that a storage may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Element {
     /// float64.
@@ -73,8 +73,8 @@ pub enum Element {
     Half,
     /// bfloat16.
     BFloat16,
-    /// An integer or a boolean of this many bytes, which is never a weight.
-    Whole(usize),
+    /// An integer or boolean of this many bytes; never a weight.
+    Integer(usize),
 }
 
 impl Element {
@@ -84,28 +84,28 @@ impl Element {
             Self::Double => 8,
             Self::Float => 4,
             Self::Half | Self::BFloat16 => 2,
-            Self::Whole(bytes) => bytes,
+            Self::Integer(bytes) => bytes,
         }
     }
 }
 
-/// A storage of numbers.
+/// A file of numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Storage {
     /// Name of its file within the archive's folder `data`.
     pub key: Rc<str>,
-    /// Their kind.
+    /// Type of its numbers.
     pub element: Element,
-    /// How many.
+    /// Number of numbers in it.
     pub numbers: usize,
 }
 
-/// A tensor as a view of a storage; unchecked so far.
+/// A tensor as a view of a storage; not validated yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredTensor {
     /// The storage.
     pub storage: Storage,
-    /// Number of the first value in it.
+    /// Index of the first value in it.
     pub offset: i64,
     /// Size of each dimension.
     pub shape: Vec<i64>,
@@ -113,7 +113,7 @@ pub struct StoredTensor {
     pub strides: Vec<i64>,
 }
 
-/// What a pickle may name.
+/// The classes and functions that a pickle may name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Global {
     /// `collections.OrderedDict`.
@@ -127,7 +127,7 @@ pub enum Global {
 }
 
 impl Global {
-    /// The function or class `module.name`, if it is one of those that a state dict needs.
+    /// The function or class `module.name`, if a state dict needs it.
     pub(super) fn of(module: &str, name: &str) -> Option<Self> {
         Some(match (module, name) {
             ("collections", "OrderedDict") => Self::OrderedDict,
@@ -137,16 +137,16 @@ impl Global {
             ("torch", "FloatStorage") => Self::Storage(Element::Float),
             ("torch", "HalfStorage") => Self::Storage(Element::Half),
             ("torch", "BFloat16Storage") => Self::Storage(Element::BFloat16),
-            ("torch", "LongStorage") => Self::Storage(Element::Whole(8)),
-            ("torch", "IntStorage") => Self::Storage(Element::Whole(4)),
-            ("torch", "ShortStorage") => Self::Storage(Element::Whole(2)),
-            ("torch", "CharStorage" | "ByteStorage" | "BoolStorage") => Self::Storage(Element::Whole(1)),
+            ("torch", "LongStorage") => Self::Storage(Element::Integer(8)),
+            ("torch", "IntStorage") => Self::Storage(Element::Integer(4)),
+            ("torch", "ShortStorage") => Self::Storage(Element::Integer(2)),
+            ("torch", "CharStorage" | "ByteStorage" | "BoolStorage") => Self::Storage(Element::Integer(1)),
             _ => return None,
         })
     }
 }
 
-/// A pickle that was read.
+/// The content of a pickle.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pickle {
     /// The pickled value.
@@ -156,12 +156,12 @@ pub struct Pickle {
 
 impl Pickle {
     /// Reads a pickle to its end.
-    pub fn read(bytes: &[u8]) -> Result<Self, Malformed> {
+    pub fn read(bytes: &[u8]) -> Result<Self, PickleError> {
         let (root, objects) = machine::run(bytes)?;
         Ok(Self { root, objects })
     }
 
-    /// The object that a value stands for.
+    /// The object that a value refers to.
     pub fn object(&self, value: &Value) -> Option<&Object> {
         value.object_in(&self.objects)
     }

@@ -1,8 +1,8 @@
-//! What a pickle may say, and what it may not. Programs are written by hand, an instruction at a time.
+//! What a pickle may contain, and what is refused. Programs are written by hand, one instruction at a time.
 
 use super::*;
 
-fn read(program: &[&[u8]]) -> Result<Pickle, Malformed> {
+fn read(program: &[&[u8]]) -> Result<Pickle, PickleError> {
     Pickle::read(&program.concat())
 }
 
@@ -41,7 +41,7 @@ fn constants_are_read() {
 
 #[test]
 fn containers_are_filled_and_shared() {
-    // A dict with a list under `a`, and the same list, remembered as 7, under `b`.
+    // A dict with a list under `a`, and the same list, memoized as 7, under `b`.
     let pickle = read(&[b"\x80\x02}(", &text("a"), b"]q\x07(K\x01K\x02e", &text("b"), b"h\x07u."]).unwrap();
     let entries: Vec<(&str, &Value)> = pickle.entries(&pickle.root).unwrap().collect();
     assert_eq!(entries.len(), 2);
@@ -128,10 +128,10 @@ fn a_size_beyond_the_end_allocates_nothing() {
 
 #[test]
 fn depth_and_repetition_cost_no_more_than_their_bytes() {
-    // A million lists, each in the one before, closed again.
+    // A million nested lists, each closed again.
     let deep = [vec![b']'; 1_000_000], vec![b'a'; 999_999], vec![b'.']].concat();
     assert!(Pickle::read(&deep).is_ok());
-    // One list of a thousand pairs, made into a dict over and over.
+    // One list of a thousand pairs, made into a dict again and again.
     let pairs = [b"](".as_slice(), &b"K\x01K\x02\x86".repeat(1_000), b"eq\x00"].concat();
     let again = b"ccollections\nOrderedDict\nh\x00\x85R".repeat(100);
     assert!(read(&[&pairs, &again, b"."]).unwrap_err().problem.contains("more pairs than the pickle has bytes"));

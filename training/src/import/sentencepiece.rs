@@ -1,8 +1,8 @@
 //! Converts a SentencePiece BPE model to a Hugging Face `tokenizer.json` that splits texts the same way.
 //!
-//! SentencePiece repeatedly joins the two neighbors whose joined piece has the highest score, or the leftmost of several. The
-//! tokenizer joins by a list of pairs, first ones first. So the list has every way to make a piece out of two pieces, ordered by
-//! the score of what they make. The scores of a BPE model are all different: they are the order of its training.
+//! SentencePiece repeatedly merges the two neighbors whose merged piece has the highest score, the leftmost in case of ties.
+//! The tokenizer merges by an ordered list of pairs. So the list has every way to make a piece from two pieces, ordered by the
+//! score of the resulting piece. All scores of a BPE model are different: they are the order of its training.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::error::Error;
 /// Stands for a space in pieces.
 const SPACE: char = '▁';
 
-/// A read model.
+/// A parsed model.
 pub struct SentencePiece {
     pieces: Vec<Piece>,
     trainer: TrainerSpec,
@@ -28,7 +28,7 @@ pub struct SentencePiece {
 }
 
 impl SentencePiece {
-    /// Reads a `.model` file and rejects what cannot be split the same way.
+    /// Reads a `.model` file and rejects models whose segmentation cannot be reproduced.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let bytes = std::fs::read(path).map_err(|source| Error::file(path, source))?;
         Self::decode(&bytes).map_err(|problem| Error::Content { path: path.to_owned(), problem })
@@ -54,7 +54,8 @@ impl SentencePiece {
         self.pieces.is_empty()
     }
 
-    /// Writes the tokenizer. No piece is a special token, because SentencePiece never finds its control symbols in a text either.
+    /// Writes the tokenizer. No piece is a special token, because SentencePiece never finds its control symbols in a text
+    /// either.
     pub fn save(&self, out: &Path) -> Result<(), Error> {
         let refuse = |error: Box<dyn std::error::Error + Send + Sync>| {
             let problem = format!("the pieces do not make a tokenizer: {error}");
@@ -64,7 +65,7 @@ impl SentencePiece {
         let model = BPE::builder()
             .vocab_and_merges(vocabulary, self.merges())
             .unk_token(self.unknown.clone())
-            // SentencePiece gives one id for a run of unknown characters.
+            // SentencePiece gives one id for consecutive unknown characters.
             .fuse_unk(true)
             .byte_fallback(self.trainer.byte_fallback())
             .build()
@@ -102,7 +103,7 @@ impl SentencePiece {
         Ok(())
     }
 
-    /// Every pair of pieces that makes a piece, those of the highest score first.
+    /// Every pair of pieces that merges into a piece, highest score first.
     fn merges(&self) -> Merges {
         let normal: Vec<&Piece> = self.pieces.iter().filter(|piece| piece.r#type() == Kind::Normal).collect();
         let known: HashSet<&str> = normal.iter().map(|piece| piece.piece()).collect();
@@ -115,7 +116,7 @@ impl SentencePiece {
                 }
             }
         }
-        // Stable: pairs of one piece stay together.
+        // A stable sort: pairs of one piece stay together.
         made.sort_by(|a, b| b.0.total_cmp(&a.0));
         made.into_iter().map(|(_, left, right)| (left.to_owned(), right.to_owned())).collect()
     }
@@ -135,7 +136,7 @@ impl SentencePiece {
         Ok(normalizers)
     }
 
-    /// Marks spaces, and splits before them if no piece spans one, so that words can be cached.
+    /// Marks spaces, and splits before them if no piece contains a space inside, so that words can be cached.
     fn pre_tokenizer(&self) -> Metaspace {
         let prepend = if self.normalizer.add_dummy_prefix() { PrependScheme::Always } else { PrependScheme::Never };
         let reaches_over = |piece: &Piece| piece.piece().chars().skip(1).any(|c| c == SPACE);

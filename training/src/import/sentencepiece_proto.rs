@@ -1,4 +1,4 @@
-//! The fields of SentencePiece's model file that decide how a text is split; the numbers are those of its
+//! The fields of SentencePiece's model file that decide how a text is segmented; the numbers are those of
 //! `sentencepiece_model.proto`. Public so that tests can write models.
 
 /// A model.
@@ -7,10 +7,10 @@ pub struct ModelProto {
     /// The pieces; their index is their id.
     #[prost(message, repeated, tag = "1")]
     pub pieces: Vec<Piece>,
-    /// How it was trained.
+    /// Training options.
     #[prost(message, optional, tag = "2")]
     pub trainer_spec: Option<TrainerSpec>,
-    /// What is done to a text first.
+    /// Normalization of texts.
     #[prost(message, optional, tag = "3")]
     pub normalizer_spec: Option<NormalizerSpec>,
 }
@@ -21,36 +21,36 @@ pub struct Piece {
     /// Its text.
     #[prost(string, optional, tag = "1")]
     pub piece: Option<String>,
-    /// Pieces with higher scores are joined first.
+    /// Pieces with higher scores are merged first.
     #[prost(float, optional, tag = "2")]
     pub score: Option<f32>,
-    /// What it is for.
+    /// Its kind.
     #[prost(enumeration = "Kind", optional, tag = "3", default = "Normal")]
     pub r#type: Option<i32>,
 }
 
-/// What a piece is for.
+/// The kind of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum Kind {
-    /// A part of texts.
+    /// Ordinary text.
     Normal = 1,
-    /// Stands for anything outside the pieces.
+    /// The unknown piece.
     Unknown = 2,
-    /// Never comes out of a text.
+    /// A control symbol, which no text produces.
     Control = 3,
-    /// Always found whole.
+    /// Always matched as a whole.
     UserDefined = 4,
     /// Not in use.
     Unused = 5,
-    /// One byte of a character outside the pieces.
+    /// One byte of a character that no piece covers.
     Byte = 6,
 }
 
-/// How a model was trained.
+/// Training options of a model.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct TrainerSpec {
-    /// Its method.
+    /// The segmentation method.
     #[prost(enumeration = "Method", optional, tag = "3", default = "Unigram")]
     pub model_type: Option<i32>,
     /// Whether spaces are marked after words.
@@ -61,27 +61,27 @@ pub struct TrainerSpec {
     pub byte_fallback: Option<bool>,
 }
 
-/// The method of a model.
+/// The segmentation method of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum Method {
-    /// The likeliest cut.
+    /// The most probable segmentation.
     Unigram = 1,
-    /// Joining by score.
+    /// Merging by score.
     Bpe = 2,
-    /// By spaces.
+    /// Splitting by spaces.
     Word = 3,
-    /// By characters.
+    /// Splitting into characters.
     Char = 4,
 }
 
-/// What is done to a text first.
+/// Normalization of texts.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct NormalizerSpec {
     /// The compiled character map.
     #[prost(bytes = "vec", optional, tag = "2")]
     pub precompiled_charsmap: Option<Vec<u8>>,
-    /// Whether a text gets a space before it.
+    /// Whether a space is added before a text.
     #[prost(bool, optional, tag = "3", default = "true")]
     pub add_dummy_prefix: Option<bool>,
     /// Whether leading, trailing and doubled spaces are removed.

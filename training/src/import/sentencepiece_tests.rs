@@ -1,4 +1,5 @@
-//! How a SentencePiece model cuts texts, worked by hand: at each step the neighbors whose joined piece has the highest score.
+//! How a SentencePiece model segments texts, worked by hand: each step merges the neighbors whose merged piece has the highest
+//! score.
 
 use super::*;
 
@@ -40,19 +41,19 @@ fn letters_and(pieces: &[(&str, f32)]) -> ModelProto {
 
 #[test]
 fn the_highest_score_is_joined_first() {
-    // ▁ a b c: bc (-1) before ab (-2), so ab never comes about; then ▁ a and bc have nothing in common.
+    // ▁ a b c: bc (-1) before ab (-2), so ab is never made; then no two neighbors of ▁ a bc make a piece.
     check(&letters_and(&[("ab", -2.0), ("bc", -1.0)]), "abc", &["▁", "a", "bc"]);
-    // The other way round, c is left.
+    // In the opposite order, c is left over.
     check(&letters_and(&[("ab", -1.0), ("bc", -2.0)]), "abc", &["▁", "ab", "c"]);
 }
 
 #[test]
 fn a_piece_is_reached_by_any_two_pieces_that_make_it() {
-    // bc (-1), then abc (-2) out of a and bc; ab (-3) was too late.
+    // bc (-1), then abc (-2) from a and bc; ab (-3) comes too late.
     check(&letters_and(&[("abc", -2.0), ("bc", -1.0), ("ab", -3.0)]), "abc", &["▁", "abc"]);
-    // cd (-1), ab (-2), then abcd (-3) out of ab and cd.
+    // cd (-1), ab (-2), then abcd (-3) from ab and cd.
     check(&letters_and(&[("ab", -2.0), ("cd", -1.0), ("abcd", -3.0)]), "abcd", &["▁", "abcd"]);
-    // abcd is no longer reached when bc comes first: a bc d, and neither a+bc nor bc+d is a piece.
+    // abcd can no longer be made when bc comes first: a bc d, and neither a+bc nor bc+d is a piece.
     check(&letters_and(&[("bc", -0.5), ("ab", -2.0), ("cd", -1.0), ("abcd", -3.0)]), "abcd", &["▁", "a", "bc", "d"]);
 }
 
@@ -102,11 +103,11 @@ fn the_rules_about_spaces_are_the_model_s() {
     check(&model, "a  b", &["▁", "a", "▁", "▁", "b"]);
 }
 
-/// A character map that makes `D` a `d`: a double-array trie and the texts that its leaves point into.
+/// A character map that maps `D` to `d`: a double-array trie and the texts that its leaves point to.
 ///
-/// A unit has its label in bits 0 to 7, bit 8 when a leaf hangs on it, and its offset from bit 10; a leaf has bit 31 and its value.
-/// The root, unit 0, has the offset 256: the child for byte 0x44 is unit 256 ^ 0x44 = 324. That has the label 0x44 and the offset 1:
-/// its leaf is unit 324 ^ 1 = 325, with the value 0: the text at 0, `d`, up to the next NUL.
+/// A unit has its label in bits 0 to 7, bit 8 if it has a leaf, and its offset from bit 10; a leaf has bit 31 and its value.
+/// The root, unit 0, has the offset 256: the child for byte 0x44 is unit 256 ^ 0x44 = 324. That has the label 0x44 and the
+/// offset 1, so its leaf is unit 324 ^ 1 = 325, with the value 0: the text at 0, `d`, up to the next NUL.
 fn character_map() -> Vec<u8> {
     let mut units = vec![0_u32; 512];
     units[0] = 256 << 10;

@@ -9,17 +9,17 @@ use crate::eval::language::calibration_error;
 pub struct Calibrated {
     /// The temperature.
     pub temperature: f32,
-    /// Texts.
+    /// Number of texts.
     pub texts: usize,
-    /// Share of texts with the correct language.
+    /// Accuracy, 0 to 1.
     pub accuracy: f64,
-    /// Expected calibration error, 0 to 1, without the temperature.
+    /// Expected calibration error, 0 to 1, before applying the temperature.
     pub error_before: f64,
-    /// The same with it.
+    /// Expected calibration error after applying it.
     pub error: f64,
 }
 
-/// Finds the temperature of `head` with the lowest negative log-likelihood of `texts`: rows and the column of the language.
+/// Finds the temperature of `head` with the lowest negative log-likelihood of `texts`, given as rows and the label's column.
 pub fn calibrate(head: &LanguageHead, texts: &[(&[u32], usize)]) -> Calibrated {
     let mut plain = head.clone();
     plain.temperature = 1.0;
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn the_temperature_makes_confidence_the_share_of_right_answers() {
-        // Scores (4, 0) are right three times in four: e^(4/T) / (e^(4/T) + 1) = 3/4 for T = 4 / ln 3 = 3.641.
+        // Scores (4, 0) are correct three times in four: e^(4/T) / (e^(4/T) + 1) = 3/4 for T = 4 / ln 3 = 3.641.
         let scored: Vec<(Vec<f32>, usize)> = [0, 0, 0, 1].into_iter().map(|label| (vec![4.0, 0.0], label)).collect();
         let temperature = best_temperature(&scored);
         assert!((temperature - 3.641).abs() < 0.01, "{temperature}");

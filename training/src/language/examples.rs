@@ -1,7 +1,8 @@
-//! From the training text to labelled examples: balanced over corpora, without texts that are not in their language.
+//! From the training text to labeled examples: balanced over corpora, without texts that are not in their language.
 //!
-//! Left out: text that occurs in evaluations; markup and placeholders; a text that its corpus has in English too (an interface
-//! string that was never translated); a text in another script than its language's; fewer than three tokens with letters.
+//! Left out: text that occurs in evaluation files; markup and placeholders; texts that equal their English side in the same
+//! corpus (interface strings that were never translated); texts in another script than their language's; texts with fewer than
+//! three tokens that have letters.
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasher as _;
@@ -18,14 +19,14 @@ use crate::data::prepare::{excluded_texts, key};
 use crate::error::Error;
 use crate::eval::language::UNSPACED;
 
-/// Maximum characters to read of one text, and tokens.
+/// Maximum characters to read of one text; `TOKENS_MAX` is the maximum of tokens.
 const CHARACTERS_MAX: usize = 256;
 const TOKENS_MAX: usize = 96;
-/// Minimum tokens with letters of an example.
+/// Minimum number of tokens with letters in an example.
 const TOKENS_MIN: usize = 3;
 /// One in this many texts is held out.
 const HELD_OUT_OF: u64 = 50;
-/// What no sentence contains: markup, placeholders, paths.
+/// Characters of markup, placeholders and paths, which sentences do not contain.
 const MARKUP: &[char] = &['{', '}', '<', '>', '$', '%', '|', '\\', '=', '_', '@', '#', '~', '^', '`'];
 
 /// A text of a known language.
@@ -33,11 +34,11 @@ const MARKUP: &[char] = &['{', '}', '<', '>', '$', '%', '|', '\\', '=', '_', '@'
 pub struct Example {
     /// Its language.
     pub language: Language,
-    /// Its corpus, a number in `Examples::corpora`.
+    /// Its corpus, an index into `Examples::corpora`.
     pub corpus: usize,
-    /// The rows of the head that count, from `Features::of`.
+    /// The head's rows that are its features, from `Features::of`.
     pub rows: Box<[u32]>,
-    /// Places in `rows` where a word starts; where any token starts, in a language without spaces.
+    /// Positions in `rows` where a word starts; in a language without spaces, where any token starts.
     pub words: Box<[u16]>,
 }
 
@@ -46,18 +47,18 @@ pub struct Example {
 pub struct Examples {
     /// Names of the corpora.
     pub corpora: Vec<String>,
-    /// To train on.
+    /// Training examples.
     pub train: Vec<Example>,
-    /// Held out: one in fifty texts, and everything of the corpora that were named for it.
+    /// Held-out examples: one in fifty texts, and all texts of the held-out corpora.
     pub held_out: Vec<Example>,
 }
 
-/// Which text to read.
+/// Which texts to read.
 #[derive(Debug)]
 pub struct Selection<'a> {
     /// Folder of corpora.
     pub raw: &'a Path,
-    /// Folders of texts that must not be trained on.
+    /// Folders of texts that must not enter training.
     pub exclude: &'a [PathBuf],
     /// Corpora to hold out.
     pub hold_out: &'a [String],
@@ -67,11 +68,11 @@ pub struct Selection<'a> {
     pub per_language: usize,
 }
 
-/// A text with the hash that decides whether it is chosen.
+/// A text with its hash, which decides whether it is sampled.
 type Hashed = (u64, String);
 
 impl Examples {
-    /// Reads the corpora of `selection`; `weight` gives the weight of a corpus by its name.
+    /// Reads the corpora of `selection`; `weight` returns the weight of a corpus by its name.
     pub fn read(
         selection: &Selection<'_>,
         tokenizer: &Tokenizer,
@@ -96,7 +97,7 @@ impl Examples {
         Ok(examples)
     }
 
-    /// Adds the texts of a language, each once: the first `per_language` in the order of their keys.
+    /// Adds the distinct texts of a language: the first `per_language` in hash order.
     fn add(
         &mut self,
         language: Language,
@@ -114,7 +115,7 @@ impl Examples {
         }
         let read = texts.par_iter().with_min_len(256).map(|(text, corpus)| reader.example(text, language, *corpus));
         let mut read: Vec<(u64, Example)> = read.filter_map(Result::transpose).collect::<Result<_, _>>()?;
-        // A text of a held-out corpus is held out wherever else it is found.
+        // A text of a held-out corpus is held out even if it occurs elsewhere.
         let held = |corpus: usize| selection.hold_out.contains(&self.corpora[corpus]);
         read.sort_by_key(|(key, example)| (*key, !held(example.corpus)));
         read.dedup_by_key(|(key, _)| *key);
@@ -129,7 +130,7 @@ impl Examples {
     }
 }
 
-/// Chooses the texts of a corpus: of each language those with the lowest hashes, `most` over all files of its name.
+/// Samples the texts of a corpus: in each language those with the lowest hashes, at most `most` over all files with its name.
 fn choose(corpus: &Corpus, most: usize, chosen: &mut BTreeMap<(String, Language), Vec<Hashed>>) -> Result<(), Error> {
     let columns = corpus.read()?;
     let languages = corpus.languages();
@@ -152,7 +153,7 @@ fn choose(corpus: &Corpus, most: usize, chosen: &mut BTreeMap<(String, Language)
     Ok(())
 }
 
-/// Whether `text` may be one of `language`: no markup, and most letters in its script.
+/// Whether `text` looks like a sentence of `language`: no markup, and most letters in its script.
 fn is_sentence(text: &str, language: Language) -> bool {
     if text.contains(MARKUP) || text.contains("://") {
         return false;
@@ -162,23 +163,23 @@ fn is_sentence(text: &str, language: Language) -> bool {
         if matches!(c, 'a'..='z' | 'A'..='Z' | '\u{c0}'..='\u{24f}' | '\u{1e00}'..='\u{1eff}') { latin += 1 } else { other += 1 }
     }
     match (language.script(), language.code()) {
-        // Written in both.
+        // Serbian is written in both scripts.
         (_, "sr") => latin + other > 0,
         ("Latn", _) => latin > other,
         _ => other > latin,
     }
 }
 
-/// From text to examples.
+/// Converts texts to examples.
 struct TextReader<'a> {
     tokenizer: &'a Tokenizer,
     features: &'a Features,
-    /// Keys of texts that must not be trained on.
+    /// Keys of texts that must not enter training.
     excluded: FxHashSet<u64>,
 }
 
 impl TextReader<'_> {
-    /// Gives the example with its text's key; `None` for a text that must not be trained on or has too few letters.
+    /// The example and its text's key; `None` for a text that must not enter training or has too few letters.
     fn example(&self, text: &str, language: Language, corpus: usize) -> Result<Option<(u64, Example)>, Error> {
         let key = key(text);
         if self.excluded.contains(&key) {

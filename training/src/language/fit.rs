@@ -1,7 +1,8 @@
-//! Fits the weights: softmax regression by Adagrad (Duchi, Hazan and Singer, 2011), a text or a part of one at a time.
+//! Fits the weights: softmax regression with Adagrad (Duchi, Hazan and Singer, 2011), one text or part of a text at a time.
 //!
-//! Every language is seen equally often. Usually only some words in a row are seen, so that short texts are learned
-//! too. A Gaussian prior keeps the weights of rare tokens small: its gradient is spread over the occurrences of a token.
+//! Every language is seen equally often. Most of the time, only some consecutive words of a text are seen, so that short texts
+//! are learned too. A Gaussian prior keeps the weights of rare tokens small; its gradient is spread over the occurrences of a
+//! token.
 
 use dragoman::domain::Language;
 use rand::{Rng as _, SeedableRng as _};
@@ -9,29 +10,29 @@ use rand_chacha::ChaCha8Rng;
 
 use super::examples::Example;
 
-/// Initial sum of squared gradients of a weight: a gradient much smaller than its root moves a weight little.
+/// Initial sum of squared gradients of a weight, so that gradients much smaller than its root move a weight little.
 const SQUARES_START: f32 = 0.01;
 
-/// How to fit.
+/// Options of a fit.
 #[derive(Debug, Clone)]
 pub struct FitOptions {
-    /// Times that every language is seen `per_epoch` times.
+    /// Number of epochs; each sees `per_epoch` examples of every language.
     pub epochs: usize,
-    /// Examples of each language in an epoch.
+    /// Examples per language in an epoch.
     pub per_epoch: usize,
-    /// Examples of each language in the single epoch of a fit that only checks labels.
+    /// Examples per language in the single epoch of a fit that only checks labels.
     pub per_epoch_first: usize,
-    /// The power of the number of rows that a sum of weights is divided by.
+    /// The exponent of the number of rows by which a sum of weights is divided.
     pub exponent: f32,
-    /// Initial step size; falls linearly to 0.
+    /// Initial step size; decreases linearly to 0.
     pub rate: f32,
-    /// Strength of the prior: a weight costs its square times half of this.
+    /// Strength of the prior: each weight is penalized by half its square times this.
     pub prior: f32,
-    /// Share of examples that are seen as a whole.
+    /// Share of examples that are seen whole.
     pub whole_share: f64,
-    /// Maximum words of a part.
+    /// Maximum words of a partial example.
     pub words_max: usize,
-    /// Seed of the draws.
+    /// Seed of the sampling.
     pub seed: u64,
 }
 

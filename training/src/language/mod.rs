@@ -1,8 +1,7 @@
-//! The language head: multinomial logistic regression over the bundle's own tokens, trained on the text that
-//! the encoder is trained on.
+//! The language head: multinomial logistic regression over the bundle's own tokens, trained on the encoder's training text.
 //!
-//! Reading (`examples`), fitting (`fit`), dropping mislabeled texts and fitting again, int8, and the temperature that
-//! calibrates the confidence (`calibration`). The file's format is `dragoman::text::language::head`.
+//! The steps: reading texts (`examples`), fitting (`fit`), dropping mislabeled texts and fitting again, int8 quantization, and
+//! the temperature that calibrates the confidence (`calibration`). The file format is in `dragoman::text::language::head`.
 
 pub mod calibration;
 pub mod examples;
@@ -21,9 +20,9 @@ use calibration::{Calibrated, calibrate};
 use examples::{Example, Examples};
 use fit::{FitOptions, Weights, fit, probabilities};
 
-/// Below this probability of its own label, an example counts as mislabeled.
+/// An example counts as mislabeled if the probability of its own label is below this.
 const WRONG_LABEL: f32 = 0.02;
-/// Parts of the corpora whose labels are checked separately.
+/// Number of folds of the corpora for checking labels.
 const FOLDS: usize = 3;
 
 /// A trained head and its evaluation.
@@ -37,13 +36,13 @@ pub struct Trained {
     pub wrong: Wrong,
 }
 
-/// Texts that look mislabeled, and texts in all, by corpus and language.
+/// By corpus and language: the number of texts that look mislabeled, and of all texts.
 pub type Wrong = BTreeMap<(String, Language), (usize, usize)>;
 
-/// Trains a head: checks the labels of each part of the corpora with a head fitted to the other parts, drops mislabeled
-/// texts, and fits.
+/// Trains a head: checks the labels of each fold of the corpora with a head fitted to the other folds, drops mislabeled texts,
+/// and fits again.
 pub fn train(examples: &Examples, features: &Features, options: &FitOptions) -> Trained {
-    let (clean, wrong) = without_wrong_labels(examples, features.rows(), options);
+    let (clean, wrong) = drop_mislabeled(examples, features.rows(), options);
     let weights = fit(&clean, features.rows(), options);
     let mut head = quantize(&weights, features, options.exponent);
     let mut random = ChaCha8Rng::seed_from_u64(options.seed ^ 0xca1);
@@ -54,9 +53,9 @@ pub fn train(examples: &Examples, features: &Features, options: &FitOptions) -> 
     Trained { head, calibrated, wrong }
 }
 
-/// Returns the examples whose own label is at least possible for a head that saw nothing of their corpus and its relatives, and
-/// counts the others. A corpus with a wrong label on most texts of a language would teach its error to a head that saw it.
-fn without_wrong_labels<'a>(examples: &'a Examples, rows: usize, options: &FitOptions) -> (Vec<&'a Example>, Wrong) {
+/// Returns the examples whose label is plausible to a head that saw neither their corpus nor related ones, and counts the
+/// others. A head that saw a corpus with mostly wrong labels in a language would have learned its error.
+fn drop_mislabeled<'a>(examples: &'a Examples, rows: usize, options: &FitOptions) -> (Vec<&'a Example>, Wrong) {
     let fold_of = folds(examples);
     let options = FitOptions { epochs: 1, per_epoch: options.per_epoch_first, ..options.clone() };
     let (mut kept, mut counts) = (Vec::new(), Wrong::new());
@@ -82,7 +81,7 @@ fn without_wrong_labels<'a>(examples: &'a Examples, rows: usize, options: &FitOp
     (kept, counts)
 }
 
-/// Distributes the corpora over folds, the largest first; those whose names are the same up to a hyphen stay together.
+/// Distributes the corpora over folds, largest first; corpora whose names are equal up to a hyphen stay together.
 fn folds(examples: &Examples) -> Vec<usize> {
     let family = |name: &str| name.split('-').next().unwrap_or(name).to_owned();
     let mut sizes: BTreeMap<String, usize> = BTreeMap::new();
@@ -95,7 +94,7 @@ fn folds(examples: &Examples) -> Vec<usize> {
     examples.corpora.iter().map(fold).collect()
 }
 
-/// int8 with a scale per row. A row without weights gets the scale 0: it has no information.
+/// Quantizes to int8 with a scale per row. A row without weights gets the scale 0, so it contributes nothing.
 pub fn quantize(weights: &Weights, features: &Features, exponent: f32) -> LanguageHead {
     let mut rows = quantize_rows(&weights.values, weights.width);
     for (scale, row) in rows.scales.iter_mut().zip(rows.values.chunks_exact(weights.width)) {

@@ -4,7 +4,7 @@ use tch::{Kind, Tensor};
 
 use super::parameters::Parameters;
 
-/// y = x Wᵀ + b, computed in the kind of `x`: with bfloat16 input the float32 master weights are rounded on the way.
+/// y = x Wᵀ + b, computed in the kind of `x`: with bfloat16 input, the float32 master weights are rounded first.
 pub fn linear(parameters: &Parameters, name: &str, x: &Tensor) -> Tensor {
     let weight = parameters.get(&format!("{name}.weight")).to_kind(x.kind());
     let bias = parameters.get(&format!("{name}.bias")).to_kind(x.kind());
@@ -17,12 +17,12 @@ pub fn layer_norm(parameters: &Parameters, name: &str, x: &Tensor) -> Tensor {
     x.layer_norm(weight.size(), Some(weight), Some(bias), 1e-12, false)
 }
 
-/// How a sentence attends to itself.
+/// Settings of self-attention.
 #[derive(Debug, Clone, Copy)]
 pub struct Attention<'a> {
     /// Heads; divides the width.
     pub heads: i64,
-    /// Additive, 0 for tokens and very low for padding. [batch, 1, 1, len]
+    /// Additive mask, 0 for tokens and very low for padding. [batch, 1, 1, len]
     pub mask: &'a Tensor,
     /// Dropout of the attention weights (EMS, footnote 18); 0 outside training.
     pub dropout: f64,
@@ -36,7 +36,7 @@ pub fn self_attention(parameters: &Parameters, name: &str, x: &Tensor, attention
         let projected = linear(parameters, &format!("{name}.{part}"), x);
         projected.view([batch, length, heads, dimension / heads]).transpose(1, 2) // [batch, heads, len, d / heads]
     };
-    // Plain products: libtorch's fused attention multiplies head by head, which for short sentences takes longer on a CPU.
+    // Plain products, because libtorch's fused attention multiplies head by head, which is slower on a CPU for short sentences.
     let query = split("query") * (((dimension / heads) as f64).sqrt().recip());
     let scores = query.matmul(&split("key").transpose(2, 3)) + mask.to_kind(x.kind()); // [batch, heads, len, len]
     let weights = scores.softmax(-1, x.kind()).dropout(dropout, dropout > 0.0);
@@ -45,7 +45,7 @@ pub fn self_attention(parameters: &Parameters, name: &str, x: &Tensor, attention
     linear(parameters, &format!("{name}.output"), &joined)
 }
 
-/// The additive mask of `self_attention` from one that is 1 for tokens and 0 for padding. [batch, len] -> [batch, 1, 1, len]
+/// The additive mask for `self_attention` from a mask with 1 for tokens and 0 for padding. [batch, len] -> [batch, 1, 1, len]
 pub fn additive_mask(mask: &Tensor) -> Tensor {
     ((mask.to_kind(Kind::Float) - 1.0) * 1e4).unsqueeze(1).unsqueeze(1)
 }

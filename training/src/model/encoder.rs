@@ -13,26 +13,26 @@ use super::parameters::Parameters;
 use crate::config::{Activation, EncoderKind, ModelConfig, Norm};
 use crate::data::batch::{Batch, Group};
 
-/// The token table, which every stage has.
+/// The token table; every stage has one.
 pub const TOKENS: &str = "embeddings.token.weight";
 
-/// The logarithms of the tokens' weights in late interaction, which stages that train it have. [vocabulary]
+/// The logarithms of the tokens' weights in late interaction; only stages that train it have them. [vocabulary]
 pub const TOKEN_WEIGHTS: &str = "embeddings.token.log_weight";
 
-/// The separate table of late interaction, if a stage trains one: its rows are free of what embeddings need.
+/// The separate table of late interaction, if a stage trains one, so that its rows do not have to serve embeddings too.
 /// [vocabulary, d]
 pub const LATE_TOKENS: &str = "embeddings.late.weight";
 
-/// As `TOKEN_WEIGHTS`, beside `LATE_TOKENS`. [vocabulary]
+/// Like `TOKEN_WEIGHTS`, for `LATE_TOKENS`. [vocabulary]
 pub const LATE_WEIGHTS: &str = "embeddings.late.log_weight";
 
-/// The vector of a hidden token, which only training has. [1, d]
+/// The vector of a masked token, which only training has. [1, d]
 const MASK: &str = "embeddings.mask.weight";
 
-/// What a residual sum goes around. [batch, len, d] -> [batch, len, d]
+/// The function inside a residual connection. [batch, len, d] -> [batch, len, d]
 type Sublayer<'a> = &'a dyn Fn(&Tensor) -> Tensor;
 
-/// How a forward pass runs.
+/// Settings of a forward pass.
 #[derive(Debug, Clone, Copy)]
 pub struct Pass {
     /// Bag or Transformer.
@@ -58,7 +58,7 @@ pub fn create(parameters: &mut Parameters, config: &ModelConfig, vocabulary: i64
         parameters.constant("embeddings.norm.weight", &[d], 1.0);
         parameters.constant("embeddings.norm.bias", &[d], 0.0);
     }
-    // Zero positions and zero output projections leave a pre-norm encoder equal to its bag of tokens until it is trained.
+    // Zero positions and zero output projections make a pre-norm encoder equal to its bag of tokens until it is trained.
     let position_deviation = if post { 0.02 } else { 0.0 };
     parameters.normal("embeddings.position.weight", &[config.tokens_max + 1, d], position_deviation);
     let inner = 1.0 / (d as f64).sqrt();
@@ -81,8 +81,9 @@ pub fn create(parameters: &mut Parameters, config: &ModelConfig, vocabulary: i64
     }
 }
 
-/// Scales the token table so that its rows have the length that a layer normalization gives, the root of d. The bag's direction
-/// stays; but beside rows that are much shorter, the first steps of new layers would drown what the table says.
+/// Scales the token table so that its rows have the length that a layer normalization gives, the square root of d. The bag's
+/// direction stays the same. Without this, the rows are so short that the first steps of new layers would swamp what the table
+/// has learned.
 fn rescale_tokens(parameters: &mut Parameters, d: i64) {
     let table = parameters.get(TOKENS).detach();
     let length = table.square().sum_dim_intlist(1i64, false, Kind::Float).sqrt().mean(Kind::Double).double_value(&[]);
@@ -91,13 +92,13 @@ fn rescale_tokens(parameters: &mut Parameters, d: i64) {
     }
 }
 
-/// Creates the vector that stands in for a token that SMLM and UGT hide, unless it exists.
+/// Creates the vector that replaces the tokens masked by SMLM and UGT, unless it exists.
 pub fn create_mask(parameters: &mut Parameters, config: &ModelConfig) {
     parameters.normal(MASK, &[1, config.dimension], 1.0 / (config.dimension as f64).sqrt());
 }
 
-/// Makes the tokens' weights in late interaction, unless they are there: at first the lengths of the table's rows, by which a bag
-/// of tokens has learned how much each one says, with 1 for the mean of their logarithms.
+/// Creates the tokens' weights in late interaction, unless they exist. They start as the lengths of the table's rows, from
+/// which a bag of tokens has learned the importance of each token, scaled so that their logarithms have the mean 0.
 pub fn create_token_weights(parameters: &mut Parameters) {
     if parameters.has(TOKEN_WEIGHTS) {
         return;
@@ -107,8 +108,8 @@ pub fn create_token_weights(parameters: &mut Parameters) {
     parameters.set(TOKEN_WEIGHTS, &(&logs - logs.mean(Kind::Float)));
 }
 
-/// Creates the separate table of late interaction, and its weights, unless they exist: initially copies of the token table and
-/// its.
+/// Creates the separate table of late interaction and its weights, unless they exist, as copies of the token table and its
+/// weights.
 pub fn create_late_table(parameters: &mut Parameters) {
     if !parameters.has(LATE_TOKENS) {
         create_token_weights(parameters);
@@ -118,12 +119,12 @@ pub fn create_late_table(parameters: &mut Parameters) {
     }
 }
 
-/// The table and the weights of late interaction.
+/// The names of the table and the weights that late interaction uses.
 pub fn late_names(parameters: &Parameters) -> (&'static str, &'static str) {
     if parameters.has(LATE_TOKENS) { (LATE_TOKENS, LATE_WEIGHTS) } else { (TOKENS, TOKEN_WEIGHTS) }
 }
 
-/// The kind of encoder that the weights belong to.
+/// The kind of encoder of these weights.
 pub fn kind_of(parameters: &Parameters) -> EncoderKind {
     if parameters.has("embeddings.position.weight") { EncoderKind::Transformer } else { EncoderKind::Bag }
 }
@@ -133,24 +134,24 @@ pub fn encode(parameters: &Parameters, config: &ModelConfig, batch: &Batch, pass
     encode_rows(parameters, config, &gather(parameters, batch), batch, pass)
 }
 
-/// The token vectors of a batch. They are gathered once, so that the backward pass touches the table once and not once per group.
-/// [distinct, d], and one more row for the mask where tokens are hidden
+/// The token vectors of a batch. They are gathered once, so that the backward pass touches the table once and not once per
+/// group. [distinct, d], and one more row for the mask if tokens are masked
 pub fn gather(parameters: &Parameters, batch: &Batch) -> Tensor {
     with_mask(parameters, table_rows(parameters, TOKENS, batch), batch)
 }
 
-/// The rows of the table `name` that a batch reads, cut off from the table, whose gradient would be zero nearly everywhere.
-/// [distinct, d]
+/// The rows of the table `name` that a batch reads, detached from the table, whose dense gradient would be zero almost
+/// everywhere. [distinct, d]
 pub fn table_rows(parameters: &Parameters, name: &str, batch: &Batch) -> Tensor {
     parameters.get(name).detach().index_select(0, &batch.distinct)
 }
 
-/// Adds the mask's row where tokens are hidden.
+/// Adds the mask's row if tokens are masked.
 pub fn with_mask(parameters: &Parameters, rows: Tensor, batch: &Batch) -> Tensor {
     if batch.masked.is_some() { Tensor::cat(&[&rows, parameters.get(MASK)], 0) } else { rows }
 }
 
-/// As `encode`, from what `gather` gave. [2 x pairs, d]
+/// Like `encode`, from the output of `gather`. [2 x pairs, d]
 pub fn encode_rows(parameters: &Parameters, config: &ModelConfig, rows: &Tensor, batch: &Batch, pass: Pass) -> Tensor {
     match pass.kind {
         EncoderKind::Bag => Tensor::embedding_bag::<&Tensor>(rows, &batch.flat, &batch.offsets, false, 1, false, None, false).0,
@@ -180,7 +181,7 @@ pub fn encode_tokens(parameters: &Parameters, config: &ModelConfig, batch: &Batc
     (Tensor::cat(&states, 0).index_select(0, &batch.order), Tensor::cat(&masks, 0).index_select(0, &batch.order))
 }
 
-/// The Transformer over sentences of similar length. `rows` is the table that the group's ids point into. -> [batch, d]
+/// The Transformer over sentences of similar length. The group's ids are positions in `rows`. -> [batch, d]
 pub fn encode_group(parameters: &Parameters, config: &ModelConfig, rows: &Tensor, group: &Group, pass: Pass) -> Tensor {
     let x = token_states(parameters, config, rows, group, pass);
     let mask = group.mask.unsqueeze(-1); // [batch, len, 1]

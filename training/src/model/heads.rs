@@ -1,4 +1,4 @@
-//! Heads that training adds to the sentence embedding, and that the bundle leaves out.
+//! Heads on the sentence embedding that exist only in training and are not part of the bundle.
 
 use dragoman::domain::Language;
 use tch::{Kind, Tensor};
@@ -8,9 +8,9 @@ use super::encoder::TOKENS;
 use super::parameters::Parameters;
 use crate::config::{ModelConfig, VocabularyHeadConfig};
 
-/// Makes the weights of the head that predicts tokens: L_la `xtr.language.weight` [62, d_la] (eq. 2) where it is told the
-/// language, L_fc `xtr.full` [out, in], in = d_la + d or d, and L_emb `xtr.vocabulary.weight` [vocabulary, out] (eq. 4), out =
-/// in. With a shared embedding L_emb is the token table, and out = d: the only width at which eq. 4 can be read so.
+/// Creates the weights of the head that predicts tokens: L_la `xtr.language.weight` [62, d_la] (eq. 2) if it gets the language
+/// as an input, L_fc `xtr.full` [out, in], in = d_la + d or d, and L_emb `xtr.vocabulary.weight` [vocabulary, out] (eq. 4), out
+/// = in. With a shared embedding, L_emb is the token table and out = d, the only width for which eq. 4 makes sense.
 pub fn create_vocabulary(parameters: &mut Parameters, config: &ModelConfig, head: &VocabularyHeadConfig, vocabulary: i64) {
     let input = config.dimension + if head.language_token { config.language_dimension } else { 0 };
     let output = if head.shared_embedding { config.dimension } else { input };
@@ -24,7 +24,7 @@ pub fn create_vocabulary(parameters: &mut Parameters, config: &ModelConfig, head
     }
 }
 
-/// Makes the contrastive projection: W_2 `contrastive.inner` [d, d] and W_1 `contrastive.outer` [d_cntrs, d] (eq. 10).
+/// Creates the contrastive projection: W_2 `contrastive.inner` [d, d] and W_1 `contrastive.outer` [d_cntrs, d] (eq. 10).
 pub fn create_projection(parameters: &mut Parameters, config: &ModelConfig) {
     let deviation = 1.0 / (config.dimension as f64).sqrt();
     for (name, output) in [("contrastive.inner", config.dimension), ("contrastive.outer", config.projection_dimension)] {
@@ -33,17 +33,17 @@ pub fn create_projection(parameters: &mut Parameters, config: &ModelConfig) {
     }
 }
 
-/// Makes the linear layer from the student's width to the teacher's: `distillation.projection` [teacher, d].
+/// Creates the linear layer from the student's width to the teacher's: `distillation.projection` [teacher, d].
 pub fn create_distillation(parameters: &mut Parameters, config: &ModelConfig, teacher_dimension: i64) {
     let deviation = 1.0 / (config.dimension as f64).sqrt();
     parameters.normal("distillation.projection.weight", &[teacher_dimension, config.dimension], deviation);
     parameters.constant("distillation.projection.bias", &[teacher_dimension], 0.0);
 }
 
-/// The log-probabilities of tokens (eq. 4 and 5): log softmax(W_emb swish(W_fc (language ⊕ embedding) + b_fc)); without language
-/// token there is nothing before the embedding.
+/// The log-probabilities of tokens (eq. 4 and 5): log softmax(W_emb swish(W_fc (language ⊕ embedding) + b_fc)); without a
+/// language token, the embedding is not prefixed.
 ///
-/// `embeddings` [batch, d]; `languages` [batch] says which language to predict in. -> [batch, vocabulary], float32
+/// `embeddings` [batch, d]; `languages` [batch] are the languages to predict in. -> [batch, vocabulary], float32
 pub fn predict_tokens(
     parameters: &Parameters,
     head: &VocabularyHeadConfig,
@@ -63,8 +63,8 @@ pub fn predict_tokens(
     hidden.matmul(&output.to_kind(kind).tr()).log_softmax(1, Kind::Float)
 }
 
-/// The student's embeddings in the teacher's width. [batch, d] -> [batch, teacher]
-pub fn widen(parameters: &Parameters, embeddings: &Tensor) -> Tensor {
+/// Projects the student's embeddings to the teacher's width. [batch, d] -> [batch, teacher]
+pub fn project_to_teacher(parameters: &Parameters, embeddings: &Tensor) -> Tensor {
     linear(parameters, "distillation.projection", embeddings)
 }
 

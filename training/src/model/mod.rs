@@ -2,7 +2,7 @@
 
 /// Self-attention.
 pub mod attention;
-/// The dual encoder's one side.
+/// The sentence encoder.
 pub mod encoder;
 /// The head that predicts tokens, and projections.
 pub mod heads;

@@ -1,4 +1,4 @@
-//! Named tensors: what is trained, saved and exported.
+//! Named tensors, which are trained, saved and exported.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// No weights yet.
+    /// An empty set of weights.
     pub fn new(device: Device) -> Self {
         Self { tensors: BTreeMap::new(), device }
     }
@@ -25,7 +25,7 @@ impl Parameters {
     /// The weight `name`.
     ///
     /// # Panics
-    /// When there is none: the model asks only for what its own constructor made.
+    /// If there is none: the model only asks for weights that its own constructor made.
     #[expect(clippy::panic, reason = "a missing weight is a bug of the model, not of its input")]
     pub fn get(&self, name: &str) -> &Tensor {
         match self.tensors.get(name) {
@@ -45,22 +45,22 @@ impl Parameters {
         self.tensors.insert(name.to_owned(), tensor);
     }
 
-    /// Adds a weight drawn from a normal distribution, unless it is there.
+    /// Adds a weight drawn from a normal distribution, unless it exists.
     pub fn normal(&mut self, name: &str, shape: &[i64], deviation: f64) {
         if !self.has(name) {
             self.set(name, &(Tensor::randn(shape, (Kind::Float, Device::Cpu)) * deviation));
         }
     }
 
-    /// Adds a weight that is one value everywhere, unless it is there.
+    /// Adds a weight with one value everywhere, unless it exists.
     pub fn constant(&mut self, name: &str, shape: &[i64], value: f64) {
         if !self.has(name) {
             self.set(name, &Tensor::full(shape, value, (Kind::Float, Device::Cpu)));
         }
     }
 
-    /// Moves the weights that `earlier` has too onto the straight line from there, at `share` of the way.
-    pub fn approach(&mut self, earlier: &Self, share: f64) {
+    /// Interpolates linearly between `earlier`'s weights (`share` 0) and these (`share` 1); weights that `earlier` lacks stay.
+    pub fn interpolate_from(&mut self, earlier: &Self, share: f64) {
         let common: Vec<String> = self.tensors.keys().filter(|name| earlier.has(name)).cloned().collect();
         for name in common {
             let between = earlier.get(&name).detach() * (1.0 - share) + self.get(&name).detach() * share;
@@ -68,12 +68,12 @@ impl Parameters {
         }
     }
 
-    /// All weights in the order of their names.
+    /// All weights in name order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Tensor)> {
         self.tensors.iter().map(|(name, tensor)| (name.as_str(), tensor))
     }
 
-    /// How many numbers the weights whose name `count` accepts have.
+    /// Total number of values of the weights whose names `count` accepts.
     pub fn numbers(&self, count: impl Fn(&str) -> bool) -> usize {
         self.iter().filter(|(name, _)| count(name)).map(|(_, tensor)| tensor.numel()).sum()
     }
@@ -84,9 +84,9 @@ impl Parameters {
 pub struct RowGradient {
     /// The table's name.
     pub table: &'static str,
-    /// The rows, each once. [rows]
+    /// The row indices, without repetitions. [rows]
     pub ids: Tensor,
-    /// Their gradients; not defined where no objective has read them. [rows, d]
+    /// Their gradients; undefined if no objective has read them. [rows, d]
     pub values: Tensor,
 }
 
@@ -102,7 +102,7 @@ mod tests {
             parameters
         };
         let mut later = of(&[("both", 5.0), ("own", 3.0)]);
-        later.approach(&of(&[("both", 1.0), ("gone", 9.0)]), 0.25);
+        later.interpolate_from(&of(&[("both", 1.0), ("gone", 9.0)]), 0.25);
         let values = |name: &str| Vec::<f32>::try_from(later.get(name).detach()).unwrap();
         assert_eq!((values("both"), values("own"), later.has("gone")), (vec![2.0; 2], vec![3.0; 2], false));
         assert!(later.get("both").requires_grad());

@@ -1,11 +1,11 @@
 //! Sentence alignment, lightweight cross-lingual sentence representations (2021), section 3.3, equation 5.
 //!
-//! The contrastive objective's forerunner: inner products of the sentence embeddings as they are, neither scaled to unit length
+//! The contrastive objective's predecessor: uses plain inner products of the sentence embeddings, neither scaled to unit length
 //! nor divided by a temperature.
 
 use tch::{Kind, Reduction, Tensor};
 
-/// Mean over the batch of the summands of equation 5, both directions added. `left` and `right` are [batch, d], row by row
+/// Mean over the batch of the terms of equation 5, summed over both directions. `left` and `right` are [batch, d], row by row
 /// translations.
 pub fn alignment_loss(left: &Tensor, right: &Tensor) -> Tensor {
     let products = left.matmul(&right.tr()); // [batch, batch]

@@ -1,12 +1,12 @@
 //! The sentence-level contrastive objective, EMS (2024), section III-C, equations 8 and 9.
 //!
-//! Each sentence picks its translation among all sentences of the other side of the batch, and its translation picks it.
+//! Each sentence must identify its translation among all sentences of the other side of the batch, in both directions.
 
 use tch::{Kind, Reduction, Tensor};
 
-/// Mean over the batch of the loss of equation 8, both directions added (the 1 / |B| of equation 12 included).
+/// Mean over the batch of the loss of equation 8, summed over both directions (the 1 / |B| of equation 12 included).
 ///
-/// `left` and `right` are [batch, d], row by row translations, of any length; equation 9 normalizes them.
+/// `left` and `right` are [batch, d], row by row translations, not necessarily of unit length; equation 9 normalizes them.
 pub fn contrastive_loss(left: &Tensor, right: &Tensor, temperature: f64) -> Tensor {
     let similarities = unit(left).matmul(&unit(right).tr()) / temperature; // [batch, batch]
     let own = Tensor::arange(left.size()[0], (Kind::Int64, left.device()));
@@ -14,7 +14,7 @@ pub fn contrastive_loss(left: &Tensor, right: &Tensor, temperature: f64) -> Tens
     pick(&similarities) + pick(&similarities.tr())
 }
 
-/// Rows scaled to unit length.
+/// Scales rows to unit length.
 pub fn unit(rows: &Tensor) -> Tensor {
     let norm = rows.square().sum_dim_intlist(-1i64, true, rows.kind()).sqrt().clamp_min(1e-8);
     rows / norm

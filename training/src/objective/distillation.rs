@@ -1,5 +1,5 @@
-//! Distillation of a larger encoder, the teacher, into a smaller one, the student: what EMS (2024), sections II and IV-D, and
-//! the lightweight paper leave for later work. The student should have the teacher's embeddings, or its similarities, or both.
+//! Distillation of a larger encoder, the teacher, into a smaller one, the student, which EMS (2024), sections II and IV-D, and
+//! the lightweight paper leave for future work. The student learns the teacher's embeddings, its similarities, or both.
 
 use tch::{Kind, Tensor};
 
@@ -18,8 +18,8 @@ pub fn cosine_distance_loss(student: &Tensor, teacher: &Tensor) -> Tensor {
     1.0 - (unit(student) * unit(&teacher.detach())).sum_dim_intlist(1i64, false, kind).mean(kind)
 }
 
-/// D_KL(teacher || student) of the distributions over the batch that a sentence's cosines with the sentences of the other side
-/// have at a temperature; mean over the batch, both directions added.
+/// Takes the distributions over the batch that a sentence's cosines with the sentences of the other side give at a temperature,
+/// and returns D_KL(teacher || student), as a mean over the batch, summed over both directions.
 ///
 /// `student` and `teacher` are the two sides' embeddings, [batch, d] each; the widths of student and teacher may differ.
 pub fn similarity_distribution_loss(student: (&Tensor, &Tensor), teacher: (&Tensor, &Tensor), temperature: f64) -> Tensor {

@@ -1,14 +1,15 @@
-//! Late interaction (ColBERT, Khattab and Zaharia, 2020) over the rows of the token table: what the server scores a question and a
-//! passage by. A passage then needs no vectors of its own, only its token ids.
+//! Late interaction (ColBERT, Khattab and Zaharia, 2020) over the rows of the token table, which the server uses to score
+//! passages for a question. A passage then needs only its token ids, no vectors of its own.
 //!
-//! The score of a question q and a passage d is the weighted mean, over the tokens of q, of the greatest cosine that each has with
-//! a token of d: s(q, d) = sum_i w_i max_j cos(q_i, d_j) / sum_i w_i. The weights are learned, one per piece of the vocabulary.
+//! The score of a passage d for a question q is the weighted mean, over the tokens of q, of the highest cosine that each has
+//! with a token of d: s(q, d) = sum_i w_i max_j cos(q_i, d_j) / sum_i w_i. The weights are learned, one per token of the
+//! vocabulary.
 
 use tch::{Kind, Reduction, Tensor};
 
 use super::contrastive::unit;
 
-/// The texts that are compared, as places in the rows of the batch's tokens.
+/// The texts to compare, as positions in the rows of the batch's tokens.
 #[derive(Debug)]
 pub struct Interaction {
     /// The distinct tokens of the left texts. [left]
@@ -17,12 +18,12 @@ pub struct Interaction {
     pub counts: Tensor,
     /// The distinct tokens of the right texts. [right]
     pub right: Tensor,
-    /// The tokens of each right text, as places in `right`; shorter texts repeat their first token. [pairs, len]
+    /// The tokens of each right text, as positions in `right`; shorter texts repeat their first token. [pairs, len]
     pub tokens: Tensor,
 }
 
 impl Interaction {
-    /// The same on another device.
+    /// Moves the tensors to another device.
     pub fn to_device(self, device: tch::Device) -> Self {
         Self {
             left: self.left.to_device(device),
@@ -41,7 +42,7 @@ pub fn late_interaction_scores(rows: &Tensor, log_weights: &Tensor, texts: &Inte
     let (left, right) = (unit_rows.index_select(0, &texts.left), unit_rows.index_select(0, &texts.right));
     let cosines = left.matmul(&right.tr()); // [left, right]
     let flat = texts.tokens.flatten(0, -1);
-    // Which token is the nearest has no gradient; only its cosine has one.
+    // The choice of the nearest token has no gradient; only its cosine has one.
     let nearest = tch::no_grad(|| {
         let by_text = cosines.index_select(1, &flat).view([-1, pairs, length]); // [left, pairs, len]
         let at = by_text.argmax(-1, false); // [left, pairs]
@@ -53,7 +54,8 @@ pub fn late_interaction_scores(rows: &Tensor, log_weights: &Tensor, texts: &Inte
     weights.matmul(&greatest) / weights.sum_dim_intlist(1i64, true, weights.kind())
 }
 
-/// Mean over the batch of the loss with which each left text picks its right one by score, and each right text its left one.
+/// Mean over the batch of the softmax loss with which scores identify the right text of each left one, and the left text of
+/// each right one.
 pub fn late_interaction_loss(scores: &Tensor, temperature: f64) -> Tensor {
     let logits = scores / temperature;
     let own = Tensor::arange(scores.size()[0], (Kind::Int64, scores.device()));

@@ -1,4 +1,4 @@
-//! Objectives: tensors in, loss out; no model, no files. A step's loss is their weighted sum.
+//! Objectives: functions from tensors to a loss, without models or files. A step's loss is their weighted sum.
 
 use tch::{Kind, Tensor};
 
@@ -23,7 +23,7 @@ pub mod word_movers;
 /// Cross-lingual token reconstruction (EMS, eq. 6 and 7).
 pub mod xtr;
 
-/// What a stage can minimize, in the order of the log's columns.
+/// The losses that a stage can minimize, in the order of the log's columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Objective {
     /// EMS, eq. 8.
@@ -53,7 +53,7 @@ pub enum Objective {
 }
 
 impl Objective {
-    /// All of them, in the order of the log's columns.
+    /// All objectives, in the order of the log's columns.
     pub const ALL: [Self; 12] = [
         Self::Contrastive,
         Self::Xtr,
@@ -88,41 +88,41 @@ impl Objective {
     }
 }
 
-/// One summand of a step's loss.
+/// One term of a step's loss.
 #[derive(Debug)]
 pub struct Term {
-    /// Which objective.
+    /// The objective.
     pub objective: Objective,
     /// Its weight in the sum.
     pub weight: f64,
-    /// Its value, a scalar, not yet weighted.
+    /// Its loss, an unweighted scalar.
     pub loss: Tensor,
 }
 
-/// The losses of one step, as tensors so that reading them does not wait for the device.
+/// The losses of one step, kept as tensors to avoid waiting for the device.
 #[derive(Debug, Default)]
 pub struct Terms {
     terms: Vec<Term>,
 }
 
 impl Terms {
-    /// Adds a summand.
+    /// Adds a term.
     pub fn add(&mut self, objective: Objective, weight: f64, loss: Tensor) {
         self.terms.push(Term { objective, weight, loss });
     }
 
-    /// What is differentiated: the weighted sum (EMS, eq. 12; lightweight, eq. 7; DuEAM, section 3.3). Without terms it is 0.
+    /// The weighted sum to differentiate (EMS, eq. 12; lightweight, eq. 7; DuEAM, section 3.3); 0 without terms.
     pub fn total(&self) -> Tensor {
         let weighted = self.terms.iter().map(|term| &term.loss * term.weight);
         weighted.reduce(|sum, term| sum + term).unwrap_or_else(|| Tensor::zeros([], (Kind::Float, tch::Device::Cpu)))
     }
 
-    /// The value of one objective.
+    /// The loss of one objective.
     pub fn get(&self, objective: Objective) -> Option<&Tensor> {
         self.terms.iter().find(|term| term.objective == objective).map(|term| &term.loss)
     }
 
-    /// The summands in the order in which they were added.
+    /// The terms, in the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = &Term> {
         self.terms.iter()
     }

@@ -1,11 +1,11 @@
 //! Sentence similarity, lightweight cross-lingual sentence representations (2021), section 3.3, equation 6.
 //!
-//! Sentences that are similar in one language should have translations that are similar: the softmax of a
-//! sentence's inner products with its own language's sentences of the batch should be that of its translation.
+//! Sentences that are similar in one language should have similar translations: the softmax over a sentence's inner products
+//! with the batch's sentences of its own language should equal that of its translation.
 
 use tch::Tensor;
 
-/// Keeps the logarithm finite where rounding makes a difference of probabilities ±1.
+/// Keeps the logarithm finite if rounding makes a difference of probabilities ±1.
 const COSINE_MIN: f64 = 1e-6;
 
 /// Equation 6 divided by the batch's size: the mean over sentences j₁ of the sum over sentences j₂. `left` and `right` are

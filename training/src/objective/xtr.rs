@@ -2,7 +2,7 @@
 //!
 //! From one sentence's embedding and the language of its translation, predicts which tokens the translation has. Order is
 //! ignored: the target is one distribution over the vocabulary per sentence. A token that occurs twice counts twice (N_w in
-//! equation 7), so that a target's mass is 1; padding has none.
+//! equation 7), so that a target's mass is 1; padding has no mass.
 
 use tch::Tensor;
 

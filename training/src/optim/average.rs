@@ -8,17 +8,17 @@ use tch::Tensor;
 use crate::config::{Averaging, StageConfig};
 use crate::model::parameters::Parameters;
 
-/// The average so far.
+/// The running average.
 #[derive(Debug, Default)]
 pub struct Average {
-    /// Steps that are in it.
+    /// Number of steps in it.
     pub steps: u64,
-    /// The average by the name of the weight.
+    /// The averages, by weight name.
     pub weights: BTreeMap<String, Tensor>,
 }
 
 impl Average {
-    /// Adds the weights after `step` steps of the stage to the average, if the stage has one and the step belongs to it.
+    /// Adds the weights after `step` steps of the stage to the average, if the stage has one and the step is part of it.
     pub fn add(&mut self, parameters: &Parameters, stage: &StageConfig, step: u64) {
         let Some(averaging) = stage.averaging.filter(|averaging| begins(averaging, stage.steps) < step) else { return };
         let pace = pace(&averaging, self.steps);
@@ -33,7 +33,7 @@ impl Average {
         });
     }
 
-    /// Replaces the weights by their average, if there is one, and clears it.
+    /// Replaces the weights with their average, if there is one, and clears the average.
     pub fn finish(&mut self, parameters: &mut Parameters) {
         for (name, average) in std::mem::take(self).weights {
             parameters.set(&name, &average);
@@ -41,7 +41,7 @@ impl Average {
     }
 }
 
-/// Steps of the stage that are not in the average.
+/// Number of the stage's first steps that are not averaged.
 fn begins(averaging: &Averaging, steps: u64) -> u64 {
     match averaging {
         Averaging::Exponential { .. } => 0,
@@ -49,7 +49,7 @@ fn begins(averaging: &Averaging, steps: u64) -> u64 {
     }
 }
 
-/// How far the average moves towards the weights of the next step, when `steps` are in it.
+/// How far the average moves towards the weights of the next step when it already has `steps` steps.
 fn pace(averaging: &Averaging, steps: u64) -> f64 {
     let steps = steps as f64;
     match averaging {
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
     use tch::{Device, Kind};
 
-    /// The average of one number that is 1, 2, 3 ... after each of `steps` steps.
+    /// The average of one number whose value after each of `steps` steps is 1, 2, 3 ...
     fn averaged(averaging: Averaging, steps: u64) -> f64 {
         let mut config: crate::config::Config = toml::from_str(include_str!("../../configs/smoke.toml")).unwrap();
         let stage = &mut config.stages[0];
@@ -88,20 +88,20 @@ mod tests {
     fn the_last_part_is_averaged_evenly() {
         check(Averaging::LastPart { share: 1.0 }, 4, 2.5);
         check(Averaging::LastPart { share: 0.5 }, 4, 3.5);
-        // A share of less than a step is one step.
+        // A share that is less than a step counts as one step.
         check(Averaging::LastPart { share: 0.01 }, 4, 4.0);
     }
 
     #[test]
     fn the_exponential_average_moves_by_what_its_decay_leaves() {
-        // The first step is taken as it is, 1. Then the paces are max(1 - 0.1, 9/11) = 0.9: 1 + 0.9 (2 - 1) = 1.9, and 1.9 + 0.9
-        // x 1.1 = 2.89.
+        // The first step is taken unchanged: 1. Then the rates are max(1 - 0.1, 9/11) = 0.9: 1 + 0.9 (2 - 1) = 1.9, and 1.9 +
+        // 0.9 x 1.1 = 2.89.
         check(Averaging::Exponential { decay: 0.1 }, 3, 2.89);
     }
 
     #[test]
     fn a_young_exponential_average_forgets_faster_than_its_decay() {
-        // Paces 9/11 and 9/12: 1 + 9/11 = 20/11, then 20/11 + 3/4 (3 - 20/11) = 20/11 + 39/44 = 119/44 = 2.704545.
+        // Rates 9/11 and 9/12: 1 + 9/11 = 20/11, then 20/11 + 3/4 (3 - 20/11) = 20/11 + 39/44 = 119/44 = 2.704545.
         check(Averaging::Exponential { decay: 0.999 }, 3, 119.0 / 44.0);
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::error::Error;
 use crate::objective::Objective;
 
-/// Its name in the run's folder.
+/// File name in the run's folder.
 pub const FILE: &str = "loss.csv";
 
 /// One line.
@@ -18,15 +18,15 @@ pub struct Row {
     pub stage: String,
     /// Steps done in it.
     pub step: u64,
-    /// Means of the losses since the last line, unweighted. None for objectives that the stage does not run.
+    /// Unweighted mean losses since the last line. Objectives that the stage does not run have no entry.
     pub losses: Vec<(Objective, f64)>,
-    /// Of the last step.
+    /// Learning rate of the last step.
     pub learning_rate: f64,
-    /// Of the last step, before it was limited.
+    /// Gradient norm of the last step, before clipping.
     pub gradient_norm: f64,
-    /// Since the line before.
+    /// Throughput since the previous line.
     pub pairs_per_second: f64,
-    /// Time spent on the stage, over all calls that trained it.
+    /// Seconds spent on the stage, over all calls that trained it.
     pub elapsed_s: f64,
 }
 
@@ -39,7 +39,8 @@ pub struct Log {
 }
 
 impl Log {
-    /// Opens the log at `path`, or starts one, with a column per one of `objectives`; removes lines that `keep` refuses.
+    /// Opens the log at `path`, or creates one with a column for each of `objectives`; removes lines for which `keep` returns
+    /// false.
     pub fn open(path: &Path, objectives: &[Objective], keep: impl Fn(&Row) -> bool) -> Result<Self, Error> {
         let mut rows = if path.is_file() { read(path)? } else { Vec::new() };
         rows.retain(keep);
@@ -81,7 +82,7 @@ impl Log {
     }
 }
 
-/// The columns of the log at `path` that are losses.
+/// The loss columns of the log at `path`.
 pub fn columns(path: &Path) -> Result<Vec<&'static str>, Error> {
     let text = std::fs::read_to_string(path).map_err(|source| Error::file(path, source))?;
     let header: Vec<&str> = text.lines().next().unwrap_or_default().split(',').collect();

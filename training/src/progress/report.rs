@@ -1,4 +1,4 @@
-//! The report of a run, `report.md`: what was trained, for how long, on what, and the final losses.
+//! The report of a run, `report.md`: what was trained, for how long, on which languages, and the final losses.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,16 +6,16 @@ use std::time::Duration;
 use super::log::Row;
 use crate::config::{Config, EncoderKind, StageConfig};
 
-/// Its name in the run's folder.
+/// File name in the run's folder.
 pub const FILE: &str = "report.md";
 
 /// The content of the report. `Display` writes it as Markdown.
 pub struct Report<'a> {
-    /// The run.
+    /// The run's configuration.
     pub config: &'a Config,
-    /// Its log.
+    /// The lines of its log.
     pub rows: &'a [Row],
-    /// Share of each language among the sentences that are drawn, by its code.
+    /// Share of each language among the drawn sentences, by language code.
     pub shares: &'a [(&'a str, f64)],
 }
 
@@ -24,8 +24,8 @@ impl Report<'_> {
         self.rows.iter().rfind(|row| row.stage == stage.name)
     }
 
-    /// Whether the run started after this stage.
-    fn came_along(&self, stage: &StageConfig) -> bool {
+    /// Whether the run started after this stage, from a bundle.
+    fn is_from_bundle(&self, stage: &StageConfig) -> bool {
         let mut later = self.config.stages.iter().skip_while(|other| other.name != stage.name).skip(1);
         self.last(stage).is_none() && later.any(|other| self.last(other).is_some())
     }
@@ -35,7 +35,7 @@ impl Report<'_> {
             EncoderKind::Bag => "bag",
             EncoderKind::Transformer => "transformer",
         };
-        if self.came_along(stage) {
+        if self.is_from_bundle(stage) {
             return writeln!(f, "| {} | {kind} | from a bundle | | | | |", stage.name);
         }
         let steps = self.last(stage).map_or(0, |row| row.step);
@@ -43,7 +43,7 @@ impl Report<'_> {
         write!(f, "| {} | {kind} | {} of {} | {} ", stage.name, grouped(steps), grouped(stage.steps), grouped(pairs))?;
         match self.last(stage) {
             Some(row) => {
-                let time = clock(Duration::from_secs_f64(row.elapsed_s));
+                let time = format_duration(Duration::from_secs_f64(row.elapsed_s));
                 let rate = grouped((pairs as f64 / row.elapsed_s.max(0.1)) as u64);
                 writeln!(f, "| {time} | {rate} | {} |", losses(row))
             }
@@ -55,7 +55,8 @@ impl Report<'_> {
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stages = &self.config.stages;
-        let done = |stage: &StageConfig| self.came_along(stage) || self.last(stage).is_some_and(|row| row.step >= stage.steps);
+        let done =
+            |stage: &StageConfig| self.is_from_bundle(stage) || self.last(stage).is_some_and(|row| row.step >= stage.steps);
         writeln!(f, "# Run {}\n", self.config.name)?;
         let finished = stages.iter().filter(|stage| done(stage)).count();
         writeln!(f, "Seed {}. {finished} of {} stages finished.\n", self.config.seed, stages.len())?;
@@ -74,19 +75,19 @@ impl fmt::Display for Report<'_> {
     }
 }
 
-/// The losses of a line of the log, by name.
+/// The losses of a log line, by name.
 pub fn losses(row: &Row) -> String {
     let losses = row.losses.iter().map(|(objective, loss)| format!("{} {loss:.4}", objective.name()));
     losses.collect::<Vec<_>>().join(" ")
 }
 
-/// Hours, minutes and seconds.
-pub fn clock(time: Duration) -> String {
+/// Formats hours, minutes and seconds.
+pub fn format_duration(time: Duration) -> String {
     let seconds = time.as_secs();
     format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
-/// A number with commas between thousands.
+/// Formats a number with commas between thousands.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -104,7 +105,7 @@ mod tests {
     use super::*;
     use crate::objective::Objective;
 
-    /// The last line of a stage that is over.
+    /// The last line of a finished stage.
     fn row(stage: &str) -> Row {
         Row {
             stage: stage.to_owned(),

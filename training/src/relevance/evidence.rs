@@ -1,4 +1,4 @@
-//! The evidence of a search for a question's candidates.
+//! The evidence that search finds for a question's candidates.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -15,26 +15,26 @@ use crate::eval::encoder::tokenize;
 use crate::eval::passages::{self, Pool};
 use crate::eval::{Embeddings, OnnxEncoder, TextEncoder};
 
-/// Passages that each ranking proposes.
-const NAMED: usize = 50;
+/// Number of passages that each ranking proposes.
+const PROPOSED_PER_RANKING: usize = 50;
 
 /// A question with its candidates.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct RankedQuestion {
     /// Whether it is in the language of the passages.
     pub same_language: bool,
     /// Whether it is held out for evaluation.
     pub held_out: bool,
     /// The evidence for each candidate.
     pub candidates: Vec<Evidence>,
-    /// The correct one among them.
+    /// Index of the correct one.
     pub answer: usize,
-    /// Random passages that are not candidates: what a search leaves behind.
+    /// Random passages that are not candidates, such as a search would not return.
     pub others: Vec<Evidence>,
 }
 
-/// The bundle's weights, and all questions with the evidence for their candidates.
-pub fn collect(bundle: &Path, data: &Path, questions_max: usize) -> Result<(RelevanceWeights, Vec<Asked>), Error> {
+/// Returns the bundle's relevance weights, and all questions with the evidence for their candidates.
+pub fn collect(bundle: &Path, data: &Path, questions_max: usize) -> Result<(RelevanceWeights, Vec<RankedQuestion>), Error> {
     let opened = Bundle::open(bundle)?;
     let before = opened.manifest.relevance.unwrap_or_default();
     let Some(table) = opened.late_interaction_table() else {
@@ -83,7 +83,7 @@ impl<'s> Collection<'s> {
         Ok(Self { scorer, translations, language, embeddings: encoder.encode(&pool.passages)?, tokens, words, plain })
     }
 
-    fn ask(&self, encoder: &mut TextEncoder<OnnxEncoder>, file: &passages::File) -> Result<Vec<Asked>, Error> {
+    fn ask(&self, encoder: &mut TextEncoder<OnnxEncoder>, file: &passages::File) -> Result<Vec<RankedQuestion>, Error> {
         let languages = file.pair.split_once('-').map_or((None, None), |(a, b)| (Language::parse(a), Language::parse(b)));
         let embedded = encoder.encode_questions(&file.questions)?;
         let ids = tokenize(&encoder.tokenizer, &file.questions, encoder.tokens_max)?;
@@ -91,21 +91,21 @@ impl<'s> Collection<'s> {
         for (number, ((text, embedding), ids)) in file.questions.iter().zip(embedded.rows()).zip(&ids).enumerate() {
             let all = self.evidence(text, embedding, ids, languages.0)?;
             let answer = file.answers[number];
-            let mut named: BTreeSet<usize> = [answer].into();
+            let mut proposed: BTreeSet<usize> = [answer].into();
             let late = |evidence: &Evidence| evidence.late.unwrap_or(0.0);
             for by in [|e: &Evidence| e.dense, late, |e: &Evidence| e.lexical, |e: &Evidence| e.translated] {
                 let mut order: Vec<usize> = (0..all.len()).collect();
                 order.sort_by(|&a, &b| by(&all[b]).total_cmp(&by(&all[a])));
-                named.extend(order.into_iter().take(NAMED).filter(|&passage| by(&all[passage]) > 0.0));
+                proposed.extend(order.into_iter().take(PROPOSED_PER_RANKING).filter(|&passage| by(&all[passage]) > 0.0));
             }
-            let others = (0..all.len()).filter(|passage| !named.contains(passage));
-            asked.push(Asked {
+            let others = (0..all.len()).filter(|passage| !proposed.contains(passage));
+            asked.push(RankedQuestion {
                 same_language: languages.0 == languages.1,
                 held_out: number % 2 == 1,
-                answer: named.iter().position(|&passage| passage == answer).unwrap_or(0),
-                // If files have no order of their own, any step is as good as chance.
+                answer: proposed.iter().position(|&passage| passage == answer).unwrap_or(0),
+                // The files may be in any order, so passages at even steps are as good as random ones.
                 others: others.step_by(all.len().div_ceil(8).max(1)).map(|passage| all[passage]).collect(),
-                candidates: named.into_iter().map(|passage| all[passage]).collect(),
+                candidates: proposed.into_iter().map(|passage| all[passage]).collect(),
             });
         }
         Ok(asked)
@@ -116,7 +116,8 @@ impl<'s> Collection<'s> {
         let mut question = self.scorer.question(ids, &self.tokens)?;
         let tokens: BTreeMap<u64, &[u16]> = self.tokens.iter().map(|(passage, tokens)| (passage.0, tokens)).collect();
         question.read(tokens.values().copied())?;
-        // As the server, which stems a query of a language that the collection has not by the rules of most documents.
+        // Like the server, which stems a query in a language that the collection does not have by the rules of most documents'
+        // language.
         let language = if asked_in == self.language { asked_in } else { self.language };
         let (words, terms) = self.words.scores(text, language);
         let asked: Vec<u32> = plain_words(text).iter().map(|word| word_key(word)).collect();

@@ -1,36 +1,36 @@
-//! Two small fits: of the rank of the correct candidate, and of the probability that a score is correct.
+//! Two small fits: the proportions that rank the correct candidate first, and the scale that turns scores into probabilities.
 
 use dragoman::domain::RelevanceWeights;
 use dragoman::ranking::Evidence;
 
 use super::Levels;
-use super::evidence::Asked;
+use super::evidence::RankedQuestion;
 
 /// Number of weights.
 const FEATURES: usize = 5;
-/// Steps of gradient ascent: far more than the few numbers need.
+/// Steps of gradient ascent; far more than so few parameters need.
 const STEPS: usize = 3_000;
 const RATE: f64 = 0.05;
-/// Regularization of the proportions, so that evidence without information gets no weight.
+/// Regularization of the proportions, so that uninformative evidence gets no weight.
 const SHRINKAGE: f64 = 1e-4;
-/// Of the wrong passages that the size is fitted on, the share that come closest; the others are any.
+/// Weight of a question's highest-scoring wrong passage in the scale fit; its random wrong passages share the rest.
 const CLOSEST_SHARE: f64 = 0.2;
 
 type Features = [f64; FEATURES];
 
 /// Fits the weights on `asked`.
-pub fn weights(asked: &[Asked]) -> RelevanceWeights {
+pub fn weights(asked: &[RankedQuestion]) -> RelevanceWeights {
     let direction = proportions(asked);
-    let (scale, bias) = size(asked, &direction);
+    let (scale, bias) = scale_and_offset(asked, &direction);
     let [dense, late, lexical, translated, tokens] = direction.map(|weight| (weight * scale) as f32);
     RelevanceWeights { dense, late, lexical, translated, tokens, bias: bias as f32 }
 }
 
-/// Mean of one over the rank of the correct candidate, 0 beyond ten, in percent: for questions in the passages' language, or in
-/// others.
-pub fn mrr_at_10(asked: &[Asked], same_language: bool, weights: &RelevanceWeights) -> f64 {
-    let counted: Vec<&Asked> = asked.iter().filter(|asked| asked.same_language == same_language).collect();
-    let reciprocal = |asked: &Asked| {
+/// Mean reciprocal rank of the correct candidate, 0 beyond rank ten, in percent: for questions in the passages' language, or in
+/// other languages.
+pub fn mrr_at_10(asked: &[RankedQuestion], same_language: bool, weights: &RelevanceWeights) -> f64 {
+    let counted: Vec<&RankedQuestion> = asked.iter().filter(|asked| asked.same_language == same_language).collect();
+    let reciprocal = |asked: &RankedQuestion| {
         let scores: Vec<f32> = asked.candidates.iter().map(|evidence| evidence.relevance(weights)).collect();
         let own = scores[asked.answer];
         let rank = 1 + scores.iter().enumerate().filter(|(number, score)| *number != asked.answer && **score >= own).count();
@@ -39,10 +39,10 @@ pub fn mrr_at_10(asked: &[Asked], same_language: bool, weights: &RelevanceWeight
     100.0 * counted.iter().map(|asked| reciprocal(asked)).sum::<f64>() / counted.len().max(1) as f64
 }
 
-/// The relevance of the correct passages, and of the others.
-pub fn levels(asked: &[Asked], weights: &RelevanceWeights) -> Levels {
+/// The distribution of the relevance of correct and other passages.
+pub fn levels(asked: &[RankedQuestion], weights: &RelevanceWeights) -> Levels {
     let relevance = |evidence: &Evidence| evidence.relevance(weights);
-    let wrong = |asked: &Asked| {
+    let wrong = |asked: &RankedQuestion| {
         let wrong = asked.candidates.iter().enumerate().filter(|(number, _)| *number != asked.answer);
         wrong.map(|(_, evidence)| relevance(evidence)).max_by(f32::total_cmp)
     };
@@ -56,7 +56,7 @@ pub fn levels(asked: &[Asked], weights: &RelevanceWeights) -> Levels {
     }
 }
 
-/// The value that this share of the values reaches; 0 for none.
+/// The value that `share` of the values reach or exceed; 0 without values.
 fn reached_by(share: f64, mut values: Vec<f32>) -> f32 {
     values.sort_by(|a, b| b.total_cmp(a));
     let place = (share * values.len() as f64) as usize;
@@ -72,9 +72,9 @@ fn dot(a: &Features, b: &Features) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// The weights by which a softmax over the candidates gives the right ones the most; questions in the passages' language and in
-/// others count as much together.
-fn proportions(asked: &[Asked]) -> Features {
+/// The weights for which a softmax over the candidates gives the correct ones the most probability. Questions in the passages'
+/// language and questions in other languages have the same total weight.
+fn proportions(asked: &[RankedQuestion]) -> Features {
     let of_kind = |same: bool| asked.iter().filter(|asked| asked.same_language == same).count().max(1) as f64;
     let share = [0.5 / of_kind(false), 0.5 / of_kind(true)];
     let rows: Vec<(Vec<Features>, usize, f64)> = asked
@@ -95,16 +95,16 @@ fn proportions(asked: &[Asked]) -> Features {
         }
         gradient
     };
-    // Evidence never counts against a passage: if two kinds say the same, one of them may get no weight.
+    // Evidence never counts against a passage, so if two kinds of evidence are redundant, one of them may get no weight.
     let least = [0.0, 0.0, 0.0, 0.0, f64::MIN];
     ascend([5.0, 5.0, 5.0, 5.0, 0.0], least, gradient)
 }
 
-/// The scale of the score and what is added to it, so that the logistic function of both is how likely a passage is right, where
-/// a wrong one is met for each right one.
-fn size(asked: &[Asked], direction: &Features) -> (f64, f64) {
+/// The scale of the score and its offset, for which the logistic function gives the probability that a passage is correct,
+/// given one wrong passage per correct one.
+fn scale_and_offset(asked: &[RankedQuestion], direction: &Features) -> (f64, f64) {
     let score = |evidence: &Evidence| dot(direction, &features(evidence));
-    // [score, whether it is right, how much it counts]
+    // [score, whether it is correct, its weight]
     let mut rows: Vec<(f64, f64, f64)> = Vec::new();
     for asked in asked {
         rows.push((score(&asked.candidates[asked.answer]), 1.0, 1.0));
@@ -130,7 +130,7 @@ fn size(asked: &[Asked], direction: &Features) -> (f64, f64) {
     (scale, offset - scale * mean)
 }
 
-/// Gradient ascent with a separate rate for each number (Adam; Kingma and Ba, 2015), none below its minimum.
+/// Gradient ascent with a separate rate for each number (Adam; Kingma and Ba, 2015); no number falls below its minimum.
 fn ascend<const N: usize>(mut weights: [f64; N], least: [f64; N], gradient: impl Fn(&[f64; N]) -> [f64; N]) -> [f64; N] {
     let (mut first, mut second) = ([0.0; N], [0.0; N]);
     for step in 1..=STEPS {
@@ -156,8 +156,8 @@ mod tests {
         assert_eq!((reached_by(0.5, values.clone()), reached_by(0.9, values), reached_by(0.5, Vec::new())), (5.0, 1.0, 0.0));
     }
 
-    /// Questions whose right passage is told by late interaction, nearly always, and by nothing else.
-    fn asked() -> Vec<Asked> {
+    /// Questions whose correct passage is nearly always identified by late interaction, and by nothing else.
+    fn asked() -> Vec<RankedQuestion> {
         let noise = |n: usize| (n * 7_919 % 101) as f32 / 101.0;
         let question = |n: usize| {
             let other = |k: usize| Evidence {
@@ -169,7 +169,7 @@ mod tests {
             };
             let mut candidates: Vec<Evidence> = (1..9).map(other).collect();
             candidates[n % 8].late = Some(0.45 + 0.2 * noise(n));
-            Asked {
+            RankedQuestion {
                 same_language: n.is_multiple_of(2),
                 held_out: false,
                 candidates,

@@ -1,8 +1,9 @@
-//! How search weighs a model's evidence: fits `RelevanceWeights` on questions with known passages.
+//! Fits `RelevanceWeights`, with which search weighs a model's evidence, on questions with known passages.
 //!
-//! Files are those of `eval passages`. Each language's passages are a collection; a question's candidates are those that
-//! embeddings, late interaction or words name first (`evidence`), as in a search. Of the weights, proportions make the right
-//! passage come first, and their size makes 0.5 mean that a passage is as likely the right one as not (`fit`).
+//! The files are those of `eval passages`. Each language's passages form a collection; a question's candidates are the top
+//! passages by embeddings, late interaction or words (`evidence`), as in a search. The proportions of the weights are fitted to
+//! rank the correct passage first, and their scale is fitted so that a relevance of 0.5 means a probability of one half that
+//! the passage is correct (`fit`).
 
 pub mod evidence;
 pub mod fit;
@@ -14,39 +15,39 @@ use std::path::Path;
 use dragoman::domain::RelevanceWeights;
 
 use crate::error::Error;
-use evidence::Asked;
+use evidence::RankedQuestion;
 
 /// The result of fitting.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fitted {
     /// The new weights.
     pub weights: RelevanceWeights,
-    /// Number of questions used for fitting, and for evaluation.
+    /// Number of questions for fitting, and for evaluation.
     pub questions: (usize, usize),
     /// MRR@10 in percent on the held-out questions: in the passages' language, and across languages.
     pub mrr: [f64; 2],
-    /// The same by the previous weights.
+    /// The same with the previous weights.
     pub mrr_before: [f64; 2],
-    /// The relevance of passages to the held-out questions, by the new weights.
+    /// The relevance of passages for the held-out questions, with the new weights.
     pub levels: Levels,
 }
 
-/// How relevant passages are, by a fit.
+/// Typical relevance values.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Levels {
-    /// The minimum of half and of nine in ten of the correct passages.
+    /// The relevance that half, and nine in ten, of the correct passages reach.
     pub right: [f32; 2],
-    /// The minimum of half of the closest wrong candidates.
+    /// The relevance that half of the highest-scoring wrong candidates reach.
     pub closest: f32,
-    /// The minimum of half of the passages that no ranking proposes.
+    /// The relevance that half of the passages proposed by no ranking reach.
     pub other: f32,
 }
 
-/// Fits the weights of the bundle in `bundle` on up to `questions_max` questions of each file in `data`; every other question of
-/// a file is held out.
+/// Fits the weights of the bundle in `bundle` on up to `questions_max` questions of each file in `data`; every second question
+/// of a file is held out.
 pub fn fit(bundle: &Path, data: &Path, questions_max: usize) -> Result<Fitted, Error> {
     let (before, asked) = evidence::collect(bundle, data, questions_max)?;
-    let (held_out, seen): (Vec<Asked>, Vec<Asked>) = asked.into_iter().partition(|asked| asked.held_out);
+    let (held_out, seen): (Vec<RankedQuestion>, Vec<RankedQuestion>) = asked.into_iter().partition(|asked| asked.held_out);
     if seen.is_empty() || held_out.is_empty() {
         return Err(Error::NoData { path: data.to_owned() });
     }

@@ -1,4 +1,4 @@
-//! BM25 over the terms of passages, as in the server's index of words (SQLite's FTS5, `src/store/lexical.rs`).
+//! BM25 over the terms of passages, as in the server's word index (SQLite's FTS5, `src/store/lexical.rs`).
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,21 +7,21 @@ use dragoman::text::terms::{passage_terms, query_terms};
 
 const K1: f64 = 1.2;
 const B: f64 = 0.75;
-/// Weight of a word that is found without its accents, or by its stem.
+/// Weight of a match without accents or by stem only.
 const FOLDED: f64 = 0.8;
-/// The minimum rarity: a term that most passages have counts for nearly nothing.
+/// Minimum IDF: a term that most passages contain counts for almost nothing.
 const RARITY_MIN: f64 = 1e-6;
 
-/// The terms of the passages of one language.
+/// A BM25 index of the passages of one language.
 pub struct Words {
-    /// For each term the passages that have it, with how often in words and among folded ones.
+    /// By term: the passages with it, each with its weighted term frequency, folded matches included.
     postings: BTreeMap<String, HashMap<usize, f64>>,
     lengths: Vec<f64>,
     length_mean: f64,
 }
 
 impl Words {
-    /// Finds the terms of `passages`.
+    /// Indexes `passages`.
     pub fn new(passages: &[String], language: Option<Language>) -> Self {
         let mut postings: BTreeMap<String, HashMap<usize, f64>> = BTreeMap::new();
         let mut lengths = Vec::with_capacity(passages.len());
@@ -40,7 +40,7 @@ impl Words {
         Self { postings, lengths, length_mean }
     }
 
-    /// The score of each passage that has a term of `query`, which is in `language`, and the number of terms.
+    /// The score of each passage that contains a term of `query`, which is in `language`; also returns the number of terms.
     pub fn scores(&self, query: &str, language: Option<Language>) -> (HashMap<usize, f64>, usize) {
         let terms: QueryTerms = query_terms(query, language);
         let mut scores: HashMap<usize, f64> = HashMap::new();

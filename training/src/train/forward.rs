@@ -1,4 +1,4 @@
-//! The forward pass of a step: from a batch to the objectives of the stage, and back to gradients.
+//! The forward and backward pass of a step: from a batch to the losses of the stage's objectives and their gradients.
 
 use tch::{Device, Kind, Tensor};
 
@@ -20,7 +20,7 @@ use crate::objective::word_movers::word_movers_distances;
 use crate::objective::xtr::xtr_loss;
 use crate::objective::{Objective, Terms};
 
-/// What does not change from step to step.
+/// What stays the same from step to step.
 pub struct Forward<'a> {
     /// The trained weights.
     pub parameters: &'a Parameters,
@@ -77,12 +77,12 @@ pub fn objectives(stage: &StageConfig) -> Vec<Objective> {
     Objective::ALL.into_iter().filter(runs).collect()
 }
 
-/// The results of a step besides the gradients at the weights.
+/// The results of a step, besides the gradients stored with the weights.
 #[derive(Debug)]
 pub struct Backward {
     /// The losses.
     pub terms: Terms,
-    /// The gradients of the token table and of late interaction's own, whose rows of other tokens have none.
+    /// The gradients of the token table and of the separate late interaction table, for the rows that the batch uses.
     pub tables: Vec<RowGradient>,
 }
 
@@ -95,7 +95,8 @@ impl Forward<'_> {
         self.losses_of(&embeddings, late.as_ref().unwrap_or(&rows), batch)
     }
 
-    /// The losses of a batch; leaves their gradient at the weights, but for the token table's. `seed` is what dropout draws from.
+    /// Computes the losses of a batch and stores their gradients with the weights, except for the token tables'. `seed` seeds
+    /// dropout.
     pub fn backward(&self, batch: &Batch, seed: i64) -> Backward {
         tch::manual_seed(seed);
         let learns = self.stage.token_rate_scale > 0.0;
@@ -117,13 +118,13 @@ impl Forward<'_> {
         Backward { terms, tables: leaves.into_iter().map(gradient).collect() }
     }
 
-    /// Late interaction's own table, if the stage trains it.
+    /// The separate late interaction table, if the stage trains it.
     fn late_table(&self) -> Option<&'static str> {
         self.stage.late_interaction.as_ref().filter(|late| late.own_table).map(|_| encoder::LATE_TOKENS)
     }
 
-    /// Gradient caching (Gao et al., 2021): the loss sees the batch only through its embeddings. So its gradient with respect to
-    /// them is taken first, and then, group by group, carried on into the encoder.
+    /// Gradient caching (Gao et al., 2021): the loss depends on the batch only through its embeddings. So its gradient with
+    /// respect to the embeddings is computed first, and then propagated into the encoder group by group.
     fn backward_cached(&self, rows: &Tensor, late: Option<&Tensor>, batch: &Batch, seed: i64) -> Terms {
         let leaf = rows.detach().set_requires_grad(true);
         let embed = || encoder::encode_rows(self.parameters, self.model, &leaf, batch, self.pass());
@@ -132,7 +133,7 @@ impl Forward<'_> {
         losses.total().backward();
         let gradient = embeddings.grad();
         let by_group = gradient.zeros_like().index_copy(0, &batch.order, &gradient); // in the order of the groups
-        // The second pass drops what the first one dropped: backward passes in between draw no random numbers.
+        // Repeats the dropout of the first pass: the backward passes in between draw no random numbers.
         tch::manual_seed(seed);
         let mut first = 0;
         for group in &batch.groups {
@@ -149,8 +150,8 @@ impl Forward<'_> {
         Pass { kind: self.stage.encoder, dropout: self.stage.dropout, bf16: self.stage.bf16 }
     }
 
-    /// The losses as a function of the sentence embeddings [2 x pairs, d], left sides first, and of the token vectors of late
-    /// interaction [distinct, d].
+    /// The losses as a function of the sentence embeddings [2 x pairs, d], left sides first, and of late interaction's token
+    /// vectors [distinct, d].
     fn losses_of(&self, embeddings: &Tensor, rows: &Tensor, batch: &Batch) -> Terms {
         let stage = self.stage;
         if let Some((passages, encoder)) = batch.passages.as_ref().zip(self.teachers.passages.as_ref()) {
@@ -198,7 +199,7 @@ impl Forward<'_> {
         terms
     }
 
-    /// The losses as a function of the embeddings of questions and of those of passages, which are frozen, both [pairs, d].
+    /// The losses as a function of the question embeddings and the frozen passage embeddings, both [pairs, d].
     fn losses_of_questions(&self, questions: &Tensor, passages: &Tensor) -> Terms {
         let mut terms = Terms::default();
         if let Some(contrastive) = &self.stage.contrastive {
@@ -208,13 +209,13 @@ impl Forward<'_> {
         terms
     }
 
-    /// XTR or UGT, and SMLM.
+    /// Adds XTR or UGT, and SMLM.
     fn add_generative(&self, terms: &mut Terms, head: &VocabularyHeadConfig, of: (&Tensor, &Tensor), batch: &Batch) {
         let ((embeddings, targets), stage) = (of, self.stage);
         let pairs = batch.pairs as i64;
         let seen = pairs.min(head.pairs_max as i64);
         let both = |rows: &Tensor| Tensor::cat(&[rows.narrow(0, 0, seen), rows.narrow(0, pairs, seen)], 0);
-        // Left predicts right and right left: sources and targets are the same rows, the halves swapped.
+        // Left predicts right and right predicts left: sources and targets are the same rows with the halves swapped.
         let swap = |rows: &Tensor| Tensor::cat(&[rows.narrow(0, pairs, seen), rows.narrow(0, 0, seen)], 0);
         let predict =
             |sources: &Tensor, languages: &Tensor| heads::predict_tokens(self.parameters, head, sources, languages, stage.bf16);
@@ -222,7 +223,7 @@ impl Forward<'_> {
         if stage.xtr.is_some() || stage.unified_generative.is_some() {
             let log_probs = predict(&both(embeddings), &swap(&batch.languages));
             let targets = swap(targets);
-            // Two directions, of which the losses give the mean.
+            // The losses are means over both directions; doubling gives their sum.
             if let Some(xtr) = &stage.xtr {
                 terms.add(Objective::Xtr, xtr.weight, xtr_loss(&log_probs, &targets) * 2.0);
             }
@@ -280,8 +281,11 @@ impl Forward<'_> {
         let taught = teacher.embed(batch, self.stage.bf16); // [2 x pairs, teacher]
         let embeddings = &embeddings;
         if let Some(embedding) = &config.embedding {
-            let widened =
-                if teacher.dimension() == self.model.dimension { embeddings } else { &heads::widen(self.parameters, embeddings) };
+            let widened = if teacher.dimension() == self.model.dimension {
+                embeddings
+            } else {
+                &heads::project_to_teacher(self.parameters, embeddings)
+            };
             let loss = match embedding.distance {
                 Distance::Squared => squared_distance_loss(widened, &taught),
                 Distance::Cosine => cosine_distance_loss(widened, &taught),
@@ -298,13 +302,13 @@ impl Forward<'_> {
     }
 }
 
-/// For each of `pairs` pairs the one whose right sentence it gets: a random other one for `random` of the pairs, its own for the
-/// rest. Neighbors in a batch are of one corpus and two languages, and alike where negatives are hard, so the next one would not
-/// do.
+/// For each of `pairs` pairs, the pair whose right sentence it gets: a random other one for `random` of the pairs, its own for
+/// the rest. Neighbors in a batch share corpus and languages, and are similar if hard negatives are mined, so the next pair
+/// would not be random enough.
 fn random_partners(pairs: i64, random: i64, device: Device) -> Tensor {
     let shuffled = Tensor::randperm(pairs, (Kind::Int64, device));
     let own = Tensor::arange(pairs, (Kind::Int64, device));
-    // Around one circle of all random ones: nobody meets itself.
+    // One cycle through all random pairs, so that no pair gets its own sentence.
     let circle = shuffled.narrow(0, 0, random);
     if random < 2 { own } else { own.index_copy(0, &circle, &circle.roll([1], [0])) }
 }

@@ -1,7 +1,7 @@
 //! Makes batches ahead of the step that needs them, on separate threads.
 //!
-//! A batch depends on the seed and its step alone, so thread n of N makes every Nth one, and they are taken in turn: how many
-//! threads there are changes the speed, not the batches.
+//! A batch depends only on the seed and its step, so thread n of N makes every Nth batch, and batches are taken from the
+//! threads in turn: the number of threads changes the speed, not the batches.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -11,10 +11,10 @@ use crate::config::StageConfig;
 use crate::data::batch::Batch;
 use crate::data::hard_negatives::Miner;
 use crate::data::masking;
-use crate::data::sampler::{Aids, Sampler, Wanted};
-use crate::data::strip_diacritics::PlainTexts;
+use crate::data::sampler::{BatchSpec, Sampler, SamplingTools};
+use crate::data::strip_diacritics::DiacriticsRemover;
 
-/// Maximum waiting batches per thread.
+/// Maximum number of waiting batches per thread.
 const WAITING_MAX: usize = 3;
 
 /// The batches of a stage, in order.
@@ -23,24 +23,24 @@ pub struct Loader {
     taken: usize,
 }
 
-/// What batches are made from.
+/// The inputs of batches.
 pub struct Source {
     /// Draws the pairs.
     pub sampler: Arc<Sampler>,
     /// Mines hard negatives.
     pub miner: Option<Miner>,
     /// Removes diacritics.
-    pub plain: Option<Arc<PlainTexts>>,
+    pub diacritics_remover: Option<Arc<DiacriticsRemover>>,
     /// The run's seed.
     pub seed: u64,
-    /// Size and kind.
+    /// Batch size and objectives.
     pub stage: StageConfig,
-    /// Sentences of one group.
+    /// Number of sentences per group.
     pub group_rows: usize,
 }
 
 impl Loader {
-    /// Starts to make the batches from `position` to the end of the stage on `threads` threads.
+    /// Starts `threads` threads that make the batches from `position` to the end of the stage.
     pub fn start(source: Source, position: Position, threads: usize) -> Self {
         let source = Arc::new(source);
         let start = |number: usize| {
@@ -72,13 +72,13 @@ impl Iterator for Loader {
 impl Source {
     fn batch(&self, stage: usize, step: u64) -> Batch {
         let number = ((stage as u64) << 40) | step;
-        let aids = Aids { miner: self.miner.as_ref(), plain: self.plain.as_deref() };
-        let pairs = self.sampler.batch(number, &Wanted::from(&self.stage), aids);
+        let tools = SamplingTools { miner: self.miner.as_ref(), diacritics_remover: self.diacritics_remover.as_deref() };
+        let pairs = self.sampler.batch(number, &BatchSpec::from(&self.stage), tools);
         let mut batch = match &self.stage.vocabulary_head {
             Some(head) if self.stage.masks_words() => {
                 Batch::masked(&pairs, self.group_rows, &masking::draw(self.seed, number, &pairs, head.pairs_max))
             }
-            _ if self.stage.resting_passages.is_some() => Batch::apart(&pairs, self.group_rows),
+            _ if self.stage.resting_passages.is_some() => Batch::with_frozen_right(&pairs, self.group_rows),
             _ => Batch::new(&pairs, self.group_rows),
         };
         if self.stage.vocabulary_head.is_some() {

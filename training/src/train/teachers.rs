@@ -1,5 +1,5 @@
-//! Frozen encoders that a stage learns from: DuEAM's anchor and distillation's teacher. Both have the run's tokenizer, so they
-//! read its batches as they are.
+//! Frozen encoders that a stage learns from: DuEAM's anchor and the distillation teacher. Both use the run's tokenizer, so they
+//! read its batches unchanged.
 
 use std::path::Path;
 
@@ -18,13 +18,13 @@ use crate::train::weights_path;
 pub struct Teachers {
     /// DuEAM's anchor.
     pub anchor: Option<Frozen>,
-    /// The teacher of the distillation.
+    /// The distillation teacher.
     pub teacher: Option<Frozen>,
-    /// Embeds passages beside a question encoder in training.
+    /// Embeds the passages while a question encoder is trained.
     pub passages: Option<Frozen>,
 }
 
-/// An encoder that does not learn.
+/// A frozen encoder.
 #[derive(Debug)]
 pub struct Frozen {
     parameters: Parameters,
@@ -33,8 +33,8 @@ pub struct Frozen {
 }
 
 impl Teachers {
-    /// Reads those that `stage` names, without those that an earlier stage of the run in `folder` makes: to see that they are
-    /// there.
+    /// Checks that the encoders that `stage` names can be read, except those that an earlier stage of the run in `folder` will
+    /// make.
     pub fn check(stage: &StageConfig, folder: &Path, vocabulary: i64) -> Result<(), Error> {
         let absolute = |path: &Path| std::path::absolute(path).map_err(|source| Error::file(path, source));
         let folder = absolute(folder)?;
@@ -69,7 +69,7 @@ impl Teachers {
         Ok(Self { anchor: anchor.transpose()?, teacher: teacher.transpose()?, passages: None })
     }
 
-    /// Adds the encoder that an earlier stage of the run in `folder` left, if `stage` uses it to embed passages.
+    /// Adds the encoder of an earlier stage of the run in `folder`, if `stage` uses it to embed passages.
     pub fn with_passages(
         mut self,
         stage: &StageConfig,
@@ -87,7 +87,7 @@ impl Teachers {
 }
 
 impl Frozen {
-    /// Reads an encoder's configuration and weights and checks that they fit each other and the vocabulary.
+    /// Reads an encoder's configuration and weights and checks that they match each other and the vocabulary.
     pub fn open(config: &Path, weights: &Path, vocabulary: i64, device: Device) -> Result<Self, Error> {
         let model = Config::read(config)?.model;
         let parameters = checkpoint::load(weights, device)?.learned();

@@ -1,7 +1,7 @@
-//! The meanings of the words of one language.
+//! Learns the translations of one language's words.
 //!
-//! Model 1 is fitted twice, on words and on their stems. A word that was seen in few translations, or in none, means mostly what
-//! its stem means.
+//! Model 1 is fitted twice, on words and on their stems. The fewer sentence pairs a word was seen in, the more its translations
+//! are those of its stem.
 
 use std::borrow::Cow;
 
@@ -13,19 +13,19 @@ use super::model1::Model;
 use super::pairs::{self, Pairs};
 use super::vocabulary::Vocabulary;
 
-/// The weight of a stem's translations, as a number of occurrences of the word.
+/// The weight of a stem's translations, expressed as a number of occurrences of the word.
 const STEM_COUNT: f64 = 2.0;
-/// If there are no rules for stems, the beginning of a word with more characters than this is its stem.
+/// Without stemming rules, the stem of a longer word is its first characters, this many.
 const BEGINNING_CHARS: usize = 6;
 
-/// A word with its frequency, and the English stems that translate it, each with its probability.
+/// A word with its frequency and the English stems that translate it, each with its probability.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Known {
+pub struct TranslatedWord {
     /// The word.
     pub word: String,
     /// Share of the texts that contain it.
     pub frequency: f64,
-    /// English stems with probabilities.
+    /// English stems with their probabilities.
     pub concepts: Vec<(String, f64)>,
 }
 
@@ -36,9 +36,9 @@ struct Learned {
     seen: FxHashMap<String, f64>,
 }
 
-/// Learns what the `words_max` most frequent words mean, and those of the lists; the second language is the one whose stems are
-/// the concepts.
-pub fn learn(pairs: &Pairs, vocabulary: &Vocabulary, languages: [Language; 2], words_max: usize) -> Vec<Known> {
+/// Learns the translations of the `words_max` most frequent words and of those in the word lists; the second language is the
+/// pivot, whose stems are the concepts.
+pub fn learn(pairs: &Pairs, vocabulary: &Vocabulary, languages: [Language; 2], words_max: usize) -> Vec<TranslatedWord> {
     let [language, _] = languages;
     let (words, stems) = rayon::join(|| fit(pairs, languages, |word, _| Cow::Borrowed(word)), || fit(pairs, languages, stem));
     let mut frequent: FxHashMap<String, f64> =
@@ -46,16 +46,16 @@ pub fn learn(pairs: &Pairs, vocabulary: &Vocabulary, languages: [Language; 2], w
     for (own, _) in &pairs.words {
         pairs::distinct(own).for_each(|word| _ = frequent.entry(word).or_insert(0.0));
     }
-    let mut known: Vec<Known> = frequent
+    let mut known: Vec<TranslatedWord> = frequent
         .into_iter()
-        .map(|(word, frequency)| Known { concepts: mixed(&word, &words, &stems, language), word, frequency })
+        .map(|(word, frequency)| TranslatedWord { concepts: mixed(&word, &words, &stems, language), word, frequency })
         .filter(|known| !known.concepts.is_empty())
         .collect();
     known.sort_unstable_by(|a, b| a.word.cmp(&b.word));
     known
 }
 
-/// The translations of a word, and the more of its stem, the less often the word was seen.
+/// The translations of a word mixed with those of its stem; the less often the word was seen, the more the stem's count.
 fn mixed(word: &str, words: &Learned, stems: &Learned, language: Language) -> Vec<(String, f64)> {
     let seen = words.seen.get(word).copied().unwrap_or(0.0);
     let mut concepts: FxHashMap<&str, f64> = FxHashMap::default();
@@ -70,7 +70,7 @@ fn mixed(word: &str, words: &Learned, stems: &Learned, language: Language) -> Ve
     concepts.into_iter().map(|(concept, probability)| (concept.to_owned(), probability)).collect()
 }
 
-/// The stem of a word, or its substitute.
+/// The stem of a word, or its beginning without stemming rules.
 fn stem(word: &str, language: Language) -> Cow<'_, str> {
     if has_rules(language) {
         return stemmed(word, language);
@@ -79,10 +79,10 @@ fn stem(word: &str, language: Language) -> Cow<'_, str> {
     Cow::Borrowed(&word[..end])
 }
 
-/// Fits Model 1 on the `form` of the words.
+/// Fits Model 1 on the words in the given `form`.
 fn fit(pairs: &Pairs, [language, pivot]: [Language; 2], form: fn(&str, Language) -> Cow<'_, str>) -> Learned {
     let (mut words, mut concepts) = (Names::default(), Names::default());
-    // Model 1 has a word 0 that is in every sentence: what has no word of its own comes from it.
+    // Model 1 has a null word 0 in every sentence, which generates the words that no other word translates.
     words.number("");
     let (mut model, mut learned) = (Model::default(), Learned::default());
     let both: [(&[(String, String)], f32); 2] = [(&pairs.sentences, 1.0), (&pairs.words, pairs::WORDS_WEIGHT)];
@@ -108,7 +108,7 @@ fn fit(pairs: &Pairs, [language, pivot]: [Language; 2], form: fn(&str, Language)
     learned
 }
 
-/// Numbers for words.
+/// Assigns numbers to words.
 #[derive(Debug, Default)]
 struct Names {
     numbers: FxHashMap<String, u32>,
@@ -131,7 +131,7 @@ impl Names {
 mod tests {
     use super::*;
 
-    fn german() -> Vec<Known> {
+    fn german() -> Vec<TranslatedWord> {
         let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
         let mut pairs = Pairs::default();
         for _ in 0..5 {
@@ -145,7 +145,7 @@ mod tests {
         learn(&pairs, &vocabulary, ["de", "en"].map(|code| Language::parse(code).unwrap()), 100)
     }
 
-    fn best<'k>(known: &'k [Known], word: &str) -> Option<&'k str> {
+    fn best<'k>(known: &'k [TranslatedWord], word: &str) -> Option<&'k str> {
         let concepts = &known.iter().find(|known| known.word == word)?.concepts;
         concepts.iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(concept, _)| concept.as_str())
     }

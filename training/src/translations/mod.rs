@@ -1,9 +1,10 @@
-//! Learns the meanings of words in all languages from parallel text: the table that search translates words by
+//! Learns word translations in all languages from parallel text: the table with which search translates words
 //! (`ranking::Translations`).
 //!
-//! For each language, IBM Model 1 (`model1`) finds with which English words its words are translated. The stems of these are the
-//! concepts; English words have their own. What is known of a word is mixed with what is known of its stem, so that forms which
-//! no translation has are not lost (`language`). Then the languages are put together (`table`).
+//! For each language, IBM Model 1 (`model1`) finds the English words that translate its words. The stems of these English words
+//! are the concepts; an English word has its own stem as its concept. The concepts of a word are mixed with those of its stem,
+//! so that inflected forms without translations of their own are covered (`language`). Then the languages are combined
+//! (`table`).
 
 pub mod language;
 pub mod model1;
@@ -21,7 +22,7 @@ use crate::error::Error;
 use pairs::Pairs;
 use table::Table;
 
-/// The language whose stems are the concepts.
+/// The pivot language, whose stems are the concepts.
 pub const PIVOT: &str = "en";
 
 /// The sources of a table.
@@ -29,15 +30,15 @@ pub const PIVOT: &str = "en";
 pub struct Sources {
     /// Folders of parallel text.
     pub raw: Vec<PathBuf>,
-    /// Folders of parallel words and names: each line is used, and counts twice.
+    /// Folders of parallel words and names: all lines are used and count twice.
     pub words: Vec<PathBuf>,
-    /// Folders of more text, for the vocabulary but not for meanings.
+    /// Folders of additional text, for the vocabulary only.
     pub texts: Vec<PathBuf>,
-    /// Folders whose lines and fields are left out.
+    /// Folders whose lines and fields must not be used.
     pub exclude: Vec<PathBuf>,
-    /// Maximum pairs of sentences per language.
+    /// Maximum sentence pairs per language.
     pub pairs_max: usize,
-    /// Maximum pairs per corpus of a language.
+    /// Maximum sentence pairs per language and corpus.
     pub corpus_pairs_max: usize,
     /// Maximum words per language: the most frequent ones.
     pub words_max: usize,

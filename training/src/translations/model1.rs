@@ -1,26 +1,26 @@
-//! IBM Model 1 (Brown et al., "The mathematics of statistical machine translation", 1993, section 4.1): with which words of one
-//! language those of another are translated.
+//! IBM Model 1 (Brown et al., "The mathematics of statistical machine translation", 1993, section 4.1): learns which words of
+//! one language translate those of another.
 
 use rayon::prelude::*;
 
-/// Rounds of expectation and maximization.
+/// Rounds of expectation maximization.
 const ROUNDS: usize = 5;
 /// Maximum translations of a word.
 const TRANSLATIONS_MAX: usize = 8;
 /// Minimum probability of a translation.
 const PROBABILITY_MIN: f64 = 0.03;
-/// Added to how often a word was seen, in the last round: what is seen once is not known for sure.
+/// Added to a word's count in the last round, because translations seen only once are uncertain.
 const DOUBT: f64 = 0.5;
 
-/// Sentences and their translations, in numbers of words.
+/// Sentences and their translations, as word numbers.
 #[derive(Debug, Default)]
 pub struct Model {
     sentences: Vec<(Vec<u32>, Vec<u32>, f32)>,
 }
 
 impl Model {
-    /// Adds a sentence of distinct words and the distinct words of its translation, which counts `weight` times. Word 0 is
-    /// nobody's own: it is added to the sentence.
+    /// Adds a sentence of distinct words and the distinct words of its translation, which counts `weight` times. The null word
+    /// 0 is added to the sentence.
     pub fn add(&mut self, mut words: Vec<u32>, translation: Vec<u32>, weight: f32) {
         if !words.is_empty() && !translation.is_empty() {
             words.push(0);
@@ -28,10 +28,10 @@ impl Model {
         }
     }
 
-    /// The translations of each word but 0, each with its probability, likeliest first.
+    /// The translations of each word except 0, each with its probability, most probable first.
     pub fn fit(&self) -> Vec<(u32, Vec<(u32, f64)>)> {
         let pairs = self.pairs();
-        // Where each two words that met stand in `pairs`, sentence after sentence.
+        // The positions in `pairs` of all co-occurring word pairs, sentence after sentence.
         let places: Vec<u32> = self
             .sentences
             .par_iter()
@@ -49,7 +49,7 @@ impl Model {
         strongest(&pairs, &likely)
     }
 
-    /// Each two words that met in a sentence, ascending.
+    /// All word pairs that co-occur in a sentence pair, sorted and distinct.
     fn pairs(&self) -> Vec<u64> {
         let of = |(words, translation, _): &(Vec<u32>, Vec<u32>, f32)| -> Vec<u64> {
             translation.iter().flat_map(|other| words.iter().map(|word| key(*word, *other))).collect()
@@ -60,7 +60,7 @@ impl Model {
         pairs
     }
 
-    /// The expected number of times that each two words translate each other.
+    /// The expected number of times that the words of each pair translate each other.
     fn expect(&self, places: &[u32], likely: &[f32]) -> Vec<f32> {
         let mut counts = vec![0.0; likely.len()];
         let mut rest = places;
@@ -82,7 +82,7 @@ fn key(word: u32, translation: u32) -> u64 {
     (u64::from(word) << 32) | u64::from(translation)
 }
 
-/// Turns counts into probabilities: those of each word sum to 1, less where there is doubt.
+/// Turns counts into probabilities: those of each word sum to 1, or to less if there is doubt.
 fn maximize(pairs: &[u64], counts: &[f32], doubt: f64, likely: &mut [f32]) {
     let mut from = 0;
     for word in pairs.chunk_by(|a, b| a >> 32 == b >> 32) {
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn words_find_their_translations_by_the_sentences_they_share() {
-        // 1 das, 2 haus, 3 buch, 4 ein: 1 the, 2 house, 3 book, 4 a.
+        // 1 das, 2 haus, 3 buch, 4 ein; translations 1 the, 2 house, 3 book, 4 a.
         let mut model = Model::default();
         for _ in 0..5 {
             model.add(vec![1, 2], vec![1, 2], 1.0);

@@ -1,4 +1,4 @@
-//! Pairs of a language and English, from folders of parallel text.
+//! Sentence pairs of a language and English, from folders of parallel text.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,15 +12,16 @@ use crate::data::corpus::{self, BLOCK_ROWS};
 use crate::data::prepare::key;
 use crate::error::Error;
 
-/// Maximum words to read of a sentence.
+/// Maximum words to read from a sentence.
 const WORDS_MAX: usize = 40;
-/// How often a line of words counts, beside a sentence.
+/// Weight of a line in a word list, compared with a sentence.
 pub const WORDS_WEIGHT: f32 = 2.0;
-/// Corpora of scripture, whose words are old, may contribute this share of what others may.
+/// Prefix of scripture corpora; their vocabulary is archaic, so they contribute only one in `SCRIPTURE_SHARE` of the usual
+/// maximum.
 const SCRIPTURE: &str = "bible";
 const SCRIPTURE_SHARE: usize = 6;
 
-/// The sources of a language: text with its English translation.
+/// The parallel text of a language and English.
 #[derive(Debug, Default)]
 pub struct Pairs {
     /// Sentences.
@@ -30,8 +31,8 @@ pub struct Pairs {
 }
 
 impl Pairs {
-    /// Reads what `sources` have of a language and English. Of a corpus that has more than it may, sentences at even steps are
-    /// taken.
+    /// Reads the text of a language and English from `sources`. From a corpus that exceeds its maximum, takes sentences at even
+    /// steps.
     pub fn read(sources: &Sources, language: Language, english: Language, excluded: &FxHashSet<u64>) -> Result<Self, Error> {
         let mut pairs = Self::default();
         let mut corpora = Vec::new();
@@ -50,10 +51,10 @@ impl Pairs {
     }
 }
 
-/// A corpus by its name, with the pairs in it.
+/// A corpus name with the corpus's pairs.
 type Named = (String, Vec<(String, String)>);
 
-/// The corpora of a folder that have both languages, with the pairs in them.
+/// The corpora of a folder that have both languages, with their pairs.
 fn read(folder: &Path, languages: [Language; 2], excluded: &FxHashSet<u64>) -> Result<Vec<Named>, Error> {
     let mut found = Vec::new();
     for corpus in corpus::find(folder)?.corpora {
@@ -74,7 +75,7 @@ fn read(folder: &Path, languages: [Language; 2], excluded: &FxHashSet<u64>) -> R
     Ok(found)
 }
 
-/// Up to `count` of them, at even steps.
+/// Up to `count` elements of `all`, at even steps.
 fn spread<T>(all: Vec<T>, count: usize) -> impl Iterator<Item = T> {
     let step = (all.len() as f64 / count.max(1) as f64).max(1.0);
     let mut next = 0.0;
@@ -85,7 +86,7 @@ fn spread<T>(all: Vec<T>, count: usize) -> impl Iterator<Item = T> {
     })
 }
 
-/// The words of a text in their plain form, each once.
+/// The distinct words of a text in their plain form.
 pub fn distinct(text: &str) -> impl Iterator<Item = String> {
     let mut seen = BTreeSet::new();
     plain_words(text).into_iter().filter(move |word| seen.insert(word.clone())).take(WORDS_MAX)

@@ -1,4 +1,4 @@
-//! Combines what was learned about each language.
+//! Combines the words of all languages into one table.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,19 +7,19 @@ use dragoman::ranking::{Sense, Translations};
 use dragoman::text::plain_words::word_key;
 use dragoman::text::stems::stemmed;
 
-use super::language::Known;
+use super::language::TranslatedWord;
 use super::vocabulary::Vocabulary;
 
-/// Maximum concepts of a word.
+/// Maximum concepts per word.
 const SENSES_MAX: usize = 4;
 /// Minimum probability of a concept.
 const PROBABILITY_MIN: f64 = 0.1;
-/// Minimum frequency of a word: of one that is in no text, only in word lists.
+/// Minimum frequency of a word; also the frequency of words that occur only in word lists.
 const FREQUENCY_MIN: f64 = 1e-6;
-/// Number of possible concepts.
+/// Maximum number of concepts.
 const CONCEPTS_MAX: usize = 1 << 16;
 
-/// The words of the languages so far.
+/// The words of the languages added so far.
 #[derive(Debug, Default)]
 pub struct Table {
     words: HashMap<String, Word>,
@@ -27,17 +27,17 @@ pub struct Table {
 
 #[derive(Debug, Default)]
 struct Word {
-    /// By stem: probability times what the language counts.
+    /// By stem: the sum of its probability times the language's weight.
     concepts: BTreeMap<String, f64>,
     /// The total weight of the languages that have the word.
     total: f64,
 }
 
 impl Table {
-    /// Adds what is known of a language's words. Where several languages have a word, each counts by the root of how frequent it
-    /// is there.
-    pub fn add(&mut self, words: Vec<Known>) {
-        for Known { word, frequency, concepts } in words {
+    /// Adds the words of a language. If several languages have the same word, each is weighted by the square root of the word's
+    /// frequency in it.
+    pub fn add(&mut self, words: Vec<TranslatedWord>) {
+        for TranslatedWord { word, frequency, concepts } in words {
             let counts = frequency.max(FREQUENCY_MIN).sqrt();
             let entry = self.words.entry(word).or_default();
             entry.total += counts;
@@ -47,9 +47,9 @@ impl Table {
         }
     }
 
-    /// Adds the words of the language whose stems are the concepts.
+    /// Adds the words of the pivot language.
     pub fn add_pivot(&mut self, vocabulary: Vocabulary, language: Language, words_max: usize) {
-        let known = vocabulary.frequent(words_max).into_iter().map(|(word, frequency)| Known {
+        let known = vocabulary.frequent(words_max).into_iter().map(|(word, frequency)| TranslatedWord {
             word: word.to_owned(),
             frequency,
             concepts: vec![(stemmed(word, language).into_owned(), 1.0)],
@@ -57,13 +57,13 @@ impl Table {
         self.add(known.collect());
     }
 
-    /// Whether there is nothing yet.
+    /// Whether there are no words yet.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
 
-    /// The table. Concepts that only one word has tell no words of other languages; they are left out, and so are the rarest ones
-    /// beyond what there can be.
+    /// Builds the table. Concepts of a single word are left out, because they lead to no words of other languages; so are the
+    /// rarest concepts beyond the maximum.
     pub fn finish(self) -> Translations {
         let words: Vec<(String, Vec<(String, f64)>)> =
             self.words.into_iter().map(|(word, entry)| (word, entry.strongest())).collect();
@@ -78,7 +78,7 @@ impl Table {
 }
 
 impl Word {
-    /// Its likeliest concepts with their probabilities.
+    /// Its most probable concepts with their probabilities.
     fn strongest(self) -> Vec<(String, f64)> {
         let total = self.total.max(f64::MIN_POSITIVE);
         let concepts = self.concepts.into_iter().map(|(concept, counts)| (concept, counts / total));
@@ -89,7 +89,7 @@ impl Word {
     }
 }
 
-/// Numbers for the concepts that most words have, at least two.
+/// Assigns numbers to the concepts that the most words have; a concept needs at least two words.
 fn numbered(words: &[(String, Vec<(String, f64)>)]) -> HashMap<String, u16> {
     let mut uses: HashMap<&str, usize> = HashMap::new();
     for (concept, _) in words.iter().flat_map(|(_, concepts)| concepts) {
@@ -104,8 +104,8 @@ fn numbered(words: &[(String, Vec<(String, f64)>)]) -> HashMap<String, u16> {
 mod tests {
     use super::*;
 
-    fn known(words: &[(&str, &str)]) -> Vec<Known> {
-        let known = |(word, concept): &(&str, &str)| Known {
+    fn known(words: &[(&str, &str)]) -> Vec<TranslatedWord> {
+        let known = |(word, concept): &(&str, &str)| TranslatedWord {
             word: (*word).to_owned(),
             frequency: 0.01,
             concepts: vec![((*concept).to_owned(), 0.9)],

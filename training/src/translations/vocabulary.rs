@@ -1,4 +1,4 @@
-//! The vocabulary of each language's text, with frequencies.
+//! The vocabulary of each language, with word frequencies.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::pairs;
 use crate::data::corpus::{self, BLOCK_ROWS, Corpus};
 use crate::error::Error;
 
-/// Minimum number of texts with a word: what occurs once is as often a mistake as a word.
+/// Minimum number of texts with a word, because a word that occurs once is as often a mistake as not.
 const SEEN_MIN: u32 = 2;
 
 /// The words of a language.
@@ -19,7 +19,7 @@ const SEEN_MIN: u32 = 2;
 pub struct Vocabulary {
     /// Number of texts with each word.
     counts: FxHashMap<String, u32>,
-    /// Texts in all.
+    /// Total number of texts.
     texts: usize,
 }
 
@@ -32,7 +32,8 @@ impl Vocabulary {
         }
     }
 
-    /// Up to `count` words that were seen often enough, most frequent first, each with its share of the texts.
+    /// Up to `count` of the most frequent words that were seen often enough, most frequent first, each with its share of the
+    /// texts.
     pub fn frequent(&self, count: usize) -> Vec<(&str, f64)> {
         let seen = self.counts.iter().filter(|(_, count)| **count >= SEEN_MIN);
         let mut words: Vec<(&str, u32)> = seen.map(|(word, count)| (word.as_str(), *count)).collect();

@@ -13,7 +13,7 @@ fn the_anchor_loss_is_least_where_the_learner_has_the_anchor_s_distance() {
 
 #[test]
 fn the_anchor_loss_grows_with_the_difference_of_what_is_near() {
-    // Distance 5 against ln 2: e^|0.006738 - 0.5| = 1.637649; the second pair fits, 1; the mean is 1.318825.
+    // Distance 5 against ln 2: e^|0.006738 - 0.5| = 1.637649; the second pair matches, 1; the mean is 1.318825.
     let left = rows(&[0.0, 0.0, 1.0, 1.0], 2);
     let right = rows(&[3.0, 4.0, 1.0, 3.0], 2);
     let distances = Tensor::from_slice(&[std::f64::consts::LN_2, 2.0]);

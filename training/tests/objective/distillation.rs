@@ -1,4 +1,4 @@
-//! Distillation of a teacher.
+//! Distillation from a teacher.
 
 use dragoman_training::objective::distillation::{cosine_distance_loss, similarity_distribution_loss, squared_distance_loss};
 
@@ -22,14 +22,14 @@ fn the_cosine_distance_sees_angles_and_not_lengths() {
 
 #[test]
 fn similarities_of_the_teacher_need_no_equal_width() {
-    // The student's cosines are those of the teacher in three dimensions.
+    // The student's cosines equal the teacher's in three dimensions.
     let (left, right) = (rows(&[1.0, 0.0, 0.0, 1.0], 2), rows(&[1.0, 1.0, 0.0, 1.0], 2));
     let (teacher_left, teacher_right) = (rows(&[1.0, 0.0, 0.0, 0.0, 1.0, 0.0], 3), rows(&[2.0, 2.0, 0.0, 0.0, 3.0, 0.0], 3));
     near(&similarity_distribution_loss((&left, &right), (&teacher_left, &teacher_right), 0.1), 0.0);
 }
 
 #[test]
-fn similarities_diverge_by_how_surprised_the_student_s_reader_is() {
+fn similarity_loss_is_the_divergence_from_the_teacher() {
     // Teacher cosines [[1, 0], [0, 1]] at temperature 0.5: p = (0.880797, 0.119203). The student's are all 1: q = (1/2, 1/2).
     // KL = 0.880797 ln(1.761594) + 0.119203 ln(0.238406) = 0.327813, in each direction.
     let teacher = rows(&[1.0, 0.0, 0.0, 1.0], 2);

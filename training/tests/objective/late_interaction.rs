@@ -21,7 +21,7 @@ fn table() -> Tensor {
 }
 
 fn weights() -> Tensor {
-    // Weights 1, 3 and whatever the third has, which is alone in its text.
+    // Weights 1 and 3; the third one has no effect, because its token is alone in its text.
     Tensor::from_slice(&[0.0, 3f64.ln(), 0.4, 9.0, 9.0, 9.0])
 }
 
@@ -29,17 +29,17 @@ fn weights() -> Tensor {
 fn each_left_token_takes_its_nearest_in_the_right_text_by_its_weight() {
     let half = 0.5f64.sqrt();
     let scores = late_interaction_scores(&table(), &weights(), &texts());
-    // 0° finds 0°, 90° finds 45°: (1 + 3 x 0.7071) / 4. Beside 90°: (0 + 3) / 4.
+    // 0° matches 0°, 90° matches 45°: (1 + 3 x 0.7071) / 4. Against 90°: (0 + 3) / 4.
     near(&scores.get(0).get(0), (1.0 + 3.0 * half) / 4.0);
     near(&scores.get(0).get(1), 0.75);
-    // 45° finds itself, or 90°.
+    // 45° matches itself, or 90°.
     near(&scores.get(1).get(0), 1.0);
     near(&scores.get(1).get(1), half);
 }
 
 #[test]
 fn each_side_picks_its_other_half_by_score() {
-    // Rows: ln(1 + e^(0.2 / 0.5)) of 0.8 - 0.6 = 0.2 short, ln(1 + e^(-1)); columns: ln(1 + e^-0.6), ln(1 + e^0.2).
+    // Rows: ln(1 + e^(0.2 / 0.5)), since 0.6 is 0.2 less than 0.8, and ln(1 + e^(-1)); columns: ln(1 + e^-0.6), ln(1 + e^0.2).
     let scores = rows(&[0.6, 0.8, 0.3, 0.8], 2);
     let pick = |wrong_less_right: f64| (wrong_less_right / 0.5).exp().ln_1p();
     let expect = (pick(0.2) + pick(-0.5)) / 2.0 + (pick(-0.3) + pick(0.0)) / 2.0;

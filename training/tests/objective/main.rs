@@ -1,4 +1,4 @@
-//! The objectives against values worked by hand, and their gradients against finite differences.
+//! The objectives against values worked out by hand, and their gradients against finite differences.
 
 mod additive_margin;
 mod alignment;
@@ -14,7 +14,7 @@ mod xtr;
 
 use tch::{Kind, Tensor};
 
-/// A matrix of doubles, row after row.
+/// A matrix of doubles, row by row.
 fn rows(values: &[f64], width: i64) -> Tensor {
     Tensor::from_slice(values).view([-1, width]).to_kind(Kind::Double)
 }
@@ -24,7 +24,7 @@ fn near(got: &Tensor, expect: f64) {
     assert!((got - expect).abs() < 1e-5, "got {got}, expected {expect}");
 }
 
-/// Compares the gradient of `loss` at `at` with central differences, number by number.
+/// Compares the gradient of `loss` at `at` with central differences, value by value.
 fn check_gradient(at: &Tensor, loss: impl Fn(&Tensor) -> Tensor) {
     let point = at.copy().set_requires_grad(true);
     loss(&point).backward();

@@ -6,7 +6,7 @@ use super::{check_gradient, near, rows};
 
 #[test]
 fn similarity_is_zero_when_both_languages_have_the_same_similarities() {
-    // The right side is the left one turned by 90 degrees: all inner products within a side stay.
+    // The right side is the left one rotated by 90 degrees, so all inner products within a side are the same.
     let left = rows(&[1.0, 2.0, -0.5, 0.3, 0.7, -1.1], 2);
     let right = rows(&[-2.0, 1.0, -0.3, -0.5, 1.1, 0.7], 2);
     near(&similarity_loss(&left, &right), 0.0);

@@ -12,7 +12,7 @@ fn ids(values: &[i64], width: i64) -> Tensor {
 
 #[test]
 fn the_masked_word_is_predicted_from_its_sentence_and_from_the_translation() {
-    // -ln(1/4) from the one and -ln(1/2) from the other: 3 ln 2.
+    // -ln(1/4) from one and -ln(1/2) from the other: 3 ln 2.
     let from_masked = rows(&[0.5, 0.25, 0.25], 3).log();
     let from_translation = rows(&[0.25, 0.25, 0.5], 3).log();
     let loss = masked_word_loss(&from_masked, &from_translation, &Tensor::from_slice(&[2i64]));

@@ -1,4 +1,4 @@
-//! Word Mover's Distance: values worked by hand, and every plan of small problems tried out.
+//! Word Mover's Distance: values worked out by hand, and small problems solved by trying all plans.
 
 use dragoman_training::objective::word_movers::{transport, word_movers_distances};
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use tch::{Kind, Tensor};
 
 use super::rows;
 
-/// Sentences whose tokens stand on a line.
+/// Sentences whose tokens are points on a line.
 fn on_a_line(left: &[f64], right: &[f64]) -> f64 {
     let side =
         |places: &[f64]| (rows(places, 1).unsqueeze(0), Tensor::ones([1, places.len() as i64], (Kind::Float, tch::Device::Cpu)));
@@ -27,13 +27,14 @@ fn words_move_by_their_distance() {
     check(&[0.0, 1.0, 2.0], &[2.0, 0.0, 1.0], 0.0);
     // Half of the mass moves by 1.
     check(&[0.0, 1.0], &[0.0], 0.5);
-    // Thirds to halves: the middle word splits, a sixth by 1 to each side.
+    // Thirds to halves: the middle word is split, and a sixth moves by 1 to each side.
     check(&[0.0, 1.0, 2.0], &[0.0, 2.0], 1.0 / 3.0);
 }
 
 #[test]
 fn two_words_do_not_both_move_to_the_nearest() {
-    // The relaxed distance, each word to its nearest, would be 0 from left to right; exactly, half of the mass moves by 10.
+    // The relaxed distance, each word to its nearest, would be 0 from left to right; the exact one moves half of the mass by
+    // 10.
     check(&[0.0, 0.0], &[0.0, 10.0], 5.0);
 }
 
@@ -56,7 +57,7 @@ fn words_in_space_have_the_euclidean_distance() {
     assert!((word_movers_distances((&left, &mask), (&right, &mask)).double_value(&[0]) - 5.0).abs() < 1e-6);
 }
 
-/// The least mean cost of giving each row a column of its own, by trying all.
+/// The minimum mean cost of assigning each row to a different column, found by trying all.
 fn best_assignment(costs: &[Vec<f64>]) -> f64 {
     fn rest(costs: &[Vec<f64>], row: usize, taken: &mut Vec<bool>) -> f64 {
         if row == costs.len() {
@@ -76,7 +77,7 @@ fn best_assignment(costs: &[Vec<f64>]) -> f64 {
 }
 
 proptest! {
-    /// Copying each row as often as there are columns, and each column as often as there are rows, makes an assignment of it.
+    /// Copying each row once per column, and each column once per row, turns it into an assignment problem.
     #[test]
     fn the_transport_is_the_best_of_all_plans(rows in 1usize..=3, columns in 1usize..=2, costs in prop::collection::vec(0.0f64..10.0, 6)) {
         let costs = &costs[..rows * columns];

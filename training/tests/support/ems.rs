@@ -1,5 +1,5 @@
-//! A checkpoint and a SentencePiece model laid out as the EMS authors' are, small and made up; and what that encoder computes, in
-//! plain loops over the checkpoint's own tensors.
+//! A small made-up checkpoint and SentencePiece model laid out like the EMS authors', and the output of that encoder, computed
+//! in plain loops over the checkpoint's own tensors.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,7 +19,7 @@ pub const POSITIONS: usize = 49;
 /// Shape and values by the authors' name, without a prefix.
 pub type Tensors = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
 
-/// The pieces, those that are joined with scores that say in which order.
+/// The pieces; those made by merging have scores that determine the order of merges.
 pub fn pieces() -> Vec<Piece> {
     let piece = |text: &str, score: f32, kind: Kind| Piece {
         piece: Some(text.to_owned()),
@@ -82,10 +82,11 @@ pub fn tensors(embedding_norm: bool) -> Tensors {
     tensors
 }
 
-/// The state dict of `tensors` behind `prefix`, with every way that a tensor may lie in the file; and heads that only training has.
+/// The state dict of `tensors` with `prefix`, covering every way a tensor can be stored in the file, plus heads that only
+/// training has.
 pub fn state_dict(file: &mut TorchFile, prefix: &str, tensors: &Tensors) -> Python {
     let mut entries = Vec::new();
-    // Weight and bias of a normalization in one storage, behind three numbers of something else.
+    // Weight and bias of a normalization in one storage, after three unrelated numbers.
     let shared = "encoder.layer.0.output.LayerNorm";
     let [weight, bias] = ["weight", "bias"].map(|part| tensors[&format!("{shared}.{part}")].1.clone());
     let storage = file.storage(Numbers::Float, [vec![9.0; 3], weight, bias].concat());
@@ -111,7 +112,7 @@ pub fn state_dict(file: &mut TorchFile, prefix: &str, tensors: &Tensors) -> Pyth
     Python::Ordered(entries, true)
 }
 
-/// A checkpoint of a training that may go on: the state dict beside the optimizer's state.
+/// A checkpoint of a resumable training run: the state dict beside the optimizer's state.
 pub fn write_checkpoint(path: &Path, tensors: &Tensors) {
     let mut file = TorchFile::default();
     let weights = state_dict(&mut file, "module.model.bert.", tensors);
@@ -135,7 +136,7 @@ pub fn write_checkpoint(path: &Path, tensors: &Tensors) {
     file.save(path, &root);
 }
 
-/// What the encoder makes of `ids`: a unit vector, computed in f64 one number at a time. Swish in the feed-forward part.
+/// The encoder's output for `ids`: a unit vector, computed in f64 one number at a time, with Swish in the feed-forward part.
 pub fn embed(tensors: &Tensors, ids: &[u32]) -> Vec<f64> {
     let get = |name: &str| &tensors[name].1;
     let row =
@@ -169,7 +170,7 @@ pub fn embed(tensors: &Tensors, ids: &[u32]) -> Vec<f64> {
     mean.iter().map(|x| x / length).collect()
 }
 
-/// Softmax-weighted values that position `at` sees, head by head.
+/// The softmax-weighted values that position `at` attends to, head by head.
 fn attend([query, key, value]: &[Vec<Vec<f64>>; 3], at: usize) -> Vec<f64> {
     let size = WIDTH / HEADS;
     let mut mixed = vec![0.0; WIDTH];

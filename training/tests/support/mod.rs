@@ -11,7 +11,7 @@ use dragoman_training::data::shard;
 use dragoman_training::train::Options;
 use tch::Device;
 
-/// Token ids that the tiny run knows.
+/// Number of token ids in the tiny run.
 pub const VOCABULARY: i64 = 50;
 
 /// A configuration with one stage.
@@ -25,7 +25,7 @@ pub fn config(kind: EncoderKind, norm: Norm, steps: u64) -> Config {
     config
 }
 
-/// Writes sixteen pairs of a made-up language pair whose words translate one to one: token t of the one is t + 24 of the other.
+/// Writes sixteen pairs of a made-up language pair whose words translate one to one: token t of one is t + 24 of the other.
 pub fn write_shard(folder: &Path) {
     let languages = ["de", "en"].map(|code| Language::parse(code).unwrap());
     let left: Vec<Vec<u16>> = (0..16u16).map(|row| vec![2 + row % 4, 6 + row / 4, 10 + (row * 7) % 14]).collect();
@@ -33,13 +33,13 @@ pub fn write_shard(folder: &Path) {
     shard::write(&folder.join("tiny.de-en.shard"), "tiny", "tiny.de-en", &languages, &[left, right]).unwrap();
 }
 
-/// Where the tiny run reads and writes.
+/// The paths and settings of the tiny run.
 pub fn options(data: &Path, run: &Path) -> Options {
     Options {
         data: data.to_owned(),
         run: run.to_owned(),
         vocabulary: VOCABULARY,
-        plain: None,
+        diacritics_remover: None,
         device: Device::Cpu,
         checkpoint_every: std::time::Duration::from_secs(3600),
         stop_after_steps: None,

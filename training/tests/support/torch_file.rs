@@ -1,4 +1,4 @@
-//! Writes files as `torch.save` does: a pickle of protocol 2, and one entry of numbers per storage.
+//! Writes files like `torch.save`: a pickle of protocol 2, and one entry of numbers per storage.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -7,7 +7,7 @@ use half::{bf16, f16};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
-/// Kinds of numbers.
+/// Types of numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Numbers {
     Float,
@@ -40,7 +40,7 @@ pub enum Python {
     Tensor(View),
 }
 
-/// A file that is being made.
+/// A file under construction.
 #[derive(Debug, Clone, Default)]
 pub struct TorchFile {
     storages: Vec<(Numbers, Vec<f32>)>,
@@ -53,25 +53,25 @@ impl TorchFile {
         self.storages.len() - 1
     }
 
-    /// Adds a storage of its own for a tensor whose last dimension is fastest.
+    /// Adds a separate storage for a tensor whose last dimension is fastest.
     pub fn tensor(&mut self, numbers: Numbers, shape: &[usize], values: Vec<f32>) -> Python {
         let storage = self.storage(numbers, values);
         Python::Tensor(View { storage, offset: 0, shape: shape.to_vec(), strides: contiguous(shape) })
     }
 
-    /// Adds a tensor of two dimensions whose first dimension is fastest: how a transposed matrix lies.
+    /// Adds a tensor of two dimensions whose first dimension is fastest, the layout of a transposed matrix.
     pub fn transposed(&mut self, numbers: Numbers, [rows, columns]: [usize; 2], values: &[f32]) -> Python {
         let turned = (0..columns).flat_map(|column| (0..rows).map(move |row| values[row * columns + column])).collect();
         let storage = self.storage(numbers, turned);
         Python::Tensor(View { storage, offset: 0, shape: vec![rows, columns], strides: vec![1, rows] })
     }
 
-    /// Writes `root` with the storages.
+    /// Writes a file with `root` and the storages.
     pub fn save(&self, path: &Path, root: &Python) {
         self.save_pickle(path, &self.pickle(root));
     }
 
-    /// As `save`, with a pickle that is given.
+    /// Like `save`, with the given pickle.
     pub fn save_pickle(&self, path: &Path, pickle: &[u8]) {
         let mut archive = ZipWriter::new(std::fs::File::create(path).unwrap());
         let stored = SimpleFileOptions::default().compression_method(CompressionMethod::Stored);

@@ -60,7 +60,7 @@ impl Model {
         self.export_beside(None, None)
     }
 
-    /// Gives late interaction a table of its own.
+    /// Adds a separate late interaction table.
     pub fn add_late_table(&mut self) {
         encoder::create_late_table(&mut self.parameters);
         let moved = self.parameters.get(LATE_TOKENS).detach().flip([1]);
@@ -71,7 +71,7 @@ impl Model {
         self.export_with(baseline, previous, None)
     }
 
-    /// Exports again, with the encoder of the bundle that is there.
+    /// Exports again, with the encoder of the existing bundle.
     pub fn export_on(&self) -> Result<Exported, Error> {
         self.export_with(None, None, Some(&self.path("models/tiny")))
     }
@@ -107,7 +107,7 @@ impl Model {
     }
 }
 
-/// libtorch has one random generator for the whole process: tests side by side would draw each other's numbers.
+/// libtorch has one random generator per process, so concurrent tests would draw each other's numbers.
 pub fn alone() -> MutexGuard<'static, ()> {
     static GENERATOR: Mutex<()> = Mutex::new(());
     GENERATOR.lock()
@@ -123,7 +123,7 @@ fn config(norm: Norm) -> Config {
     config
 }
 
-/// Values far from what training starts with, so that no part of the graph can be left out unnoticed.
+/// Values far from the initial ones of training, so that no part of the graph can be missing unnoticed.
 fn random(name: &str, old: &Tensor) -> Tensor {
     let noise = Tensor::randn(old.size(), (Kind::Float, Device::Cpu));
     match old.size().as_slice() {
@@ -135,8 +135,8 @@ fn random(name: &str, old: &Tensor) -> Tensor {
     }
 }
 
-/// Writes the golden texts as a corpus, and as evaluation files whose languages have equal lines, so that a right encoder finds
-/// every one of them: lines of all 62 languages as English and as French, and as short pairs.
+/// Writes the golden texts as a corpus, and as evaluation files with identical lines in all languages, so that a correct
+/// encoder finds every one of them: lines of all 62 languages as English and as French, and as short pairs.
 fn write_golden(folder: &Path) {
     let write = |name: String, text: String| {
         let path = folder.join(name);
@@ -147,7 +147,7 @@ fn write_golden(folder: &Path) {
     for (language, sentences) in &texts {
         write(format!("raw/golden.{language}.txt"), sentences.join("\n"));
     }
-    // Danish, Norwegian and Swedish cats sleep in the same words; the second sentences differ but for the names of days.
+    // The second sentences, because the first ones are identical in Danish, Norwegian and Swedish.
     let mut lines: Vec<String> = texts.into_values().map(|sentences| sentences[1].clone()).collect();
     lines.dedup();
     write("evaluation/flores.en.txt".to_owned(), lines.join("\n"));
@@ -157,7 +157,7 @@ fn write_golden(folder: &Path) {
     write("corpora.tsv".to_owned(), CORPORA.to_owned());
 }
 
-/// The configuration of a run with the model's encoder: a stage `first` that a bundle ends, and one after it.
+/// The configuration of a run with the model's encoder: a stage `first` that the bundle completes, and one stage after it.
 pub fn continued(model: &Model) -> Config {
     let mut config = model.config.clone();
     config.stages.truncate(1);

@@ -21,13 +21,13 @@ use crate::service::collections::projections::ProjectionError;
 use crate::service::collections::projections::file::{Origin, ProjectionFile};
 use crate::service::error::Error;
 use crate::service::jobs::folder::Folder;
-use crate::service::jobs::kind::Named as _;
-use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobReach, NewJob, Steps, new_job_id, stored};
+use crate::service::jobs::kind::HasJobType as _;
+use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobVisibility, NewJob, Steps, new_job_id, stored};
 use crate::service::mining::parallelism::{in_parallel, parallelism};
 use crate::service::mining::{MineError, memory};
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::{Service, State};
-use crate::service::upload_receiver::check_room;
+use crate::service::upload_receiver::check_disk_space;
 use crate::store::{DocumentKey, system_clock as now_ms};
 
 /// Minimum number of documents in a projection.
@@ -73,7 +73,7 @@ impl Service {
         key: Option<RequestKey>,
     ) -> Result<Job, Error> {
         // Held so that no other job for the same collection is accepted meanwhile.
-        let _naming = self.state.naming.lock().await;
+        let _naming = self.state.names_lock.lock().await;
         self.accept_job(key, self.prepare_projection(name, request)).await
     }
 
@@ -92,7 +92,7 @@ impl Service {
         let memory_bytes = memory_bytes(documents, &collection, neighbors);
         memory::check_free(memory_bytes)?;
         let disk_bytes = documents.saturating_mul(POINT_BYTES);
-        check_room(&self.state.data_dir, disk_bytes, self.limits().disk_reserve_bytes)?;
+        check_disk_space(&self.state.data_dir, disk_bytes, self.limits().disk_reserve_bytes)?;
         let (state, own) = (Arc::clone(&self.state), collection.row.name.clone());
         let running = blocking(move || state.unfinished_projection(&own, center)).await?;
         if let Some(job) = running {
@@ -126,7 +126,7 @@ impl JobKind for ProjectJob {
     type Details = ProjectDetails;
 
     fn access(_: &ProjectionRequest, collection: Option<&CollectionName>) -> JobAccess {
-        JobAccess { scope: Scope::Write, reach: JobReach::of(collection) }
+        JobAccess { scope: Scope::Write, reach: JobVisibility::of(collection) }
     }
 
     async fn run(context: &JobContext, plan: ProjectionRequest) -> Result<(), JobError> {
@@ -139,7 +139,7 @@ impl JobKind for ProjectJob {
             // Canceling makes the work fail. Report such a job as canceled, not as failed.
             context.check()?;
             if projected.is_err() {
-                context.follow().await?;
+                context.sync_catalog().await?;
             }
             // This lookup fails if the collection was deleted meanwhile.
             if Arc::ptr_eq(&context.state()?.collection(name)?, &collection) {
@@ -201,7 +201,7 @@ fn read(context: &JobContext, collection: &OpenCollection, plan: ProjectionReque
     let (mut ids, mut languages) = (Vec::with_capacity(keys.len()), Vec::with_capacity(keys.len()));
     for (done, part) in (1..).zip(keys.chunks(DOCUMENTS_PER_READ)) {
         check_not_stopped(context)?;
-        for document in collection.read_mending(|| store.embeddings_by_document(part))? {
+        for document in collection.read_with_repair(|| store.embeddings_by_document(part))? {
             // Passages that cancel each other out have no mean direction.
             let Some(mean) = mean(&document.embeddings) else { continue };
             vectors.push(mean.as_slice());

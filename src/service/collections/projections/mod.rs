@@ -98,7 +98,7 @@ fn columns(
             break;
         }
         let wanted = part.iter().map(|(id, _)| Ok(DocumentId::parse(id)?)).collect::<Result<Vec<_>, Error>>()?;
-        let traits = collection.store.traits_of(&wanted, field)?;
+        let traits = collection.store.attributes_of(&wanted, field)?;
         for ((id, point), traits) in part.into_iter().zip(traits) {
             let Some(traits) = traits else { continue };
             ids.push(id);

@@ -1,5 +1,5 @@
-//! Copies a collection into its replacement: compares the revisions of their documents, embeds what is missing, and removes what was
-//! deleted.
+//! Copies a collection into its replacement: compares the revisions of their documents, embeds missing passages, and removes
+//! deleted documents.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use tokio::task::JoinHandle;
 use crate::domain::{Metadata, PassageBounds, PassageContext, PassageEmbedding, Sequence};
 use crate::embed::{EmbedError, EmbedText, Embedder, Priority};
 use crate::service::blocking::blocking;
-use crate::service::embedding::{PROBE, is_passing};
+use crate::service::embedding::{PROBE, is_transient};
 use crate::service::error::Error;
 use crate::service::jobs::{JobContext, JobError};
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::State;
 use crate::storage::Storage;
-use crate::store::{DocumentKey, MovedDocument, MovedPassage, Revision, StoreError};
+use crate::store::{CopiedDocument, CopiedPassage, DocumentKey, Revision, StoreError};
 
 /// Revisions read at a time.
 const REVISIONS_PER_READ: usize = 4_096;
@@ -24,34 +24,34 @@ const REVISIONS_PER_READ: usize = 4_096;
 const DIFFERENCES_MAX: usize = 128;
 /// Bytes of texts after which a read ends.
 const TEXT_BYTES: usize = 4 << 20;
-/// Texts embedded at a time: some batches of the encoder, so that it can sort them by length.
+/// Number of texts embedded at a time. That is several batches of the encoder, so that it can sort the texts by length.
 const TEXTS_PER_TURN: usize = 128;
-/// Counting takes at most this part of the time: some engines count one by one.
+/// Pause between two counts, in multiples of the time that a count takes, because some engines count row by row.
 const COUNTING_SHARE: u32 = 20;
 /// Pause before another attempt when the encoder's queue is full.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 /// One run of the job.
-pub(crate) struct Copying<'c> {
+pub(crate) struct CollectionCopier<'c> {
     context: &'c JobContext,
     old: Arc<OpenCollection>,
     next: Arc<OpenCollection>,
-    /// Stores the last documents while the encoder works on the next ones.
+    /// The task that stores the previous documents while the encoder works on the next ones.
     storing: Option<JoinHandle<Result<Copied, Error>>>,
     details: Metadata,
     not_embedded: u64,
     passages: u64,
-    /// When to count again. Until then what is copied is added up.
+    /// When to count again. Until then, the number of documents copied since the last count is added to it.
     count_after: Instant,
 }
 
-/// What was copied at a time.
+/// The size of one stored batch.
 struct Copied {
     documents: u64,
     passages: u64,
 }
 
-impl<'c> Copying<'c> {
+impl<'c> CollectionCopier<'c> {
     /// Begins, or continues where an earlier run stopped.
     pub(crate) async fn begin(
         context: &'c JobContext,
@@ -68,17 +68,17 @@ impl<'c> Copying<'c> {
         Ok(copying)
     }
 
-    /// Compares everything. Returns the sequence number up to which no document differs, except for deleted ones.
+    /// Compares and copies all documents. Returns the sequence number up to which both are equal, except for deletions.
     pub(crate) async fn whole(&mut self) -> Result<Sequence, JobError> {
         self.from(Revision::FIRST).await
     }
 
-    /// Compares what changed after `seen`, without deletions. Returns the sequence number as `whole` does.
+    /// Compares and copies the documents that changed after `seen`, but no deletions. Returns the sequence number like `whole`.
     pub(crate) async fn later(&mut self, seen: Sequence) -> Result<Sequence, JobError> {
         self.from(behind(seen)).await
     }
 
-    /// Whether both hold the same number of documents. After a full comparison this means that nothing was deleted since.
+    /// Whether both have the same number of documents. After a full comparison this means that nothing was deleted since.
     pub(crate) async fn is_equal(&self) -> Result<bool, JobError> {
         let (next, old) = self.counts().await?;
         Ok(next == old)
@@ -101,13 +101,13 @@ impl<'c> Copying<'c> {
         Ok(reached)
     }
 
-    /// Documents of the replacement and of the collection.
+    /// Returns the number of documents of the replacement and of the collection.
     async fn counts(&self) -> Result<(u64, u64), JobError> {
         let (old, next) = (Arc::clone(&self.old), Arc::clone(&self.next));
         Ok(blocking(move || Ok((next.store.document_count()?, old.store.document_count()?))).await?)
     }
 
-    /// Counts, and publishes the progress.
+    /// Counts documents and passages, and publishes the progress.
     async fn tell(&mut self) -> Result<(), JobError> {
         let (old, next, begun) = (Arc::clone(&self.old), Arc::clone(&self.next), Instant::now());
         let (passages, (done, total)) = blocking(move || {
@@ -127,7 +127,7 @@ impl<'c> Copying<'c> {
         self.context.progress(done, &self.details).await
     }
 
-    /// Removes documents that the collection does not have any more. One with another revision is among the missing ones.
+    /// Removes documents that the collection no longer has. Keeps documents that only changed: their new revisions are copied.
     async fn drop_gone(&self, surplus: Vec<DocumentKey>) -> Result<(), JobError> {
         if surplus.is_empty() {
             return Ok(());
@@ -140,7 +140,7 @@ impl<'c> Copying<'c> {
                     gone.push(key);
                 }
             }
-            next.store.drop_documents(&job, gone)?;
+            next.store.delete_by_key(&job, gone)?;
             next.apply_changes()
         })
         .await?)
@@ -160,8 +160,8 @@ impl<'c> Copying<'c> {
     }
 
     /// Embeds the passages of documents.
-    async fn embed(&mut self, mut documents: Vec<MovedDocument>) -> Result<Vec<MovedDocument>, JobError> {
-        let text = |one: &MovedDocument, passage: &MovedPassage| EmbedText {
+    async fn embed(&mut self, mut documents: Vec<CopiedDocument>) -> Result<Vec<CopiedDocument>, JobError> {
+        let text = |one: &CopiedDocument, passage: &CopiedPassage| EmbedText {
             context: PassageContext { title: one.document.title.clone(), headings: passage.span.headings.clone() },
             text: one.document.text[passage.span.range.clone()].to_owned(),
         };
@@ -176,15 +176,15 @@ impl<'c> Copying<'c> {
         Ok(documents)
     }
 
-    /// Embeds texts. If the encoder fails, embeds each alone, and leaves those that still fail to the replacement's worker. A broken
-    /// encoder ends the job.
+    /// Embeds texts. If the encoder fails, embeds each text alone, and leaves the texts that still fail to the replacement's
+    /// worker. If the encoder itself is broken, fails the job.
     async fn embed_part(&mut self, texts: &[EmbedText]) -> Result<Vec<Option<PassageEmbedding>>, JobError> {
-        if let Ok(embeddings) = self.embed_patiently(texts).await? {
+        if let Ok(embeddings) = self.embed_with_retry(texts).await? {
             return Ok(embeddings.into_iter().map(Some).collect());
         }
         let (mut embeddings, mut failures) = (Vec::with_capacity(texts.len()), 0_u64);
         for text in texts {
-            match self.embed_patiently(std::slice::from_ref(text)).await? {
+            match self.embed_with_retry(std::slice::from_ref(text)).await? {
                 Ok(one) => embeddings.extend(one.into_iter().map(Some)),
                 Err(error) => {
                     failures += 1;
@@ -195,27 +195,27 @@ impl<'c> Copying<'c> {
             }
         }
         if failures > 0 {
-            self.embed_patiently(&[PROBE.to_owned().into()]).await?.map_err(Error::from)?;
+            self.embed_with_retry(&[PROBE.to_owned().into()]).await?.map_err(Error::from)?;
         }
         self.not_embedded += failures;
         Ok(embeddings)
     }
 
-    /// Embeds all texts or none, after waiting for room in the encoder's queue.
-    async fn embed_patiently(&self, texts: &[EmbedText]) -> Result<Result<Vec<PassageEmbedding>, EmbedError>, JobError> {
+    /// Embeds all texts or none. Retries while the encoder's queue is full.
+    async fn embed_with_retry(&self, texts: &[EmbedText]) -> Result<Result<Vec<PassageEmbedding>, EmbedError>, JobError> {
         loop {
             self.context.check()?;
             let state = self.context.state()?;
             match embed_now(&state, texts).await? {
-                Err(error) if is_passing(&error) => drop(state),
+                Err(error) if is_transient(&error) => drop(state),
                 answer => return Ok(answer),
             }
             self.context.pause(RETRY_PAUSE).await?;
         }
     }
 
-    /// Starts to store documents, once the ones before are stored.
-    async fn store(&mut self, moved: Vec<MovedDocument>) -> Result<(), JobError> {
+    /// Waits until the previous documents are stored, then starts to store these.
+    async fn store(&mut self, moved: Vec<CopiedDocument>) -> Result<(), JobError> {
         self.stored().await?;
         if moved.is_empty() {
             return Ok(());
@@ -224,7 +224,7 @@ impl<'c> Copying<'c> {
         let passages = moved.iter().filter_map(|one| one.passages.as_ref()).map(|passages| passages.len() as u64).sum();
         let copied = Copied { documents: moved.len() as u64, passages };
         self.storing = Some(tokio::task::spawn_blocking(move || {
-            next.store.take_documents(&job, moved)?;
+            next.store.write_copies(&job, moved)?;
             next.apply_changes()?;
             next.save_if_due()?;
             Ok(copied)
@@ -232,7 +232,7 @@ impl<'c> Copying<'c> {
         Ok(())
     }
 
-    /// Waits until the last documents are stored.
+    /// Waits until the previous documents are stored.
     async fn stored(&mut self) -> Result<(), JobError> {
         let Some(storing) = self.storing.take() else { return Ok(()) };
         let Copied { documents, passages } = storing.await.map_err(Error::from)??;
@@ -259,14 +259,14 @@ fn read<T>(old: &OpenCollection, read: impl FnOnce(&dyn Storage) -> Result<T, St
     read(&*old.store).map_err(|error| old.report_damage(error.into()))
 }
 
-/// Reads documents of the collection, and splits those whose text the replacement does not have. Returns how many of `keys` it has
+/// Reads documents of the collection, and splits the texts that the replacement does not have. Returns how many of `keys` were
 /// read.
 fn prepare(
     old: &OpenCollection,
     next: &OpenCollection,
     keys: &[DocumentKey],
     embedder: &Embedder,
-) -> Result<(usize, Vec<MovedDocument>), Error> {
+) -> Result<(usize, Vec<CopiedDocument>), Error> {
     let found = read(old, |store| store.documents_by_key(keys, TEXT_BYTES))?;
     let bounds = next.row.passages.unwrap_or(PassageBounds::adjacent(embedder.model().tokens_max));
     let mut prepared = Vec::with_capacity(found.len());
@@ -278,14 +278,14 @@ fn prepare(
             Some(there) if (&there.id, &there.title, &there.text) == (&document.id, &document.title, &document.text) => None,
             _ => Some(embedder.split(document.title.as_deref(), &document.text, bounds)?),
         };
-        let waiting = |span| MovedPassage { span, embedding: None };
+        let waiting = |span| CopiedPassage { span, embedding: None };
         let passages = passages.map(|spans| spans.into_iter().map(waiting).collect());
-        prepared.push(MovedDocument { key: *key, document: document.clone(), passages });
+        prepared.push(CopiedDocument { key: *key, document: document.clone(), passages });
     }
     Ok((found.len(), prepared))
 }
 
-/// Differences between the two.
+/// Differences between a collection and its replacement.
 struct Differences {
     /// Documents whose revision is missing in the replacement.
     missing: Vec<DocumentKey>,
@@ -293,14 +293,14 @@ struct Differences {
     surplus: Vec<DocumentKey>,
 }
 
-/// Walks the revisions of both.
+/// Reads the revisions of both collections in parallel and compares them.
 struct Comparison {
-    old: Corpus,
-    next: Corpus,
+    old: RevisionReader,
+    next: RevisionReader,
 }
 
-/// One of the two lists, read page by page.
-struct Corpus {
+/// The revisions of one collection, read page by page.
+struct RevisionReader {
     collection: Arc<OpenCollection>,
     page: VecDeque<Revision>,
     after: Revision,
@@ -310,11 +310,11 @@ struct Corpus {
 impl Comparison {
     /// Compares revisions after `first`.
     fn new(old: Arc<OpenCollection>, next: Arc<OpenCollection>, first: Revision) -> Self {
-        let side = |collection| Corpus { collection, page: VecDeque::new(), after: first, ended: false };
+        let side = |collection| RevisionReader { collection, page: VecDeque::new(), after: first, ended: false };
         Self { old: side(old), next: side(next) }
     }
 
-    /// The next differences, possibly empty; `None` at the end. Blocks.
+    /// Returns the next differences, which may be empty, or `None` at the end. Blocks.
     fn step(&mut self) -> Result<Option<Differences>, Error> {
         let (mut missing, mut surplus) = (Vec::new(), Vec::new());
         let mut equal = 0;
@@ -341,7 +341,7 @@ impl Comparison {
     }
 }
 
-impl Corpus {
+impl RevisionReader {
     fn first(&mut self) -> Result<Option<Revision>, Error> {
         if self.page.is_empty() && !self.ended {
             let after = self.after;

@@ -1,10 +1,10 @@
-//! Re-embedding: moves a collection to the server's model, with passages split by today's rules.
+//! Re-embedding: moves a collection to the server's model, with passages split by the current rules.
 //!
-//! The job builds a replacement under an id of its own: the same documents with new passages, embeddings and index. Meanwhile the
-//! collection is served as before. `copying` compares the two until they are equal; writes wait during the last comparison. Then one
-//! transaction of the catalog swaps in the replacement, with its id, model and dimension (`swapping`), and searches use it at once. So
-//! whenever a process is killed, the collection is found entirely old or entirely new. An unfinished job continues with the
-//! replacement, also on another server of the same database; a job that ends without success removes it.
+//! The job builds a replacement under a separate id: the same documents with new passages, embeddings and index. Meanwhile the
+//! collection is served as before. `copying` compares the two until they are equal. Writes wait during the last comparison.
+//! Then one catalog transaction swaps in the replacement with its id, model and dimension (`swapping`), and searches use it at
+//! once. So whenever a process is killed, the collection is either entirely old or entirely new. An unfinished job continues
+//! with the same replacement, also on another server of the same database. A job that ends without success removes it.
 
 mod copying;
 mod plan;
@@ -20,19 +20,19 @@ use crate::domain::{CollectionCounts, CollectionId, CollectionName, Job, JobId, 
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::handle::CollectionHandle;
-use crate::service::jobs::kind::Named as _;
-use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobReach, NewJob, new_job_id, stored};
+use crate::service::jobs::kind::HasJobType as _;
+use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobVisibility, NewJob, new_job_id, stored};
 use crate::service::mining::memory;
 use crate::service::open_collection::OpenCollection;
 use crate::service::snapshots::restore::build_index;
 use crate::service::state::State;
-use crate::service::upload_receiver::check_room;
+use crate::service::upload_receiver::check_disk_space;
 use crate::store::StoreError;
-use copying::Copying;
+use copying::CollectionCopier;
 use plan::ReembedPlan;
 use swapping::{Pair, swap};
 
-/// Pause before another attempt when the database server is away.
+/// Pause before another attempt when the database server is unreachable.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// Bytes of a passage in a database besides its embedding and its text: its row, its terms, its entries in indexes.
 const PASSAGE_BYTES: u64 = 400;
@@ -40,7 +40,7 @@ const PASSAGE_BYTES: u64 = 400;
 /// Re-embeds a collection with the server's model.
 pub(crate) struct ReembedJob;
 
-/// The first details of the job.
+/// The initial details of the job.
 #[derive(Debug, Serialize)]
 pub(crate) struct ReembedDetails {
     from_model: String,
@@ -52,8 +52,8 @@ pub(crate) struct ReembedDetails {
 }
 
 impl CollectionHandle {
-    /// Accepts a job that re-embeds all texts with the loaded model, split within `bounds` or as before. The collection stays as it is
-    /// until the job has succeeded. A collection that has this model and was split by today's rules is refused.
+    /// Accepts a job that re-embeds all texts with the loaded model, split within `bounds` or as before. The collection is
+    /// unchanged until the job has succeeded. Refuses a collection that has this model and was split by the current rules.
     pub async fn reembed(&self, bounds: Option<PassageBounds>) -> Result<Job, Error> {
         let (service, collection) = (&self.service, self.open());
         service.check_running()?;
@@ -80,7 +80,7 @@ impl CollectionHandle {
         };
         let permit = service.job_permit()?;
         // Held so that no other job for the same collection is accepted meanwhile.
-        let _naming = service.state.naming.lock().await;
+        let _naming = service.state.names_lock.lock().await;
         let (state, id) = (Arc::clone(&service.state), plan.collection_id.clone());
         let counts = collection.run(move |collection| {
             if let Some(job) = state.reembedding(&id)? {
@@ -102,7 +102,7 @@ impl CollectionHandle {
         let (name, of) = (row.name.clone(), plan.collection_id.clone());
         let new: NewJob<ReembedJob> = NewJob { id, collection: Some(name.clone()), request: plan, details, total, unit };
         match service.submit_job(permit, new).await {
-            // Another server accepted such a job a moment ago.
+            // Another server has just accepted such a job.
             Err(Error::Store(StoreError::JobUnfinished)) => {
                 let state = Arc::clone(&service.state);
                 let job = blocking(move || state.reembedding(&of)).await?;
@@ -113,19 +113,19 @@ impl CollectionHandle {
     }
 }
 
-/// Returns the memory and disk space that the job needs, or an error if there is too little. Cannot tell what a database server has
-/// left. Blocks.
+/// Returns the memory and disk space that the job needs, or an error if there is too little. The free space of a database
+/// server is unknown, so it is not checked. Blocks.
 fn needs(state: &State, collection: &OpenCollection, counts: &CollectionCounts, dimension: usize) -> Result<(u64, u64), Error> {
     let embeddings = counts.passages.saturating_mul(dimension as u64 * 4 + PASSAGE_BYTES);
     let Ok(embedded) = collection.embedded() else { return Ok((0, counts.disk_bytes.saturating_add(embeddings))) };
     let memory_bytes = memory::of_index(counts.passages, dimension);
     memory::check_free(memory_bytes)?;
     let disk_bytes = embedded.store.bytes().saturating_add(embeddings).saturating_add(memory_bytes);
-    check_room(&state.data_dir, disk_bytes, state.limits.disk_reserve_bytes)?;
+    check_disk_space(&state.data_dir, disk_bytes, state.limits.disk_reserve_bytes)?;
     Ok((memory_bytes, disk_bytes))
 }
 
-/// Returns how to split texts for a model that reads `tokens_max` tokens: as before, as far as possible.
+/// Returns the passage bounds for a model that reads `tokens_max` tokens: those from before, reduced if they are too large.
 fn fitting(before: Option<PassageBounds>, tokens_max: usize) -> PassageBounds {
     let whole = PassageBounds::adjacent(tokens_max);
     before.map_or(whole, |before| {
@@ -139,14 +139,14 @@ impl JobKind for ReembedJob {
     type Details = ReembedDetails;
 
     fn access(_: &ReembedPlan, collection: Option<&CollectionName>) -> JobAccess {
-        JobAccess { scope: Scope::Admin, reach: JobReach::of(collection) }
+        JobAccess { scope: Scope::Admin, reach: JobVisibility::of(collection) }
     }
 
     /// Builds the replacement and swaps it in. Waits while the database server is unreachable.
     async fn run(context: &JobContext, plan: ReembedPlan) -> Result<(), JobError> {
         loop {
             match build(context, &plan).await {
-                Err(JobError::Failed(Error::Store(error))) if passes(&error) && context.state()?.server.is_some() => {
+                Err(JobError::Failed(Error::Store(error))) if is_retryable(&error) && context.state()?.server.is_some() => {
                     let cause = chain(&error);
                     tracing::warn!(job = %context.job.id, cause, "a re-embedding was interrupted; it goes on");
                     context.pause(RETRY_PAUSE).await?;
@@ -164,19 +164,19 @@ impl JobKind for ReembedJob {
         plan.remove_leftovers(state);
     }
 
-    fn makes(plan: &ReembedPlan) -> Option<CollectionId> {
-        plan.makes()
+    fn builds_collection(plan: &ReembedPlan) -> Option<CollectionId> {
+        plan.builds_collection()
     }
 }
 
 /// Whether the job should try again after this error.
-fn passes(error: &StoreError) -> bool {
+fn is_retryable(error: &StoreError) -> bool {
     matches!(error, StoreError::ServerUnreachable { .. } | StoreError::Interrupted { .. } | StoreError::CatalogChanged)
 }
 
 /// Builds the replacement, continuing from an earlier attempt, and swaps it in.
 async fn build(context: &JobContext, plan: &ReembedPlan) -> Result<(), JobError> {
-    context.follow().await?;
+    context.sync_catalog().await?;
     let Some(old) = plan.collection(context)? else {
         // The process ended after the swap, before the job was recorded as done.
         return Ok(());
@@ -194,7 +194,7 @@ async fn build(context: &JobContext, plan: &ReembedPlan) -> Result<(), JobError>
         .await?;
     }
     if matches!(replaced, Err(JobError::Failed(_))) {
-        context.follow().await?;
+        context.sync_catalog().await?;
     }
     match replaced {
         Err(JobError::Failed(error)) if old.is_gone(&error) => {
@@ -207,11 +207,11 @@ async fn build(context: &JobContext, plan: &ReembedPlan) -> Result<(), JobError>
 async fn replace(context: &JobContext, plan: &ReembedPlan, pair: Pair) -> Result<(), JobError> {
     let Pair { old, next } = &pair;
     build_index(context, Arc::clone(next)).await?;
-    let mut copying = Copying::begin(context, old, next).await?;
+    let mut copying = CollectionCopier::begin(context, old, next).await?;
     let mut seen = copying.whole().await?;
     let saving = Arc::clone(next);
     blocking(move || saving.save()).await?;
-    // Copies what changed meanwhile, twice, so that little is left for the comparison during which writes wait.
+    // Copies what changed meanwhile, twice, so that the comparison during which writes wait has little to do.
     seen = copying.later(seen).await?;
     if !copying.is_equal().await? {
         // Something was deleted.
@@ -224,7 +224,7 @@ async fn replace(context: &JobContext, plan: &ReembedPlan, pair: Pair) -> Result
 /// Closes a replacement that was not swapped in. Blocks.
 fn close(next: &OpenCollection, goes_on: bool) {
     next.stop();
-    // Otherwise the next run builds the index from the embeddings.
+    // Without a saved index, the next run would rebuild it from the embeddings.
     let saved = if goes_on { next.save() } else { Ok(()) };
     if let Err(error) = saved.and(next.store.close().map_err(Error::from)) {
         let error = &error as &dyn std::error::Error;

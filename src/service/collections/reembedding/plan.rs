@@ -17,7 +17,7 @@ use crate::service::state::State;
 pub(crate) struct ReembedPlan {
     /// The collection.
     pub(super) collection_id: CollectionId,
-    /// Its id afterwards.
+    /// The id of its replacement.
     #[serde(alias = "successor")]
     pub(super) replacement: CollectionId,
     /// Its new model.
@@ -47,7 +47,7 @@ impl ReembedPlan {
         Ok(Some(found))
     }
 
-    /// Fails if the server was restarted with a third model.
+    /// Fails if the server was restarted with yet another model.
     fn check_model(&self, loaded: &ModelInfo) -> Result<(), Error> {
         if self.model_fingerprint == loaded.fingerprint {
             return Ok(());
@@ -72,13 +72,13 @@ impl ReembedPlan {
     }
 
     /// Returns the replacement's id if it is a UUID. It names a folder that may be removed, so nothing else is accepted.
-    pub(super) fn makes(&self) -> Option<CollectionId> {
+    pub(super) fn builds_collection(&self) -> Option<CollectionId> {
         Uuid::try_parse(&self.replacement.0).ok().map(|_| self.replacement.clone())
     }
 
     /// Removes the replacement of a job that did not succeed. If that fails, the next start does it. Blocks.
     pub(super) fn remove_leftovers(&self, state: &State) {
-        let Some(replacement) = self.makes() else { return };
+        let Some(replacement) = self.builds_collection() else { return };
         if state.collection_by_id(&replacement.0).is_some() {
             return;
         }

@@ -1,14 +1,15 @@
-//! The end of a re-embedding: the last comparison, during which writes wait, and the change that puts the replacement in place.
+//! The end of a re-embedding: the last comparison, during which writes wait, and the swap.
 //!
-//! Writes through this server wait for a lock in memory. If several servers share a database, writes through the others wait for the
-//! collection's row there, and then find that the collection was replaced. A replaced collection is removed once nobody reads it.
+//! Writes through this server wait for a lock in memory. If several servers share a database, writes through the others wait
+//! for the collection's row there, and then find that the collection was replaced. A replaced collection is removed once nobody
+//! reads it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::copying::Copying;
+use super::copying::CollectionCopier;
 use super::plan::ReembedPlan;
 use crate::domain::{JobId, Sequence};
 use crate::service::blocking::blocking;
@@ -30,16 +31,16 @@ pub(super) struct Pair {
     pub(super) next: Arc<OpenCollection>,
 }
 
-/// Compares what changed after `seen` while writes wait, and puts the replacement in place.
+/// Compares what changed after `seen` while writes wait, and swaps in the replacement.
 pub(super) async fn swap(
     context: &JobContext,
     plan: &ReembedPlan,
     pair: Pair,
-    copying: &mut Copying<'_>,
+    copying: &mut CollectionCopier<'_>,
     seen: Sequence,
 ) -> Result<(), JobError> {
-    let naming = Arc::clone(&context.state()?.naming).lock_owned().await;
-    // From here on no write of the old collection begins.
+    let names_lock = Arc::clone(&context.state()?.names_lock).lock_owned().await;
+    // From here on, no new write to the old collection can begin.
     let writes = Arc::clone(&pair.old.writes).write_owned().await;
     let holding = Arc::clone(&pair.old);
     let held = blocking(move || holding.hold_writes()).await?;
@@ -55,15 +56,15 @@ pub(super) async fn swap(
     context.check()?;
     let (state, plan, job) = (context.state()?, plan.clone(), context.job.id.clone());
     Ok(blocking(move || {
-        let _waiting = (naming, writes);
+        let _waiting = (names_lock, writes);
         plan.put_in_place(&state, &job, &pair, held)
     })
     .await?)
 }
 
 impl ReembedPlan {
-    /// Swaps the replacement in. No write to the old collection may run meanwhile. Waiting writes continue with the replacement.
-    /// Blocks.
+    /// Swaps in the replacement. No write to the old collection may run meanwhile. Waiting writes continue with the
+    /// replacement. Blocks.
     fn put_in_place(&self, state: &Arc<State>, job: &JobId, pair: &Pair, mut held: Option<HeldWrites>) -> Result<(), Error> {
         state.check_running()?;
         let Pair { old, next } = pair;
@@ -74,9 +75,9 @@ impl ReembedPlan {
             next.store.set_metadata_indexes(indexes)?;
         }
         if let (Ok(old), Ok(next)) = (old.embedded(), next.embedded()) {
-            next.store.succeed(old.store.handed_over()?)?;
+            next.store.swap_in(old.store.swap_state()?)?;
         }
-        orphaned::removing_on_error(std::slice::from_ref(&old.folder), || {
+        orphaned::with_garbage_marks(std::slice::from_ref(&old.folder), || {
             state.change_catalog(CatalogPart::Names, || {
                 {
                     let open = state.open.read();
@@ -84,8 +85,8 @@ impl ReembedPlan {
                 }
                 let row = self.row(old);
                 let is_there = match (state.catalog.shared(), &mut held) {
-                    (Some(catalog), Some(held)) => catalog.succeed(held, job, &old.row.id, &row)?,
-                    _ => state.embedded_catalog()?.succeed(&old.row.id, &row)?,
+                    (Some(catalog), Some(held)) => catalog.swap_in(held, job, &old.row.id, &row)?,
+                    _ => state.embedded_catalog()?.swap_in(&old.row.id, &row)?,
                 };
                 if !is_there {
                     return Err(not_found());
@@ -96,7 +97,7 @@ impl ReembedPlan {
             })
         })?;
         orphaned::unmark(&next.folder);
-        state.hand_on(old, next);
+        state.redirect_writes(old, next);
         state.start_worker(next);
         tracing::info!(collection = %name, model = self.model, id = %self.replacement, "collection embedded anew");
         Ok(())
@@ -104,15 +105,16 @@ impl ReembedPlan {
 }
 
 impl State {
-    /// Sends writes to `old` on to `next`, which replaced it. Removes `old` once it is no longer in use.
-    pub(in crate::service) fn hand_on(&self, old: &Arc<OpenCollection>, next: &Arc<OpenCollection>) {
+    /// Redirects writes from `old` to `next`, which replaced it. Removes `old` once it is no longer in use.
+    pub(in crate::service) fn redirect_writes(&self, old: &Arc<OpenCollection>, next: &Arc<OpenCollection>) {
         if old.replacement.set(Arc::clone(next)).is_ok() {
             self.runtime.spawn(retire(Arc::clone(old), self.stop_announced.subscribe()));
         }
     }
 }
 
-/// Removes a replaced collection once it is no longer in use. If this server stops first, another server or the next start does it.
+/// Removes a replaced collection once it is no longer in use. If this server stops first, another server or the next start does
+/// it.
 async fn retire(old: Arc<OpenCollection>, mut stop: watch::Receiver<bool>) {
     old.stop();
     let reading = Arc::clone(&old);

@@ -20,10 +20,10 @@ use crate::service::documents::input::read_document;
 use crate::service::error::Error;
 use crate::service::handle::CollectionHandle;
 use crate::service::jobs::folder::Folder;
-use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobReach, NewJob, new_job_id};
+use crate::service::jobs::{JobAccess, JobContext, JobError, JobKind, JobVisibility, NewJob, new_job_id};
 use crate::service::open_collection::OpenCollection;
 use crate::service::state::State;
-use crate::service::upload_receiver::{UploadBounds, check_room, receive};
+use crate::service::upload_receiver::{UploadBounds, check_disk_space, receive};
 use futures::Stream;
 use records::{Record, Records};
 pub(crate) use results::open as open_results;
@@ -72,7 +72,7 @@ impl CollectionHandle {
         let permit = service.job_permit()?;
         let upload = service.state.uploads.begin()?;
         let limits = service.limits();
-        check_room(&service.state.data_dir, file.announced.unwrap_or(0), limits.disk_reserve_bytes)?;
+        check_disk_space(&service.state.data_dir, file.announced.unwrap_or(0), limits.disk_reserve_bytes)?;
 
         let id = new_job_id()?;
         let folder = Folder::create(service.state.job_dir(&id))?;
@@ -116,7 +116,7 @@ impl JobKind for ImportJob {
     const NEEDS_FILES: bool = true;
 
     fn access(_: &ImportPlan, collection: Option<&CollectionName>) -> JobAccess {
-        JobAccess { scope: Scope::Write, reach: JobReach::of(collection) }
+        JobAccess { scope: Scope::Write, reach: JobVisibility::of(collection) }
     }
 
     /// Stores the file's documents, starting at the last checkpoint.

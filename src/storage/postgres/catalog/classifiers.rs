@@ -9,7 +9,7 @@ use crate::domain::{ClassifierName, Embedding, JobFailure, JobId, Language, Page
 use crate::storage::postgres::fault::Fault;
 use crate::storage::postgres::session::{Parameter, SNAPSHOT, Session};
 use crate::store::{
-    ClassifierText, FinishedTraining, StoreError, StoredClassifier, WholeClassifier, read_classifier, read_classifier_text,
+    ClassifierContents, ClassifierText, FinishedTraining, StoreError, StoredClassifier, read_classifier, read_classifier_text,
 };
 
 const COLUMNS: &str =
@@ -61,14 +61,14 @@ impl PostgresCatalog {
     }
 
     /// Reads everything that a classifier needs for predictions.
-    pub(crate) fn whole_classifier(&self, id: &str) -> Result<Option<WholeClassifier>, StoreError> {
+    pub(crate) fn classifier_contents(&self, id: &str) -> Result<Option<ClassifierContents>, StoreError> {
         self.run("reading a classifier", |session| {
             session.within(SNAPSHOT, |session| {
                 let Some(row) = find(session, "id", id)? else { return Ok(None) };
                 let sql = "select weights from dragoman.classifiers where id = $1";
                 let weights = session.row(sql, &[(&id, Type::TEXT)])?.map(|row| row.try_get(0)).transpose()?.flatten();
                 let texts = texts(session, id)?.into_iter().map(|(_, text)| text).collect();
-                Ok(Some(WholeClassifier { row, weights, texts }))
+                Ok(Some(ClassifierContents { row, weights, texts }))
             })
         })
     }
@@ -119,7 +119,7 @@ impl PostgresCatalog {
             let others = "select count(*) from dragoman.jobs where id = $1 and owner <> $2";
             match session.number(others, &[(&done.job.as_str(), Type::TEXT), (&self.member.id(), Type::INT8)])? {
                 0 => Ok(false),
-                _ => Err(StoreError::JobElsewhere.into()),
+                _ => Err(StoreError::JobTakenOver.into()),
             }
         })
     }

@@ -12,16 +12,16 @@ use crate::domain::{
     CollectionName, Job, JobFailure, JobFilter, JobId, JobProgress, JobStatus, JobType, Metadata, Page, RequestKey,
 };
 use crate::storage::postgres::fault::Fault;
-use crate::storage::postgres::member::bury;
+use crate::storage::postgres::member::remove_dead_servers;
 use crate::storage::postgres::session::{Parameter, Session};
 use crate::store::{StoreError, created_job, read_job};
 
 const COLUMNS: &str = "id, type, status, collection, request, details, done, total, unit, error_code, error_detail,
     cancel_requested, created_at_ms, started_at_ms, finished_at_ms, key";
 
-/// What looking after the jobs found.
+/// The result of `claim_orphaned_jobs`.
 #[derive(Debug)]
-pub struct LookedAfter {
+pub struct ClaimedJobs {
     /// Jobs of dead servers that belong to this server from now on, in the order in which they were accepted.
     pub taken: Vec<Job>,
     /// Whether a server has died since the last look, no matter which server noticed it.
@@ -30,7 +30,7 @@ pub struct LookedAfter {
 
 /// What a server must do with an unfinished job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum JobHold {
+pub enum JobOwnership {
     /// Run it.
     Own,
     /// Stop it, because somebody canceled it, perhaps through another server.
@@ -40,14 +40,14 @@ pub enum JobHold {
 }
 
 impl PostgresCatalog {
-    /// Takes over the unfinished jobs of servers that are gone; of the types `with_files` only those of `files_here`, of re-embeddings only
-    /// those to the model of this server, and those that are to be canceled.
-    pub fn look_after_jobs(
+    /// Takes over the unfinished jobs of dead servers. Takes a job of the types `with_files` only if it is among `files_here`,
+    /// and a re-embedding only if it is to the model of this server. Takes canceled jobs in any case.
+    pub fn claim_orphaned_jobs(
         &self,
         with_files: &[JobType],
         files_here: &[JobId],
         model_fingerprint: &str,
-    ) -> Result<LookedAfter, StoreError> {
+    ) -> Result<ClaimedJobs, StoreError> {
         let me = self.member.id();
         let with_files: Vec<&str> = with_files.iter().map(|kind| kind.name()).collect();
         let files_here: Vec<&str> = files_here.iter().map(JobId::as_str).collect();
@@ -66,15 +66,16 @@ impl PostgresCatalog {
                  for update skip locked
              ) returning {COLUMNS}"
         );
-        let (others, mut taken) =
-            self.transaction("taking over jobs", |session| Ok((bury(session, me)?, read_all(session, &sql, &values)?)))?;
+        let (others, mut taken) = self.transaction("taking over jobs", |session| {
+            Ok((remove_dead_servers(session, me)?, read_all(session, &sql, &values)?))
+        })?;
         taken.sort_by(|a, b| a.id.cmp(&b.id));
         let before = std::mem::replace(&mut *self.others.lock(), others.clone());
-        Ok(LookedAfter { taken, has_left: before.iter().any(|id| !others.contains(id)) })
+        Ok(ClaimedJobs { taken, has_left: before.iter().any(|id| !others.contains(id)) })
     }
 
     /// Returns what this server must do with those of these jobs that are unfinished.
-    pub fn holds(&self, jobs: &[JobId]) -> Result<Vec<(JobId, JobHold)>, StoreError> {
+    pub fn holds(&self, jobs: &[JobId]) -> Result<Vec<(JobId, JobOwnership)>, StoreError> {
         let ids: Vec<&str> = jobs.iter().map(JobId::as_str).collect();
         let sql = "select id, cancel_requested, owner is not distinct from $2 from dragoman.jobs
                    where id = any($1) and finished_at_ms is null";
@@ -82,9 +83,9 @@ impl PostgresCatalog {
             let mut holds = Vec::new();
             for row in session.rows(sql, &[(&ids, Type::TEXT_ARRAY), (&self.member.id(), Type::INT8)])? {
                 let hold = match (row.try_get(2)?, row.try_get(1)?) {
-                    (false, _) => JobHold::Lost,
-                    (true, true) => JobHold::Canceled,
-                    (true, false) => JobHold::Own,
+                    (false, _) => JobOwnership::Lost,
+                    (true, true) => JobOwnership::Canceled,
+                    (true, false) => JobOwnership::Own,
                 };
                 holds.extend(JobId::parse(row.try_get(0)?).ok().map(|id| (id, hold)));
             }
@@ -234,10 +235,10 @@ impl PostgresCatalog {
         self.run(doing, |session| session.execute(sql, values).map(drop))
     }
 
-    /// Changes a job of this server. Fails with `StoreError::JobElsewhere` if it belongs to another one.
+    /// Changes a job of this server. Fails with `StoreError::JobTakenOver` if it belongs to another one.
     fn change_own(&self, doing: &'static str, sql: &str, values: &[Parameter<'_>]) -> Result<(), StoreError> {
         self.run(doing, |session| match session.execute(sql, values)? {
-            0 => Err(StoreError::JobElsewhere.into()),
+            0 => Err(StoreError::JobTakenOver.into()),
             _ => Ok(()),
         })
     }

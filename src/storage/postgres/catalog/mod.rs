@@ -7,7 +7,7 @@ mod classifiers;
 mod creations;
 mod jobs;
 mod rows;
-mod succession;
+mod swap;
 mod versions;
 mod whole;
 
@@ -18,14 +18,14 @@ use std::time::{Duration, Instant};
 use postgres::types::Type;
 
 use super::fault::Fault;
-use super::member::{Member, bury};
+use super::member::{Member, remove_dead_servers};
 use super::partition::{drop_collection, path};
 use super::replacing::remove_unread;
 use super::server::{PostgresServer, waiting};
 use super::session::{Parameter, SNAPSHOT, Session};
 use crate::domain::{Alias, Collection, CollectionId, CollectionName, KeyId, MetadataPath, Page, RequestKey};
 use crate::store::{StoreError, StoredKey, codes, names_json, read_collection, read_key};
-pub use jobs::{JobHold, LookedAfter};
+pub use jobs::{ClaimedJobs, JobOwnership};
 use parking_lot::Mutex;
 use rows::{CatalogRow, limit, text};
 use versions::Known;
@@ -43,18 +43,18 @@ pub struct PostgresCatalog {
     member: Member,
     /// The versions that this server has in memory, or will have before it answers.
     known: Known,
-    /// The other servers that lived when they were last checked.
+    /// The other servers that were alive at the last check.
     others: Mutex<Vec<i64>>,
 }
 
-/// What a server keeps in memory about collections, as of one moment.
+/// What a server caches about collections, read in one transaction.
 #[derive(Debug, Default)]
 pub struct CatalogNames {
     /// The collections, sorted by name.
     pub collections: Vec<Collection>,
     /// The aliases, sorted by name.
     pub aliases: Vec<Alias>,
-    /// The collections that took the place of others, by the ids of these, as long as somebody may still read them.
+    /// The replacements of collections, by the id of the replaced collection, while it may still be read.
     pub replaced: HashMap<CollectionId, CollectionId>,
     /// The metadata indexes of those collections that have any.
     pub metadata_indexes: HashMap<CollectionId, Vec<MetadataPath>>,
@@ -66,7 +66,8 @@ impl PostgresCatalog {
     pub fn open(server: &Arc<PostgresServer>) -> Result<Self, StoreError> {
         let member = Member::join(server)?;
         let catalog = Self { server: Arc::clone(server), member, known: Known::default(), others: Mutex::default() };
-        let others = catalog.transaction("looking for other servers", |session| bury(session, catalog.member.id()))?;
+        let others =
+            catalog.transaction("looking for other servers", |session| remove_dead_servers(session, catalog.member.id()))?;
         *catalog.others.lock() = others;
         let versions = catalog.versions()?;
         CatalogPart::ALL.into_iter().for_each(|part| catalog.set_known(part, versions.of(part)));
@@ -76,14 +77,14 @@ impl PostgresCatalog {
 
     /// Opens the catalog for this process alone, without changing anything. Fails with `StoreError::DatabaseInUse` if a server
     /// uses it.
-    pub fn open_unchanged(server: &Arc<PostgresServer>) -> Result<Self, StoreError> {
+    pub fn open_read_only(server: &Arc<PostgresServer>) -> Result<Self, StoreError> {
         let member = Member::alone(server)?;
         Ok(Self { server: Arc::clone(server), member, known: Known::default(), others: Mutex::default() })
     }
 
-    /// Like `open_unchanged`, but removes what interrupted creations left.
+    /// Like `open_read_only`, but removes what interrupted creations left.
     pub fn open_alone(server: &Arc<PostgresServer>) -> Result<Self, StoreError> {
-        let catalog = Self::open_unchanged(server)?;
+        let catalog = Self::open_read_only(server)?;
         catalog.run("removing interrupted creations", sweep)?;
         Ok(catalog)
     }
@@ -125,7 +126,7 @@ impl PostgresCatalog {
         })
     }
 
-    /// Does nothing: statements of the catalog are short and never wait for long, so there is nothing to end.
+    /// Does nothing: statements of the catalog are short and never wait for long.
     pub(crate) fn end_by(&self, _: Instant) {}
 
     /// Adds a collection. With a request, records that this request created it.
@@ -235,9 +236,10 @@ impl PostgresCatalog {
         self.change_part("removing a key", CatalogPart::Keys, |session| Ok(session.execute(sql, &id)? > 0))
     }
 
-    /// Runs a statement. Errors say what was being done.
+    /// Runs statements. Errors name the operation `doing`.
     fn run<T>(&self, doing: &'static str, work: impl FnOnce(&mut Session) -> Result<T, Fault>) -> Result<T, StoreError> {
-        waiting(|| self.server.session().and_then(|mut session| work(&mut session))).map_err(|fault| fault.while_doing(doing))
+        waiting(|| self.server.session().and_then(|mut session| work(&mut session)))
+            .map_err(|fault| fault.into_store_error(doing))
     }
 
     /// Runs several statements in one transaction.
@@ -328,8 +330,8 @@ fn insert_key(session: &mut Session, stored: &StoredKey) -> Result<(), Fault> {
     session.execute(sql, &values).map(drop)
 }
 
-/// Drops collections that no name leads to: those that were replaced, those that were to replace one by a job that is over, and those
-/// that have no documents and that no server creates. Others stay, in case somebody misses them.
+/// Drops collections that the catalog does not name: replaced ones that nobody reads, replacements whose job has ended, and
+/// empty ones whose creating server is gone. Keeps others that have documents, in case they were lost by mistake.
 fn sweep(session: &mut Session) -> Result<(), Fault> {
     let sql = "select id, documents_drawn, key, replaced_by is not null, job is not null
                from dragoman.collections
@@ -342,7 +344,7 @@ fn sweep(session: &mut Session) -> Result<(), Fault> {
         if row.try_get(3)? {
             let key = row.try_get(2)?;
             if let Err(fault) = session.within("begin", |session| remove_unread(session, key)) {
-                let error = &fault.while_doing("removing a replaced collection") as &dyn std::error::Error;
+                let error = &fault.into_store_error("removing a replaced collection") as &dyn std::error::Error;
                 tracing::warn!(%id, error, "cannot remove a collection that was replaced; the next start tries again");
             }
             continue;

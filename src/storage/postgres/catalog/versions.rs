@@ -1,8 +1,8 @@
 //! Versions of the catalog: for each part that servers keep in memory, the number of its last change.
 //!
-//! A transaction that changes a part draws the next number first. It only gets one if its server knows the part's current
-//! version. So everything that was checked against the memory of that server still holds. Drawing locks a row until the commit,
-//! which puts such transactions in order.
+//! A transaction that changes a part first gets the next version number. It only gets one if its server knows the part's
+//! current version, so everything that was checked against that server's memory still holds. Getting it locks a row until the
+//! commit, which serializes such transactions.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -73,7 +73,8 @@ pub(super) fn read(session: &mut Session) -> Result<CatalogVersions, Fault> {
     Ok(versions)
 }
 
-/// Draws the number of a change to a part. Fails with `StoreError::CatalogChanged` if the part's last change is not `known`.
+/// Increments the version of a part and returns it. Fails with `StoreError::CatalogChanged` if the current version is not
+/// `known`.
 pub(super) fn draw(session: &mut Session, part: CatalogPart, known: i64) -> Result<i64, Fault> {
     let column = part.column();
     let sql = format!(

@@ -1,4 +1,4 @@
-//! Takes in the content of another catalog: collections with their aliases, keys, and classifiers.
+//! Imports the content of another catalog: collections with their aliases, keys, and classifiers.
 
 use postgres::types::Type;
 
@@ -8,12 +8,12 @@ use super::rows::{json, text};
 use crate::domain::{Alias, Collection, CollectionId, CollectionName, JobId};
 use crate::storage::postgres::fault::Fault;
 use crate::storage::postgres::session::{Parameter, Session};
-use crate::store::{StoreError, WholeCatalog, WholeClassifier};
+use crate::store::{CatalogContents, ClassifierContents, StoreError};
 
 impl PostgresCatalog {
     /// Adds the content of another catalog, all or nothing.
-    pub(crate) fn take_in(&self, whole: &WholeCatalog) -> Result<(), StoreError> {
-        self.transaction("taking in a catalog", |session| {
+    pub(crate) fn import_contents(&self, whole: &CatalogContents) -> Result<(), StoreError> {
+        self.transaction("importing a catalog", |session| {
             for row in &whole.collections {
                 if is_there(session, "aliases", "name", row.name.as_str())? {
                     return Err(StoreError::AliasExists { name: row.name.clone() }.into());
@@ -37,8 +37,8 @@ impl PostgresCatalog {
     }
 
     /// Adds a classifier of another catalog unchanged. Returns whether the name was free.
-    pub(crate) fn take_in_classifier(&self, whole: &WholeClassifier) -> Result<bool, StoreError> {
-        self.transaction("taking in a classifier", |session| {
+    pub(crate) fn import_classifier(&self, whole: &ClassifierContents) -> Result<bool, StoreError> {
+        self.transaction("importing a classifier", |session| {
             let Some(key) = insert_classifier(session, whole)? else { return Ok(false) };
             insert_texts(session, key, &whole.texts)?;
             Ok(true)
@@ -65,7 +65,7 @@ fn add_alias(session: &mut Session, name: &CollectionName, collection: &Collecti
 }
 
 /// Adds a row and returns its key, or `None` if the name is taken.
-fn insert_classifier(session: &mut Session, whole: &WholeClassifier) -> Result<Option<i64>, Fault> {
+fn insert_classifier(session: &mut Session, whole: &ClassifierContents) -> Result<Option<i64>, Fault> {
     let sql = "insert into dragoman.classifiers (id, name, job, next_job, version, state, model, model_fingerprint, dimension,
                    definition, report, weights, error_code, error_detail, created_at_ms, trained_at_ms)
                values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)

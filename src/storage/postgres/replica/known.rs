@@ -13,15 +13,15 @@ use crate::storage::postgres::connector::Manager;
 use crate::storage::postgres::fault::Fault;
 use crate::store::StoreError;
 
-/// Longest time between two looks of the watcher.
+/// Longest time between two checks of the watcher.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Shortest time between two looks.
+/// Shortest time between two checks.
 const LOOK_EVERY_MIN: Duration = Duration::from_millis(10);
-/// How long the result of a look is relied on.
+/// How long the result of a check is valid.
 const LOOK_HOLDS: Duration = Duration::from_secs(3);
 /// How long a read waits for a connection. It is short, because the primary can answer instead.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(1);
-/// How many ends of the log that the replica has not applied are remembered.
+/// Maximum number of remembered log positions that the replica has not applied.
 const ENDS_MAX: usize = 4_096;
 
 /// How far a replica is behind its primary.
@@ -44,7 +44,7 @@ pub(super) struct LogEnd {
     pub(super) now_ms: i64,
 }
 
-/// What a read that may lag must still see.
+/// What a read that may see an older state must still see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::storage::postgres) struct Recent {
     /// The log up to this position.
@@ -87,7 +87,7 @@ impl Known {
         Self { manager: manager.clone(), connections_max, lag_max, seen: RwLock::new(seen) }
     }
 
-    /// Returns the time until the next look.
+    /// Returns the time until the next check.
     pub(super) fn interval(&self) -> Duration {
         if self.lag_max.is_zero() { LOOK_EVERY } else { (self.lag_max / 4).clamp(LOOK_EVERY_MIN, LOOK_EVERY) }
     }
@@ -125,13 +125,13 @@ impl Known {
         self.seen.write().answers = false;
     }
 
-    /// Like `pause`, after a look found that it is away or not a replica.
+    /// Like `pause`, after a check found that it is unreachable or not a replica.
     pub(super) fn found_away(&self) {
         let mut seen = self.seen.write();
         (seen.lag, seen.answers) = (None, false);
     }
 
-    /// Records a new primary, or the same one after it was away.
+    /// Records a new primary, or the same one after it was unreachable.
     pub(super) fn met_primary(&self, system: String, mark: String) {
         let mut seen = self.seen.write();
         (seen.system, seen.mark) = (system, mark);
@@ -146,7 +146,7 @@ impl Known {
         }
     }
 
-    /// Records that the replica is well and has applied the log up to `applied` bytes.
+    /// Records that the replica is healthy and has applied the log up to `applied` bytes.
     pub(super) fn found_well(&self, applied: i64) -> Result<(), StoreError> {
         // Makes a new pool after a failure, because earlier connections are broken.
         let was_asked = self.seen.read().answers;
@@ -189,7 +189,7 @@ fn pool(manager: &Manager, connections_max: u32) -> Result<Pool<Manager>, StoreE
         .test_on_check_out(false)
         .connection_timeout(CONNECTION_TIMEOUT)
         .build(manager.clone())
-        .map_err(|error| Fault::from(error).while_doing("connecting to the replica"))
+        .map_err(|error| Fault::from(error).into_store_error("connecting to the replica"))
 }
 
 #[cfg(test)]

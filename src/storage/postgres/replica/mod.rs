@@ -96,12 +96,12 @@ impl Replica {
         self.known.system()
     }
 
-    /// Returns what a search that may lag must still see. `None` if searches may not lag, or if that is not known.
+    /// Returns what a search that may see an older state must still see. `None` if searches may not, or if that is not known.
     pub(super) fn recent(&self) -> Option<Recent> {
         self.known.recent()
     }
 
-    /// Records that it failed. Reads do not use it again before the watcher finds it well.
+    /// Records that it failed. Reads do not use it again until the watcher finds it healthy.
     pub(super) fn pause(&self) {
         self.known.pause();
     }

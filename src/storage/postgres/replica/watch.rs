@@ -27,7 +27,7 @@ const REPLICA: &str = "
 /// Selects the number of the database, which is the same in a replica.
 const DATABASE: &str = "select oid from pg_database where datname = current_database()";
 
-/// Why a look found no usable replica.
+/// Why a check found no usable replica.
 enum Problem {
     /// The primary does not answer.
     Primary(Fault),
@@ -44,13 +44,13 @@ pub(super) struct Watcher {
 }
 
 impl Watcher {
-    /// Looks once, and then continues in a thread.
+    /// Checks once, and then continues in a thread.
     pub(super) fn start(primary: Manager, replica: Manager, known: &Arc<Known>) -> Result<Self, StoreError> {
         let stop = Arc::new(AtomicBool::new(false));
         let (primary, replica) = (Side::of(primary), Side::of(replica));
         let mut watch = Watch { primary, replica, system: String::new(), told: None, known: Arc::clone(known) };
         match watch.look() {
-            Err(Problem::Primary(fault)) => return Err(fault.while_doing("looking at the primary of a replica")),
+            Err(Problem::Primary(fault)) => return Err(fault.into_store_error("looking at the primary of a replica")),
             Err(Problem::Unfit(problem)) => return Err(StoreError::UnsuitableReplica { problem }),
             looked => watch.tell(looked),
         }
@@ -107,7 +107,7 @@ impl Side {
 }
 
 impl Watch {
-    /// Records what a look found, and logs what has changed.
+    /// Records the result of a check, and logs what has changed.
     fn tell(&mut self, looked: Result<(), Problem>) {
         let (problem, fault) = match looked {
             Ok(()) => (String::new(), None),
@@ -124,7 +124,7 @@ impl Watch {
         if problem.is_empty() {
             tracing::info!("the replica answers reads");
         } else {
-            let cause = fault.map(|fault| chain(&fault.while_doing("looking at the replica")));
+            let cause = fault.map(|fault| chain(&fault.into_store_error("looking at the replica")));
             tracing::warn!(problem, cause, "the replica answers no reads; the primary does");
         }
         self.told = Some(problem);

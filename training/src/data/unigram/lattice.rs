@@ -2,9 +2,9 @@
 
 use rustc_hash::FxHashMap;
 
-/// No piece ends here.
+/// Marks a node where no piece ends.
 const NONE: u32 = u32::MAX;
-/// The log probability of an unknown character below that of the least probable piece.
+/// How far the log probability of an unknown character is below that of the least probable piece.
 const UNKNOWN_PENALTY: f64 = 10.0;
 
 /// The pieces as a trie.
@@ -19,7 +19,7 @@ pub struct Lattice {
 }
 
 impl Lattice {
-    /// The trie of `pieces`.
+    /// Builds the trie of `pieces`.
     pub fn new(pieces: &[(Vec<char>, f64)]) -> Self {
         let mut lattice = Self {
             edges: FxHashMap::default(),
@@ -42,10 +42,10 @@ impl Lattice {
         lattice
     }
 
-    /// The pieces of the most probable segmentation, without `without`; empty if there is none. Characters that are not pieces
-    /// are skipped at a penalty.
+    /// The pieces of the most probable segmentation, not using the piece `without`; empty if there is none. Characters that are
+    /// not pieces are skipped at a penalty.
     pub fn best(&self, word: &[char], without: Option<u32>) -> Vec<u32> {
-        // By end: the best score, where its last piece begins, and that piece.
+        // By end position: the best score, where its last piece begins, and that piece.
         let mut best = vec![(f64::NEG_INFINITY, 0usize, NONE); word.len() + 1];
         best[0].0 = 0.0;
         for start in 0..word.len() {
@@ -81,7 +81,8 @@ impl Lattice {
         pieces
     }
 
-    /// Adds to `expected` the expected count of each piece in the segmentations of `word`, by their probabilities, `count` times.
+    /// Adds to `expected` the expected count of each piece over all segmentations of `word`, weighted by their probabilities
+    /// and multiplied by `count`.
     pub fn expect(&self, word: &[char], count: f64, expected: &mut [f64]) {
         let mut edges: Vec<(usize, usize, u32)> = Vec::new();
         for start in 0..word.len() {

@@ -1,9 +1,9 @@
 //! Trains a Unigram vocabulary (Kudo, 2018, section 3.2): many candidate pieces, then rounds of expectation maximization and
 //! pruning down to the requested number.
 //!
-//! Words come with their counts, and candidates are counted by them. The trainer of the `tokenizers` crate finds its candidates
-//! among the distinct words instead, where a frequent word that is not part of another one occurs once and is never a candidate:
-//! it is split into pieces in every text.
+//! Words come with their counts, and candidates are counted with them. The trainer of the `tokenizers` crate instead looks for
+//! candidates among the distinct words, where a frequent word that is not part of another one occurs once and never becomes a
+//! candidate, so it is split into pieces in every text.
 
 /// The pieces as a trie, and segmentations over it.
 mod lattice;
@@ -15,28 +15,29 @@ use rustc_hash::FxHashSet;
 
 use lattice::Lattice;
 
-/// A word's characters, its leading `▁` among them, and how often it occurs.
+/// A word's characters, including the leading `▁`, and its number of occurrences.
 pub type CountedWord = (Vec<char>, u32);
 
 /// Rounds of expectation maximization before each pruning.
 const ROUNDS: usize = 2;
-/// The share of the pieces that a pruning keeps.
+/// The share of the pieces that survives a pruning.
 const KEPT_SHARE: f64 = 0.75;
-/// Pruning stops this far above the requested size; the least probable pieces are removed at the end.
+/// Pruning stops at this multiple of the requested size; the least probable pieces beyond it are removed at the end.
 const SLACK: f64 = 1.1;
 /// A piece with a lower expected count is removed.
 const EXPECTED_MIN: f64 = 0.5;
-/// Words of one parallel task.
+/// Words per parallel task.
 const TASK_WORDS: usize = 8_192;
 
-/// The size of a vocabulary.
+/// The size of a vocabulary and its candidates.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
     /// Number of pieces, including the single characters.
     pub pieces: usize,
     /// Maximum characters per piece.
     pub piece_characters_max: usize,
-    /// Share of all characters that must be single pieces, most frequent first; the rest is unknown.
+    /// Share of all character occurrences that must be covered by single-character pieces, most frequent first; the rest are
+    /// unknown.
     pub character_coverage: f64,
     /// Minimum count of candidates.
     pub candidate_count_min: u64,
@@ -47,8 +48,8 @@ pub struct Settings {
 /// A piece with the logarithm of its probability.
 pub type Piece = (String, f64);
 
-/// Trains a vocabulary on `words`, most probable piece first. Single characters that `character_coverage` requires are always
-/// included; there are fewer pieces than requested only if the words have no more.
+/// Trains a vocabulary on `words`; returns the most probable piece first. The single characters that `character_coverage`
+/// requires are always included; there are fewer pieces than requested only if the words do not have more.
 pub fn train(words: &[CountedWord], settings: &Settings) -> Vec<Piece> {
     let required = seed::characters(words, settings.character_coverage);
     let mut pieces = normalized(seed::candidates(words, &required, settings));
@@ -78,8 +79,8 @@ fn normalized(counts: Vec<(Vec<char>, f64)>) -> Vec<(Vec<char>, f64)> {
     counts.into_iter().map(|(piece, count)| (piece, count.ln() - total)).collect()
 }
 
-/// One round of expectation maximization. The expected counts are those of all segmentations, by their probability; the new
-/// probabilities are the Bayesian ones, exp(digamma(count)), which take from the rare and give to the frequent.
+/// One round of expectation maximization. Expected counts are taken over all segmentations, weighted by probability. The new
+/// probabilities are the Bayesian ones, exp(digamma(count)), which favor frequent pieces over rare ones.
 fn maximize(words: &[CountedWord], pieces: &[(Vec<char>, f64)], required: &FxHashSet<char>) -> Vec<(Vec<char>, f64)> {
     let lattice = Lattice::new(pieces);
     let zero = || vec![0.0; pieces.len()];
@@ -87,7 +88,7 @@ fn maximize(words: &[CountedWord], pieces: &[(Vec<char>, f64)], required: &FxHas
         left.iter_mut().zip(right).for_each(|(left, right)| *left += right);
         left
     };
-    // Tasks of fixed size, added in their order: the sums do not depend on the number of threads.
+    // Tasks have a fixed size and are added in order, so the sums do not depend on the number of threads.
     let parts: Vec<Vec<f64>> = words
         .par_chunks(words.len().div_ceil(8).max(TASK_WORDS))
         .map(|words| {
@@ -111,8 +112,8 @@ fn is_required(piece: &[char], required: &FxHashSet<char>) -> bool {
     piece.len() == 1 && required.contains(&piece[0])
 }
 
-/// Keeps the `keep` pieces whose loss would lower the likelihood of the words most. A piece without another segmentation always
-/// stays; one that is never the best choice goes.
+/// Keeps the `keep` pieces whose removal would lower the likelihood of the words most. A piece without an alternative
+/// segmentation always stays; one that is never in the best segmentation is removed.
 fn prune(words: &[CountedWord], pieces: &[(Vec<char>, f64)], keep: usize) -> Vec<(Vec<char>, f64)> {
     let lattice = Lattice::new(pieces);
     let mut counts = vec![0.0; pieces.len()];
@@ -132,7 +133,8 @@ fn prune(words: &[CountedWord], pieces: &[(Vec<char>, f64)], keep: usize) -> Vec
             if count == 0.0 {
                 return None;
             }
-            // Without the piece its occurrences fall to the alternative's pieces, and there are more pieces in all.
+            // Without this piece, its occurrences are replaced by the alternative's pieces, and the total number of pieces
+            // grows.
             let grown = (total + count * (alternative.len() as f64 - 1.0)).ln();
             let other: f64 = alternative.iter().map(|&piece| (counts[piece as usize] + count).ln() - grown).sum();
             Some(count / total * (count.ln() - total.ln() - other))
@@ -154,7 +156,7 @@ fn finish(mut pieces: Vec<(Vec<char>, f64)>, required: &FxHashSet<char>, size: u
     pieces.into_iter().map(|(piece, score)| (piece.into_iter().collect(), score)).collect()
 }
 
-/// The derivative of ln Γ: by the recurrence up to 7, from there by the asymptotic series.
+/// The derivative of ln Γ: uses the recurrence up to 7 and the asymptotic series from there.
 fn digamma(mut x: f64) -> f64 {
     let mut result = 0.0;
     while x < 7.0 {

@@ -22,11 +22,11 @@ pub fn characters(words: &[CountedWord], coverage: f64) -> FxHashSet<char> {
     counts.into_iter().take_while(enough).map(|(character, _)| character).collect()
 }
 
-/// The characters and every part of a word that occurs `candidate_count_min` times, each with count times length; the highest
-/// of them, at most `candidates_max`. Parts with a character outside `characters` are left out.
+/// The characters, and every substring of a word that occurs `candidate_count_min` times, each scored by count times length; at
+/// most `candidates_max`, highest scores first. Substrings with a character outside `characters` are left out.
 pub fn candidates(words: &[CountedWord], characters: &FxHashSet<char>, settings: &Settings) -> Vec<(Vec<char>, f64)> {
     let mut found: Vec<(Vec<char>, f64)> = Vec::new();
-    // Places where a frequent part of the length so far begins: a part is frequent only if what it begins with is.
+    // Start positions of frequent substrings of the current length. A substring can only be frequent if its prefixes are.
     let mut open: Vec<Vec<u16>> = words
         .iter()
         .map(|(word, _)| {

@@ -13,10 +13,11 @@ use crate::storage::postgres::writing::NOW_MS;
 use crate::store::StoreError;
 
 impl PostgresCatalog {
-    /// Replaces the collection `old`, whose writes are held, by `new`, in one transaction: its name, its aliases, the answers for
-    /// repeated requests, and the checkpoints of unfinished jobs. Writes to the old one fail with `StoreError::Replaced` from then on.
-    /// `StoreError::JobElsewhere` if another server has taken over the job. Returns whether the old one existed.
-    pub fn succeed(&self, held: &mut HeldWrites, job: &JobId, old: &CollectionId, new: &Collection) -> Result<bool, StoreError> {
+    /// Replaces the collection `old`, whose writes are held, by `new`, in one transaction: its name, aliases and idempotency
+    /// records, and the checkpoints of unfinished jobs. From then on, writes to the old collection fail with
+    /// `StoreError::Replaced`. Fails with `StoreError::JobTakenOver` if another server has taken over the job. Returns whether
+    /// the old collection existed.
+    pub fn swap_in(&self, held: &mut HeldWrites, job: &JobId, old: &CollectionId, new: &Collection) -> Result<bool, StoreError> {
         const DOING: &str = "replacing a collection";
         let drawn = held.run(DOING, |session, old_key| {
             let version = versions::draw(session, CatalogPart::Names, self.known(CatalogPart::Names))?;
@@ -28,7 +29,7 @@ impl PostgresCatalog {
             let (old, new) = (&old.0, &new.id.0);
             let sql = "update dragoman.creations set answer = $2 where answer = $1";
             session.execute(sql, &[(old, Type::TEXT), (new, Type::TEXT)])?;
-            // A collection's id is a UUID, so it occurs in a request only where the collection is meant.
+            // A collection's id is a UUID, so an occurrence in a request always means the collection.
             let sql = "update dragoman.jobs set request = replace(request, $1, $2)
                        where finished_at_ms is null and id <> $3 and strpos(request, $1) > 0";
             session.execute(sql, &[(old, Type::TEXT), (new, Type::TEXT), (&job.as_str(), Type::TEXT)])?;
@@ -64,7 +65,8 @@ fn rename(session: &mut Session, old: &CollectionId, new: &Collection) -> Result
     session.number(sql, &values)
 }
 
-/// Makes the new collection continue where the old one, which takes no more writes, ends.
+/// Copies sequence numbers, idempotency records and checkpoints from the old collection, which takes no more writes, to the new
+/// one.
 fn hand_over(session: &mut Session, old_key: i64, new: &CollectionId) -> Result<(), Fault> {
     let (old, new) = ((&old_key as _, Type::INT8), (&new.0 as _, Type::TEXT));
     let sql = "update dragoman.collections n set sequence = greatest(n.sequence, o.sequence), job = null,

@@ -1,5 +1,5 @@
-//! Reads and stores whole documents, to move them between engines: with their keys, sequence numbers and times, their passages,
-//! and the embedding, tokens and words of each passage.
+//! Reads and writes documents with everything stored about them, to move them between engines: their keys, sequence numbers and
+//! times, their passages, and the embedding, tokens and words of each passage.
 
 use std::collections::HashMap;
 
@@ -17,21 +17,21 @@ use super::session::{Session, embedding};
 use super::upsert::{context, passage_text};
 use super::writing::Writing;
 use crate::domain::{Document, JobId, PassageSpan, PassageTerms, Sequence, TokenSet, WordCounts};
-use crate::store::{CUTTING_RULES, DocumentKey, PreparedDocument, StoreError, WholeDocument, WholePassage};
+use crate::store::{CUTTING_RULES, DocumentKey, DocumentRecord, PassageRecord, PreparedDocument, StoreError};
 
 impl Partition {
-    pub(super) fn whole_documents(
+    pub(super) fn document_records(
         &self,
         after: Option<DocumentKey>,
         most: usize,
         bytes_max: u64,
-    ) -> Result<Vec<WholeDocument>, StoreError> {
+    ) -> Result<Vec<DocumentRecord>, StoreError> {
         self.snapshot("reading whole documents", |session| {
             let documents = self.documents_after(session, after, most, bytes_max)?;
             let mut passages = self.whole_passages(session, &documents)?;
             let whole = |(key, document): (i64, Document)| {
                 let passages = passages.remove(&key).unwrap_or_default();
-                WholeDocument { key: DocumentKey(key), document, passages }
+                DocumentRecord { key: DocumentKey(key), document, passages }
             };
             Ok(documents.into_iter().map(whole).collect())
         })
@@ -55,7 +55,7 @@ impl Partition {
              )
              select {} from page join {documents} d on d.document = page.document
              where page.bytes_before < $3::bigint order by d.document",
-            size_of::<WholePassage>() + self.dimension * size_of::<f32>(),
+            size_of::<PassageRecord>() + self.dimension * size_of::<f32>(),
             document_columns(&self.names),
         );
         let after = after.map_or(i64::MIN, |key| key.0);
@@ -68,7 +68,7 @@ impl Partition {
         &self,
         session: &mut Session,
         documents: &[(i64, Document)],
-    ) -> Result<HashMap<i64, Vec<WholePassage>>, Fault> {
+    ) -> Result<HashMap<i64, Vec<PassageRecord>>, Fault> {
         let texts: HashMap<i64, &str> = documents.iter().map(|(key, document)| (*key, document.text.as_str())).collect();
         let keys: Vec<i64> = documents.iter().map(|(key, _)| *key).collect();
         let sql = format!(
@@ -77,23 +77,23 @@ impl Partition {
              where p.document = any($1) order by p.document, p.ordinal",
             self.names.passages, self.names.tokens
         );
-        let mut found: HashMap<i64, Vec<WholePassage>> = HashMap::new();
+        let mut found: HashMap<i64, Vec<PassageRecord>> = HashMap::new();
         for row in session.rows(&sql, &[(&keys, Type::INT8_ARRAY)])? {
             let document: i64 = row.try_get(0)?;
             let text = texts.get(&document).copied().unwrap_or_default();
-            found.entry(document).or_default().push(whole_passage(&row, text)?);
+            found.entry(document).or_default().push(passage_record(&row, text)?);
         }
         Ok(found)
     }
 
-    pub(super) fn take_in(
+    pub(super) fn insert_records(
         &self,
         job: &JobId,
-        documents: Vec<WholeDocument>,
+        documents: Vec<DocumentRecord>,
         sequence: Sequence,
         checkpoint: String,
     ) -> Result<(), StoreError> {
-        self.write_patiently("taking in documents", |writing| {
+        self.write_patiently("importing documents", |writing| {
             writing.take_sequence(to_sql(sequence.0));
             let mut batch = Batch::default();
             documents.into_iter().try_for_each(|document| add(writing, &mut batch, document))?;
@@ -108,13 +108,13 @@ impl Partition {
             let older = CUTTING_RULES - 1;
             writing.session.execute(sql, &[(&writing.key, Type::INT8), (&older, Type::INT8)]).map(drop)
         })?;
-        // It says so, and holds until the next change.
+        // The cached counts include whether rules are outdated, and would otherwise stay until the next change.
         *self.counted.lock() = None;
         Ok(())
     }
 }
 
-fn whole_passage(row: &Row, text: &str) -> Result<WholePassage, Fault> {
+fn passage_record(row: &Row, text: &str) -> Result<PassageRecord, Fault> {
     let passage: i64 = row.try_get(1)?;
     let corrupt = |problem| StoreError::CorruptRow { table: "passage_tokens", row: passage, problem };
     let headings = row.try_get::<_, Option<&str>>(4)?.map(unescape);
@@ -129,22 +129,22 @@ fn whole_passage(row: &Row, text: &str) -> Result<WholePassage, Fault> {
     };
     let words = row.try_get::<_, Option<&[u8]>>(8)?.and_then(WordCounts::from_bytes);
     let words = words.ok_or_else(|| corrupt("its words are not valid"))?;
-    Ok(WholePassage { id: passage_id(passage), span: PassageSpan { range, headings }, embedded, tokens, words })
+    Ok(PassageRecord { id: passage_id(passage), span: PassageSpan { range, headings }, embedded, tokens, words })
 }
 
-fn add(writing: &mut Writing<'_>, batch: &mut Batch, whole: WholeDocument) -> Result<(), Fault> {
-    let WholeDocument { key: DocumentKey(key), document, passages } = whole;
+fn add(writing: &mut Writing<'_>, batch: &mut Batch, whole: DocumentRecord) -> Result<(), Fault> {
+    let DocumentRecord { key: DocumentKey(key), document, passages } = whole;
     let (version, times) = (to_sql(document.sequence.0), (document.created_at_ms, document.updated_at_ms));
     let prepared = PreparedDocument::from(document);
     writing.take_document(key);
     batch.document(key, &prepared, version, times.0, times.1);
-    for (ordinal, WholePassage { id, span, embedded, tokens, words }) in passages.into_iter().enumerate() {
+    for (ordinal, PassageRecord { id, span, embedded, tokens, words }) in passages.into_iter().enumerate() {
         let passage = to_sql(id.0);
         writing.take_passage(passage);
         let text = context(&prepared, &span).with(passage_text(&prepared, &span)?).into_owned();
         let terms = PassageTerms { plain: words, ..(writing.terms_of)(&text, prepared.language) };
         let embedded = embedded.as_ref().map(|(sequence, embedding)| (embedding, to_sql(sequence.0)));
-        batch.whole_passage((key, passage, ordinal), &span, embedded, &terms, &tokens);
+        batch.passage_record((key, passage, ordinal), &span, embedded, &terms, &tokens);
     }
     Ok(())
 }

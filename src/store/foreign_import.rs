@@ -1,8 +1,8 @@
-//! Copies the rows of a foreign database into a new one that our own migrations make. Copies nothing else: indexes, triggers,
-//! counts and the index of terms are built anew.
+//! Copies the rows of a foreign database into a new database that our own migrations create. Copies nothing else: indexes,
+//! triggers, counts and the index of terms are rebuilt.
 //!
-//! The new database first gets the version of the foreign one and is then migrated, as the foreign one would have been. It must
-//! not be used before it is complete, because a crash leaves a useless file.
+//! The new database is created at the version of the foreign one and then migrated, as the foreign one would have been. It must
+//! not be used before the copy is complete: a crash leaves an unusable file.
 
 use std::fs::File;
 use std::path::Path;
@@ -44,7 +44,7 @@ const COLLECTION_TABLES: &[&str] = &["documents", "passages", "kept_answers", "i
 
 /// A foreign database to copy.
 #[derive(Debug, Clone, Copy)]
-pub struct Adoption<'a> {
+pub struct ForeignImport<'a> {
     /// Which kind it should be.
     pub kind: DatabaseKind,
     /// Its file, which nobody else has open.
@@ -55,13 +55,13 @@ pub struct Adoption<'a> {
     pub terms_of: TermsOf,
 }
 
-impl Adoption<'_> {
+impl ForeignImport<'_> {
     /// Copies the rows. Returns the damage found in the first damaged rows. Damaged rows are copied unchanged, so that reading
     /// them reports the damage. A damaged embedding is left out and computed again. `stop` is checked regularly; once it
     /// returns true, this ends with `StoreError::Interrupted`. The file is durable when this returns.
     pub fn run(&self, stop: impl Fn() -> bool + Clone + Send + 'static) -> Result<Vec<StoreError>, StoreError> {
         let foreign = ForeignDatabase::open(self.kind, self.from, stop.clone())?;
-        let failed = |fault: Fault| match fault.while_doing(DOING) {
+        let failed = |fault: Fault| match fault.into_store_error(DOING) {
             StoreError::Interrupted { doing } if foreign.is_endless() => {
                 StoreError::Damaged { doing, source: cause("reading a row never ends") }
             }
@@ -222,12 +222,12 @@ fn copy_state(foreign: &ForeignDatabase, ours: &Connection) -> Result<(), Fault>
 /// Bytes of a database's identity.
 const IDENTITY_BYTES: usize = 16;
 
-/// Reads every document, passage and embedding as the server will, and gives passages their terms.
+/// Reads every document, passage and embedding as the server would, and writes the terms of passages.
 fn read_through(ours: &Connection, terms_of: TermsOf) -> Result<Vec<StoreError>, Fault> {
     let mut damage = Vec::new();
     let mut record = |found: Result<(), Fault>| -> Result<bool, Fault> {
         let Err(fault) = found else { return Ok(true) };
-        let error = fault.while_doing(DOING);
+        let error = fault.into_store_error(DOING);
         if !error.is_damage() {
             return Err(error.into());
         }

@@ -1,4 +1,4 @@
-//! A bundle made from an existing one, with something added: everything else in it stays the same to the last bit.
+//! A bundle made from an existing one by adding something; all other files stay bit-identical.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,21 +8,21 @@ use dragoman::bundle::{Bundle, MODEL_CARD, Manifest};
 use super::bundle::remove_folder;
 use crate::error::Error;
 
-/// A new bundle while it is written, beside its final place.
+/// A new bundle that is being written, in a temporary folder beside its final path.
 #[derive(Debug)]
-pub struct Addition {
-    /// The bundle that is added to.
+pub struct BundleUpdate {
+    /// The existing bundle.
     pub before: Bundle,
-    /// What the new one says of itself; the files are filled in by `seal`.
+    /// The new bundle's manifest; `seal` fills in the files.
     pub manifest: Manifest,
-    /// The files of the new one.
+    /// The new bundle's files.
     pub files: BTreeSet<String>,
     partial: PathBuf,
     folder: PathBuf,
 }
 
-impl Addition {
-    /// Copies the bundle in `bundle`; the new one goes to `folder`, where it replaces an existing one.
+impl BundleUpdate {
+    /// Copies the bundle in `bundle` to a temporary folder; the new bundle goes to `folder` and replaces an existing one there.
     pub fn begin(bundle: &Path, folder: &Path) -> Result<Self, Error> {
         let before = Bundle::open(bundle)?;
         let partial = folder.with_extension("partial");
@@ -35,19 +35,19 @@ impl Addition {
         Ok(Self { before, manifest, files, partial, folder: folder.to_owned() })
     }
 
-    /// Where to write.
+    /// The temporary folder to write to.
     pub fn partial(&self) -> &Path {
         &self.partial
     }
 
-    /// Makes a bundle of what is there so far, which can be opened in its temporary place.
+    /// Makes a valid bundle of the files written so far, which can be opened in the temporary folder.
     pub fn seal(&self) -> Result<(), Error> {
         let files: Vec<&str> = self.files.iter().map(String::as_str).collect();
         Bundle::seal(&self.partial, self.manifest.clone(), &files)?;
         Ok(())
     }
 
-    /// Writes the section under `heading` into the model card, seals the bundle and moves it to its place.
+    /// Writes the section under `heading` into the model card, seals the bundle and moves it to its final path.
     pub fn finish(self, heading: &str, section: &str) -> Result<(), Error> {
         let path = self.before.path(MODEL_CARD);
         let card = std::fs::read_to_string(&path).map_err(|source| Error::file(&path, source))?;
@@ -59,7 +59,7 @@ impl Addition {
     }
 }
 
-/// The card under another title, with `section` before its notes, replacing a section under the same heading.
+/// The model card with another title and with `section` before its notes; replaces a section with the same heading.
 fn with_section(card: &str, title: &str, heading: &str, section: &str) -> String {
     let body = card.split_once('\n').map_or("", |(_, body)| body);
     let mut parts: Vec<&str> = body.split_inclusive('\n').collect();

@@ -1,8 +1,8 @@
-//! Background upkeep of a collection's index: keeps every passage reachable by searches, and rebuilds the graph when many of its
-//! nodes belong to removed passages.
+//! Background maintenance of a collection's index: keeps every passage reachable by searches, and rebuilds the graph when many
+//! of its nodes belong to removed passages.
 //!
-//! After each turn it rests four times as long as the turn took, so it uses at most a fifth of a core. A passage that another
-//! one hid can be found again after the next turn. A turn takes 0.4 s for 20,000 passages on a busy machine.
+//! After each turn it rests four times as long as the turn took, so it uses at most a fifth of a core. A passage that became
+//! unreachable can be found again after the next turn. A turn takes 0.4 s for 20,000 passages on a busy machine.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! What the commands that write a bundle share: the weights, the files beside them, and the output.
+//! Shared parts of the commands that write a bundle: the weights, the accompanying files, and the output.
 
 use std::path::{Path, PathBuf};
 
@@ -15,9 +15,9 @@ use crate::model::parameters::Parameters;
 /// Sentences per language to calibrate int8 ranges on.
 const CALIBRATION_PER_LANGUAGE: usize = 8;
 
-/// The inputs of a bundle.
+/// The inputs of an export.
 #[derive(Debug, Clone, Args)]
-pub struct Material {
+pub struct BundleArguments {
     /// The run's configuration.
     #[arg(long)]
     pub config: PathBuf,
@@ -36,35 +36,35 @@ pub struct Material {
     /// Folder of evaluation files, as for `eval`, to verify parity and to measure quality.
     #[arg(long)]
     pub evaluation: Option<PathBuf>,
-    /// JSON of the weights of the evidence in search, as written by `relevance`. Defaults to those of the bundle that is
-    /// added to, or of the first models with late interaction.
+    /// JSON with the relevance weights of search, as written by `relevance`. Defaults to those of the existing bundle, or to
+    /// those of the first models with late interaction.
     #[arg(long)]
     pub relevance: Option<PathBuf>,
-    /// Markdown to include in the model card: what its numbers and the recipe do not say.
+    /// Markdown to include in the model card: whatever its numbers and the recipe do not say.
     #[arg(long)]
     pub notes: Option<PathBuf>,
 }
 
-impl Material {
-    /// A sample of the texts in all languages to calibrate on; none without a folder.
+impl BundleArguments {
+    /// A sample of the texts in all languages for calibration; empty without a folder.
     pub(super) fn calibration_texts(&self, config: &Config) -> Result<Vec<String>, Error> {
         let Some(raw) = &self.calibration else { return Ok(Vec::new()) };
         let texts = sample(raw, &config.corpora, config.seed, CALIBRATION_PER_LANGUAGE, |_| 1)?;
         Ok(texts.into_values().flatten().collect())
     }
 
-    /// The weights of relevance.
+    /// The relevance weights, if a file is given.
     pub(super) fn relevance_weights(&self) -> Result<Option<RelevanceWeights>, Error> {
         relevance_weights(self.relevance.as_deref())
     }
 
-    /// The additional text of the card.
+    /// The additional text of the model card.
     pub(super) fn notes_text(&self) -> Result<Option<String>, Error> {
         notes_text(self.notes.as_deref())
     }
 }
 
-/// The weights of relevance in a file.
+/// Reads relevance weights from a file.
 pub(super) fn relevance_weights(path: Option<&Path>) -> Result<Option<RelevanceWeights>, Error> {
     let Some(path) = path else { return Ok(None) };
     serde_json::from_str(&read(path)?).map(Some).map_err(|error| {
@@ -73,7 +73,7 @@ pub(super) fn relevance_weights(path: Option<&Path>) -> Result<Option<RelevanceW
     })
 }
 
-/// Text for a model card from a file.
+/// Reads additional model card text from a file.
 pub(super) fn notes_text(path: Option<&Path>) -> Result<Option<String>, Error> {
     path.map(read).transpose()
 }

@@ -16,14 +16,14 @@ const DOCUMENTS_PER_READ: usize = 256;
 
 /// A sentence of a document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct CutSentence {
+pub(crate) struct SplitSentence {
     /// Key of its document's first passage. It identifies the document.
     pub(crate) document: i64,
     #[serde(flatten)]
     pub(crate) sentence: MinedSentence,
 }
 
-impl CutSentence {
+impl SplitSentence {
     /// Bytes in memory.
     pub(crate) fn bytes(&self) -> u64 {
         (size_of::<Self>() + self.sentence.id.len() + self.sentence.text.len()) as u64
@@ -31,7 +31,7 @@ impl CutSentence {
 }
 
 /// Splits the documents with these first passages into sentences. Fails if the sentences do not fit into memory. Blocks.
-pub(crate) fn cut(collection: &OpenCollection, firsts: &[PassageId], limits: &Limits) -> Result<Vec<CutSentence>, Error> {
+pub(crate) fn cut(collection: &OpenCollection, firsts: &[PassageId], limits: &Limits) -> Result<Vec<SplitSentence>, Error> {
     let (mut sentences, mut bytes) = (Vec::new(), 0);
     for some in firsts.chunks(DOCUMENTS_PER_READ) {
         for row in collection.store.passages(some)? {
@@ -43,7 +43,7 @@ pub(crate) fn cut(collection: &OpenCollection, firsts: &[PassageId], limits: &Li
                 (reached, characters) = (span.end, end);
                 let (id, language) = (row.document.id.as_str().to_owned(), row.document.language);
                 let sentence = MinedSentence { id, language, text: text[span].to_owned(), start: Some(start), end: Some(end) };
-                let sentence = CutSentence { document: row.passage.id.0.cast_signed(), sentence };
+                let sentence = SplitSentence { document: row.passage.id.0.cast_signed(), sentence };
                 bytes += sentence.bytes();
                 sentences.push(sentence);
             }
@@ -54,13 +54,13 @@ pub(crate) fn cut(collection: &OpenCollection, firsts: &[PassageId], limits: &Li
 }
 
 /// Writes the sentences of a corpus into the job's folder.
-pub(crate) fn write(folder: &Path, side: &str, sentences: &[CutSentence]) -> Result<(), Error> {
+pub(crate) fn write(folder: &Path, side: &str, sentences: &[SplitSentence]) -> Result<(), Error> {
     // Serializing text to JSON cannot fail.
     write_durably(&folder.join(format!("{side}.sentences")), &serde_json::to_vec(sentences).unwrap_or_default())
 }
 
 /// Reads the sentences of a corpus.
-pub(crate) fn read(folder: &Path, side: &str) -> Result<Vec<CutSentence>, Error> {
+pub(crate) fn read(folder: &Path, side: &str) -> Result<Vec<SplitSentence>, Error> {
     let path = folder.join(format!("{side}.sentences"));
     let failed = |source: std::io::Error| Error::Folder { path: path.clone(), source };
     let bytes = std::fs::read(&path).map_err(failed)?;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::context::{JobContext, JobError};
 use super::kind_of;
 use super::running::RunningJob;
-use crate::domain::{Blame, JobFailure, JobStatus};
+use crate::domain::{ErrorClass, JobFailure, JobStatus};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::state::State;
@@ -44,7 +44,7 @@ impl State {
 /// Runs a job from beginning to end.
 async fn run(context: JobContext) {
     let working = context.clone();
-    // Runs in a task of its own, so that a panic ends the job but not the engine.
+    // Runs in a separate task, so that a panic ends the job but not the engine.
     let worked = tokio::spawn(async move {
         working.begin().await?;
         kind_of(working.job.kind).run(&working).await
@@ -75,14 +75,14 @@ impl JobContext {
         let (status, error) = match ended {
             Ok(()) => (JobStatus::Succeeded, None),
             Err(JobError::Canceled) => (JobStatus::Canceled, None),
-            Err(JobError::Interrupted | JobError::Failed(Error::Store(StoreError::JobElsewhere))) => return,
+            Err(JobError::Interrupted | JobError::Failed(Error::Store(StoreError::JobTakenOver))) => return,
             // The job probably failed because the server is closing its parts, so the next start resumes it.
-            Err(JobError::Failed(error)) if stopping && error.code().blame() != Blame::Client => return,
+            Err(JobError::Failed(error)) if stopping && error.code().class() != ErrorClass::Client => return,
             Err(JobError::Failed(error)) => (JobStatus::Failed, Some(self.failure(&error))),
         };
         let mut failures = 0_u64;
         while let Err(error) = self.try_end(state, status, error.clone()).await {
-            if matches!(error, Error::Store(StoreError::JobElsewhere)) {
+            if matches!(error, Error::Store(StoreError::JobTakenOver)) {
                 tracing::info!(job = %self.job.id, kind = self.job.kind.name(), "another server runs the job");
                 return;
             }
@@ -102,7 +102,7 @@ impl JobContext {
         let (of, job) = (Arc::clone(state), Arc::clone(&self.job));
         blocking(move || {
             if !of.owns(&job.id)? {
-                return Err(StoreError::JobElsewhere.into());
+                return Err(StoreError::JobTakenOver.into());
             }
             kind_of(job.kind).free_space(&of, &job);
             Ok(())
@@ -117,12 +117,12 @@ impl JobContext {
     fn failure(&self, error: &Error) -> JobFailure {
         let code = error.code();
         let cause = error.chain();
-        let detail = match code.blame() {
-            Blame::Client | Blame::Capacity => {
+        let detail = match code.class() {
+            ErrorClass::Client | ErrorClass::Capacity => {
                 tracing::warn!(job = %self.job.id, cause, "job failed");
                 error.to_string()
             }
-            Blame::Server => {
+            ErrorClass::Server => {
                 tracing::error!(job = %self.job.id, cause, "job failed");
                 "the server failed; its log has the cause under this job's id".to_owned()
             }

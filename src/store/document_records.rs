@@ -1,5 +1,6 @@
-//! Reads and stores whole documents, to move them between engines: with their keys, sequence numbers and times, their passages,
-//! and the embedding, tokens and words of each passage. Reads documents that have expired but are not removed yet, too.
+//! Reads and writes documents with everything stored about them, to move them between engines: their keys, sequence numbers and
+//! times, their passages, and the embedding, tokens and words of each passage. Includes documents that have expired but are not
+//! removed yet.
 
 use rusqlite::{Connection, Row, params};
 
@@ -7,7 +8,7 @@ use super::checksum::{passage_checksum, seal_embedding, unseal_embedding, unseal
 use super::documents::DocumentStore;
 use super::error::Fault;
 use super::queries::CUTTING_RULES;
-use super::records::{WholeDocument, WholePassage};
+use super::records::{DocumentRecord, PassageRecord};
 use super::rows::{self, DOCUMENT_COLUMNS, corrupt_passage, passage_id, to_sql};
 use super::writer::WriteTransaction;
 use super::{DocumentKey, StoreError, TermsOf, checkpoints, swap, term_rows, token_rows};
@@ -16,34 +17,34 @@ use crate::domain::{Document, JobId, PassageContext, PassageSpan, PassageTerms, 
 impl DocumentStore {
     /// Reads at most `limit` documents with keys above `after`, with everything stored about them, in the order of their keys.
     /// Ends early once they have `bytes_max` bytes.
-    pub fn whole_documents(
+    pub fn document_records(
         &self,
         after: Option<DocumentKey>,
         limit: usize,
         bytes_max: u64,
-    ) -> Result<Vec<WholeDocument>, StoreError> {
+    ) -> Result<Vec<DocumentRecord>, StoreError> {
         let terms_of = self.terms_of;
         self.read("reading whole documents", |connection| read(connection, after, (limit, bytes_max), terms_of))
     }
 
-    /// Stores whole documents of another engine, together with the checkpoint of the job that moves them. The next change gets
-    /// a number after `sequence`, the last one there. Waits for a place in the write queue if the queue is full.
-    pub fn take_in(
+    /// Stores documents of another engine, together with the checkpoint of the job that moves them. The next change gets a
+    /// number after `sequence`, the last one there. Waits for a place in the write queue if the queue is full.
+    pub fn insert_records(
         &self,
         job: &JobId,
-        documents: Vec<WholeDocument>,
+        documents: Vec<DocumentRecord>,
         sequence: Sequence,
         checkpoint: String,
     ) -> Result<(), StoreError> {
         let (job, terms_of) = (job.clone(), self.terms_of);
-        self.write_patiently("taking in documents", move |transaction| {
+        self.write_patiently("importing documents", move |transaction| {
             transaction.raise_sequence(sequence);
             documents.iter().try_for_each(|document| insert(transaction, document, terms_of))?;
             checkpoints::keep(transaction, &job, &checkpoint)
         })
     }
 
-    /// Records that some texts may have been split by older rules, as where they come from.
+    /// Records that some texts may have been split by older rules, as in the source.
     pub fn mark_cut_by_older_rules(&self) -> Result<(), StoreError> {
         self.write_patiently("recording the rules by which texts were split", |transaction| {
             let sql = "update state set cutting_rules = min(cutting_rules, ?1)";
@@ -58,7 +59,7 @@ fn read(
     after: Option<DocumentKey>,
     (limit, bytes_max): (usize, u64),
     terms_of: TermsOf,
-) -> Result<Vec<WholeDocument>, Fault> {
+) -> Result<Vec<DocumentRecord>, Fault> {
     let sql = format!("select {DOCUMENT_COLUMNS} from documents d where d.key > ?1 order by d.key limit ?2");
     let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query([after.map_or(i64::MIN, |key| key.0), to_sql(limit as u64)])?;
@@ -68,7 +69,7 @@ fn read(
     {
         let (key, document) = (DocumentKey(row.get(0)?), rows::document(row)?);
         let passages = passages(connection, key, &document, terms_of)?;
-        let whole = WholeDocument { key, document, passages };
+        let whole = DocumentRecord { key, document, passages };
         bytes += whole.bytes();
         found.push(whole);
     }
@@ -80,7 +81,7 @@ fn passages(
     key: DocumentKey,
     document: &Document,
     terms_of: TermsOf,
-) -> Result<Vec<WholePassage>, Fault> {
+) -> Result<Vec<PassageRecord>, Fault> {
     let sql = "select p.id, p.document, p.ordinal, p.start, p.end, p.checksum, p.headings, p.embedded_sequence, p.embedding,
                    t.tokens, w.words
                from passages p left join passage_tokens t on t.passage = p.id left join passage_words w on w.passage = p.id
@@ -89,7 +90,7 @@ fn passages(
     statement.query_and_then([key.0], |row| passage(row, document, terms_of))?.collect()
 }
 
-fn passage(row: &Row<'_>, document: &Document, terms_of: TermsOf) -> Result<WholePassage, Fault> {
+fn passage(row: &Row<'_>, document: &Document, terms_of: TermsOf) -> Result<PassageRecord, Fault> {
     let stored = [row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?];
     let [key, _, _, start, end] = stored;
     let headings: Option<String> = row.get(6)?;
@@ -111,17 +112,17 @@ fn passage(row: &Row<'_>, document: &Document, terms_of: TermsOf) -> Result<Whol
         let context = PassageContext { title: document.title.clone(), headings: headings.clone() };
         terms_of(&context.with(&document.text[range.clone()]), document.language).plain
     });
-    Ok(WholePassage { id, span: PassageSpan { range, headings }, embedded, tokens, words })
+    Ok(PassageRecord { id, span: PassageSpan { range, headings }, embedded, tokens, words })
 }
 
-fn insert(transaction: &mut WriteTransaction<'_>, whole: &WholeDocument, terms_of: TermsOf) -> Result<(), Fault> {
-    let WholeDocument { key, document, passages } = whole;
+fn insert(transaction: &mut WriteTransaction<'_>, whole: &DocumentRecord, terms_of: TermsOf) -> Result<(), Fault> {
+    let DocumentRecord { key, document, passages } = whole;
     swap::write_row(transaction, swap::INSERT, *key, document)?;
     let connection = transaction.connection;
     let sql = "insert into passages (id, document, ordinal, start, end, headings, checksum, embedding, embedded_sequence)
                values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
     let mut statement = connection.prepare_cached(sql)?;
-    for (ordinal, WholePassage { id, span, embedded, tokens, words }) in passages.iter().enumerate() {
+    for (ordinal, PassageRecord { id, span, embedded, tokens, words }) in passages.iter().enumerate() {
         let PassageSpan { range, headings } = span;
         let invalid = || StoreError::InvalidPassage { id: document.id.clone(), start: range.start, end: range.end };
         let text = document.text.get(range.clone()).ok_or_else(invalid)?;

@@ -1,4 +1,4 @@
-//! Baselines for a bundle's language head: the rules that decide without a head, and `whatlang` alone.
+//! Baselines for a bundle's language head: the rules that apply without a head, and `whatlang` alone.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -20,23 +20,23 @@ const KNOWN: &str = "afr af ara ar bul bg ben bn cat ca ces cs dan da deu de ell
 pub fn compare(head: LanguageHead, tokenizer: Tokenizer, data: &Path) -> Result<Vec<LanguageReport>, Error> {
     let detector = check(head, tokenizer)?;
     let mut reports = vec![measure(data, "head", &|text| detector.detect(text))?];
-    reports.extend(peers(data)?);
+    reports.extend(baselines(data)?);
     Ok(reports)
 }
 
-/// The detector with a head, if its rows are the tokenizer's tokens.
+/// The detector with a head; an error if the head's rows do not match the tokenizer.
 pub fn check(head: LanguageHead, tokenizer: Tokenizer) -> Result<LanguageDetector, Error> {
     LanguageDetector::with_head(head, tokenizer).map_err(|problem| Error::Setting { setting: "language head", problem })
 }
 
 /// Evaluates the baselines on the files in `data`.
-pub fn peers(data: &Path) -> Result<Vec<LanguageReport>, Error> {
+pub fn baselines(data: &Path) -> Result<Vec<LanguageReport>, Error> {
     let rules = LanguageDetector::by_rules();
     let detect = |text: &str| -> Option<DetectedLanguage> { rules.detect(text) };
     Ok(vec![measure(data, "rules", &detect)?, measure(data, "whatlang", &whatlang)?])
 }
 
-/// Detects a language by `whatlang` alone, which may answer only with languages among the 62.
+/// Detects a language with `whatlang` alone, restricted to the 62 languages.
 pub fn whatlang(text: &str) -> Option<DetectedLanguage> {
     static DETECTOR: LazyLock<Detector> = LazyLock::new(|| {
         let known = Lang::all().iter().copied().filter(|lang| language_of(lang.code()).is_some());

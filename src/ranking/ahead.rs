@@ -1,0 +1,82 @@
+//! Finds the near tokens of a whole vocabulary ahead, so that a question in words that are new to the server is answered as fast
+//! as one in words that it has met.
+//!
+//! A thread begins with the first question. It computes for a fifth of the time, so that it hardly delays anything, and ends when
+//! it has all tokens (for the shipped table after about 40 seconds) or when the table is dropped.
+
+use std::sync::{Arc, Once, Weak};
+use std::time::{Duration, Instant};
+
+use super::rows::Rows;
+
+/// How long it computes at a time.
+const TURN: Duration = Duration::from_millis(1);
+/// How many times as long it pauses.
+const PAUSE: u32 = 4;
+
+/// Starts the thread once.
+pub(super) struct Ahead(Once);
+
+impl Default for Ahead {
+    fn default() -> Self {
+        Self(Once::new())
+    }
+}
+
+impl Ahead {
+    /// Starts the thread if this is the first call.
+    pub(super) fn start(&self, rows: &Arc<Rows>) {
+        self.0.call_once(|| {
+            let rows = Arc::downgrade(rows);
+            // Without the thread, questions find the near tokens of new words themselves.
+            if let Err(error) = std::thread::Builder::new().name("near-tokens".to_owned()).spawn(move || find_all(&rows)) {
+                tracing::warn!(%error, "no thread to find near tokens ahead");
+            }
+        });
+    }
+}
+
+/// Finds the near tokens of all tokens, in turns.
+fn find_all(rows: &Weak<Rows>) {
+    let mut next = 0;
+    while let Some(rows) = rows.upgrade() {
+        let begun = Instant::now();
+        while begun.elapsed() < TURN {
+            let Ok(token) = u16::try_from(next) else { return };
+            if next >= rows.len() {
+                return;
+            }
+            rows.near(token);
+            next += 1;
+        }
+        drop(rows);
+        std::thread::sleep(PAUSE * begun.elapsed());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::TokenTable;
+    use super::*;
+
+    fn rows(tokens: usize) -> Arc<Rows> {
+        let values = (0..tokens * 64).map(|n| (n * n % 251) as i8).collect();
+        Arc::new(Rows::new(TokenTable { dimension: 64, rows: values, scales: vec![1.0; tokens], weights: vec![1.0; tokens] }))
+    }
+
+    #[test]
+    fn all_tokens_are_found_ahead() {
+        let rows = rows(300);
+        find_all(&Arc::downgrade(&rows));
+        assert_eq!(rows.found(), 300);
+    }
+
+    #[test]
+    fn it_ends_with_the_table() {
+        let rows = rows(20_000);
+        let weak = Arc::downgrade(&rows);
+        let thread = std::thread::spawn(move || find_all(&weak));
+        drop(rows);
+        thread.join().unwrap();
+    }
+}

@@ -1,0 +1,88 @@
+//! Expands the words of questions to the words of a collection with the same meaning, and caches the expansions: many questions
+//! share words, and the most frequent words take longest to look up.
+
+use std::sync::Arc;
+
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+
+/// Maximum number of words of the collection that the cached expansions have together, eight bytes each.
+const REMEMBERED_MAX: u64 = 1 << 20;
+/// About how many words of the collection a word of a question finds.
+const FOUND_USUALLY: u64 = 1 << 10;
+
+/// The words of a collection that mean the same as a word of a question.
+#[derive(Debug)]
+pub(super) struct Expansion {
+    /// The number of the word.
+    pub(super) word: u32,
+    /// Words of the collection by their positions, with the probability that they mean the same.
+    pub(super) words: Vec<(u32, f32)>,
+    /// Number of passages that they lead to, counted once for each word.
+    pub(super) visits: usize,
+    /// Its weight: BM25's inverse document frequency.
+    pub(super) rarity: f32,
+}
+
+/// The expansions of words in versions of a collection. Those of older versions stay until others need their room.
+#[derive(Debug)]
+pub(super) struct ExpansionCache(Cache<(u32, u32), Arc<Expansion>, ByLength>);
+
+/// Weighs an expansion by its words.
+#[derive(Debug, Clone)]
+struct ByLength;
+
+impl Weighter<(u32, u32), Arc<Expansion>> for ByLength {
+    fn weight(&self, _of: &(u32, u32), expansion: &Arc<Expansion>) -> u64 {
+        expansion.words.len() as u64 + 1
+    }
+}
+
+impl Default for ExpansionCache {
+    fn default() -> Self {
+        Self(Cache::with_weighter((REMEMBERED_MAX / FOUND_USUALLY) as usize, REMEMBERED_MAX, ByLength))
+    }
+}
+
+impl ExpansionCache {
+    /// Returns the expansion of a word in this version of the collection, or computes it with `look_up`.
+    pub(super) fn get(&self, word: u32, version: u32, look_up: impl FnOnce() -> Expansion) -> Arc<Expansion> {
+        self.0.get(&(word, version)).unwrap_or_else(|| {
+            let expansion = Arc::new(look_up());
+            self.0.insert((word, version), Arc::clone(&expansion));
+            expansion
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expansion(word: u32, words: usize) -> Expansion {
+        Expansion { word, words: vec![(0, 1.0); words], visits: 0, rarity: 1.0 }
+    }
+
+    #[test]
+    fn a_word_is_looked_up_once_per_version() {
+        let (expansions, mut looked_up) = (ExpansionCache::default(), 0);
+        for (word, version) in [(7, 1), (7, 1), (8, 1), (7, 1), (7, 2), (7, 2)] {
+            let found = expansions.get(word, version, || {
+                looked_up += 1;
+                expansion(word, 3)
+            });
+            assert_eq!(found.word, word);
+        }
+        assert_eq!(looked_up, 3);
+    }
+
+    #[test]
+    fn no_more_than_the_maximum_is_kept() {
+        let expansions = ExpansionCache::default();
+        for word in 0..1_000 {
+            expansions.get(word, 1, || expansion(word, REMEMBERED_MAX as usize / 100));
+            assert!(expansions.0.weight() <= REMEMBERED_MAX, "{}", expansions.0.weight());
+        }
+        assert!(expansions.0.len() > 10, "{}", expansions.0.len());
+    }
+}
