@@ -29,9 +29,7 @@ impl Ahead {
         self.0.call_once(|| {
             let rows = Arc::downgrade(rows);
             // Without the thread, questions find the near tokens of new words themselves.
-            if let Err(error) = std::thread::Builder::new().name("near-tokens".to_owned()).spawn(move || find_all(&rows)) {
-                tracing::warn!(%error, "no thread to find near tokens ahead");
-            }
+            drop(std::thread::Builder::new().name("near-tokens".to_owned()).spawn(move || find_all(&rows)));
         });
     }
 }
