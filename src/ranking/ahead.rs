@@ -2,7 +2,7 @@
 //! as one in words that it has met.
 //!
 //! A thread begins with the first question. It computes for a fifth of the time, so that it hardly delays anything, and ends when
-//! it has all tokens (for the shipped table after about 40 seconds) or when the table is dropped.
+//! it has all tokens (for the shipped table after about a minute) or when the table is dropped.
 
 use std::sync::{Arc, Once, Weak};
 use std::time::{Duration, Instant};
