@@ -17,7 +17,7 @@ use rustc_hash::FxHashMap;
 
 use super::nearest::Nearest;
 use crate::domain::{Embedding, Metric, PassageId};
-use crate::vectors::{Signs, TOUCHED_TOGETHER, touch};
+use crate::vectors::{PREFETCHED_ROWS, Signs, prefetch};
 
 /// The largest integer.
 const LARGEST: f32 = 127.0;
@@ -141,8 +141,8 @@ impl Scan {
                 positions.map(|position| *position as usize).collect()
             }
         };
-        for part in positions.chunks(TOUCHED_TOGETHER) {
-            touch(part.iter().map(|position| row(*position)));
+        for part in positions.chunks(PREFETCHED_ROWS) {
+            prefetch(part.iter().map(|position| row(*position)));
             for &position in part {
                 let product = i8::dot(row(position), &integers).unwrap_or_default() as f32;
                 nearest.offer(self.keys[position], product * asked * self.steps[position]);

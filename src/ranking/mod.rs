@@ -1,8 +1,9 @@
-//! Computes how well a passage answers a question. This is pure arithmetic on tokens and scores, without index, store or model.
+//! Computes how well a passage answers a question. This is arithmetic on tokens and scores, without index, store or
+//! model. A background thread precomputes what only depends on the model (`precompute`).
 
-mod ahead;
 mod expansions;
 pub mod late_interaction;
+mod precompute;
 pub mod question;
 pub mod relevance;
 mod rows;

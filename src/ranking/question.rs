@@ -178,17 +178,17 @@ impl Question {
     /// Whether a token is a significant token of the question.
     pub fn is_significant(&self, token: u16) -> bool {
         let lane = self.ids.iter().position(|id| *id == token);
-        lane.is_some_and(|lane| self.weights[lane / LANES][lane % LANES] >= self.significant())
+        lane.is_some_and(|lane| self.weights[lane / LANES][lane % LANES] >= self.significant_min())
     }
 
     /// Returns the minimum weight of a significant token.
-    fn significant(&self) -> f32 {
+    fn significant_min(&self) -> f32 {
         SIGNIFICANT_MIN / self.ids.len().max(1) as f32
     }
 
     /// Returns the relation of each token of a passage to the question.
     pub fn matches(&self, tokens: &[u16]) -> Vec<TokenMatch> {
-        let significant = self.significant();
+        let significant = self.significant_min();
         let (near, same) = ((NEAR * ONE) as i16, (SAME * ONE) as i16);
         let mut matches = vec![TokenMatch::Other; tokens.len()];
         for (group, weights) in self.weights.iter().enumerate() {

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use numkong::{Dot as _, PackedMatrix, Tensor, available, cap, configure_thread};
 
 use super::TokenTable;
-use crate::vectors::{Signs, TOUCHED_TOGETHER, touch};
+use crate::vectors::{PREFETCHED_ROWS, Signs, prefetch};
 
 /// Maximum number of distinct tokens of a question that are used. Of a longer question, the heaviest are used.
 pub(super) const QUESTION_TOKENS_MAX: usize = 2 * LANES;
@@ -28,7 +28,7 @@ const ESTIMATED: f32 = 0.2;
 const SIGNS_STEP: usize = 64;
 /// Maximum number of near tokens that are stored, four bytes each, for all tokens together. The shipped table has 9.8 million. Of
 /// a table with more, some are found again for each question.
-const STORED_MAX: usize = 10 << 20;
+pub(super) const STORED_MAX: usize = 12 << 20;
 
 /// The rows of a token table, and the near tokens found so far.
 pub(super) struct Rows {
@@ -40,7 +40,7 @@ pub(super) struct Rows {
     /// One over the length of each row, or 0 for a row of zeros.
     inverse_lengths: Vec<f32>,
     weights: Vec<f32>,
-    /// By token. Empty until a question has the token, or `Ahead` has found them.
+    /// By token. Empty until a question has the token, or the precomputation has found them.
     near: Vec<OnceLock<Arc<[NearToken]>>>,
     /// Number of near tokens stored so far.
     stored: AtomicUsize,
@@ -84,6 +84,11 @@ impl Rows {
     /// Returns the number of tokens.
     pub(super) fn len(&self) -> usize {
         self.weights.len()
+    }
+
+    /// Returns the number of near tokens stored so far.
+    pub(super) fn stored(&self) -> usize {
+        self.stored.load(Ordering::Relaxed)
     }
 
     /// Returns the number of tokens whose near tokens were found.
@@ -151,8 +156,8 @@ impl Rows {
         };
         let likely: Vec<u16> = likely.into_iter().map(|token| token as u16).collect();
         let mut near: Vec<NearToken> = Vec::new();
-        for part in likely.chunks(TOUCHED_TOGETHER) {
-            touch(part.iter().filter_map(|token| self.row(*token)));
+        for part in likely.chunks(PREFETCHED_ROWS) {
+            prefetch(part.iter().filter_map(|token| self.row(*token)));
             near.extend(part.iter().filter_map(|token| compare(*token)));
         }
         near.sort_unstable_by_key(|near| (std::cmp::Reverse(near.cosine), near.token));
@@ -225,7 +230,7 @@ mod tests {
         // Each row is that of the token ten before it, with more and more of its own.
         let mut rows: Vec<i8> = (0..10 * dimension).map(|_| next()).collect();
         for place in 10 * dimension..2_000 * dimension {
-            rows.push((i32::from(rows[place - 10 * dimension]) * 4 / 5 + i32::from(next()) / 2) as i8);
+            rows.push((i32::from(rows[place - 10 * dimension]) * 3 / 4 + i32::from(next()) / 2) as i8);
         }
         let table = TokenTable { dimension, rows, scales: vec![1.0; 2_000], weights: vec![1.0; 2_000] };
         let rows = Rows::new(table);

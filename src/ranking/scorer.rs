@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use super::ahead::Ahead;
+use super::precompute::Precomputation;
 use super::question::Question;
 use super::rows::{NEAR, NearToken, ONE, Rows, ScorerError};
 use super::{TokenIndex, TokenTable};
@@ -21,14 +21,18 @@ const SHARE_MIN: f32 = 1e-3;
 /// A model's token table, prepared for scoring.
 pub struct TokenScorer {
     table: Arc<Rows>,
-    ahead: Ahead,
+    precomputation: Precomputation,
     relevance: RelevanceWeights,
 }
 
 impl TokenScorer {
     /// Takes a model's token table. Ids from 65,536 on are never searched for.
     pub fn new(table: TokenTable) -> Self {
-        Self { table: Arc::new(Rows::new(table)), ahead: Ahead::default(), relevance: RelevanceWeights::default() }
+        Self {
+            table: Arc::new(Rows::new(table)),
+            precomputation: Precomputation::default(),
+            relevance: RelevanceWeights::default(),
+        }
     }
 
     /// Sets the model's weights of all evidence.
@@ -46,7 +50,7 @@ impl TokenScorer {
         let counted = if index.is_empty() { Vec::new() } else { self.table.counted(tokens) };
         let ids: Vec<u16> = counted.iter().map(|&(token, _)| token).collect();
         let near: Vec<Arc<[NearToken]>> = ids.iter().map(|id| self.table.near(*id)).collect();
-        self.ahead.start(&self.table);
+        self.precomputation.start(&self.table);
         let passages = index.len() as f32;
         let share_min = SHARE_MIN.max(1.0 / (passages + 1.0));
         let weight = |(&(_, weight), near): (&(u16, f32), &Arc<[NearToken]>)| {

@@ -140,7 +140,7 @@ pub struct SignificantWord {
 
 impl WordScores {
     /// Returns the significant words of the question, rarest first.
-    pub fn into_significant(self) -> Vec<SignificantWord> {
+    pub fn into_significant_words(self) -> Vec<SignificantWord> {
         self.significant
     }
 }
@@ -236,7 +236,7 @@ impl WordIndex {
         let significant = expansions
             .iter()
             .filter(|expansion| expansion.rarity >= least)
-            .map(|expansion| self.significant(expansion))
+            .map(|expansion| self.significant_word(expansion))
             .collect();
         let mut left = VISITS_MIN.max(VISITS_PER_PASSAGE * self.len());
         let mut scores = vec![0.0; self.passages.len()];
@@ -264,7 +264,7 @@ impl WordIndex {
         best(&scores.scores, passage, limit).into_iter().map(|(passage, score)| (passage, score / possible)).collect()
     }
 
-    fn significant(&self, expansion: &Expansion) -> SignificantWord {
+    fn significant_word(&self, expansion: &Expansion) -> SignificantWord {
         let meanings = expansion.words.iter().filter(|(_, same)| *same >= MEANING_MIN);
         SignificantWord {
             word: expansion.word,

@@ -58,7 +58,7 @@ fn a_word_without_translations_finds_itself() {
 fn significant_words_come_with_what_they_mean_in_the_collection() {
     let index = index(&[&[BOAT, 1], &[SHIP, 1], &[TREE, 1], &[1]]);
     let significant = |question: &[u32]| {
-        let significant = index.scores(question, &translations()).into_significant();
+        let significant = index.scores(question, &translations()).into_significant_words();
         significant
             .into_iter()
             .map(|SignificantWord { word, meanings }| (word, BTreeSet::from_iter(meanings)))

@@ -4,14 +4,14 @@ pub mod signs;
 
 pub use signs::Signs;
 
-/// Number of rows to `touch` together: their cache lines fit into the fastest cache.
-pub const TOUCHED_TOGETHER: usize = 32;
+/// Number of rows to `prefetch` together: their cache lines fit into the fastest cache.
+pub const PREFETCHED_ROWS: usize = 32;
 /// Number of bytes in a cache line.
 const CACHE_LINE: usize = 64;
 
 /// Reads a byte of each cache line of some rows. The processor then waits for all of them at once, and not for one after the
 /// other while it compares them. For rows that are far apart in memory, that waiting takes longer than comparing.
-pub fn touch<'r>(rows: impl Iterator<Item = &'r [i8]>) {
+pub fn prefetch<'r>(rows: impl Iterator<Item = &'r [i8]>) {
     let of_lines = |row: &[i8]| row.iter().step_by(CACHE_LINE).fold(0, |all, value| all ^ value);
     std::hint::black_box(rows.fold(0, |all, row| all ^ of_lines(row)));
 }

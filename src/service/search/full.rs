@@ -165,7 +165,7 @@ impl Plan<'_> {
             }
             model.compare(listed.iter().map(|(passage, _)| *passage))?;
             let ranked = self.rank(listed.into_iter(), &model);
-            let words = model.translated.map_or_else(Vec::new, WordScores::into_significant);
+            let words = model.translated.map_or_else(Vec::new, WordScores::into_significant_words);
             Ok::<_, Error>((ranked, QueryMatcher { question: model.question, words }, whole))
         })??;
         Ok(Passages {

@@ -1,47 +1,52 @@
-//! Finds the near tokens of a whole vocabulary ahead, so that a question in words that are new to the server is answered as fast
+//! Precomputes the near tokens of a whole vocabulary, so that a question in words that are new to the server is answered as fast
 //! as one in words that it has met.
 //!
 //! A thread begins with the first question. It computes for a fifth of the time, so that it hardly delays anything, and ends when
-//! it has all tokens (for the shipped table after about a minute) or when the table is dropped.
+//! it has all tokens (for the shipped table after about a minute), when they fill their part of the memory, or when the table is
+//! dropped.
 
 use std::sync::{Arc, Once, Weak};
 use std::time::{Duration, Instant};
 
-use super::rows::Rows;
+use super::rows::{Rows, STORED_MAX};
 
 /// How long it computes at a time.
 const TURN: Duration = Duration::from_millis(1);
 /// How many times as long it pauses.
 const PAUSE: u32 = 4;
 
-/// Starts the thread once.
-pub(super) struct Ahead(Once);
+/// Maximum number of near tokens to precompute. A larger table leaves the rest of `STORED_MAX` to the tokens of questions.
+const PRECOMPUTED_MAX: usize = 10 << 20;
+const _: () = assert!(PRECOMPUTED_MAX < STORED_MAX);
 
-impl Default for Ahead {
+/// Starts the thread once.
+pub(super) struct Precomputation(Once);
+
+impl Default for Precomputation {
     fn default() -> Self {
         Self(Once::new())
     }
 }
 
-impl Ahead {
+impl Precomputation {
     /// Starts the thread if this is the first call.
     pub(super) fn start(&self, rows: &Arc<Rows>) {
         self.0.call_once(|| {
             let rows = Arc::downgrade(rows);
             // Without the thread, questions find the near tokens of new words themselves.
-            drop(std::thread::Builder::new().name("near-tokens".to_owned()).spawn(move || find_all(&rows)));
+            drop(std::thread::Builder::new().name("near-tokens".to_owned()).spawn(move || compute_all(&rows)));
         });
     }
 }
 
-/// Finds the near tokens of all tokens, in turns.
-fn find_all(rows: &Weak<Rows>) {
+/// Computes the near tokens of all tokens, in turns.
+fn compute_all(rows: &Weak<Rows>) {
     let mut next = 0;
     while let Some(rows) = rows.upgrade() {
         let begun = Instant::now();
         while begun.elapsed() < TURN {
             let Ok(token) = u16::try_from(next) else { return };
-            if next >= rows.len() {
+            if next >= rows.len() || rows.stored() >= PRECOMPUTED_MAX {
                 return;
             }
             rows.near(token);
@@ -63,9 +68,9 @@ mod tests {
     }
 
     #[test]
-    fn all_tokens_are_found_ahead() {
+    fn all_tokens_are_precomputed() {
         let rows = rows(300);
-        find_all(&Arc::downgrade(&rows));
+        compute_all(&Arc::downgrade(&rows));
         assert_eq!(rows.found(), 300);
     }
 
@@ -73,7 +78,7 @@ mod tests {
     fn it_ends_with_the_table() {
         let rows = rows(20_000);
         let weak = Arc::downgrade(&rows);
-        let thread = std::thread::spawn(move || find_all(&weak));
+        let thread = std::thread::spawn(move || compute_all(&weak));
         drop(rows);
         thread.join().unwrap();
     }
