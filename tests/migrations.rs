@@ -30,6 +30,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("collection/0006_passage_words.sql", "eea63e53c19205c7db37ba5ffc0e824fa350272a34e7e7c82e934441294ea056"),
     ("collection/0007_standard_names.sql", "c02fedfde52059929e3f32edad7be56e160af0ae3b76154ed3340012cf6c3d2e"),
     ("collection/0008_expiry.sql", "40c868d8f45b8b88fa5caa06368b3c300f9ac17a7c0c769060a36e82b7781e48"),
+    ("collection/0009_sounds.sql", "a65980bed4343155f284710b1e4c1315ec99bbf437f01b03cbc82c4f59210d3f"),
 ];
 
 const OPTIONS: StoreOptions =

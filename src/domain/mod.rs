@@ -35,6 +35,7 @@ pub mod selection;
 pub mod settings;
 pub mod similarity;
 pub mod snapshot;
+pub mod sound;
 pub mod terms;
 pub mod timestamps;
 
@@ -89,4 +90,8 @@ pub use selection::{
 pub use settings::{HnswSettings, Metric, Quantization};
 pub use similarity::{PairSimilarity, SimilarityMatrix};
 pub use snapshot::{RestoreRequest, Snapshot, SnapshotClassifier, SnapshotCollection, SnapshotId};
-pub use terms::{PassageTerms, QueryTerm, QueryTerms, TermPhrase, WORD_COUNT_BITS, WORD_COUNT_MAX, WORD_KEY_BITS, WordCounts};
+pub use sound::{SOUND_SYMBOLS_MAX, Script, Sound, SoundSymbol};
+pub use terms::{
+    CountedWord, PassageTerms, QueryTerm, QueryTerms, TermPhrase, WORD_COUNT_BITS, WORD_COUNT_MAX, WORD_KEY_BITS, Word,
+    WordCounts,
+};

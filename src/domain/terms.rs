@@ -1,5 +1,7 @@
 //! Terms of passages and queries, which lexical search compares.
 
+use super::sound::Sound;
+
 /// The terms of a passage, separated by spaces. Terms contain only letters, digits and marks, in lower case.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PassageTerms {
@@ -18,27 +20,84 @@ pub const WORD_COUNT_BITS: u32 = u32::BITS - WORD_KEY_BITS;
 /// Maximum count of a word.
 pub const WORD_COUNT_MAX: u8 = (1 << WORD_COUNT_BITS) - 1;
 
-/// The words of a passage in their plain form, with their counts, to match with translations.
+/// A word of a question or passage, to match with words of other languages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Word {
+    /// Its number (`text::plain_words::word_key`).
+    pub key: u32,
+    /// How it sounds.
+    pub sound: Sound,
+    /// Number of words before it that it is put together from, because they may be parts of a name. Such a word only counts where
+    /// a name sounds like it. 0 for other words.
+    pub parts: u8,
+}
+
+impl From<u32> for Word {
+    /// A word that has only its number.
+    fn from(key: u32) -> Self {
+        Self { key, sound: Sound::NONE, parts: 0 }
+    }
+}
+
+/// A distinct word of a passage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CountedWord {
+    /// Its number.
+    pub key: u32,
+    /// How often the passage has it, 1 to `WORD_COUNT_MAX`.
+    pub count: u8,
+    /// How it sounds.
+    pub sound: Sound,
+}
+
+/// The words of a passage in their plain form, with their counts, to match with translations and names.
+///
+/// They are in the form that is stored, because a search reads those of all passages: each word as a little-endian u32 with the
+/// count in the lowest four bits, and its sound in seven bits per byte, lowest first, with the highest bit set in all bytes but
+/// the last.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct WordCounts(Vec<u32>);
+pub struct WordCounts(Vec<u8>);
+
+/// The first byte of the stored form. The older form without sounds begins with a word, whose count is in the lowest four bits of
+/// the first byte and is not 0.
+const WITH_SOUNDS: u8 = 0x10;
+/// The bit of each byte of a sound but the last.
+const MORE: u8 = 0x80;
 
 impl WordCounts {
-    /// Counts the keys of words (`text::plain_words::word_key`).
-    pub fn of(mut keys: Vec<u32>) -> Self {
-        keys.sort_unstable();
-        let runs = keys.chunk_by(|a, b| a == b);
-        let entry = |run: &[u32]| (run[0] << WORD_COUNT_BITS) | run.len().min(usize::from(WORD_COUNT_MAX)) as u32;
-        Self(runs.map(entry).collect())
+    /// Counts words.
+    pub fn of(words: impl IntoIterator<Item = impl Into<Word>>) -> Self {
+        let mut words: Vec<Word> = words.into_iter().map(Into::into).collect();
+        words.sort_by_key(|word| word.key);
+        let mut counts = Self::default();
+        for same in words.chunk_by(|a, b| a.key == b.key) {
+            let count = same.len().min(usize::from(WORD_COUNT_MAX)) as u8;
+            let sound = same.iter().map(|word| word.sound).find(|sound| !sound.is_none()).unwrap_or_default();
+            counts.push(CountedWord { key: same[0].key, count, sound });
+        }
+        counts
     }
 
-    /// Each word's key with its count, in ascending order of keys.
-    pub fn iter(&self) -> impl Iterator<Item = (u32, u8)> + '_ {
-        self.0.iter().map(|entry| (entry >> WORD_COUNT_BITS, (entry & u32::from(WORD_COUNT_MAX)) as u8))
+    fn push(&mut self, word: CountedWord) {
+        let Self(bytes) = self;
+        bytes.extend((word.key << WORD_COUNT_BITS | u32::from(word.count)).to_le_bytes());
+        let mut sound = word.sound.to_bits();
+        while sound >= u64::from(MORE) {
+            bytes.push(sound as u8 | MORE);
+            sound >>= 7;
+        }
+        bytes.push(sound as u8);
+    }
+
+    /// The distinct words, in ascending order of keys.
+    pub fn iter(&self) -> impl Iterator<Item = CountedWord> + '_ {
+        let mut rest = self.0.as_slice();
+        std::iter::from_fn(move || next_word(&mut rest))
     }
 
     /// The number of words, including repetitions.
     pub fn total(&self) -> usize {
-        self.iter().map(|(_, count)| usize::from(count)).sum()
+        self.iter().map(|word| usize::from(word.count)).sum()
     }
 
     /// Whether there are none.
@@ -46,18 +105,42 @@ impl WordCounts {
         self.0.is_empty()
     }
 
-    /// Little-endian u32 values, the count in the lowest four bits, as stored in SQLite.
+    /// The bytes that are stored.
     pub fn to_bytes(&self) -> Vec<u8> {
-        self.0.iter().flat_map(|entry| entry.to_le_bytes()).collect()
+        [&[WITH_SOUNDS], self.0.as_slice()].concat()
     }
 
-    /// Reads the output of `to_bytes`. Returns `None` if the bytes are not ascending words with counts.
+    /// Reads the output of `to_bytes`, or of its older form without sounds. Returns `None` if the bytes are not ascending words
+    /// with counts.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let (fours, rest) = bytes.as_chunks::<4>();
-        let counts = Self(fours.iter().map(|four| u32::from_le_bytes(*four)).collect());
-        let is_sorted = counts.0.is_sorted_by(|a, b| a >> WORD_COUNT_BITS < b >> WORD_COUNT_BITS);
-        (rest.is_empty() && is_sorted && counts.iter().all(|(_, count)| count > 0)).then_some(counts)
+        let counts = match bytes {
+            [WITH_SOUNDS, words @ ..] => Self(words.to_vec()),
+            older => {
+                let (words, rest) = older.as_chunks::<4>();
+                let with_no_sound = |word: &[u8; 4]| [word[0], word[1], word[2], word[3], 0];
+                rest.is_empty().then(|| Self(words.iter().flat_map(with_no_sound).collect()))?
+            }
+        };
+        let (mut rest, mut last) = (counts.0.as_slice(), None);
+        while !rest.is_empty() {
+            let word = next_word(&mut rest)?;
+            (word.count > 0 && last < Some(word.key)).then_some(())?;
+            last = Some(word.key);
+        }
+        Some(counts)
     }
+}
+
+/// Reads the first word, and leaves the rest. Returns `None` if there is none.
+fn next_word(bytes: &mut &[u8]) -> Option<CountedWord> {
+    let (entry, rest) = bytes.split_first_chunk::<4>()?;
+    let entry = u32::from_le_bytes(*entry);
+    let last = rest.iter().position(|byte| byte & MORE == 0)?;
+    let (own, rest) = rest.split_at(last + 1);
+    let seven = |all: u64, byte: &u8| all.checked_mul(1 << 7).map(|all| all | u64::from(byte & !MORE));
+    let sound = Sound::from_bits(own.iter().rev().try_fold(0, seven)?)?;
+    *bytes = rest;
+    Some(CountedWord { key: entry >> WORD_COUNT_BITS, count: (entry & u32::from(WORD_COUNT_MAX)) as u8, sound })
 }
 
 /// The terms of a query: a passage with any of them may be a hit, if it has everything required and nothing excluded.
@@ -114,24 +197,44 @@ impl QueryTerms {
 
 #[cfg(test)]
 mod tests {
+    use super::super::sound::{Script, SoundSymbol};
     use super::*;
+
+    fn word(key: u32, sound: Sound) -> Word {
+        Word { sound, ..key.into() }
+    }
 
     #[test]
     fn words_are_counted_and_come_back_from_their_bytes() {
-        let keys = [vec![9, 7, 9], vec![(1 << WORD_KEY_BITS) - 1; 40]].concat();
-        let counts = WordCounts::of(keys);
-        assert_eq!(counts.iter().collect::<Vec<_>>(), [(7, 1), (9, 2), ((1 << WORD_KEY_BITS) - 1, WORD_COUNT_MAX)]);
+        let sound = Sound::new(Script::Latin, &SoundSymbol::ALL);
+        let last = (1 << WORD_KEY_BITS) - 1;
+        let words = [9.into(), word(7, sound), word(9, sound)];
+        let counts = WordCounts::of(words.into_iter().chain([last.into(); 40]));
+        let expect = [(7, 1, sound), (9, 2, sound), (last, WORD_COUNT_MAX, Sound::NONE)];
+        assert_eq!(counts.iter().map(|word| (word.key, word.count, word.sound)).collect::<Vec<_>>(), expect);
         assert_eq!(counts.total(), 18);
         assert_eq!(WordCounts::from_bytes(&counts.to_bytes()), Some(counts));
     }
 
+    fn older_form(entries: &[u32]) -> Vec<u8> {
+        entries.iter().flat_map(|entry| entry.to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn words_from_before_they_had_sounds_are_read() {
+        let counts = WordCounts::of([2, 3, 3]);
+        assert_eq!(WordCounts::from_bytes(&older_form(&[0x21, 0x32])), Some(counts));
+        assert_eq!(WordCounts::from_bytes(&[]), Some(WordCounts::default()));
+    }
+
     #[test]
     fn other_bytes_are_no_words() {
-        let bytes = |entries: &[u32]| entries.iter().flat_map(|entry| entry.to_le_bytes()).collect::<Vec<u8>>();
         assert_eq!(WordCounts::from_bytes(&[1, 2, 3]), None);
-        assert_eq!(WordCounts::from_bytes(&bytes(&[0x20, 0x11])), None, "not ascending");
-        assert_eq!(WordCounts::from_bytes(&bytes(&[0x21, 0x22])), None, "a word twice");
-        assert_eq!(WordCounts::from_bytes(&bytes(&[0x20])), None, "no count");
-        assert_eq!(WordCounts::from_bytes(&[]), Some(WordCounts::default()));
+        assert_eq!(WordCounts::from_bytes(&older_form(&[0x20, 0x11])), None, "not ascending");
+        assert_eq!(WordCounts::from_bytes(&older_form(&[0x21, 0x22])), None, "a word twice");
+        assert_eq!(WordCounts::from_bytes(&older_form(&[0x20])), None, "no count");
+        let bytes = WordCounts::of([word(1, Sound::new(Script::Latin, &SoundSymbol::ALL))]).to_bytes();
+        assert_eq!(WordCounts::from_bytes(&bytes[..bytes.len() - 1]), None, "cut off");
+        assert_eq!(WordCounts::from_bytes(&[WITH_SOUNDS, 0x11, 0, 0, 0, 31]), None, "no sound");
     }
 }

@@ -115,6 +115,12 @@ fn compare(sides: &[(Language, Embeddings)]) -> Result<FloresReport, EvaluationE
     })
 }
 
+/// Reads the sentences of a language. Returns `None` if there is no file.
+pub fn sentences(folder: &Path, language: Language) -> Result<Option<Vec<String>>, EvaluationError> {
+    let path = file(folder, language);
+    path.exists().then(|| lines::sentences(&path)).transpose()
+}
+
 fn file(folder: &Path, language: Language) -> PathBuf {
     folder.join(format!("flores.{language}.txt"))
 }

@@ -89,6 +89,14 @@ pub struct Pool {
     pub files: Vec<File>,
 }
 
+impl Pool {
+    /// Makes a pool of distinct passages.
+    pub fn new(passages: Vec<String>, files: Vec<File>) -> Self {
+        let numbers = passages.iter().cloned().zip(0..).collect();
+        Self { passages, numbers, files }
+    }
+}
+
 /// Reads every file in `folder` into pools by the passages' language, with at most the first `questions_max` questions of each
 /// file.
 pub fn pools(folder: &Path, questions_max: usize) -> Result<BTreeMap<String, Pool>, EvaluationError> {

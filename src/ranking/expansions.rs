@@ -1,10 +1,12 @@
-//! Expands the words of questions to the words of a collection with the same meaning, and caches the expansions: many questions
+//! Expands the words of questions to the words of a collection with the same meaning or sound, and caches the expansions: many questions
 //! share words, and the most frequent words take longest to look up.
 
 use std::sync::Arc;
 
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
+
+use crate::domain::Word;
 
 /// Maximum number of words of the collection that the cached expansions have together, eight bytes each.
 const REMEMBERED_MAX: u64 = 1 << 20;
@@ -26,14 +28,14 @@ pub(super) struct Expansion {
 
 /// The expansions of words in versions of a collection. Those of older versions stay until others need their room.
 #[derive(Debug)]
-pub(super) struct ExpansionCache(Cache<(u32, u32), Arc<Expansion>, ByLength>);
+pub(super) struct ExpansionCache(Cache<(Word, u32), Arc<Expansion>, ByLength>);
 
 /// Weighs an expansion by its words.
 #[derive(Debug, Clone)]
 struct ByLength;
 
-impl Weighter<(u32, u32), Arc<Expansion>> for ByLength {
-    fn weight(&self, _of: &(u32, u32), expansion: &Arc<Expansion>) -> u64 {
+impl Weighter<(Word, u32), Arc<Expansion>> for ByLength {
+    fn weight(&self, _of: &(Word, u32), expansion: &Arc<Expansion>) -> u64 {
         expansion.words.len() as u64 + 1
     }
 }
@@ -46,7 +48,7 @@ impl Default for ExpansionCache {
 
 impl ExpansionCache {
     /// Returns the expansion of a word in this version of the collection, or computes it with `look_up`.
-    pub(super) fn get(&self, word: u32, version: u32, look_up: impl FnOnce() -> Expansion) -> Arc<Expansion> {
+    pub(super) fn get(&self, word: Word, version: u32, look_up: impl FnOnce() -> Expansion) -> Arc<Expansion> {
         self.0.get(&(word, version)).unwrap_or_else(|| {
             let expansion = Arc::new(look_up());
             self.0.insert((word, version), Arc::clone(&expansion));
@@ -67,7 +69,7 @@ mod tests {
     fn a_word_is_looked_up_once_per_version() {
         let (expansions, mut looked_up) = (ExpansionCache::default(), 0);
         for (word, version) in [(7, 1), (7, 1), (8, 1), (7, 1), (7, 2), (7, 2)] {
-            let found = expansions.get(word, version, || {
+            let found = expansions.get(word.into(), version, || {
                 looked_up += 1;
                 expansion(word, 3)
             });
@@ -80,7 +82,7 @@ mod tests {
     fn no_more_than_the_maximum_is_kept() {
         let expansions = ExpansionCache::default();
         for word in 0..1_000 {
-            expansions.get(word, 1, || expansion(word, REMEMBERED_MAX as usize / 100));
+            expansions.get(word.into(), 1, || expansion(word, REMEMBERED_MAX as usize / 100));
             assert!(expansions.0.weight() <= REMEMBERED_MAX, "{}", expansions.0.weight());
         }
         assert!(expansions.0.len() > 10, "{}", expansions.0.len());

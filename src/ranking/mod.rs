@@ -8,6 +8,7 @@ pub mod question;
 pub mod relevance;
 mod rows;
 pub mod scorer;
+mod sounds;
 pub mod token_index;
 pub mod token_table;
 pub mod translations;

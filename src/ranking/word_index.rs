@@ -2,7 +2,8 @@
 //!
 //! BM25 (Robertson and Zaragoza, 2009) in which a word of the question represents every word of the collection that shares a
 //! concept with it. Its count is the sum of their counts, each times the probability that both words mean the same
-//! (probabilistic structured queries, Darwish and Oard, 2003, with concepts between the two words).
+//! (probabilistic structured queries, Darwish and Oard, 2003, with concepts between the two words). Names that no translation
+//! table has are recognized in other scripts by their sound (`sounds`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,8 +14,9 @@ use rustc_hash::FxHashMap;
 
 use super::best;
 use super::expansions::{Expansion, ExpansionCache};
+use super::sounds::{SoundIndex, probability};
 use super::translations::Translations;
-use crate::domain::{PassageId, WORD_COUNT_BITS, WORD_COUNT_MAX, WordCounts};
+use crate::domain::{CountedWord, PassageId, Sound, WORD_COUNT_BITS, WORD_COUNT_MAX, Word, WordCounts};
 
 const K1: f32 = 1.2;
 const B: f32 = 0.75;
@@ -38,6 +40,11 @@ const SIGNIFICANT_MIN: f32 = 0.5;
 /// Minimum probability that a word of the collection means what a significant word of the question does, to be one of its
 /// matches.
 const MEANING_MIN: f32 = 0.1;
+/// Factors of the probability that two words are the same name because they sound alike: where the translation table has one of
+/// them, where it has both, and where the collection has the word itself and the other one is in the same script.
+const ONE_TRANSLATED: f32 = 0.6;
+const BOTH_TRANSLATED: f32 = 0.1;
+const ANOTHER_SPELLING: f32 = 0.2;
 /// Maximum number of visits per passage of the collection, with the minimum below. A passage counts once for each word that
 /// leads to it. Beyond that, the most frequent words of the question are ignored.
 const VISITS_PER_PASSAGE: usize = 1;
@@ -69,6 +76,8 @@ pub struct WordIndex {
     entries: Vec<u32>,
     arranged: usize,
     concepts: FxHashMap<u16, Concept>,
+    /// The words by their sounds.
+    sounds: SoundIndex,
     /// Number of changes so far.
     version: u32,
     /// What words of earlier questions found.
@@ -113,6 +122,8 @@ impl Concept {
 struct Posting {
     /// The number of the word.
     word: u32,
+    /// How it sounds.
+    sound: Sound,
     start: usize,
     length: u32,
     room: u32,
@@ -154,22 +165,33 @@ impl WordIndex {
         }
         let slot = self.passages.len() as u32;
         self.version = self.version.wrapping_add(1);
-        for (word, count) in words.iter() {
-            let place = *self.words.entry(word).or_insert_with(|| {
-                let place = self.postings.len() as u32;
-                for sense in translations.senses(word) {
-                    self.concepts.entry(sense.concept).or_default().add(place, sense.probability());
-                }
-                self.postings.push(Posting { word, start: 0, length: 0, room: 0 });
-                place
-            });
-            self.push(place, (slot << WORD_COUNT_BITS) | u32::from(count));
+        for word in words.iter() {
+            let place = self.place(word, translations);
+            self.push(place, (slot << WORD_COUNT_BITS) | u32::from(word.count));
         }
         let length = u16::try_from(words.total()).unwrap_or(u16::MAX);
         self.length_sum += u64::from(length);
         self.lengths.push(length);
         self.passages.push(Some(passage));
         self.places.insert(passage, slot);
+    }
+
+    /// Returns the position of a word's posting, which is new if the word is.
+    fn place(&mut self, CountedWord { key, sound, .. }: CountedWord, translations: &Translations) -> u32 {
+        let place = *self.words.entry(key).or_insert_with(|| {
+            let place = self.postings.len() as u32;
+            for sense in translations.senses(key) {
+                self.concepts.entry(sense.concept).or_default().add(place, sense.probability());
+            }
+            self.postings.push(Posting { word: key, sound: Sound::NONE, start: 0, length: 0, room: 0 });
+            place
+        });
+        let known = &mut self.postings[place as usize].sound;
+        if known.is_none() {
+            *known = sound;
+            self.sounds.insert(place, sound);
+        }
+        place
     }
 
     /// Removes a passage, if it exists.
@@ -221,15 +243,16 @@ impl WordIndex {
     }
 
     /// Compares a question of these words with all passages.
-    pub fn scores(&self, question: &[u32], translations: &Translations) -> WordScores {
-        let mut distinct: Vec<u32> = Vec::new();
+    pub fn scores(&self, question: &[Word], translations: &Translations) -> WordScores {
+        let mut distinct: Vec<Word> = Vec::new();
         for word in question {
-            if distinct.len() < QUESTION_WORDS_MAX && !distinct.contains(word) {
+            if distinct.len() < QUESTION_WORDS_MAX && distinct.iter().all(|other| other.key != word.key) {
                 distinct.push(*word);
             }
         }
         let expansion = |word| self.expansions.get(word, self.version, || self.expansion(word, translations));
         let mut expansions: Vec<Arc<Expansion>> = distinct.into_iter().map(expansion).collect();
+        remove_parts_of_names(question, &mut expansions);
         let possible: f32 = expansions.iter().map(|expansion| expansion.rarity).sum();
         expansions.sort_by(|a, b| b.rarity.total_cmp(&a.rarity));
         let least = SIGNIFICANT_MIN * possible / expansions.len().max(1) as f32;
@@ -272,23 +295,27 @@ impl WordIndex {
         }
     }
 
-    /// Finds the words of the collection that mean the same as a word of the question.
-    fn expansion(&self, word: u32, translations: &Translations) -> Expansion {
+    /// Finds the words of the collection that mean the same as a word of the question, or sound like it.
+    fn expansion(&self, word: Word, translations: &Translations) -> Expansion {
         // The position of each word found, with the probability in the lower half. The bits of probabilities sort like the
         // probabilities.
         let mut found: Vec<u64> = Vec::new();
         let entry = |place: u32, same: f32| u64::from(place) << u32::BITS | u64::from(same.to_bits());
         let mut expected = 0.0;
-        for sense in translations.senses(word) {
+        for sense in translations.senses(word.key) {
             let Some(concept) = self.concepts.get(&sense.concept) else { continue };
             let probability = sense.probability();
             let words = concept.words_from(PART_MIN / probability);
             found.extend(words.map(|(other, of_other)| entry(other, probability * of_other)));
             expected += probability * self.entries(concept) as f32;
         }
-        let own = self.words.get(&word).copied();
+        let own = self.words.get(&word.key).copied();
         if let (Some(own), true) = (own, found.is_empty()) {
             expected = self.frequency(own) as f32;
+        }
+        for (place, same) in self.sounding(word, own, translations) {
+            found.push(entry(place, same));
+            expected += same * self.frequency(place) as f32;
         }
         found.extend(own.map(|own| entry(own, 1.0)));
         found.sort_unstable();
@@ -299,7 +326,29 @@ impl WordIndex {
         let words: Vec<(u32, f32)> = words.filter(|(_, same)| *same >= SAME_MIN).collect();
         let (all, having) = (self.len() as f32, expected.min(self.len() as f32));
         let visits = words.iter().map(|(place, _)| self.frequency(*place)).sum();
-        Expansion { word, words, visits, rarity: (1.0 + (all - having + 0.5) / (having + 0.5)).ln() }
+        let counts = !(word.parts > 0 && words.is_empty());
+        let rarity = if counts { (1.0 + (all - having + 0.5) / (having + 0.5)).ln() } else { 0.0 };
+        Expansion { word: word.key, words, visits, rarity }
+    }
+
+    /// Finds the words of the collection that sound like a word of the question, which is at the position `own` if the collection
+    /// has it: their positions, with the probabilities that they are the same name.
+    fn sounding(&self, word: Word, own: Option<u32>, translations: &Translations) -> Vec<(u32, f32)> {
+        let translated = |word: u32| !translations.senses(word).is_empty();
+        let similar = self.sounds.similar(word.sound, |place| self.postings[place as usize].sound);
+        let others = similar.into_iter().filter(|(place, _)| Some(*place) != own);
+        let same = |(place, similar): (u32, f32)| {
+            let other = &self.postings[place as usize];
+            let of_translated = match (translated(word.key), translated(other.word)) {
+                (false, false) => 1.0,
+                (true, true) => BOTH_TRANSLATED,
+                _ => ONE_TRANSLATED,
+            };
+            let is_spelled_otherwise = own.is_some() && other.sound.script() == word.sound.script();
+            let of_spelling = if is_spelled_otherwise { ANOTHER_SPELLING } else { 1.0 };
+            (place, probability(word.sound, similar) * of_translated * of_spelling)
+        };
+        others.map(same).collect()
     }
 
     fn frequency(&self, place: u32) -> usize {
@@ -369,10 +418,13 @@ impl WordIndex {
                 moved[old as usize] = Some(postings.len() as u32);
                 let room = length + length / ROOM_PART;
                 entries.resize(start + room as usize, 0);
-                postings.push(Posting { word: self.postings[old as usize].word, start, length, room });
+                let Posting { word, sound, .. } = self.postings[old as usize];
+                postings.push(Posting { word, sound, start, length, room });
             }
         }
         let place_of = |place: u32| moved[place as usize];
+        self.sounds = SoundIndex::default();
+        (0..).zip(&postings).for_each(|(place, posting)| self.sounds.insert(place, posting.sound));
         self.words = self.words.drain().filter_map(|(word, place)| Some((word, place_of(place)?))).collect();
         for concept in self.concepts.values_mut() {
             let kept = concept.words.iter().filter_map(|(place, probability)| Some((place_of(*place)?, *probability)));
@@ -402,6 +454,18 @@ impl WordIndex {
         });
         places
     }
+}
+
+/// Removes names that nothing sounds like, and words that find nothing and are parts of a name that is found: neither says that a
+/// passage does not answer.
+fn remove_parts_of_names(question: &[Word], expansions: &mut Vec<Arc<Expansion>>) {
+    let is_found = |key: u32| expansions.iter().any(|expansion| expansion.word == key && !expansion.words.is_empty());
+    let mut parts: Vec<u32> = Vec::new();
+    for (at, word) in question.iter().enumerate().filter(|(_, word)| word.parts > 0 && is_found(word.key)) {
+        let own = &question[at.saturating_sub(word.parts.into())..at];
+        parts.extend(own.iter().map(|part| part.key).filter(|key| !is_found(*key)));
+    }
+    expansions.retain(|expansion| expansion.rarity > 0.0 && !parts.contains(&expansion.word));
 }
 
 /// BM25 of one word.

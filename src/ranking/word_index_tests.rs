@@ -29,8 +29,12 @@ fn index(passages: &[&[u32]]) -> WordIndex {
     index
 }
 
-fn nearest(index: &WordIndex, question: &[u32]) -> Vec<u64> {
-    let scores = index.scores(question, &translations());
+fn question(words: &[u32]) -> Vec<Word> {
+    words.iter().map(|word| Word::from(*word)).collect()
+}
+
+fn nearest(index: &WordIndex, words: &[u32]) -> Vec<u64> {
+    let scores = index.scores(&question(words), &translations());
     index.nearest(&scores, 10, |_| true).into_iter().map(|(passage, _)| passage.0).collect()
 }
 
@@ -57,8 +61,8 @@ fn a_word_without_translations_finds_itself() {
 #[test]
 fn significant_words_come_with_what_they_mean_in_the_collection() {
     let index = index(&[&[BOAT, 1], &[SHIP, 1], &[TREE, 1], &[1]]);
-    let significant = |question: &[u32]| {
-        let significant = index.scores(question, &translations()).into_significant_words();
+    let significant = |words: &[u32]| {
+        let significant = index.scores(&question(words), &translations()).into_significant_words();
         significant
             .into_iter()
             .map(|SignificantWord { word, meanings }| (word, BTreeSet::from_iter(meanings)))
@@ -75,16 +79,16 @@ fn what_a_word_finds_is_looked_up_again_after_a_change() {
     assert_eq!(nearest(&index, &[BATEAU]), [0]);
     index.insert(PassageId(5), &WordCounts::of(vec![BATEAU, 3]), &translations());
     assert_eq!(nearest(&index, &[BATEAU]), [5, 0]);
-    let before = index.scores(&[BOAT], &translations()).possible;
+    let before = index.scores(&question(&[BOAT]), &translations()).possible;
     index.remove(PassageId(5));
     assert_eq!(nearest(&index, &[BATEAU]), [0]);
-    assert!(index.scores(&[BOAT], &translations()).possible < before, "a larger part of the passages has it");
+    assert!(index.scores(&question(&[BOAT]), &translations()).possible < before, "a larger part of the passages has it");
 }
 
 #[test]
 fn the_score_follows_the_formula() {
     let index = index(&[&[BOAT, BOAT, 1, 2], &[3, 4]]);
-    let scores = index.scores(&[BATEAU, 60], &translations());
+    let scores = index.scores(&question(&[BATEAU, 60]), &translations());
     // One passage has a word that means the boat with 0.6, rounded to 76/127. No passage has word 60. The mean length is 3.
     let (all, having, count) = (2.0_f32, 76.0 / 127.0, 2.0 * 76.0 / 127.0);
     let rarity = (1.0 + (all - having + 0.5) / (having + 0.5)).ln();
@@ -99,14 +103,14 @@ fn the_score_follows_the_formula() {
 fn a_rare_word_says_more_than_a_common_one() {
     let index = index(&[&[BOAT, TREE], &[BOAT, 1], &[BOAT, 2], &[3, 4]]);
     assert_eq!(nearest(&index, &[BOAT, TREE])[0], 0);
-    let scores = index.scores(&[BOAT, TREE], &translations());
+    let scores = index.scores(&question(&[BOAT, TREE]), &translations());
     assert!(index.score(&scores, PassageId(0)) > 2.0 * index.score(&scores, PassageId(1)));
 }
 
 #[test]
 fn only_accepted_passages_are_found() {
     let index = index(&[&[BOAT], &[BATEAU], &[3]]);
-    let scores = index.scores(&[BOAT], &translations());
+    let scores = index.scores(&question(&[BOAT]), &translations());
     assert_eq!(index.nearest(&scores, 10, |passage| passage.0 == 1).len(), 1);
     assert_eq!(index.nearest(&scores, 1, |_| true)[0].0, PassageId(0));
 }
@@ -126,10 +130,10 @@ fn replaced_or_removed_passages_are_gone_whenever_room_is_reclaimed() {
     }
     assert_eq!(index.len(), 500);
     assert!(index.passages.len() < 6_000, "{} slots", index.passages.len());
-    let scores = index.scores(&[SHIP, TREE, BATEAU], &translations);
+    let scores = index.scores(&question(&[SHIP, TREE, BATEAU]), &translations);
     assert!(index.nearest(&scores, 2_000, |_| true).iter().all(|(passage, _)| passage.0 < 500));
-    assert_eq!(index.nearest(&index.scores(&[BATEAU], &translations), 2_000, |_| true).len(), 500);
-    assert_eq!(index.score(&index.scores(&[1_700], &translations), PassageId(700)), 0.0);
+    assert_eq!(index.nearest(&index.scores(&question(&[BATEAU]), &translations), 2_000, |_| true).len(), 500);
+    assert_eq!(index.score(&index.scores(&question(&[1_700]), &translations), PassageId(700)), 0.0);
 }
 
 #[test]
@@ -143,7 +147,7 @@ fn scores_are_the_same_before_and_after_entries_are_arranged() {
         }
     };
     let found = |index: &WordIndex| {
-        let of = |word| index.nearest(&index.scores(&[word, 120], &translations), 30_000, |_| true);
+        let of = |word| index.nearest(&index.scores(&question(&[word, 120]), &translations), 30_000, |_| true);
         [BATEAU, SHIP, TREE, 130, 1_500].map(of)
     };
     add(&mut index, 0..25_000);
@@ -157,4 +161,22 @@ fn scores_are_the_same_before_and_after_entries_are_arranged() {
     add(&mut other, 0..25_100);
     assert_eq!((index.arranged, index.entries.len()), (arranged, arranged), "there is room for a few");
     assert!(found(&index) == found(&other));
+}
+
+#[test]
+fn what_sounds_alike_is_found_unless_it_is_a_known_word() {
+    use crate::domain::{Script, SoundSymbol as S};
+    let sounding = |key: u32, script, symbols: &[S]| Word { sound: Sound::new(script, symbols), ..key.into() };
+    let hodler = sounding(60, Script::Latin, &[S::H, S::O, S::D, S::L, S::E, S::R]);
+    let in_russian = sounding(61, Script::Cyrillic, &[S::H, S::O, S::D, S::L, S::E, S::R]);
+    let like_a_tree = sounding(TREE, Script::Latin, &[S::H, S::O, S::D, S::L, S::A, S::R]);
+    let mut index = WordIndex::default();
+    for (passage, word) in (0..).zip([in_russian, like_a_tree, 7.into()]) {
+        index.insert(PassageId(passage), &WordCounts::of([word]), &translations());
+    }
+    let found = index.nearest(&index.scores(&[hodler], &translations()), 10, |_| true);
+    assert_eq!(found.iter().map(|(passage, _)| passage.0).collect::<Vec<_>>(), [0, 1]);
+    assert!(found[0].1 > 1.2 * found[1].1, "{found:?}");
+    index.remove(PassageId(0));
+    assert_eq!(index.nearest(&index.scores(&[hodler], &translations()), 10, |_| true).len(), 1);
 }

@@ -11,7 +11,7 @@ use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::is_combining_mark;
 use unicode_segmentation::UnicodeSegmentation as _;
 
-use super::plain_words::{self, word_key};
+use super::plain_words;
 use super::runs::{self, Class, class, cut, normalized};
 use super::stems::stemmer;
 use super::terms::has_term;
@@ -183,9 +183,9 @@ impl PassageWords {
         for run in &self.runs {
             let characters = &self.characters[run.characters.clone()];
             let Some(start) = characters.first().map(|first| first.shown.start) else { continue };
-            plain_words::each(&runs::Run { class: run.class, text: self.text(characters) }, |word, range| {
-                if is_wanted(word_key(word)) {
-                    let shown = start + range.start..start + range.end;
+            plain_words::each(&runs::Run { class: run.class, text: self.text(characters) }, |word| {
+                if is_wanted(word.key()) {
+                    let shown = start + word.range.start..start + word.range.end;
                     marks.extend(characters.iter().filter(|one| overlap(&one.shown, &shown)).map(|one| one.source.clone()));
                 }
             });
@@ -228,6 +228,7 @@ fn source(characters: &[Character]) -> Option<Range<usize>> {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::plain_words::word_key;
     use super::super::terms::query_terms;
     use super::*;
 

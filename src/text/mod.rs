@@ -15,6 +15,7 @@ mod sections;
 pub mod segment;
 pub mod sentence_spans;
 mod sentences;
+mod sound;
 pub mod stems;
 mod structure;
 pub mod terms;

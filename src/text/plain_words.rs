@@ -2,7 +2,8 @@
 //!
 //! A word is folded as for lexical search but not stemmed, so its language need not be known. In scripts without spaces, the
 //! dictionaries of ICU4X find the words; they are part of the program. In Korean, each pair of neighboring characters counts as
-//! a word, because particles are attached to words.
+//! a word, because particles are attached to words. Where foreign names are no words of these scripts, what may be one is a word
+//! that only counts by its sound.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -12,13 +13,29 @@ use icu_segmenter::options::WordBreakInvariantOptions;
 use icu_segmenter::{WordSegmenter, WordSegmenterBorrowed};
 
 use super::runs::{Class, Run, cut, fold, joined, normalized, runs};
-use crate::domain::{WORD_KEY_BITS, WordCounts};
+use super::sound::sound;
+use crate::domain::{WORD_KEY_BITS, Word, WordCounts};
 
-/// Returns the words of a text, in order, with repetitions.
+/// Minimum and maximum number of characters of a name in a script without spaces that is put together from several words.
+const JOINED: std::ops::RangeInclusive<usize> = 2..=8;
+
+/// Korean particles that names hardly end with.
+const PARTICLES: [&str; 11] = ["에서는", "에서", "에게", "으로", "이라", "은", "는", "을", "를", "의", "에"];
+
+/// Returns the words of a text in their plain form, in order, with repetitions.
 pub fn plain_words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     for run in runs(&normalized(text)) {
-        each(&run, |word, _| words.push(word.to_owned()));
+        each(&run, |word| words.extend((word.parts == 0).then(|| word.text.into_owned())));
+    }
+    words
+}
+
+/// Returns the words of a text with their sounds, in order, with repetitions.
+pub fn text_words(text: &str) -> Vec<Word> {
+    let mut words = Vec::new();
+    for run in runs(&normalized(text)) {
+        each(&run, |word| words.push(word.word()));
     }
     words
 }
@@ -30,46 +47,103 @@ pub fn word_key(word: &str) -> u32 {
 
 /// Counts the words of a text.
 pub fn word_counts(text: &str) -> WordCounts {
-    let mut keys = Vec::new();
-    for run in runs(&normalized(text)) {
-        each(&run, |word, _| keys.push(word_key(word)));
+    WordCounts::of(text_words(text))
+}
+
+/// A word of a run.
+pub(super) struct PlainWord<'a> {
+    /// The word in its plain form.
+    pub(super) text: Cow<'a, str>,
+    /// The word as spelled. Empty if it cannot sound like a name.
+    spelled: &'a str,
+    /// Its bytes in the run.
+    pub(super) range: Range<usize>,
+    /// Number of words before it that it is put together from, because they may be parts of a name that no dictionary has.
+    parts: u8,
+}
+
+impl PlainWord<'_> {
+    /// Returns its number.
+    pub(super) fn key(&self) -> u32 {
+        word_key(&self.text)
     }
-    WordCounts::of(keys)
+
+    /// Returns it with its sound.
+    pub(super) fn word(&self) -> Word {
+        Word { key: self.key(), sound: sound(self.spelled).unwrap_or_default(), parts: self.parts }
+    }
 }
 
 static UNSPACED: LazyLock<WordSegmenterBorrowed<'static>> =
     LazyLock::new(|| WordSegmenter::new_dictionary(WordBreakInvariantOptions::default()));
 
-/// Passes the words of a run to `take`, each with its bytes in the run.
-pub(super) fn each(run: &Run<'_>, mut take: impl FnMut(&str, Range<usize>)) {
+/// Passes the words of a run to `take`.
+pub(super) fn each(run: &Run<'_>, mut take: impl FnMut(PlainWord<'_>)) {
     match run.class {
         Class::Word => {
-            let word = cut(run.text);
-            take(&fold(word).map_or(Cow::Borrowed(word), Cow::Owned), 0..run.text.len());
+            let spelled = cut(run.text);
+            let text = fold(spelled).map_or(Cow::Borrowed(spelled), Cow::Owned);
+            take(PlainWord { text, spelled, range: 0..run.text.len(), parts: 0 });
         }
         Class::Unspaced => {
             let mut from = 0;
-            for at in UNSPACED.segment_str(run.text) {
-                let range = std::mem::replace(&mut from, at)..at;
-                if !range.is_empty() {
-                    take(cut(&run.text[range.clone()]), range);
-                }
-            }
+            let ranges = UNSPACED.segment_str(run.text).map(|at| std::mem::replace(&mut from, at)..at);
+            let ranges: Vec<Range<usize>> = ranges.filter(|range| !range.is_empty()).collect();
+            each_unspaced(run.text, &ranges, take);
         }
         Class::Hangul => {
             let units = run.characters();
+            let name = PARTICLES.iter().find_map(|particle| run.text.strip_suffix(particle)).unwrap_or(run.text);
+            let mut take_part = |text, range: Range<usize>| {
+                let spelled = if range == (0..name.len()) { name } else { "" };
+                take(PlainWord { text, spelled, range, parts: 0 });
+            };
             match units[..] {
-                [only] => take(cut(only), 0..only.len()),
+                [only] => take_part(Cow::Borrowed(cut(only)), 0..only.len()),
                 _ => {
                     let mut from = 0;
                     for pair in units.windows(2) {
-                        take(&joined(pair), from..from + pair[0].len() + pair[1].len());
+                        take_part(Cow::Owned(joined(pair)), from..from + pair[0].len() + pair[1].len());
                         from += pair[0].len();
                     }
                 }
             }
+            let length = name.chars().count();
+            if units.len() > 2 && length > 2 && JOINED.contains(&length) {
+                take(joined_name(run.text, 0..name.len(), units.len() - 1));
+            }
         }
     }
+}
+
+/// Passes words in a script without spaces to `take`. Chinese characters that the dictionary leaves alone may be a foreign name,
+/// which follows them.
+fn each_unspaced(text: &str, words: &[Range<usize>], mut take: impl FnMut(PlainWord<'_>)) {
+    let is_alone = |range: &Range<usize>| is_one_han(&text[range.clone()]);
+    for together in words.chunk_by(|a, b| is_alone(a) && is_alone(b)) {
+        for range in together {
+            let word = cut(&text[range.clone()]);
+            let spelled = if is_katakana(word) { word } else { "" };
+            take(PlainWord { text: Cow::Borrowed(word), spelled, range: range.clone(), parts: 0 });
+        }
+        if let ([first, .., last], true) = (together, JOINED.contains(&together.len())) {
+            take(joined_name(text, first.start..last.end, together.len()));
+        }
+    }
+}
+
+fn joined_name(text: &str, range: Range<usize>, parts: usize) -> PlainWord<'_> {
+    let spelled = &text[range.clone()];
+    PlainWord { text: Cow::Borrowed(spelled), spelled, range, parts: parts as u8 }
+}
+
+fn is_katakana(word: &str) -> bool {
+    word.chars().all(|c| matches!(c, '\u{30a1}'..='\u{30fa}' | '\u{30fc}'))
+}
+
+fn is_one_han(word: &str) -> bool {
+    let mut characters = word.chars();
+    matches!((characters.next(), characters.next()), (Some('\u{3400}'..='\u{9fff}'), None))
 }
 
 #[cfg(test)]
@@ -95,11 +169,26 @@ mod tests {
     }
 
     #[test]
+    fn names_that_no_dictionary_has_are_words_that_only_have_a_sound() {
+        let names = |text: &str| {
+            let (mut names, shown) = (Vec::new(), normalized(text));
+            for run in runs(&shown) {
+                each(&run, |word| names.extend((word.parts > 0).then(|| word.text.into_owned())));
+            }
+            names
+        };
+        assert_eq!(names("佩顿·曼宁出生在新奥尔良"), ["佩顿", "曼宁"]);
+        assert_eq!(names("페이턴 매닝은 어디에서"), ["페이턴"]);
+        assert!(names("Peyton Manning played in Denver.").is_empty(), "words are names themselves");
+    }
+
+    #[test]
     fn a_text_counts_its_words() {
         let counts = word_counts("Row, row the boat. ROW!");
-        let expect = WordCounts::of(["row", "row", "row", "the", "boat"].map(word_key).to_vec());
-        assert_eq!(counts, expect);
-        assert_eq!(counts.iter().find(|(key, _)| *key == word_key("row")), Some((word_key("row"), 3)));
+        let counted: Vec<(u32, u8)> = counts.iter().map(|word| (word.key, word.count)).collect();
+        let mut expect = [("row", 3), ("the", 1), ("boat", 1)].map(|(word, count)| (word_key(word), count));
+        expect.sort_unstable();
+        assert_eq!(counted, expect);
         assert!(word_counts(" …!").is_empty());
     }
 }

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 
 use frostem::Stemmer;
 
-use super::plain_words::{self, word_key};
+use super::plain_words;
 use super::runs::{Class, Run, cut, fold, joined, normalized, runs};
 use super::stems::{stem, stemmer};
 use crate::domain::Language;
@@ -23,10 +23,10 @@ pub const QUERY_TERMS_MAX: usize = 200;
 /// Returns the terms of a passage. `language` is its language, if known.
 pub fn passage_terms(text: &str, language: Option<Language>) -> PassageTerms {
     let (mut words, mut folded) = (String::new(), String::new());
-    let mut keys = Vec::new();
+    let mut plain = Vec::new();
     let stemmer = language.and_then(stemmer);
     for run in runs(&normalized(text)) {
-        plain_words::each(&run, |word, _| keys.push(word_key(word)));
+        plain_words::each(&run, |word| plain.push(word.word()));
         match run.class {
             Class::Word => {
                 let word = cut(run.text);
@@ -49,7 +49,7 @@ pub fn passage_terms(text: &str, language: Option<Language>) -> PassageTerms {
             }
         }
     }
-    PassageTerms { words, folded, plain: WordCounts::of(keys) }
+    PassageTerms { words, folded, plain: WordCounts::of(plain) }
 }
 
 /// Whether `sought` accepts a word of a passage, or one of the word's terms. `stemmer` is that of the passage's language. The

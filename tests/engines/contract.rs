@@ -153,7 +153,7 @@ pub fn terms(text: &str, language: Option<Language>) -> PassageTerms {
     let folded = text.replace(['é', 'è'], "e");
     let stem = language.map(|language| format!(" in{}", language.code())).unwrap_or_default();
     let folded = if folded == text { stem } else { folded + &stem };
-    let plain = WordCounts::of(text.split(' ').map(|word| word.len() as u32).collect());
+    let plain = WordCounts::of(text.split(' ').map(|word| word.len() as u32));
     PassageTerms { words: text.to_owned(), folded, plain }
 }
 

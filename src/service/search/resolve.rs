@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use super::super::Error;
 use crate::domain::{
-    DocumentId, Embedded, Embedding, ExampleSet, Language, Metric, QueryTerms, SearchMode, SearchRequest, SearchTarget,
+    DocumentId, Embedded, Embedding, ExampleSet, Language, Metric, QueryTerms, SearchMode, SearchRequest, SearchTarget, Word,
 };
-use crate::embed::{Embedder, QueryError, QueryText, plain_words, word_key};
+use crate::embed::{Embedder, QueryError, QueryText, text_words};
 use crate::service::open_collection::OpenCollection;
 
 /// What a search looks for.
@@ -16,8 +16,8 @@ pub(super) struct ResolvedQuery {
     pub(super) embedding: Option<Embedding>,
     /// The tokens of the text, for late interaction.
     pub(super) tokens: Vec<u32>,
-    /// The numbers of the text's words, to find their translations.
-    pub(super) words: Vec<u32>,
+    /// The text's words, to find their translations and names that sound like them.
+    pub(super) words: Vec<Word>,
     /// The terms for the lexical list.
     pub(super) terms: Option<QueryTerms>,
     /// Languages whose documents go before others that are about as good, the most preferred first.
@@ -71,7 +71,7 @@ pub(super) fn resolve(
         SearchTarget::Text(_) => {
             if let Some(query) = query {
                 if matches!(request.mode, SearchMode::Full(_)) {
-                    resolved.words = plain_words(&query.text).iter().map(|word| word_key(word)).collect();
+                    resolved.words = text_words(&query.text);
                 }
                 let language = stemming_language(collection, request, &query.text, embedder)?;
                 resolved.terms = Some(query.terms(request.reading.all_words, language)?);

@@ -7,8 +7,9 @@ use dragoman::bundle::{Bundle, TRANSLATIONS};
 use dragoman::domain::{Language, PassageId, RelevanceWeights, TokenSet};
 use dragoman::evaluation::SentenceEncoder as _;
 use dragoman::ranking::{Evidence, TokenIndex, TokenScorer, TokenTable, Translations, WordIndex, lexical_share};
-use dragoman::text::plain_words::{plain_words, word_counts, word_key};
+use dragoman::text::plain_words::{self, word_counts};
 
+use super::quotes;
 use super::words::Words;
 use crate::error::Error;
 use crate::eval::encoder::tokenize;
@@ -18,11 +19,27 @@ use crate::eval::{Embeddings, OnnxEncoder, TextEncoder};
 /// Number of passages that each ranking proposes.
 const PROPOSED_PER_RANKING: usize = 50;
 
-/// A question with its candidates.
+/// Kinds of searches, which count alike in the fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SearchKind {
+    /// A question in the language of the passages.
+    SameLanguage,
+    /// A question in another language.
+    OtherLanguage,
+    /// A few words in another language.
+    Words,
+}
+
+impl SearchKind {
+    /// All kinds.
+    pub const ALL: [Self; 3] = [Self::SameLanguage, Self::OtherLanguage, Self::Words];
+}
+
+/// A search with its candidates.
 #[derive(Debug, Clone)]
 pub struct RankedQuestion {
-    /// Whether it is in the language of the passages.
-    pub same_language: bool,
+    /// What is searched for.
+    pub kind: SearchKind,
     /// Whether it is held out for evaluation.
     pub held_out: bool,
     /// The evidence for each candidate.
@@ -33,7 +50,7 @@ pub struct RankedQuestion {
     pub others: Vec<Evidence>,
 }
 
-/// Returns the bundle's relevance weights, and all questions with the evidence for their candidates.
+/// Returns the bundle's relevance weights, and all searches with the evidence for their candidates.
 pub fn collect(bundle: &Path, data: &Path, questions_max: usize) -> Result<(RelevanceWeights, Vec<RankedQuestion>), Error> {
     let opened = Bundle::open(bundle)?;
     let before = opened.manifest.relevance.unwrap_or_default();
@@ -44,10 +61,13 @@ pub fn collect(bundle: &Path, data: &Path, questions_max: usize) -> Result<(Rele
     let translations = opened.optional(TRANSLATIONS).map(|path| Translations::read(&path)).transpose()?.unwrap_or_default();
     let mut encoder = TextEncoder::open_bundle(bundle, 0)?;
     let mut asked = Vec::new();
-    for (language, pool) in passages::pools(data, questions_max)? {
-        let collection = Collection::new((&scorer, &translations), &mut encoder, &pool, Language::parse(&language))?;
+    let questions = passages::pools(data, questions_max)?.into_iter();
+    let questions = questions.map(|(language, pool)| (Language::parse(&language), pool, false));
+    let quotes = quotes::pools(data)?.into_iter().map(|(language, pool)| (Some(language), pool, true));
+    for (language, pool, of_words) in questions.chain(quotes) {
+        let collection = Collection::new((&scorer, &translations), &mut encoder, &pool, language)?;
         for file in &pool.files {
-            asked.extend(collection.ask(&mut encoder, file)?);
+            asked.extend(collection.ask(&mut encoder, file, of_words)?);
         }
     }
     Ok((before, asked))
@@ -83,7 +103,12 @@ impl<'s> Collection<'s> {
         Ok(Self { scorer, translations, language, embeddings: encoder.encode(&pool.passages)?, tokens, words, plain })
     }
 
-    fn ask(&self, encoder: &mut TextEncoder<OnnxEncoder>, file: &passages::File) -> Result<Vec<RankedQuestion>, Error> {
+    fn ask(
+        &self,
+        encoder: &mut TextEncoder<OnnxEncoder>,
+        file: &passages::File,
+        of_words: bool,
+    ) -> Result<Vec<RankedQuestion>, Error> {
         let languages = file.pair.split_once('-').map_or((None, None), |(a, b)| (Language::parse(a), Language::parse(b)));
         let embedded = encoder.encode_questions(&file.questions)?;
         let ids = tokenize(&encoder.tokenizer, &file.questions, encoder.tokens_max)?;
@@ -100,7 +125,11 @@ impl<'s> Collection<'s> {
             }
             let others = (0..all.len()).filter(|passage| !proposed.contains(passage));
             asked.push(RankedQuestion {
-                same_language: languages.0 == languages.1,
+                kind: match (of_words, languages.0 == languages.1) {
+                    (true, _) => SearchKind::Words,
+                    (false, true) => SearchKind::SameLanguage,
+                    (false, false) => SearchKind::OtherLanguage,
+                },
                 held_out: number % 2 == 1,
                 answer: proposed.iter().position(|&passage| passage == answer).unwrap_or(0),
                 // The files may be in any order, so passages at even steps are as good as random ones.
@@ -120,10 +149,9 @@ impl<'s> Collection<'s> {
         // language.
         let language = if asked_in == self.language { asked_in } else { self.language };
         let (words, terms) = self.words.scores(text, language);
-        let asked: Vec<u32> = plain_words(text).iter().map(|word| word_key(word)).collect();
         let plain = match self.translations.is_empty() {
             true => None,
-            false => Some(self.plain.scores(&asked, self.translations)),
+            false => Some(self.plain.scores(&plain_words::text_words(text), self.translations)),
         };
         let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
         let evidence = |(number, passage): (usize, &[f32])| {

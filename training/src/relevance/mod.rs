@@ -1,12 +1,13 @@
 //! Fits `RelevanceWeights`, with which search weighs a model's evidence, on questions with known passages.
 //!
-//! The files are those of `eval passages`. Each language's passages form a collection; a question's candidates are the top
-//! passages by embeddings, late interaction or words (`evidence`), as in a search. The proportions of the weights are fitted to
-//! rank the correct passage first, and their scale is fitted so that a relevance of 0.5 means a probability of one half that
-//! the passage is correct (`fit`).
+//! The files are those of `eval passages`, and of `eval flores` for searches of a few words (`quotes`). Each language's passages
+//! form a collection; a question's candidates are the top passages by embeddings, late interaction or words (`evidence`), as in a
+//! search. The proportions of the weights are fitted to rank the correct passage high, and their scale is fitted so that a
+//! relevance of 0.5 means a probability of one half that the passage is correct (`fit`).
 
 pub mod evidence;
 pub mod fit;
+pub mod quotes;
 pub mod words;
 
 use std::fmt;
@@ -15,7 +16,7 @@ use std::path::Path;
 use dragoman::domain::RelevanceWeights;
 
 use crate::error::Error;
-use evidence::RankedQuestion;
+use evidence::{RankedQuestion, SearchKind};
 
 /// The result of fitting.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,10 +25,10 @@ pub struct Fitted {
     pub weights: RelevanceWeights,
     /// Number of questions for fitting, and for evaluation.
     pub questions: (usize, usize),
-    /// MRR@10 in percent on the held-out questions: in the passages' language, and across languages.
-    pub mrr: [f64; 2],
+    /// MRR@10 in percent on the held-out questions, by their kinds (`SearchKind::ALL`).
+    pub mrr: [f64; 3],
     /// The same with the previous weights.
-    pub mrr_before: [f64; 2],
+    pub mrr_before: [f64; 3],
     /// The relevance of passages for the held-out questions, with the new weights.
     pub levels: Levels,
 }
@@ -52,7 +53,7 @@ pub fn fit(bundle: &Path, data: &Path, questions_max: usize) -> Result<Fitted, E
         return Err(Error::NoData { path: data.to_owned() });
     }
     let weights = fit::weights(&seen);
-    let mrr = |weights: &RelevanceWeights| [true, false].map(|same| fit::mrr_at_10(&held_out, same, weights));
+    let mrr = |weights: &RelevanceWeights| SearchKind::ALL.map(|kind| fit::mrr_at_10(&held_out, kind, weights));
     Ok(Fitted {
         weights,
         questions: (seen.len(), held_out.len()),
@@ -70,10 +71,9 @@ impl fmt::Display for Fitted {
             "dense {dense:.2}, late {late:.2}, lexical {lexical:.2}, translated {translated:.2}, tokens {tokens:.2}, bias {bias:.2}"
         )?;
         writeln!(f, "fitted on {} questions, evaluated on {} others, MRR@10 in percent:\n", self.questions.0, self.questions.1)?;
-        writeln!(f, "| questions in | weights before | fitted |\n|---|---:|---:|")?;
-        for (name, before, after) in
-            [("the passages' language", self.mrr_before[0], self.mrr[0]), ("another language", self.mrr_before[1], self.mrr[1])]
-        {
+        writeln!(f, "| searches for | weights before | fitted |\n|---|---:|---:|")?;
+        let names = ["questions in the passages' language", "questions in another language", "a few words in another language"];
+        for (name, (before, after)) in names.iter().zip(self.mrr_before.iter().zip(self.mrr)) {
             writeln!(f, "| {name} | {before:.2} | {after:.2} |")?;
         }
         let Levels { right: [half, most], closest, other } = self.levels;

@@ -1,0 +1,321 @@
+//! Finds the words of a collection that sound like a word of a question: names in other scripts and spellings.
+//!
+//! The words are listed by their skeletons, which are their consonants in seven classes. Those with the skeleton of the word
+//! asked for, or with one that differs by one consonant, are compared with it by their edit distance. Its costs were chosen on
+//! names of people in English and Arabic, Hebrew, Japanese, Korean, Russian and Chinese: with a similarity of 0.75 or more, half
+//! of the pairs (Hebrew, Chinese) to 94 % (Russian) are recognized, and at most two of 10,000 other words are taken for the name.
+
+use std::collections::HashMap;
+
+use crate::domain::{SOUND_SYMBOLS_MAX, Sound, SoundSymbol};
+
+/// Bits of a consonant's class in a skeleton.
+const CLASS_BITS: u32 = 3;
+/// Number of classes; 0 is the end of a skeleton.
+const CLASSES: u64 = 7;
+/// Minimum number of consonants of a skeleton that is compared with those that differ by one.
+const VARIED_MIN: usize = 3;
+/// Maximum number of words that are compared with a word of a question.
+const COMPARED_MAX: usize = 2_000;
+/// Maximum number of words found, the most similar first.
+const FOUND_MAX: usize = 12;
+/// Least similarity of words that are weighty enough, and of the lightest.
+const SIMILAR_MIN: f32 = 0.72;
+const LIGHT_MIN: f32 = 0.85;
+/// A word of this weight, in consonants, is weighty enough.
+const WEIGHTY: f32 = 3.5;
+const LIGHT: f32 = 2.2;
+/// A word is only taken for a name if no other one is more similar by more than this.
+const BEHIND_MAX: f32 = 0.12;
+
+/// Costs are in hundredths of a consonant.
+const CONSONANT: u32 = 100;
+const COSTS: usize = SoundSymbol::ALL.len() + 1;
+
+/// The costs of an edit distance.
+struct Costs {
+    /// Of leaving out a symbol, by its number.
+    gap: [u32; COSTS],
+    /// Of one symbol in place of another.
+    change: [[u32; COSTS]; COSTS],
+}
+
+/// The costs where both words are written with their vowels, and where one is not.
+static COSTS_OF: [Costs; 2] = [Costs::new(false), Costs::new(true)];
+
+impl Costs {
+    const fn new(vowels_omitted: bool) -> Self {
+        let mut costs = Self { gap: [0; COSTS], change: [[0; COSTS]; COSTS] };
+        let mut a = 0;
+        while a < SoundSymbol::ALL.len() {
+            costs.gap[a + 1] = gap(SoundSymbol::ALL[a], vowels_omitted);
+            let mut b = 0;
+            while b < SoundSymbol::ALL.len() {
+                if a != b {
+                    costs.change[a + 1][b + 1] = change(SoundSymbol::ALL[a], SoundSymbol::ALL[b]);
+                }
+                b += 1;
+            }
+            a += 1;
+        }
+        costs
+    }
+}
+
+const fn gap(symbol: SoundSymbol, vowels_omitted: bool) -> u32 {
+    use SoundSymbol::{A, E, H, I, O, U, W, Y};
+    match (symbol, vowels_omitted) {
+        (A | E | I | O | U, false) => 25,
+        (A | E | I | O | U, true) => 12,
+        (H | W | Y, false) => 35,
+        (H | W | Y, true) => 20,
+        _ => CONSONANT,
+    }
+}
+
+const fn change(one: SoundSymbol, other: SoundSymbol) -> u32 {
+    use SoundSymbol::{A, B, Ch, D, E, F, G, H, I, K, O, S, Sh, T, Ts, U, V, W, Y, Z};
+    match (one, other) {
+        (A | E | I | O | U, A | E | I | O | U) => 20,
+        (A | E | I | O | U | W | Y | H, A | E | I | O | U | W | Y | H) => 25,
+        (W, V | B | F | G) | (V | B | F | G, W) => 30,
+        (H, G | K | F | Sh) | (G | K | F | Sh, H) => 35,
+        (G, Ch | Sh) | (Ch | Sh, G) | (Y, Ch) | (Ch, Y) | (K, Ch | Sh | S) | (Ch | Sh | S, K) => 50,
+        (T, Ts | S | Sh | Ch) | (Ts | S | Sh | Ch, T) | (D, Z | Ts | Ch) | (Z | Ts | Ch, D) => 50,
+        _ => match class(one) {
+            class_of_one if class_of_one != 0 && class_of_one == class(other) => 25,
+            _ => CONSONANT + 10,
+        },
+    }
+}
+
+/// Returns the class of a consonant, 1 to `CLASSES`, or 0 for other symbols.
+const fn class(symbol: SoundSymbol) -> u64 {
+    use SoundSymbol::{B, Ch, D, F, G, K, L, M, N, P, R, S, Sh, T, Ts, V, Z};
+    match symbol {
+        B | P | F | V => 1,
+        D | T => 2,
+        G | K => 3,
+        S | Z | Sh | Ch | Ts => 4,
+        M => 5,
+        N => 6,
+        L | R => 7,
+        _ => 0,
+    }
+}
+
+/// The words of a collection by their skeletons.
+#[derive(Debug, Default)]
+pub(super) struct SoundIndex {
+    /// Who writes documents chooses the skeletons, so their hashes are random.
+    by_skeleton: HashMap<u64, Vec<u32>>,
+}
+
+impl SoundIndex {
+    /// Adds the word at a position.
+    pub(super) fn insert(&mut self, place: u32, sound: Sound) {
+        if !sound.is_none() {
+            self.by_skeleton.entry(skeleton(&classes(sound))).or_default().push(place);
+        }
+    }
+
+    /// Finds the positions of words that sound like this, with their similarities, the most similar first. `sound_of` has the
+    /// sound of the word at a position.
+    pub(super) fn similar(&self, sound: Sound, sound_of: impl Fn(u32) -> Sound) -> Vec<(u32, f32)> {
+        if sound.is_none() {
+            return Vec::new();
+        }
+        let alike = variants(&classes(sound)).into_iter().filter_map(|variant| self.by_skeleton.get(&variant)).flatten();
+        let least = similar_min(sound);
+        let compared = |&place: &u32| Some((place, similarity(sound, sound_of(place), least)?));
+        let mut found: Vec<(u32, f32)> = alike.take(COMPARED_MAX).filter_map(compared).collect();
+        found.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        let best = found.first().map_or(0.0, |(_, similar)| *similar);
+        found.retain(|(_, similar)| *similar >= best - BEHIND_MAX);
+        found.truncate(FOUND_MAX);
+        found
+    }
+}
+
+/// Returns how sure it is that words with this similarity are the same name, 0 to 1. `sound` is that of one of them.
+pub(super) fn probability(sound: Sound, similarity: f32) -> f32 {
+    let least = similar_min(sound);
+    (0.2 + 0.8 * (similarity - least) / (1.0 - least)).clamp(0.0, 1.0)
+}
+
+/// Returns the least similarity with which a word is recognized: short words often sound alike by chance.
+fn similar_min(sound: Sound) -> f32 {
+    let weight = symbols(sound).as_slice().iter().map(|symbol| COSTS_OF[0].gap[usize::from(*symbol)]).sum::<u32>();
+    let share = ((weight as f32 / CONSONANT as f32 - LIGHT) / (WEIGHTY - LIGHT)).clamp(0.0, 1.0);
+    LIGHT_MIN + share * (SIMILAR_MIN - LIGHT_MIN)
+}
+
+/// Returns the similarity of two sounds, at most 1, or `None` if it is less than `least`.
+fn similarity(one: Sound, other: Sound, least: f32) -> Option<f32> {
+    let costs = &COSTS_OF[usize::from(one.script().omits_vowels() || other.script().omits_vowels())];
+    let (a, b) = (symbols(one), symbols(other));
+    let weight = |symbols: &Symbols| symbols.as_slice().iter().map(|symbol| costs.gap[usize::from(*symbol)]).sum::<u32>();
+    let most = weight(&a).max(weight(&b)).max(1) as f32;
+    let distance = distance(a.as_slice(), b.as_slice(), costs, ((1.0 - least) * most) as u32)?;
+    Some(1.0 - distance as f32 / most)
+}
+
+/// The numbers of a sound's symbols.
+struct Symbols {
+    numbers: [u8; SOUND_SYMBOLS_MAX],
+    length: usize,
+}
+
+impl Symbols {
+    fn as_slice(&self) -> &[u8] {
+        &self.numbers[..self.length]
+    }
+}
+
+fn symbols(sound: Sound) -> Symbols {
+    let mut symbols = Symbols { numbers: [0; SOUND_SYMBOLS_MAX], length: 0 };
+    for symbol in sound.symbols() {
+        symbols.numbers[symbols.length] = symbol as u8;
+        symbols.length += 1;
+    }
+    symbols
+}
+
+/// Returns the least total cost of changing one into the other, or `None` if it is more than `most`.
+fn distance(one: &[u8], other: &[u8], costs: &Costs, most: u32) -> Option<u32> {
+    let mut row = [0; SOUND_SYMBOLS_MAX + 1];
+    for (at, symbol) in other.iter().enumerate() {
+        row[at + 1] = row[at] + costs.gap[usize::from(*symbol)];
+    }
+    for a in one {
+        let (gap, change) = (costs.gap[usize::from(*a)], &costs.change[usize::from(*a)]);
+        let mut diagonal = row[0];
+        row[0] += gap;
+        for (at, b) in other.iter().enumerate() {
+            let b = usize::from(*b);
+            let least = (diagonal + change[b]).min(row[at + 1] + gap).min(row[at] + costs.gap[b]);
+            diagonal = row[at + 1];
+            row[at + 1] = least;
+        }
+        // Costs only grow from row to row.
+        if row[..=other.len()].iter().all(|cost| *cost > most) {
+            return None;
+        }
+    }
+    Some(row[other.len()]).filter(|cost| *cost <= most)
+}
+
+/// Returns the classes of the consonants.
+fn classes(sound: Sound) -> Vec<u64> {
+    sound.symbols().map(class).filter(|class| *class != 0).collect()
+}
+
+fn skeleton(classes: &[u64]) -> u64 {
+    classes.iter().fold(0, |all, class| all << CLASS_BITS | class)
+}
+
+/// Returns the skeleton first, then those with one consonant more, less, or of another class.
+fn variants(classes: &[u64]) -> Vec<u64> {
+    let mut variants = vec![skeleton(classes)];
+    if classes.len() >= VARIED_MIN {
+        for at in 0..=classes.len() {
+            let (before, after) = classes.split_at(at);
+            let mut with = |middle: &[u64], after: &[u64]| variants.push(skeleton(&[before, middle, after].concat()));
+            (1..=CLASSES).for_each(|class| with(&[class], after));
+            if let [own, after @ ..] = after {
+                with(&[], after);
+                (1..=CLASSES).filter(|class| class != own).for_each(|class| with(&[class], after));
+            }
+        }
+        variants[1..].sort_unstable();
+        variants.dedup();
+    }
+    variants
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::Script;
+
+    /// A sound in symbols, of which `$` is `Sh`.
+    fn of(script: Script, symbols: &str) -> Sound {
+        let symbol = |c: char| {
+            let name = if c == '$' { "Sh".to_owned() } else { c.to_ascii_uppercase().to_string() };
+            SoundSymbol::ALL.into_iter().find(|symbol| format!("{symbol:?}") == name)
+        };
+        Sound::new(script, &symbols.chars().filter_map(symbol).collect::<Vec<_>>())
+    }
+
+    fn sound(symbols: &str) -> Sound {
+        of(Script::Latin, symbols)
+    }
+
+    #[test]
+    fn the_same_name_is_similar_in_all_scripts_and_spellings() {
+        // Tchaikovsky, Rubinstein, Hodler and Menchik as English, Russian, Greek, Arabic or Hebrew, and Japanese write them.
+        let names = [
+            ["$aikovsky", "$aykovskiy", "tsaikofski", "t$aykwfsky", "$aikofski"],
+            ["rubinstein", "rubin$teyn", "rubinstain", "rwbyn$tyyn", "rubin$tain"],
+            ["hodler", "hodler", "hodler", "hwdlr", "hodrar"],
+            ["men$ik", "men$ik", "mentsik", "mn$yk", "men$ik"],
+        ];
+        let scripts = [Script::Latin, Script::Cyrillic, Script::Greek, Script::Hebrew, Script::Kana];
+        for name in names {
+            let one = sound(name[0]);
+            for (script, other) in scripts.into_iter().zip(name) {
+                let similar = similarity(one, of(script, other), similar_min(one));
+                assert!(similar.is_some(), "{} and {other}: {:?}", name[0], similarity(one, of(script, other), 0.0));
+            }
+        }
+    }
+
+    #[test]
+    fn other_names_are_not_similar() {
+        for (one, other) in [("hodler", "$i$kin"), ("rubinstein", "rubens"), ("levitan", "leverkuzen"), ("men$ik", "mehiko")] {
+            let (one, other) = (sound(one), sound(other));
+            assert_eq!(similarity(one, other, similar_min(one)), None, "{one:?} {other:?}");
+        }
+    }
+
+    #[test]
+    fn the_distance_is_symmetric_and_zero_only_for_equal_sounds() {
+        let words = ["manin", "menin", "panters", "paintars", "obama"].map(sound);
+        for (one, other) in words.iter().flat_map(|one| words.iter().map(move |other| (*one, *other))) {
+            assert_eq!(similarity(one, other, 0.0), similarity(other, one, 0.0));
+            assert_eq!(similarity(one, other, 0.0) == Some(1.0), symbols(one).as_slice() == symbols(other).as_slice());
+        }
+    }
+
+    #[test]
+    fn the_most_similar_words_are_found_by_their_skeletons() {
+        let names = ["pankreas", "panters", "panterz", "panter", "zebra"].map(sound);
+        let mut index = SoundIndex::default();
+        (0..).zip(names).for_each(|(place, sound)| index.insert(place, sound));
+        let found = index.similar(of(Script::Arabic, "bntrz"), |place| names[place as usize]);
+        let mut places: Vec<u32> = found.iter().map(|(place, _)| *place).collect();
+        places.sort_unstable();
+        assert_eq!(places, [1, 2]);
+        assert!(index.similar(Sound::NONE, |place| names[place as usize]).is_empty());
+    }
+
+    #[test]
+    fn no_more_than_the_maximum_is_compared_and_found() {
+        let mut index = SoundIndex::default();
+        let same = sound("panters");
+        (0..3 * COMPARED_MAX as u32).for_each(|place| index.insert(place, same));
+        let compared = std::cell::Cell::new(0);
+        let found = index.similar(same, |_| {
+            compared.set(compared.get() + 1);
+            same
+        });
+        assert_eq!((found.len(), compared.get()), (FOUND_MAX, COMPARED_MAX));
+    }
+
+    #[test]
+    fn a_long_name_needs_less_similarity_than_a_short_one() {
+        let [long, short] = ["$aikovsky", "obama"].map(sound);
+        assert!(similar_min(long) < similar_min(short));
+        assert_eq!((probability(long, 1.0), probability(long, similar_min(long) - 0.2)), (1.0, 0.0));
+    }
+}
