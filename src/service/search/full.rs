@@ -27,6 +27,8 @@ const NAMED_MAX: usize = 40_000;
 /// In the end, one out of this many passages of a list is scored by late interaction itself. Scoring more does not noticeably
 /// change the first ten ranks.
 const COMPARED_PART: usize = 2;
+/// Minimum number of passages that are scored exactly: a page of hits needs some to choose from.
+const COMPARED_MIN: usize = 25;
 /// Up to this many passages, late interaction scores all of them. In larger collections it only scores what the other lists
 /// have, because scoring more would make a search too slow.
 const SCANNED_MAX: usize = 200_000;
@@ -151,7 +153,7 @@ impl Plan<'_> {
             if let Some(embedding) = &resolved.embedding {
                 self.compare(embedding, &mut listed)?;
             }
-            let compared = limit.div_ceil(COMPARED_PART);
+            let compared = limit.div_ceil(COMPARED_PART).max(COMPARED_MIN);
             let whole = listed.len() <= compared || estimates.is_none();
             let mut model = ModelScores { tokens, words, translated, estimates, question };
             let mut listed: Vec<(PassageId, ListedPassage)> = listed.into_iter().collect();
