@@ -1,10 +1,10 @@
 //! Late interaction in a collection. The near tokens of a question's token depend only on the model and are found once, so scoring
 //! a passage only takes lookups and maxima (`question`). Only the token ids of a passage are stored.
 //!
-//! A token of the question has the weight w_i = n_i u_i ln(1 + 1 / f_i): how often it occurs in the question, times its learned
-//! weight (from the table), times its rarity in the collection. f_i is the share of passages that have the token or a near one,
-//! in any language, estimated as if these occurred independently of each other. So "the" has little weight in a question even
-//! if all passages are in Japanese.
+//! A token of the question has the weight w_i = (n_i u_i)^0.7 ln(1 + 1 / f_i): how often it occurs in the question, times its
+//! learned weight (from the table), both with an exponent, times its rarity in the collection. f_i is the share of passages that
+//! have the token or a near one, in any language, estimated as if these occurred independently of each other. So "the" has little
+//! weight in a question even if all passages are in Japanese.
 
 use std::sync::Arc;
 
@@ -17,6 +17,9 @@ use crate::domain::RelevanceWeights;
 /// Lower bound of the share of passages. A token that occurs in no passage weighs no more than one that occurs in this share,
 /// or in one passage.
 const SHARE_MIN: f32 = 1e-3;
+
+/// Exponent of a token's learned weight, which makes the weights more alike. Fitted like the relevance weights.
+const LEARNED_POWER: f32 = 0.7;
 
 /// A model's token table, prepared for scoring.
 pub struct TokenScorer {
@@ -57,7 +60,7 @@ impl TokenScorer {
             let counted = near.iter().take_while(|near| f32::from(near.cosine) >= NEAR * ONE);
             // The share of passages that have none of the tokens near this one.
             let without: f32 = counted.map(|near| 1.0 - index.frequency(near.token) as f32 / passages).product();
-            weight * (1.0 + 1.0 / (1.0 - without).max(share_min)).ln()
+            weight.powf(LEARNED_POWER) * (1.0 + 1.0 / (1.0 - without).max(share_min)).ln()
         };
         let weights = counted.iter().zip(&near).map(weight).collect();
         Question::new(Arc::clone(&self.table), &ids, weights, near)

@@ -109,6 +109,11 @@ impl Translations {
         &self.senses[self.starts[place] as usize..self.starts[place + 1] as usize]
     }
 
+    /// Whether it has a word.
+    pub fn has(&self, word: u32) -> bool {
+        !self.senses(word).is_empty()
+    }
+
     /// Returns the number of words.
     pub fn len(&self) -> usize {
         self.words.len()

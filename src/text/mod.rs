@@ -21,6 +21,7 @@ mod structure;
 pub mod terms;
 pub mod tokenize;
 mod unigram;
+mod word_parts;
 mod words;
 
 pub use crate::bundle::TEXT_VERSION;

@@ -20,7 +20,8 @@ pub(super) struct QueryMatcher {
 
 impl QueryMatcher {
     /// Leaves out the words of the query whose tokens say little. Word frequencies alone do not show that in a small
-    /// collection, where hardly any word is frequent.
+    /// collection, where hardly any word is frequent. Parts of words, which are not among the query's words, stay: they come from
+    /// words that the translation table does not have, which are rarely "the".
     fn remove_insignificant_words(&mut self, query: &str, embedder: &Embedder) -> Result<(), Error> {
         let (Some(question), false) = (&self.question, self.words.is_empty()) else { return Ok(()) };
         let mut pieces = embedder.pieces(query).map_err(Error::Embed)?;
@@ -28,7 +29,7 @@ impl QueryMatcher {
         let words = PassageWords::new(query, None);
         self.words.retain(|word| {
             let places = words.find_words(|key| key == word.word);
-            places.iter().any(|place| pieces.iter().any(|(_, piece)| overlap(piece, place)))
+            places.is_empty() || places.iter().any(|place| pieces.iter().any(|(_, piece)| overlap(piece, place)))
         });
         Ok(())
     }

@@ -6,7 +6,7 @@ use super::super::Error;
 use crate::domain::{
     DocumentId, Embedded, Embedding, ExampleSet, Language, Metric, QueryTerms, SearchMode, SearchRequest, SearchTarget, Word,
 };
-use crate::embed::{Embedder, QueryError, QueryText, text_words};
+use crate::embed::{Embedder, QueryError, QueryText, query_words};
 use crate::service::open_collection::OpenCollection;
 
 /// What a search looks for.
@@ -71,7 +71,9 @@ pub(super) fn resolve(
         SearchTarget::Text(_) => {
             if let Some(query) = query {
                 if matches!(request.mode, SearchMode::Full(_)) {
-                    resolved.words = text_words(&query.text);
+                    let translations = embedder.translations();
+                    let is_known = |word| translations.is_some_and(|translations| translations.has(word));
+                    resolved.words = query_words(&query.text, is_known);
                 }
                 let language = stemming_language(collection, request, &query.text, embedder)?;
                 resolved.terms = Some(query.terms(request.reading.all_words, language)?);

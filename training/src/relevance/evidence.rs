@@ -7,7 +7,7 @@ use dragoman::bundle::{Bundle, TRANSLATIONS};
 use dragoman::domain::{Language, PassageId, RelevanceWeights, TokenSet};
 use dragoman::evaluation::SentenceEncoder as _;
 use dragoman::ranking::{Evidence, TokenIndex, TokenScorer, TokenTable, Translations, WordIndex, lexical_share};
-use dragoman::text::plain_words::{self, word_counts};
+use dragoman::text::plain_words::{query_words, word_counts};
 
 use super::quotes;
 use super::words::Words;
@@ -151,7 +151,10 @@ impl<'s> Collection<'s> {
         let (words, terms) = self.words.scores(text, language);
         let plain = match self.translations.is_empty() {
             true => None,
-            false => Some(self.plain.scores(&plain_words::text_words(text), self.translations)),
+            false => {
+                let words = query_words(text, |word| self.translations.has(word));
+                Some(self.plain.scores(&words, self.translations))
+            }
         };
         let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
         let evidence = |(number, passage): (usize, &[f32])| {

@@ -1,0 +1,106 @@
+//! Takes a word apart that a vocabulary does not have: a compound ("Zugriffskontrolle") into its two words, an inflected word
+//! ("katkıyı") into its beginning, and a word with an attached particle ("ותחזוקה") into the rest. Which parts are words is asked
+//! of the vocabulary, so no language needs rules, and none has to be known.
+
+use super::plain_words::word_key;
+
+/// Minimum number of letters of each word of a compound.
+const PART_MIN: usize = 4;
+/// Maximum number of letters between the two words of a compound, and after them: "s" in "Zugriffskontrolle".
+const LINK_MAX: usize = 2;
+const ENDING_MAX: usize = 2;
+/// Minimum share of a word that its beginning has, in percent. Shorter beginnings are often other words.
+const BEGINNING_PERCENT_MIN: usize = 60;
+/// Maximum number of letters of the particles before a word in Arabic and Hebrew script, and minimum number of the others.
+const PARTICLES_MAX: usize = 2;
+const REST_MIN: usize = 3;
+
+/// Returns the numbers (`word_key`) of the parts of a plain word that `is_known` accepts: two, one or none. A word with digits has
+/// none.
+pub(super) fn known_parts(word: &str, is_known: impl Fn(u32) -> bool) -> Vec<u32> {
+    if word.chars().any(char::is_numeric) {
+        return Vec::new();
+    }
+    // Where the letters begin, and the end.
+    let letters: Vec<usize> = word.char_indices().map(|(at, _)| at).chain([word.len()]).collect();
+    let known = |from: usize, to: usize| Some(word_key(&word[letters[from]..letters[to]])).filter(|key| is_known(*key));
+    let length = letters.len() - 1;
+    if let Some(parts) = two_words(length, &known) {
+        return parts.into();
+    }
+    let shortest = PART_MIN.max((length * BEGINNING_PERCENT_MIN).div_ceil(100));
+    let beginning = (shortest..length).rev().find_map(|end| known(0, end));
+    let after_particles = || {
+        let attaches = word.chars().all(|letter| matches!(letter, '\u{590}'..='\u{6ff}'));
+        let most = if attaches { PARTICLES_MAX.min(length.saturating_sub(REST_MIN)) } else { 0 };
+        (1..=most).find_map(|from| known(from, length))
+    };
+    beginning.or_else(after_particles).into_iter().collect()
+}
+
+/// Returns the two words of a compound of `length` letters: those with the fewest letters outside of them, and of these the most
+/// alike in length.
+fn two_words(length: usize, known: impl Fn(usize, usize) -> Option<u32>) -> Option<[u32; 2]> {
+    let ends = (PART_MIN..=length.saturating_sub(PART_MIN)).filter_map(|end| Some((end, known(0, end)?)));
+    let splits = ends.flat_map(|(end, first)| {
+        let starts = end..=(end + LINK_MAX).min(length - PART_MIN);
+        let second = |start: usize| {
+            let ends = (start + PART_MIN).max(length.saturating_sub(ENDING_MAX))..=length;
+            ends.rev().find_map(|end| Some((length - end, known(start, end)?)))
+        };
+        let split = |start: usize| second(start).map(|(ending, second)| ((start - end + ending, end), [first, second]));
+        starts.filter_map(split).collect::<Vec<_>>()
+    });
+    splits.min_by_key(|((outside, end), _)| (*outside, (2 * end).abs_diff(length))).map(|(_, words)| words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(word: &str, vocabulary: &[&str], expect: &[&str]) {
+        let keys = |words: &[&str]| words.iter().map(|word| word_key(word)).collect::<Vec<_>>();
+        let known = keys(vocabulary);
+        assert_eq!(known_parts(word, |key| known.contains(&key)), keys(expect), "{word}");
+    }
+
+    #[test]
+    fn a_compound_has_two_words() {
+        check("fahrradwerkstatt", &["fahrrad", "werkstatt", "fahr", "statt"], &["fahrrad", "werkstatt"]);
+        check("zugriffskontrollen", &["zugriff", "kontrolle"], &["zugriff", "kontrolle"]);
+        check("cykelverkstaden", &["cykel", "verkstad"], &["cykel", "verkstad"]);
+        check("велосервис", &["вело", "сервис"], &["вело", "сервис"]);
+    }
+
+    #[test]
+    fn of_several_splits_the_one_that_leaves_fewest_letters_counts() {
+        check("abcdesfghij", &["abcd", "abcde", "fghij", "sfghij"], &["abcde", "sfghij"]);
+    }
+
+    #[test]
+    fn a_word_with_an_unknown_ending_has_its_longest_known_beginning() {
+        check("pyörälläni", &["pyörällä", "pyörä"], &["pyörällä"]);
+        check("evlerimizden", &["evlerimiz", "evlerim"], &["evlerimiz"]);
+    }
+
+    #[test]
+    fn a_short_beginning_is_another_word() {
+        check("katalogtext", &["kata"], &[]);
+        check("carpets", &["car"], &[]);
+    }
+
+    #[test]
+    fn particles_before_a_word_are_left_out_where_they_are_attached() {
+        check("וספרים", &["ספרים"], &["ספרים"]);
+        check("والمدينة", &["المدينة", "مدينة"], &["المدينة"]);
+        check("amoral", &["moral"], &[]);
+    }
+
+    #[test]
+    fn words_with_digits_and_short_words_have_no_parts() {
+        check("haus2haus", &["haus"], &[]);
+        check("aus", &["a", "au"], &[]);
+        check("", &[], &[]);
+    }
+}
