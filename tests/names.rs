@@ -1,11 +1,17 @@
 //! Names are found in other scripts and spellings by their sound, without a translation.
 
-use dragoman::domain::{PassageId, Word};
+use dragoman::domain::{PassageId, QueryWord};
 use dragoman::ranking::{Sense, Translations, WordIndex};
-use dragoman::text::plain_words::{text_words, word_counts};
+use dragoman::text::plain_words::{word_counts, word_key};
+use dragoman::text::query_words::query_words;
 
 /// More passages than may be removed before the index reclaims their room.
 const REMOVED: u64 = 10_000;
+
+/// The words of a query for which there is no model.
+fn words(query: &str) -> Vec<QueryWord> {
+    query_words(query, &[], |_| true)
+}
 
 /// An index of texts, with sounds.
 fn index_of(texts: &[&str], translations: &Translations) -> WordIndex {
@@ -28,7 +34,7 @@ fn a_name_is_found_in_other_scripts() {
     let none = Translations::default();
     let index = index_of(&texts, &none);
     let found = |question: &str| -> Vec<u64> {
-        let scores = index.scores(&text_words(question), &none);
+        let scores = index.scores(&words(question), None, &none);
         index.nearest(&scores, 10, |_| true).into_iter().map(|(passage, _)| passage.0).collect()
     };
     assert_eq!(found("Ходлер"), [0, 3]);
@@ -41,14 +47,13 @@ fn a_name_is_found_in_other_scripts() {
 
 #[test]
 fn a_word_with_a_translation_hardly_counts_by_its_sound() {
-    let key = |word: &str| text_words(word)[0].key;
     let known = Translations::new(vec![
-        (key("mutter"), vec![Sense::new(1, 1.0)]),
-        (key("matter"), vec![Sense::new(2, 1.0)]),
-        (key("mother"), vec![Sense::new(1, 1.0)]),
+        (word_key("mutter"), vec![Sense::new(1, 1.0)]),
+        (word_key("matter"), vec![Sense::new(2, 1.0)]),
+        (word_key("mother"), vec![Sense::new(1, 1.0)]),
     ]);
     let index = index_of(&["it does not matter", "a mother of three"], &known);
-    let scores = index.scores(&text_words("Mutter"), &known);
+    let scores = index.scores(&words("Mutter"), None, &known);
     let [matter, mother] = [0, 1].map(|passage| index.score(&scores, PassageId(passage)));
     assert!(mother > 3.0 * matter, "{mother} and {matter}");
 }
@@ -70,7 +75,7 @@ fn a_removed_name_is_gone_and_the_others_stay_when_room_is_reclaimed() {
     for passage in (0..=REMOVED).filter(|passage| *passage != 7) {
         index.remove(PassageId(passage));
     }
-    let found = |index: &WordIndex, name: &str| index.nearest(&index.scores(&text_words(name), &none), 10, |_| true);
+    let found = |index: &WordIndex, name: &str| index.nearest(&index.scores(&words(name), None, &none), 10, |_| true);
     assert_eq!(found(&index, "Chigorin")[0].0, PassageId(7));
     assert!(found(&index, "Hodler").is_empty());
 }
@@ -79,11 +84,11 @@ fn a_removed_name_is_gone_and_the_others_stay_when_room_is_reclaimed() {
 fn a_name_put_together_counts_only_where_it_is_found_and_its_parts_do_not_then() {
     let none = Translations::default();
     let index = index_of(&["Die Malerin Menchik aus Moskau", "도서관 안내"], &none);
-    let score = |question: &[Word], passage| index.score(&index.scores(question, &none), PassageId(passage));
-    let library = text_words("도서관");
-    assert_eq!(library.iter().map(|word| word.parts).collect::<Vec<_>>(), [0, 0, 2]);
-    let unknown = text_words("갈매기");
+    let score = |question: &[QueryWord], passage| index.score(&index.scores(question, None, &none), PassageId(passage));
+    let library = words("도서관");
+    assert_eq!(library.iter().map(|word| word.word.parts).collect::<Vec<_>>(), [0, 0, 2]);
+    let unknown = words("갈매기");
     assert_eq!(score(&unknown, 0), 0.0);
     assert_eq!(score(&[&library[..], &unknown[..2]].concat(), 1), score(&[library, unknown].concat(), 1));
-    assert!(score(&text_words("멘치크"), 0) > 0.5, "no part of the name lowers its score");
+    assert!(score(&words("멘치크"), 0) > 0.5, "no part of the name lowers its score");
 }

@@ -30,9 +30,9 @@ struct Floor {
 
 /// Each is about three points below the measured value. To add a mode, add its rows.
 const FLOORS: [Floor; 12] = [
-    floor("full", "all", [62.0, 69.0, 71.0]),
+    floor("full", "all", [65.0, 73.0, 74.0]),
     floor("full", "same", [85.0, 88.0, 90.0]),
-    floor("full", "other", [39.0, 49.0, 53.0]),
+    floor("full", "other", [44.0, 55.0, 59.0]),
     floor("dense", "all", [27.0, 39.0, 43.0]),
     floor("dense", "same", [62.0, 73.0, 78.0]),
     floor("dense", "other", [14.0, 23.0, 27.0]),
@@ -45,7 +45,7 @@ const FLOORS: [Floor; 12] = [
 ];
 
 /// Those of questions whose pages write the name in another script or spelling.
-const NAMES_FLOORS: [Floor; 2] = [floor("full", "all", [63.0, 75.0, 79.0]), floor("full", "other", [79.0, 84.0, 87.0])];
+const NAMES_FLOORS: [Floor; 2] = [floor("full", "all", [70.0, 79.0, 83.0]), floor("full", "other", [83.0, 87.0, 88.0])];
 
 const fn floor(mode: &'static str, scope: &'static str, [success_at_1, mrr_at_10, ndcg_at_10]: [f64; 3]) -> Floor {
     Floor { mode, scope, success_at_1, mrr_at_10, ndcg_at_10 }
@@ -155,6 +155,44 @@ fn few_candidates_find_what_many_find() {
     }
     println!("{found} of {wanted} hits");
     assert!(f64::from(found) >= 0.95 * wanted as f64, "{found} of {wanted}");
+}
+
+/// Words that no translation table lists are found in other languages by their parts.
+#[test]
+fn compounds_and_inflected_words_are_found_in_other_languages() {
+    if !Path::new(MODEL).join("manifest.json").exists() {
+        println!("skipped: there is no {MODEL}/manifest.json");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let server = Program::start(folder.path(), MODEL);
+    let client = server.client();
+    let pages = [
+        ("workshop", "The bicycle workshop repairs brakes and wheels on Saturdays."),
+        ("library", "The library lends novels, maps and records for four weeks."),
+        ("snow", "The town clears snow from the main roads first, then from the side streets."),
+        ("lighthouse", "The keeper of the lighthouse lives on the island all year."),
+        ("wool", "They spin wool from their own sheep and dye it with plants."),
+    ];
+    let documents: Vec<Value> = pages.iter().map(|(id, text)| json!({ "id": id, "text": text, "language": "en" })).collect();
+    assert_eq!(client.post("/v1/collections", &json!({ "name": "town" })).0, 201);
+    let (status, added) = client.post("/v1/collections/town/documents?wait=indexed", &json!({ "documents": documents }));
+    assert_eq!((status, &added["failed"]), (200, &json!(0)), "{added}");
+    let queries = [
+        ("Fahrradwerkstatt", "workshop"),
+        ("cykelverkstad", "workshop"),
+        ("kütüphanemizden", "library"),
+        ("וספריות", "library"),
+        ("Straßenräumung", "snow"),
+        ("Leuchtturmwärter", "lighthouse"),
+        ("polkupyöräkorjaamo", "workshop"),
+        ("велосипедсервис", "workshop"),
+    ];
+    for (query, expect) in queries {
+        let hits = client.hits("town", &json!({ "query": query, "explain": true, "include": [] }));
+        assert_eq!(hits[0]["id"], expect, "{query}: {hits:?}");
+        assert!(hits[0]["explanation"]["translated"]["score"].as_f64() > Some(0.05), "{query}: {hits:?}");
+    }
 }
 
 /// The metrics that are below a floor.

@@ -39,6 +39,15 @@ impl From<u32> for Word {
     }
 }
 
+/// A word of a query with the model's tokens that it has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueryWord {
+    /// The word.
+    pub word: Word,
+    /// The ids of its tokens, which say how much it matters. Empty if unknown.
+    pub tokens: Vec<u32>,
+}
+
 /// A distinct word of a passage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CountedWord {

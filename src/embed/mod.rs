@@ -31,8 +31,8 @@ use crate::domain::{DetectedLanguage, Embedded, ModelInfo, PassageBounds, Passag
 use crate::ranking::{TokenScorer, TokenTable, Translations};
 pub use crate::text::Tokens;
 pub use crate::text::marks::{PassageWords, TermMatcher, merge_marks, overlap};
-pub use crate::text::plain_words::query_words;
 pub use crate::text::query::{QueryError, QueryText};
+pub use crate::text::query_words::query_words;
 pub use crate::text::sentence_spans::sentence_spans;
 pub use crate::text::terms::{passage_terms, query_terms};
 use crate::text::{LanguageDetector, TextPassage, Tokenizer};

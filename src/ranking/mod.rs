@@ -12,6 +12,7 @@ mod sounds;
 pub mod token_index;
 pub mod token_table;
 pub mod translations;
+mod weighted_words;
 pub mod word_index;
 
 pub use late_interaction::LateInteraction;

@@ -175,6 +175,13 @@ impl Question {
         cosines
     }
 
+    /// Returns the sum of the weights of some tokens, 0 to 1.
+    pub fn weight(&self, tokens: &[u32]) -> f32 {
+        let is_one = |id: &u16| tokens.contains(&u32::from(*id));
+        let weights = self.weights.as_flattened().iter().zip(&self.ids);
+        weights.filter(|(_, id)| is_one(id)).map(|(weight, _)| weight).sum()
+    }
+
     /// Whether a token is a significant token of the question.
     pub fn is_significant(&self, token: u16) -> bool {
         let lane = self.ids.iter().position(|id| *id == token);
@@ -319,7 +326,8 @@ mod tests {
             let near = (0..300).filter(|&other| cosine(token, other) >= NEAR);
             let without: f32 = near.map(|other| 1.0 - index.frequency(other as u16) as f32 / index.len() as f32).product();
             let share = (1.0 - without).max(1.0 / (index.len() as f32 + 1.0));
-            let weight = table.weights[token] * (1.0 + 1.0 / share).ln();
+            let times = question.iter().filter(|&&other| other as usize == token).count() as f32;
+            let weight = (times * table.weights[token]).powf(0.7) / times * (1.0 + 1.0 / share).ln();
             let greatest = passage.iter().map(|&other| cosine(token, usize::from(other))).fold(0.0, f32::max);
             sum += weight * greatest;
             total += weight;

@@ -6,7 +6,6 @@
 //! table has are recognized in other scripts by their sound (`sounds`).
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use multiversion::multiversion;
@@ -14,9 +13,11 @@ use rustc_hash::FxHashMap;
 
 use super::best;
 use super::expansions::{Expansion, ExpansionCache};
+use super::question::Question;
 use super::sounds::{SoundIndex, probability};
 use super::translations::Translations;
-use crate::domain::{CountedWord, PassageId, Sound, WORD_COUNT_BITS, WORD_COUNT_MAX, Word, WordCounts};
+use super::weighted_words::{Weighted, weighted_words};
+use crate::domain::{CountedWord, PassageId, QueryWord, Sound, WORD_COUNT_BITS, WORD_COUNT_MAX, Word, WordCounts};
 
 /// Lower than the usual 1.2, because in a passage a word's second occurrence says little. Fitted like the relevance weights.
 const K1: f32 = 0.6;
@@ -30,8 +31,6 @@ const NEW_MIN: usize = 1 << 16;
 /// When entries are arranged, each word gets room for one more entry per this many, so that a frequent word does not have to
 /// move for the next passage.
 const ROOM_PART: u32 = 8;
-/// Maximum number of words of the question that are used. Of a longer question, the first are used.
-pub const QUESTION_WORDS_MAX: usize = 64;
 /// Two words with a lower probability of the same meaning are different words.
 const SAME_MIN: f32 = 0.02;
 /// Minimum contribution of one concept to that probability. It skips most words of a concept, because they hardly mean it.
@@ -243,34 +242,22 @@ impl WordIndex {
         self.places.is_empty()
     }
 
-    /// Compares a question of these words with all passages.
-    pub fn scores(&self, question: &[Word], translations: &Translations) -> WordScores {
-        let mut distinct: Vec<Word> = Vec::new();
-        for word in question {
-            if distinct.len() < QUESTION_WORDS_MAX && distinct.iter().all(|other| other.key != word.key) {
-                distinct.push(*word);
-            }
-        }
+    /// Compares a query of these words with all passages. `question` knows how much their tokens matter.
+    pub fn scores(&self, query: &[QueryWord], question: Option<&Question>, translations: &Translations) -> WordScores {
         let expansion = |word| self.expansions.get(word, self.version, || self.expansion(word, translations));
-        let mut expansions: Vec<Arc<Expansion>> = distinct.into_iter().map(expansion).collect();
-        remove_parts_of_names(question, &mut expansions);
-        let possible: f32 = expansions.iter().map(|expansion| expansion.rarity).sum();
-        expansions.sort_by(|a, b| b.rarity.total_cmp(&a.rarity));
-        let least = SIGNIFICANT_MIN * possible / expansions.len().max(1) as f32;
-        let significant = expansions
-            .iter()
-            .filter(|expansion| expansion.rarity >= least)
-            .map(|expansion| self.significant_word(expansion))
-            .collect();
+        let mut weighted = weighted_words(query, question, expansion);
+        let possible: f32 = weighted.iter().map(|one| one.weight).sum();
+        weighted.sort_by(|a, b| b.expansion.rarity.total_cmp(&a.expansion.rarity));
+        let significant = self.significant_words(&weighted);
         let mut left = VISITS_MIN.max(VISITS_PER_PASSAGE * self.len());
         let mut scores = vec![0.0; self.passages.len()];
         let (mut counts, mut met) = (vec![0.0; self.passages.len()], Vec::new());
-        for (number, expansion) in expansions.iter().enumerate() {
-            left = left.saturating_sub(expansion.visits);
+        for (number, word) in weighted.iter().enumerate() {
+            left = left.saturating_sub(word.expansion.visits);
             if number > 0 && left == 0 {
                 break;
             }
-            self.add(expansion, &mut counts, &mut met, &mut scores);
+            self.add(word, &mut counts, &mut met, &mut scores);
         }
         WordScores { scores, possible, significant }
     }
@@ -286,6 +273,13 @@ impl WordIndex {
         let possible = scores.possible.max(1.0);
         let passage = |slot: usize| self.passages.get(slot).copied().flatten().filter(|&passage| accept(passage));
         best(&scores.scores, passage, limit).into_iter().map(|(passage, score)| (passage, score / possible)).collect()
+    }
+
+    fn significant_words(&self, weighted: &[Weighted]) -> Vec<SignificantWord> {
+        let total: f32 = weighted.iter().map(|one| one.expansion.rarity).sum();
+        let least = SIGNIFICANT_MIN * total / weighted.len().max(1) as f32;
+        let expansions = weighted.iter().map(|one| &*one.expansion);
+        expansions.filter(|expansion| expansion.rarity >= least).map(|expansion| self.significant_word(expansion)).collect()
     }
 
     fn significant_word(&self, expansion: &Expansion) -> SignificantWord {
@@ -369,9 +363,10 @@ impl WordIndex {
     }
 
     /// Adds the score of a word of the question to each passage. `counts` must be zeros before, and is zeros after.
-    fn add(&self, expansion: &Expansion, counts: &mut [f32], met: &mut Vec<u32>, scores: &mut [f32]) {
+    fn add(&self, word: &Weighted, counts: &mut [f32], met: &mut Vec<u32>, scores: &mut [f32]) {
         let mean = self.length_sum as f32 / self.len().max(1) as f32;
-        let formula = Formula { rarity: expansion.rarity, per_word: B / mean.max(1.0) };
+        let (expansion, weight) = (&word.expansion, word.weight);
+        let formula = Formula { weight, per_word: B / mean.max(1.0) };
         let entries =
             expansion.words.iter().flat_map(|(place, same)| self.posting(*place).iter().map(move |entry| (entry, same)));
         let entries =
@@ -456,22 +451,10 @@ impl WordIndex {
     }
 }
 
-/// Removes names that nothing sounds like, and words that find nothing and are parts of a name that is found: neither says that a
-/// passage does not answer.
-fn remove_parts_of_names(question: &[Word], expansions: &mut Vec<Arc<Expansion>>) {
-    let is_found = |key: u32| expansions.iter().any(|expansion| expansion.word == key && !expansion.words.is_empty());
-    let mut parts: Vec<u32> = Vec::new();
-    for (at, word) in question.iter().enumerate().filter(|(_, word)| word.parts > 0 && is_found(word.key)) {
-        let own = &question[at.saturating_sub(word.parts.into())..at];
-        parts.extend(own.iter().map(|part| part.key).filter(|key| !is_found(*key)));
-    }
-    expansions.retain(|expansion| expansion.rarity > 0.0 && !parts.contains(&expansion.word));
-}
-
 /// BM25 of one word.
 struct Formula {
-    /// Its inverse document frequency.
-    rarity: f32,
+    /// Its weight: its inverse document frequency times its importance.
+    weight: f32,
     /// `B` divided by the mean length of passages.
     per_word: f32,
 }
@@ -481,7 +464,7 @@ impl Formula {
     #[inline(always)]
     fn score(&self, count: f32, length: u16) -> f32 {
         let length = 1.0 - B + self.per_word * f32::from(length);
-        self.rarity * count * (K1 + 1.0) / (count + K1 * length)
+        self.weight * count * (K1 + 1.0) / (count + K1 * length)
     }
 }
 

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::*;
+use crate::domain::TokenSet;
 use crate::ranking::translations::Sense;
+use crate::ranking::{TokenIndex, TokenScorer, TokenTable};
 
 const BOAT: u32 = 10;
 const BATEAU: u32 = 20;
@@ -29,12 +31,12 @@ fn index(passages: &[&[u32]]) -> WordIndex {
     index
 }
 
-fn question(words: &[u32]) -> Vec<Word> {
-    words.iter().map(|word| Word::from(*word)).collect()
+fn question(words: &[u32]) -> Vec<QueryWord> {
+    words.iter().map(|word| QueryWord { word: Word::from(*word), tokens: Vec::new() }).collect()
 }
 
 fn nearest(index: &WordIndex, words: &[u32]) -> Vec<u64> {
-    let scores = index.scores(&question(words), &translations());
+    let scores = index.scores(&question(words), None, &translations());
     index.nearest(&scores, 10, |_| true).into_iter().map(|(passage, _)| passage.0).collect()
 }
 
@@ -62,7 +64,7 @@ fn a_word_without_translations_finds_itself() {
 fn significant_words_come_with_what_they_mean_in_the_collection() {
     let index = index(&[&[BOAT, 1], &[SHIP, 1], &[TREE, 1], &[1]]);
     let significant = |words: &[u32]| {
-        let significant = index.scores(&question(words), &translations()).into_significant_words();
+        let significant = index.scores(&question(words), None, &translations()).into_significant_words();
         significant
             .into_iter()
             .map(|SignificantWord { word, meanings }| (word, BTreeSet::from_iter(meanings)))
@@ -79,21 +81,21 @@ fn what_a_word_finds_is_looked_up_again_after_a_change() {
     assert_eq!(nearest(&index, &[BATEAU]), [0]);
     index.insert(PassageId(5), &WordCounts::of(vec![BATEAU, 3]), &translations());
     assert_eq!(nearest(&index, &[BATEAU]), [5, 0]);
-    let before = index.scores(&question(&[BOAT]), &translations()).possible;
+    let before = index.scores(&question(&[BOAT]), None, &translations()).possible;
     index.remove(PassageId(5));
     assert_eq!(nearest(&index, &[BATEAU]), [0]);
-    assert!(index.scores(&question(&[BOAT]), &translations()).possible < before, "a larger part of the passages has it");
+    assert!(index.scores(&question(&[BOAT]), None, &translations()).possible < before, "a larger part of the passages has it");
 }
 
 #[test]
 fn the_score_follows_the_formula() {
     let index = index(&[&[BOAT, BOAT, 1, 2], &[3, 4]]);
-    let scores = index.scores(&question(&[BATEAU, 60]), &translations());
+    let scores = index.scores(&question(&[BATEAU, 60]), None, &translations());
     // One passage has a word that means the boat with 0.6, rounded to 76/127. No passage has word 60. The mean length is 3.
     let (all, having, count) = (2.0_f32, 76.0 / 127.0, 2.0 * 76.0 / 127.0);
     let rarity = (1.0 + (all - having + 0.5) / (having + 0.5)).ln();
     let unknown = (1.0 + (all + 0.5) / 0.5).ln();
-    let expect = rarity * count * 2.2 / (count + 1.2 * (0.25 + 0.75 * 4.0 / 3.0)) / (rarity + unknown);
+    let expect = rarity * count * 1.6 / (count + 0.6 * (0.25 + 0.75 * 4.0 / 3.0)) / (rarity + unknown);
     let got = index.score(&scores, PassageId(0));
     assert!((got - expect).abs() < 1e-5, "{got}, expected {expect}");
     assert_eq!(index.score(&scores, PassageId(1)), 0.0);
@@ -103,14 +105,31 @@ fn the_score_follows_the_formula() {
 fn a_rare_word_says_more_than_a_common_one() {
     let index = index(&[&[BOAT, TREE], &[BOAT, 1], &[BOAT, 2], &[3, 4]]);
     assert_eq!(nearest(&index, &[BOAT, TREE])[0], 0);
-    let scores = index.scores(&question(&[BOAT, TREE]), &translations());
+    let scores = index.scores(&question(&[BOAT, TREE]), None, &translations());
     assert!(index.score(&scores, PassageId(0)) > 2.0 * index.score(&scores, PassageId(1)));
+}
+
+#[test]
+fn a_word_whose_tokens_matter_more_says_more() {
+    let index = index(&[&[BOAT], &[TREE], &[3]]);
+    let table = TokenTable { dimension: 2, rows: vec![127, 0, 0, 127], scales: vec![0.01; 2], weights: vec![8.0, 1.0] };
+    let mut tokens = TokenIndex::default();
+    (0..3).for_each(|passage| tokens.insert(PassageId(passage), &TokenSet::of(&[passage as u32 % 2])));
+    let asked = TokenScorer::new(table).question(&[0, 1], &tokens).unwrap();
+    let words = [(BOAT, vec![0]), (TREE, vec![1])].map(|(word, tokens)| QueryWord { word: word.into(), tokens });
+    let scores = |question| {
+        let scores = index.scores(&words, question, &translations());
+        [0, 1].map(|passage| index.score(&scores, PassageId(passage)))
+    };
+    let [boat, tree] = scores(None);
+    let [boat_by_tokens, tree_by_tokens] = scores(Some(&asked));
+    assert!(boat_by_tokens > 1.2 * boat && tree_by_tokens < tree / 1.2, "{boat_by_tokens} {tree_by_tokens}");
 }
 
 #[test]
 fn only_accepted_passages_are_found() {
     let index = index(&[&[BOAT], &[BATEAU], &[3]]);
-    let scores = index.scores(&question(&[BOAT]), &translations());
+    let scores = index.scores(&question(&[BOAT]), None, &translations());
     assert_eq!(index.nearest(&scores, 10, |passage| passage.0 == 1).len(), 1);
     assert_eq!(index.nearest(&scores, 1, |_| true)[0].0, PassageId(0));
 }
@@ -130,10 +149,10 @@ fn replaced_or_removed_passages_are_gone_whenever_room_is_reclaimed() {
     }
     assert_eq!(index.len(), 500);
     assert!(index.passages.len() < 6_000, "{} slots", index.passages.len());
-    let scores = index.scores(&question(&[SHIP, TREE, BATEAU]), &translations);
+    let scores = index.scores(&question(&[SHIP, TREE, BATEAU]), None, &translations);
     assert!(index.nearest(&scores, 2_000, |_| true).iter().all(|(passage, _)| passage.0 < 500));
-    assert_eq!(index.nearest(&index.scores(&question(&[BATEAU]), &translations), 2_000, |_| true).len(), 500);
-    assert_eq!(index.score(&index.scores(&question(&[1_700]), &translations), PassageId(700)), 0.0);
+    assert_eq!(index.nearest(&index.scores(&question(&[BATEAU]), None, &translations), 2_000, |_| true).len(), 500);
+    assert_eq!(index.score(&index.scores(&question(&[1_700]), None, &translations), PassageId(700)), 0.0);
 }
 
 #[test]
@@ -147,7 +166,7 @@ fn scores_are_the_same_before_and_after_entries_are_arranged() {
         }
     };
     let found = |index: &WordIndex| {
-        let of = |word| index.nearest(&index.scores(&question(&[word, 120]), &translations), 30_000, |_| true);
+        let of = |word| index.nearest(&index.scores(&question(&[word, 120]), None, &translations), 30_000, |_| true);
         [BATEAU, SHIP, TREE, 130, 1_500].map(of)
     };
     add(&mut index, 0..25_000);
@@ -174,9 +193,15 @@ fn what_sounds_alike_is_found_unless_it_is_a_known_word() {
     for (passage, word) in (0..).zip([in_russian, like_a_tree, 7.into()]) {
         index.insert(PassageId(passage), &WordCounts::of([word]), &translations());
     }
-    let found = index.nearest(&index.scores(&[hodler], &translations()), 10, |_| true);
+    let found =
+        index.nearest(&index.scores(&[QueryWord { word: hodler, tokens: Vec::new() }], None, &translations()), 10, |_| true);
     assert_eq!(found.iter().map(|(passage, _)| passage.0).collect::<Vec<_>>(), [0, 1]);
     assert!(found[0].1 > 1.2 * found[1].1, "{found:?}");
     index.remove(PassageId(0));
-    assert_eq!(index.nearest(&index.scores(&[hodler], &translations()), 10, |_| true).len(), 1);
+    assert_eq!(
+        index
+            .nearest(&index.scores(&[QueryWord { word: hodler, tokens: Vec::new() }], None, &translations()), 10, |_| true)
+            .len(),
+        1
+    );
 }

@@ -11,7 +11,7 @@ use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::is_combining_mark;
 use unicode_segmentation::UnicodeSegmentation as _;
 
-use super::plain_words;
+use super::plain_words::{self, PlainWord};
 use super::runs::{self, Class, class, cut, normalized};
 use super::stems::stemmer;
 use super::terms::has_term;
@@ -180,17 +180,22 @@ impl PassageWords {
     /// order.
     pub fn find_words(&self, mut is_wanted: impl FnMut(u32) -> bool) -> Vec<Range<usize>> {
         let mut marks = Vec::new();
+        self.each_word(|_, word, source| marks.extend(is_wanted(word.key()).then(source).flatten()));
+        marks
+    }
+
+    /// Passes the words to `take`, each with the class of its characters and what finds its bytes in the passage.
+    pub(super) fn each_word(&self, mut take: impl FnMut(Class, PlainWord<'_>, &dyn Fn() -> Option<Range<usize>>)) {
         for run in &self.runs {
             let characters = &self.characters[run.characters.clone()];
             let Some(start) = characters.first().map(|first| first.shown.start) else { continue };
             plain_words::each(&runs::Run { class: run.class, text: self.text(characters) }, |word| {
-                if is_wanted(word.key()) {
-                    let shown = start + word.range.start..start + word.range.end;
-                    marks.extend(characters.iter().filter(|one| overlap(&one.shown, &shown)).map(|one| one.source.clone()));
-                }
+                let shown = start + word.range.start..start + word.range.end;
+                let from = || characters.partition_point(|one| one.shown.end <= shown.start);
+                let to = || characters.partition_point(|one| one.shown.start < shown.end);
+                take(run.class, word, &|| source(characters.get(from()..to())?));
             });
         }
-        marks
     }
 
     fn text(&self, characters: &[Character]) -> &str {

@@ -10,6 +10,7 @@ pub mod normalize;
 pub mod plain_words;
 mod preprocess;
 pub mod query;
+pub mod query_words;
 mod runs;
 mod sections;
 pub mod segment;

@@ -14,7 +14,6 @@ use icu_segmenter::{WordSegmenter, WordSegmenterBorrowed};
 
 use super::runs::{Class, Run, cut, fold, joined, normalized, runs};
 use super::sound::sound;
-use super::word_parts::known_parts;
 use crate::domain::{WORD_KEY_BITS, Word, WordCounts};
 
 /// Minimum and maximum number of characters of a name in a script without spaces that is put together from several words.
@@ -32,22 +31,6 @@ pub fn plain_words(text: &str) -> Vec<String> {
     words
 }
 
-/// Returns the words of a query with their sounds, in order, with repetitions. A word that `is_known` does not accept by its
-/// number is followed by its known parts (`word_parts`).
-pub fn query_words(text: &str, is_known: impl Fn(u32) -> bool) -> Vec<Word> {
-    let mut words = Vec::new();
-    for run in runs(&normalized(text)) {
-        each(&run, |word| {
-            let own = word.word();
-            words.push(own);
-            if run.class == Class::Word && !is_known(own.key) {
-                words.extend(known_parts(&word.text, &is_known).into_iter().map(Word::from));
-            }
-        });
-    }
-    words
-}
-
 /// Returns the number of a word, which has `WORD_KEY_BITS` bits. Different words rarely share one.
 pub fn word_key(word: &str) -> u32 {
     crc32fast::hash(word.as_bytes()) >> (u32::BITS - WORD_KEY_BITS)
@@ -55,7 +38,11 @@ pub fn word_key(word: &str) -> u32 {
 
 /// Counts the words of a text.
 pub fn word_counts(text: &str) -> WordCounts {
-    WordCounts::of(query_words(text, |_| true))
+    let mut words = Vec::new();
+    for run in runs(&normalized(text)) {
+        each(&run, |word| words.push(word.word()));
+    }
+    WordCounts::of(words)
 }
 
 /// A word of a run.
@@ -169,16 +156,6 @@ mod tests {
         assert_eq!(plain_words("河水上涨 a 桥"), ["河水", "上涨", "a", "桥"]);
         assert_eq!(plain_words("エッフェルは技師です"), ["エッフェル", "は", "技師", "です"]);
         assert_eq!(plain_words("ตลาดเปิดทุกวัน"), ["ตลาด", "เปิด", "ทุก", "วัน"]);
-    }
-
-    #[test]
-    fn the_known_parts_of_unknown_words_of_a_query_follow_them() {
-        let keys = |words: &[&str]| words.iter().map(|word| word_key(word)).collect::<Vec<_>>();
-        let known = keys(&["die", "brucken", "sanierung"]);
-        let words = query_words("Die Brückensanierung", |key| known.contains(&key));
-        let found: Vec<u32> = words.iter().map(|word| word.key).collect();
-        assert_eq!(found, keys(&["die", "bruckensanierung", "brucken", "sanierung"]));
-        assert_eq!(query_words("Die Brückensanierung", |_| true).len(), 2);
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub(super) fn known_parts(word: &str, is_known: impl Fn(u32) -> bool) -> Vec<u32
     let letters: Vec<usize> = word.char_indices().map(|(at, _)| at).chain([word.len()]).collect();
     let known = |from: usize, to: usize| Some(word_key(&word[letters[from]..letters[to]])).filter(|key| is_known(*key));
     let length = letters.len() - 1;
-    if let Some(parts) = two_words(length, &known) {
+    if let Some(parts) = two_words(length, known) {
         return parts.into();
     }
     let shortest = PART_MIN.max((length * BEGINNING_PERCENT_MIN).div_ceil(100));

@@ -11,7 +11,8 @@ use std::path::PathBuf;
 use dragoman::bundle::{Bundle, MODEL_CARD, TRANSLATIONS};
 use dragoman::domain::{PassageId, RelevanceWeights};
 use dragoman::ranking::{Translations, WordIndex};
-use dragoman::text::plain_words::{text_words, word_counts};
+use dragoman::text::plain_words::word_counts;
+use dragoman::text::query_words::query_words;
 use dragoman_training::config::{EncoderKind, Norm};
 use dragoman_training::export::translations::{TranslationOptions, add_translations};
 use dragoman_training::translations::{Sources, learn};
@@ -41,7 +42,8 @@ fn words_of_two_languages_meet_though_no_text_has_both() {
     for (passage, text) in [(1, "La maison est vieille"), (2, "Le bateau est vieux"), (3, "Un arbre")] {
         index.insert(PassageId(passage), &word_counts(text), &table);
     }
-    let found = index.nearest(&index.scores(&text_words("Wo ist das Boot?"), &table), 3, |_| true);
+    let found =
+        index.nearest(&index.scores(&query_words("Wo ist das Boot?", &[], |word| table.has(word)), None, &table), 3, |_| true);
     assert_eq!(found.first().map(|(passage, _)| *passage), Some(PassageId(2)), "{found:?}");
 }
 

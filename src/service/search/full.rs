@@ -142,7 +142,7 @@ impl Plan<'_> {
                     listed.entry(passage).or_default().ranks.late = Some(RankedScore { rank, score });
                 }
             }
-            let translated = translations.map(|translations| words.scores(&resolved.words, translations));
+            let translated = translations.map(|translations| words.scores(&resolved.words, question.as_ref(), translations));
             if let Some(scores) = &translated {
                 let found = words.nearest(scores, limit, accept);
                 exhausted &= found.len() < limit;

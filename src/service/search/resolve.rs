@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::super::Error;
 use crate::domain::{
-    DocumentId, Embedded, Embedding, ExampleSet, Language, Metric, QueryTerms, SearchMode, SearchRequest, SearchTarget, Word,
+    DocumentId, Embedded, Embedding, ExampleSet, Language, Metric, QueryTerms, QueryWord, SearchMode, SearchRequest, SearchTarget,
 };
 use crate::embed::{Embedder, QueryError, QueryText, query_words};
 use crate::service::open_collection::OpenCollection;
@@ -17,7 +17,7 @@ pub(super) struct ResolvedQuery {
     /// The tokens of the text, for late interaction.
     pub(super) tokens: Vec<u32>,
     /// The text's words, to find their translations and names that sound like them.
-    pub(super) words: Vec<Word>,
+    pub(super) words: Vec<QueryWord>,
     /// The terms for the lexical list.
     pub(super) terms: Option<QueryTerms>,
     /// Languages whose documents go before others that are about as good, the most preferred first.
@@ -73,7 +73,8 @@ pub(super) fn resolve(
                 if matches!(request.mode, SearchMode::Full(_)) {
                     let translations = embedder.translations();
                     let is_known = |word| translations.is_some_and(|translations| translations.has(word));
-                    resolved.words = query_words(&query.text, is_known);
+                    let pieces = embedder.pieces(&query.text).map_err(Error::Embed)?;
+                    resolved.words = query_words(&query.text, &pieces, is_known);
                 }
                 let language = stemming_language(collection, request, &query.text, embedder)?;
                 resolved.terms = Some(query.terms(request.reading.all_words, language)?);

@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use dragoman::bundle::{Bundle, TRANSLATIONS};
-use dragoman::domain::{Language, PassageId, RelevanceWeights, TokenSet};
+use dragoman::domain::{Language, PassageId, QueryWord, RelevanceWeights, TokenSet};
 use dragoman::evaluation::SentenceEncoder as _;
 use dragoman::ranking::{Evidence, TokenIndex, TokenScorer, TokenTable, Translations, WordIndex, lexical_share};
-use dragoman::text::plain_words::{query_words, word_counts};
+use dragoman::text::Tokenize as _;
+use dragoman::text::plain_words::word_counts;
+use dragoman::text::query_words::query_words;
 
 use super::quotes;
 use super::words::Words;
@@ -73,6 +75,14 @@ pub fn collect(bundle: &Path, data: &Path, questions_max: usize) -> Result<(Rele
     Ok((before, asked))
 }
 
+/// A question in all its forms.
+struct Query<'q> {
+    text: &'q str,
+    words: &'q [QueryWord],
+    embedding: &'q [f32],
+    tokens: &'q [u32],
+}
+
 /// The passages of a language.
 struct Collection<'s> {
     scorer: &'s TokenScorer,
@@ -114,7 +124,9 @@ impl<'s> Collection<'s> {
         let ids = tokenize(&encoder.tokenizer, &file.questions, encoder.tokens_max)?;
         let mut asked = Vec::new();
         for (number, ((text, embedding), ids)) in file.questions.iter().zip(embedded.rows()).zip(&ids).enumerate() {
-            let all = self.evidence(text, embedding, ids, languages.0)?;
+            let pieces = encoder.tokenizer.pieces(text)?;
+            let words = query_words(text, &pieces, |word| self.translations.has(word));
+            let all = self.evidence(&Query { text, words: &words, embedding, tokens: ids }, languages.0)?;
             let answer = file.answers[number];
             let mut proposed: BTreeSet<usize> = [answer].into();
             let late = |evidence: &Evidence| evidence.late.unwrap_or(0.0);
@@ -141,27 +153,21 @@ impl<'s> Collection<'s> {
     }
 
     /// The evidence for every passage.
-    fn evidence(&self, text: &str, embedding: &[f32], ids: &[u32], asked_in: Option<Language>) -> Result<Vec<Evidence>, Error> {
-        let mut question = self.scorer.question(ids, &self.tokens)?;
+    fn evidence(&self, query: &Query<'_>, asked_in: Option<Language>) -> Result<Vec<Evidence>, Error> {
+        let mut question = self.scorer.question(query.tokens, &self.tokens)?;
         let tokens: BTreeMap<u64, &[u16]> = self.tokens.iter().map(|(passage, tokens)| (passage.0, tokens)).collect();
         question.read(tokens.values().copied())?;
         // Like the server, which stems a query in a language that the collection does not have by the rules of most documents'
         // language.
         let language = if asked_in == self.language { asked_in } else { self.language };
-        let (words, terms) = self.words.scores(text, language);
-        let plain = match self.translations.is_empty() {
-            true => None,
-            false => {
-                let words = query_words(text, |word| self.translations.has(word));
-                Some(self.plain.scores(&words, self.translations))
-            }
-        };
+        let (words, terms) = self.words.scores(query.text, language);
+        let plain = (!self.translations.is_empty()).then(|| self.plain.scores(query.words, Some(&question), self.translations));
         let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
         let evidence = |(number, passage): (usize, &[f32])| {
             let own = tokens.get(&(number as u64)).copied().unwrap_or_default();
             let bm25 = words.get(&number).copied().unwrap_or(0.0) as f32;
             Evidence {
-                dense: dot(embedding, passage),
+                dense: dot(query.embedding, passage),
                 late: Some(question.score(own)),
                 lexical: lexical_share(bm25, terms, self.embeddings.len()),
                 translated: plain.as_ref().map_or(0.0, |plain| self.plain.score(plain, PassageId(number as u64))),

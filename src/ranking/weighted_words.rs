@@ -1,0 +1,66 @@
+//! The words of a query with what they find in a collection and how much they count.
+
+use std::sync::Arc;
+
+use super::expansions::Expansion;
+use super::question::Question;
+use crate::domain::{QueryWord, Word};
+
+/// Maximum number of words of the question that are used. Of a longer question, the first are used.
+const QUESTION_WORDS_MAX: usize = 64;
+/// Exponent of the weights of a word's tokens, and their minimum sum. The exponent is fitted like the relevance weights.
+const IMPORTANCE_POWER: f32 = 0.6;
+const IMPORTANCE_MIN: f32 = 1e-3;
+
+/// A word of a query with its weight.
+pub(super) struct Weighted {
+    /// What it finds.
+    pub(super) expansion: Arc<Expansion>,
+    /// Its rarity times its importance.
+    pub(super) weight: f32,
+}
+
+/// Returns the distinct words of a query with their weights. `expansion` finds what a word means in the collection.
+pub(super) fn weighted_words(
+    query: &[QueryWord],
+    question: Option<&Question>,
+    expansion: impl Fn(Word) -> Arc<Expansion>,
+) -> Vec<Weighted> {
+    let mut distinct: Vec<&QueryWord> = Vec::new();
+    for word in query {
+        if distinct.len() < QUESTION_WORDS_MAX && distinct.iter().all(|other| other.word.key != word.word.key) {
+            distinct.push(word);
+        }
+    }
+    let importances = importances(&distinct, question);
+    let expansions = distinct.into_iter().map(|word| expansion(word.word));
+    let mut weighted: Vec<Weighted> = expansions
+        .zip(importances)
+        .map(|(expansion, importance)| Weighted { weight: expansion.rarity * importance, expansion })
+        .collect();
+    remove_parts_of_names(query, &mut weighted);
+    weighted
+}
+
+/// Returns how much the model's tokens of each word matter, with a mean of 1. Words whose tokens are unknown matter as much as
+/// others. In a collection in many languages, rarity alone would give much weight to words such as "the", which only the passages
+/// of one language have.
+fn importances(words: &[&QueryWord], question: Option<&Question>) -> Vec<f32> {
+    let weight = |word: &&QueryWord| question.filter(|_| !word.tokens.is_empty()).map(|question| question.weight(&word.tokens));
+    let known: Vec<Option<f32>> =
+        words.iter().map(weight).map(|weight| Some(weight?.max(IMPORTANCE_MIN).powf(IMPORTANCE_POWER))).collect();
+    let mean = known.iter().flatten().sum::<f32>() / known.iter().flatten().count().max(1) as f32;
+    known.into_iter().map(|weight| weight.map_or(1.0, |weight| weight / mean)).collect()
+}
+
+/// Removes names that nothing sounds like, and words that find nothing and are parts of a name that is found: neither says that a
+/// passage does not answer.
+fn remove_parts_of_names(query: &[QueryWord], weighted: &mut Vec<Weighted>) {
+    let is_found = |key: u32| weighted.iter().any(|one| one.expansion.word == key && !one.expansion.words.is_empty());
+    let mut parts: Vec<u32> = Vec::new();
+    for (at, QueryWord { word, .. }) in query.iter().enumerate().filter(|(_, one)| one.word.parts > 0 && is_found(one.word.key)) {
+        let own = &query[at.saturating_sub(word.parts.into())..at];
+        parts.extend(own.iter().map(|part| part.word.key).filter(|key| !is_found(*key)));
+    }
+    weighted.retain(|one| one.weight > 0.0 && !parts.contains(&one.expansion.word));
+}
