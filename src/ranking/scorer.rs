@@ -18,7 +18,8 @@ use crate::domain::RelevanceWeights;
 /// or in one passage.
 const SHARE_MIN: f32 = 1e-3;
 
-/// Exponent of a token's learned weight, which makes the weights more alike. Fitted like the relevance weights.
+/// Exponent of a token's learned weight, which makes the weights more alike. Chosen on the questions that the relevance weights
+/// are fitted on (`training/README.md`).
 const LEARNED_POWER: f32 = 0.7;
 
 /// A model's token table, prepared for scoring.

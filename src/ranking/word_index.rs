@@ -19,7 +19,8 @@ use super::translations::Translations;
 use super::weighted_words::{Weighted, weighted_words};
 use crate::domain::{CountedWord, PassageId, QueryWord, Sound, WORD_COUNT_BITS, WORD_COUNT_MAX, Word, WordCounts};
 
-/// Lower than the usual 1.2, because in a passage a word's second occurrence says little. Fitted like the relevance weights.
+/// Lower than the usual 1.2, because in a passage a word's second occurrence says little. Chosen on the questions
+/// that the relevance weights are fitted on (`training/README.md`).
 const K1: f32 = 0.6;
 const B: f32 = 0.75;
 /// Maximum number of passages. Further ones are not found by words of other languages.

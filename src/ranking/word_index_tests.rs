@@ -193,15 +193,11 @@ fn what_sounds_alike_is_found_unless_it_is_a_known_word() {
     for (passage, word) in (0..).zip([in_russian, like_a_tree, 7.into()]) {
         index.insert(PassageId(passage), &WordCounts::of([word]), &translations());
     }
-    let found =
-        index.nearest(&index.scores(&[QueryWord { word: hodler, tokens: Vec::new() }], None, &translations()), 10, |_| true);
+    let query = [QueryWord { word: hodler, tokens: Vec::new() }];
+    let nearest = |index: &WordIndex| index.nearest(&index.scores(&query, None, &translations()), 10, |_| true);
+    let found = nearest(&index);
     assert_eq!(found.iter().map(|(passage, _)| passage.0).collect::<Vec<_>>(), [0, 1]);
     assert!(found[0].1 > 1.2 * found[1].1, "{found:?}");
     index.remove(PassageId(0));
-    assert_eq!(
-        index
-            .nearest(&index.scores(&[QueryWord { word: hodler, tokens: Vec::new() }], None, &translations()), 10, |_| true)
-            .len(),
-        1
-    );
+    assert_eq!(nearest(&index).len(), 1);
 }

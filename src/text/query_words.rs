@@ -7,9 +7,9 @@ use super::runs::Class;
 use super::word_parts::known_parts;
 use crate::domain::{QueryWord, Word};
 
-/// Returns the words of a query in order, with repetitions, each with its tokens of `pieces` (`Tokenize::pieces`, in order). A word that
-/// `is_known` does not accept by its number (`plain_words::word_key`) is followed by its known parts, which have the same
-/// tokens.
+/// Returns the words of a query in order, with repetitions, each with its tokens. `pieces` are the query's tokens in order
+/// (`Tokenize::pieces`). A word that `is_known` does not accept by its number (`plain_words::word_key`) is followed by its known
+/// parts, which have the same tokens.
 pub fn query_words(text: &str, pieces: &[(u32, Range<usize>)], is_known: impl Fn(u32) -> bool) -> Vec<QueryWord> {
     let mut words = Vec::new();
     PassageWords::new(text, None).each_word(|class, word, source| {
