@@ -134,9 +134,7 @@ fn few_candidates_find_what_many_find() {
     let page =
         |page: &Item| json!({ "id": page.id, "title": page.title, "text": page.text, "language": page.language.unwrap().code() });
     let pages: Vec<Value> = set.documents.iter().map(page).collect();
-    assert_eq!(client.post("/v1/collections", &json!({ "name": "pages" })).0, 201);
-    let (status, added) = client.post("/v1/collections/pages/documents?wait=indexed", &json!({ "documents": pages }));
-    assert_eq!((status, &added["failed"]), (200, &json!(0)), "{added}");
+    add_collection(&server, "pages", &pages);
     let (mut found, mut wanted) = (0, 0);
     for query in &set.queries {
         let hits = |candidates: usize| -> HashMap<String, Value> {
@@ -175,9 +173,7 @@ fn compounds_and_inflected_words_are_found_in_other_languages() {
         ("wool", "They spin wool from their own sheep and dye it with plants."),
     ];
     let documents: Vec<Value> = pages.iter().map(|(id, text)| json!({ "id": id, "text": text, "language": "en" })).collect();
-    assert_eq!(client.post("/v1/collections", &json!({ "name": "town" })).0, 201);
-    let (status, added) = client.post("/v1/collections/town/documents?wait=indexed", &json!({ "documents": documents }));
-    assert_eq!((status, &added["failed"]), (200, &json!(0)), "{added}");
+    add_collection(&server, "town", &documents);
     let queries = [
         ("Fahrradwerkstatt", "workshop"),
         ("cykelverkstad", "workshop"),
@@ -193,6 +189,15 @@ fn compounds_and_inflected_words_are_found_in_other_languages() {
         assert_eq!(hits[0]["id"], expect, "{query}: {hits:?}");
         assert!(hits[0]["explanation"]["translated"]["score"].as_f64() > Some(0.05), "{query}: {hits:?}");
     }
+}
+
+/// Creates a collection of documents, and waits until they are indexed.
+fn add_collection(server: &Program, name: &str, documents: &[Value]) {
+    let client = server.client();
+    assert_eq!(client.post("/v1/collections", &json!({ "name": name })).0, 201);
+    let path = format!("/v1/collections/{name}/documents?wait=indexed");
+    let (status, added) = client.post(&path, &json!({ "documents": documents }));
+    assert_eq!((status, &added["failed"]), (200, &json!(0)), "{added}");
 }
 
 /// The metrics that are below a floor.

@@ -176,15 +176,15 @@ impl Question {
     }
 
     /// Returns the sum of the weights of some tokens, 0 to 1.
-    pub fn weight(&self, tokens: &[u32]) -> f32 {
+    pub(super) fn weight(&self, tokens: &[u32]) -> f32 {
         let is_one = |id: &u16| tokens.contains(&u32::from(*id));
         let weights = self.weights.as_flattened().iter().zip(&self.ids);
         weights.filter(|(_, id)| is_one(id)).map(|(weight, _)| weight).sum()
     }
 
     /// Whether a token is a significant token of the question.
-    pub fn is_significant(&self, token: u16) -> bool {
-        let lane = self.ids.iter().position(|id| *id == token);
+    pub(super) fn is_significant(&self, token: u32) -> bool {
+        let lane = self.ids.iter().position(|id| u32::from(*id) == token);
         lane.is_some_and(|lane| self.weights[lane / LANES][lane % LANES] >= self.significant_min())
     }
 

@@ -19,6 +19,9 @@ pub(super) struct Weighted {
     pub(super) expansion: Arc<Expansion>,
     /// Its rarity times its importance.
     pub(super) weight: f32,
+    /// Whether one of its tokens is a significant one. Word frequencies alone do not show that in a small collection, where
+    /// hardly any word is frequent.
+    pub(super) has_significant_token: bool,
 }
 
 /// Returns the distinct words of a query with their weights. `expansion` finds what a word means in the collection.
@@ -34,11 +37,12 @@ pub(super) fn weighted_words(
         }
     }
     let importances = importances(&distinct, question);
-    let expansions = distinct.into_iter().map(|word| expansion(word.word));
-    let mut weighted: Vec<Weighted> = expansions
-        .zip(importances)
-        .map(|(expansion, importance)| Weighted { weight: expansion.rarity * importance, expansion })
-        .collect();
+    let weigh = |(word, importance): (&QueryWord, f32)| {
+        let expansion = expansion(word.word);
+        let has_significant_token = question.is_none_or(|question| word.tokens.iter().any(|id| question.is_significant(*id)));
+        Weighted { weight: expansion.rarity * importance, expansion, has_significant_token }
+    };
+    let mut weighted: Vec<Weighted> = distinct.into_iter().zip(importances).map(weigh).collect();
     remove_parts_of_names(query, &mut weighted);
     weighted
 }

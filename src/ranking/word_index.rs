@@ -279,8 +279,8 @@ impl WordIndex {
     fn significant_words(&self, weighted: &[Weighted]) -> Vec<SignificantWord> {
         let total: f32 = weighted.iter().map(|one| one.expansion.rarity).sum();
         let least = SIGNIFICANT_MIN * total / weighted.len().max(1) as f32;
-        let expansions = weighted.iter().map(|one| &*one.expansion);
-        expansions.filter(|expansion| expansion.rarity >= least).map(|expansion| self.significant_word(expansion)).collect()
+        let significant = weighted.iter().filter(|one| one.expansion.rarity >= least && one.has_significant_token);
+        significant.map(|one| self.significant_word(&one.expansion)).collect()
     }
 
     fn significant_word(&self, expansion: &Expansion) -> SignificantWord {

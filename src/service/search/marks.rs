@@ -18,23 +18,6 @@ pub(super) struct QueryMatcher {
     pub(super) words: Vec<SignificantWord>,
 }
 
-impl QueryMatcher {
-    /// Leaves out the words of the query whose tokens say little. Word frequencies alone do not show that in a small
-    /// collection, where hardly any word is frequent. Parts of words, which are not among the query's words, stay: they come from
-    /// words that the translation table does not have, which are rarely "the".
-    fn remove_insignificant_words(&mut self, query: &str, embedder: &Embedder) -> Result<(), Error> {
-        let (Some(question), false) = (&self.question, self.words.is_empty()) else { return Ok(()) };
-        let mut pieces = embedder.pieces(query).map_err(Error::Embed)?;
-        pieces.retain(|(id, _)| u16::try_from(*id).is_ok_and(|id| question.is_significant(id)));
-        let words = PassageWords::new(query, None);
-        self.words.retain(|word| {
-            let places = words.find_words(|key| key == word.word);
-            places.is_empty() || places.iter().any(|place| pieces.iter().any(|(_, piece)| overlap(piece, place)))
-        });
-        Ok(())
-    }
-}
-
 /// What to mark in passages.
 pub(super) struct Marking<'a> {
     /// `None` if the search has no text.
@@ -48,21 +31,13 @@ pub(super) struct Marking<'a> {
 
 impl<'a> Marking<'a> {
     /// Collects what to mark for a search. `terms` are the terms of its text, if it needed them.
-    pub(super) fn new(
-        target: &SearchTarget,
-        terms: Option<QueryTerms>,
-        mut matcher: QueryMatcher,
-        embedder: &'a Embedder,
-    ) -> Result<Self, Error> {
+    pub(super) fn new(target: &SearchTarget, terms: Option<QueryTerms>, matcher: QueryMatcher, embedder: &'a Embedder) -> Self {
         let term_matcher = match target {
-            SearchTarget::Text(text) => {
-                matcher.remove_insignificant_words(text, embedder)?;
-                Some(TermMatcher::new(terms.unwrap_or_else(|| query_terms(text, None))))
-            }
+            SearchTarget::Text(text) => Some(TermMatcher::new(terms.unwrap_or_else(|| query_terms(text, None)))),
             _ => None,
         };
         let meanings = matcher.words.into_iter().flat_map(|word| word.meanings).collect();
-        Ok(Self { term_matcher, question: matcher.question, meanings, embedder })
+        Self { term_matcher, question: matcher.question, meanings, embedder }
     }
 
     /// Returns the marks of a passage as ranges of characters (Unicode code points) from its start. `language` is the passage's

@@ -137,7 +137,7 @@ fn answer(
     let page = Plan { collection, request, resolved: &mut resolved, evidence: embedder.into(), words: None }.page()?;
     let index_ms = milliseconds(started);
     let started = Instant::now();
-    let marking = Marking::new(&request.target, resolved.terms.take(), page.matcher, embedder)?;
+    let marking = Marking::new(&request.target, resolved.terms.take(), page.matcher, embedder);
     let wanted = HitContents { parts: request.parts, filter: &page.filter, marking: &marking };
     let hits = hits::read(collection, page.candidates, wanted, budget)?;
     let facets = match request.facets.as_slice() {
