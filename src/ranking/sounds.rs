@@ -108,28 +108,48 @@ const fn class(symbol: SoundSymbol) -> u64 {
 #[derive(Debug, Default)]
 pub(super) struct SoundIndex {
     /// Who writes documents chooses the skeletons, so their hashes are random.
-    by_skeleton: HashMap<u64, Vec<u32>>,
+    by_skeleton: HashMap<u64, Vec<SoundingWord>>,
+}
+
+/// A word of the collection. The sound is beside the position, because a search compares many words of one skeleton.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SoundingWord {
+    /// Its position.
+    pub(super) place: u32,
+    /// How it sounds.
+    pub(super) sound: Sound,
 }
 
 impl SoundIndex {
-    /// Adds the word at a position.
-    pub(super) fn insert(&mut self, place: u32, sound: Sound) {
-        if !sound.is_none() {
-            self.by_skeleton.entry(skeleton(&classes(sound))).or_default().push(place);
+    /// Makes an index of words, of which those without a sound are left out.
+    pub(super) fn of(words: impl IntoIterator<Item = SoundingWord>) -> Self {
+        let mut index = Self::default();
+        words.into_iter().for_each(|word| index.insert(word));
+        index
+    }
+
+    /// Adds a word, unless it has no sound.
+    pub(super) fn insert(&mut self, word: SoundingWord) {
+        if !word.sound.is_none() {
+            self.by_skeleton.entry(skeleton(&classes(word.sound))).or_default().push(word);
         }
     }
 
-    /// Finds the positions of words that sound like this, with their similarities, the most similar first. `sound_of` has the
-    /// sound of the word at a position.
-    pub(super) fn similar(&self, sound: Sound, sound_of: impl Fn(u32) -> Sound) -> Vec<(u32, f32)> {
+    /// Returns all words, in no particular order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = SoundingWord> + '_ {
+        self.by_skeleton.values().flatten().copied()
+    }
+
+    /// Finds the words that sound like this, with their similarities, the most similar first.
+    pub(super) fn similar(&self, sound: Sound) -> Vec<(SoundingWord, f32)> {
         if sound.is_none() {
             return Vec::new();
         }
         let alike = variants(&classes(sound)).into_iter().filter_map(|variant| self.by_skeleton.get(&variant)).flatten();
         let least = similar_min(sound);
-        let compared = |&place: &u32| Some((place, similarity(sound, sound_of(place), least)?));
-        let mut found: Vec<(u32, f32)> = alike.take(COMPARED_MAX).filter_map(compared).collect();
-        found.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        let compared = |word: &SoundingWord| Some((*word, similarity(sound, word.sound, least)?));
+        let mut found: Vec<(SoundingWord, f32)> = alike.take(COMPARED_MAX).filter_map(compared).collect();
+        found.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.place.cmp(&b.0.place)));
         let best = found.first().map_or(0.0, |(_, similar)| *similar);
         found.retain(|(_, similar)| *similar >= best - BEHIND_MAX);
         found.truncate(FOUND_MAX);
@@ -290,26 +310,22 @@ mod tests {
     #[test]
     fn the_most_similar_words_are_found_by_their_skeletons() {
         let names = ["pankreas", "panters", "panterz", "panter", "zebra"].map(sound);
-        let mut index = SoundIndex::default();
-        (0..).zip(names).for_each(|(place, sound)| index.insert(place, sound));
-        let found = index.similar(of(Script::Arabic, "bntrz"), |place| names[place as usize]);
-        let mut places: Vec<u32> = found.iter().map(|(place, _)| *place).collect();
+        let index = SoundIndex::of((0..).zip(names).map(|(place, sound)| SoundingWord { place, sound }));
+        let found = index.similar(of(Script::Arabic, "bntrz"));
+        let mut places: Vec<u32> = found.iter().map(|(word, _)| word.place).collect();
         places.sort_unstable();
         assert_eq!(places, [1, 2]);
-        assert!(index.similar(Sound::NONE, |place| names[place as usize]).is_empty());
+        assert!(index.similar(Sound::NONE).is_empty());
     }
 
     #[test]
     fn no_more_than_the_maximum_is_compared_and_found() {
-        let mut index = SoundIndex::default();
-        let same = sound("panters");
-        (0..3 * COMPARED_MAX as u32).for_each(|place| index.insert(place, same));
-        let compared = std::cell::Cell::new(0);
-        let found = index.similar(same, |_| {
-            compared.set(compared.get() + 1);
-            same
-        });
-        assert_eq!((found.len(), compared.get()), (FOUND_MAX, COMPARED_MAX));
+        let (near, same) = (sound("banters"), sound("panters"));
+        let words = (0..COMPARED_MAX as u32 + 1).map(|place| (place, if place < COMPARED_MAX as u32 { near } else { same }));
+        let index = SoundIndex::of(words.map(|(place, sound)| SoundingWord { place, sound }));
+        let found = index.similar(same);
+        assert_eq!(found.len(), FOUND_MAX);
+        assert!(found.iter().all(|(word, _)| word.sound == near), "the last word, which is the most similar, was compared");
     }
 
     #[test]

@@ -14,10 +14,10 @@ use rustc_hash::FxHashMap;
 use super::best;
 use super::expansions::{Expansion, ExpansionCache};
 use super::question::Question;
-use super::sounds::{SoundIndex, probability};
+use super::sounds::{SoundIndex, SoundingWord, probability};
 use super::translations::Translations;
 use super::weighted_words::{Weighted, weighted_words};
-use crate::domain::{CountedWord, PassageId, QueryWord, Sound, WORD_COUNT_BITS, WORD_COUNT_MAX, Word, WordCounts};
+use crate::domain::{CountedWord, PassageId, QueryWord, WORD_COUNT_BITS, WORD_COUNT_MAX, Word, WordCounts};
 
 /// Lower than the usual 1.2, because in a passage a word's second occurrence says little. Chosen on the questions
 /// that the relevance weights are fitted on (`training/README.md`).
@@ -123,8 +123,8 @@ impl Concept {
 struct Posting {
     /// The number of the word.
     word: u32,
-    /// How it sounds.
-    sound: Sound,
+    /// Whether the word is among the `sounds`.
+    has_sound: bool,
     start: usize,
     length: u32,
     room: u32,
@@ -184,13 +184,13 @@ impl WordIndex {
             for sense in translations.senses(key) {
                 self.concepts.entry(sense.concept).or_default().add(place, sense.probability());
             }
-            self.postings.push(Posting { word: key, sound: Sound::NONE, start: 0, length: 0, room: 0 });
+            self.postings.push(Posting { word: key, has_sound: false, start: 0, length: 0, room: 0 });
             place
         });
-        let known = &mut self.postings[place as usize].sound;
-        if known.is_none() {
-            *known = sound;
-            self.sounds.insert(place, sound);
+        let has_sound = &mut self.postings[place as usize].has_sound;
+        if !*has_sound && !sound.is_none() {
+            *has_sound = true;
+            self.sounds.insert(SoundingWord { place, sound });
         }
         place
     }
@@ -330,16 +330,15 @@ impl WordIndex {
     /// Finds the words of the collection that sound like a word of the question, which is at the position `own` if the collection
     /// has it: their positions, with the probabilities that they are the same name.
     fn sounding(&self, word: Word, own: Option<u32>, translations: &Translations) -> Vec<(u32, f32)> {
-        let similar = self.sounds.similar(word.sound, |place| self.postings[place as usize].sound);
-        let others = similar.into_iter().filter(|(place, _)| Some(*place) != own);
-        let same = |(place, similar): (u32, f32)| {
-            let other = &self.postings[place as usize];
-            let of_translated = match (translations.has(word.key), translations.has(other.word)) {
+        let others = self.sounds.similar(word.sound).into_iter().filter(|(other, _)| Some(other.place) != own);
+        let same = |(SoundingWord { place, sound }, similar): (SoundingWord, f32)| {
+            let other = self.postings[place as usize].word;
+            let of_translated = match (translations.has(word.key), translations.has(other)) {
                 (false, false) => 1.0,
                 (true, true) => BOTH_TRANSLATED,
                 _ => ONE_TRANSLATED,
             };
-            let is_spelled_otherwise = own.is_some() && other.sound.script() == word.sound.script();
+            let is_spelled_otherwise = own.is_some() && sound.script() == word.sound.script();
             let of_spelling = if is_spelled_otherwise { ANOTHER_SPELLING } else { 1.0 };
             (place, probability(word.sound, similar) * of_translated * of_spelling)
         };
@@ -414,13 +413,15 @@ impl WordIndex {
                 moved[old as usize] = Some(postings.len() as u32);
                 let room = length + length / ROOM_PART;
                 entries.resize(start + room as usize, 0);
-                let Posting { word, sound, .. } = self.postings[old as usize];
-                postings.push(Posting { word, sound, start, length, room });
+                let Posting { word, has_sound, .. } = self.postings[old as usize];
+                postings.push(Posting { word, has_sound, start, length, room });
             }
         }
         let place_of = |place: u32| moved[place as usize];
-        self.sounds = SoundIndex::default();
-        (0..).zip(&postings).for_each(|(place, posting)| self.sounds.insert(place, posting.sound));
+        let sounding = self.sounds.iter().filter_map(|word| Some(SoundingWord { place: place_of(word.place)?, ..word }));
+        let mut sounding: Vec<SoundingWord> = sounding.collect();
+        sounding.sort_unstable_by_key(|word| word.place);
+        self.sounds = SoundIndex::of(sounding);
         self.words = self.words.drain().filter_map(|(word, place)| Some((word, place_of(place)?))).collect();
         for concept in self.concepts.values_mut() {
             let kept = concept.words.iter().filter_map(|(place, probability)| Some((place_of(*place)?, *probability)));

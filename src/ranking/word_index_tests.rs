@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::domain::TokenSet;
+use crate::domain::{Sound, TokenSet};
 use crate::ranking::translations::Sense;
 use crate::ranking::{TokenIndex, TokenScorer, TokenTable};
 

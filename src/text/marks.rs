@@ -9,10 +9,10 @@ use std::ops::Range;
 
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::is_combining_mark;
-use unicode_segmentation::UnicodeSegmentation as _;
+use unicode_segmentation::{GraphemeIndices, UnicodeSegmentation as _};
 
 use super::plain_words::{self, PlainWord};
-use super::runs::{self, Class, class, cut, normalized};
+use super::runs::{self, Class, class, cut, normalized, normalized_character};
 use super::stems::stemmer;
 use super::terms::has_term;
 use crate::domain::Language;
@@ -79,15 +79,16 @@ impl TermMatcher {
 impl PassageWords {
     /// Reads a passage, or its first `MARKED_BYTES_MAX` bytes. `language` is the passage's language, if known.
     pub fn new(passage: &str, language: Option<Language>) -> Self {
-        let mut words = Self { language, shown: String::new(), characters: Vec::new(), runs: Vec::new() };
+        let length = passage.len().min(MARKED_BYTES_MAX);
+        let (shown, characters) = (String::with_capacity(length), Vec::with_capacity(length / 2));
+        let mut words = Self { language, shown, characters, runs: Vec::new() };
         let mut open = None;
-        let within = |(at, grapheme): &(usize, &str)| at + grapheme.len() <= MARKED_BYTES_MAX;
-        for (at, grapheme) in passage.grapheme_indices(true).take_while(within) {
+        for (at, grapheme) in visible_characters(passage).take_while(|(at, one)| at + one.len() <= MARKED_BYTES_MAX) {
             let source = at..at + grapheme.len();
-            match grapheme.as_bytes() {
-                [byte] => words.take(source, char::from(byte.to_ascii_lowercase()).encode_utf8(&mut [0]), &mut open),
+            match normalized_character(grapheme) {
+                Some(shown) => words.take(source, shown.encode_utf8(&mut [0; 4]), &mut open),
                 // Characters that only control how a text is displayed leave nothing behind and do not separate words.
-                _ => normalized(grapheme).graphemes(true).for_each(|part| words.take(source.clone(), part, &mut open)),
+                None => normalized(grapheme).graphemes(true).for_each(|part| words.take(source.clone(), part, &mut open)),
             }
         }
         words
@@ -204,6 +205,34 @@ impl PassageWords {
             _ => "",
         }
     }
+}
+
+/// Returns the graphemes of a text with their positions. Two neighboring ASCII characters are two graphemes, unless they end a
+/// line together, which is faster to see than by the rules for all characters.
+fn visible_characters(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut at = 0;
+    // The graphemes from a position on.
+    let mut others: Option<(usize, GraphemeIndices<'_>)> = None;
+    std::iter::from_fn(move || {
+        let is_plain = match text.as_bytes()[at..] {
+            [] => return None,
+            [one] => one.is_ascii(),
+            [one, next, ..] => one.is_ascii() && next.is_ascii() && one != b'\r',
+        };
+        let found = match is_plain {
+            true => {
+                others = None;
+                (at, &text[at..at + 1])
+            }
+            false => {
+                let (from, graphemes) = others.get_or_insert_with(|| (at, text[at..].grapheme_indices(true)));
+                let (offset, grapheme) = graphemes.next()?;
+                (*from + offset, grapheme)
+            }
+        };
+        at = found.0 + found.1.len();
+        Some(found)
+    })
 }
 
 /// Sorts marks, merges those that overlap or touch, and keeps the first `MARKS_MAX`.
@@ -341,7 +370,27 @@ mod tests {
         assert_eq!(marks("word", &late).len(), 0);
     }
 
+    #[test]
+    fn the_quick_form_of_a_character_is_its_normalized_form() {
+        for c in '\0'..='\u{1ffff}' {
+            let text = c.to_string();
+            if let Some(shown) = normalized_character(&text) {
+                assert_eq!(normalized(&text), shown.to_string(), "{c:?}");
+            }
+        }
+        assert_eq!(
+            ["Ä", "Ж", "٣", "京", "각"].map(normalized_character),
+            ["ä", "ж", "3", "京", "각"].map(|one| one.chars().next())
+        );
+    }
+
     proptest! {
+        #[test]
+        fn visible_characters_are_graphemes(text in "[a\r\n .é\u{301}\u{200d}\u{600}👍🇦न्क각\u{1161}]{0,20}") {
+            let expect: Vec<_> = text.grapheme_indices(true).collect();
+            prop_assert_eq!(visible_characters(&text).collect::<Vec<_>>(), expect);
+        }
+
         #[test]
         fn marks_are_in_order_and_split_no_character(query in "\\PC{0,12}", passage in any::<String>()) {
             let bounds: HashSet<usize> =

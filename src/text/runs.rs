@@ -89,9 +89,7 @@ pub(super) fn normalized(text: &str) -> String {
             // Persian uses the zero-width non-joiner between parts of a word, where some people type a space. In Indic scripts
             // it only affects the shape of letters.
             '\u{200c}' if is_arabic(before) => shown.push(' '),
-            // Joiners, zero-width spaces, direction marks, the soft hyphen, the Arabic tatweel.
-            '\u{ad}' | '\u{640}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' => {}
-            '\u{fe00}'..='\u{fe0f}' => {}
+            c if is_left_out(c) => {}
             'ς' => shown.push('σ'),
             _ => shown.extend(digit(c).unwrap_or(c).to_lowercase()),
         }
@@ -107,6 +105,30 @@ pub(super) fn normalized(text: &str) -> String {
         IsNormalized::Yes => shown,
         _ => shown.nfkc().collect(),
     }
+}
+
+/// Returns a text of one character in the form of `normalized`, if it is a single character whose form is one as well and quick to
+/// see.
+pub(super) fn normalized_character(text: &str) -> Option<char> {
+    let mut characters = text.chars();
+    let c = characters.next().filter(|_| characters.next().is_none())?;
+    if c.is_ascii() {
+        return Some(c.to_ascii_lowercase());
+    }
+    if is_left_out(c) || c == 'ς' {
+        return None;
+    }
+    let mut lower = digit(c).unwrap_or(c).to_lowercase();
+    let shown = lower.next().filter(|_| lower.next().is_none())?;
+    let is_normalized = |c: char| is_nfkc_quick(std::iter::once(c)) == IsNormalized::Yes;
+    (is_normalized(c) && is_normalized(shown)).then_some(shown)
+}
+
+/// Whether a character only controls how a text is displayed: joiners, zero-width spaces, direction marks, the soft hyphen, the
+/// Arabic tatweel, variation selectors.
+fn is_left_out(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{640}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+        || matches!(c, '\u{fe00}'..='\u{fe0f}')
 }
 
 fn is_arabic(c: char) -> bool {
