@@ -31,6 +31,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("collection/0007_standard_names.sql", "c02fedfde52059929e3f32edad7be56e160af0ae3b76154ed3340012cf6c3d2e"),
     ("collection/0008_expiry.sql", "40c868d8f45b8b88fa5caa06368b3c300f9ac17a7c0c769060a36e82b7781e48"),
     ("collection/0009_sounds.sql", "a65980bed4343155f284710b1e4c1315ec99bbf437f01b03cbc82c4f59210d3f"),
+    ("collection/0010_beginnings.sql", "f3343410b4edeb45a3bbac4cdbb6862ded0358dfbbb360f0435f4f492f952786"),
 ];
 
 const OPTIONS: StoreOptions =

@@ -9,7 +9,7 @@ pub struct PassageTerms {
     pub words: String,
     /// Words without their accents, for those that have any.
     pub folded: String,
-    /// Its words in their plain form, counted.
+    /// Its words in their plain form, counted (`text::plain_words::word_counts`).
     pub plain: WordCounts,
 }
 
@@ -53,7 +53,8 @@ pub struct QueryWord {
 pub struct CountedWord {
     /// Its number.
     pub key: u32,
-    /// How often the passage has it, 1 to `WORD_COUNT_MAX`.
+    /// How often the passage has it, 1 to `WORD_COUNT_MAX`. At the beginning of a long passage each time counts several
+    /// times.
     pub count: u8,
     /// How it sounds.
     pub sound: Sound,

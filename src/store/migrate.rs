@@ -48,6 +48,7 @@ pub(super) static COLLECTION: Schema = Schema {
         include_str!("../../migrations/collection/0007_standard_names.sql"),
         include_str!("../../migrations/collection/0008_expiry.sql"),
         include_str!("../../migrations/collection/0009_sounds.sql"),
+        include_str!("../../migrations/collection/0010_beginnings.sql"),
     ],
     objects: OnceLock::new(),
 };

@@ -15,7 +15,7 @@ use super::plain_words;
 use super::runs::{Class, Run, cut, fold, joined, normalized, runs};
 use super::stems::{stem, stemmer};
 use crate::domain::Language;
-use crate::domain::terms::{PassageTerms, QueryTerm, QueryTerms, TermPhrase, WordCounts};
+use crate::domain::terms::{PassageTerms, QueryTerm, QueryTerms, TermPhrase};
 
 /// Maximum number of terms of a query. Each one takes a pass over all passages that have it.
 pub const QUERY_TERMS_MAX: usize = 200;
@@ -49,7 +49,7 @@ pub fn passage_terms(text: &str, language: Option<Language>) -> PassageTerms {
             }
         }
     }
-    PassageTerms { words, folded, plain: WordCounts::of(plain) }
+    PassageTerms { words, folded, plain: plain_words::counted(plain) }
 }
 
 /// Whether `sought` accepts a word of a passage, or one of the word's terms. `stemmer` is that of the passage's language. The
