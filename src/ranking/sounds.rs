@@ -124,15 +124,19 @@ impl SoundIndex {
     /// Makes an index of words, of which those without a sound are left out.
     pub(super) fn of(words: impl IntoIterator<Item = SoundingWord>) -> Self {
         let mut index = Self::default();
-        words.into_iter().for_each(|word| index.insert(word));
+        for word in words {
+            index.insert(word);
+        }
         index
     }
 
-    /// Adds a word, unless it has no sound.
-    pub(super) fn insert(&mut self, word: SoundingWord) {
-        if !word.sound.is_none() {
+    /// Adds a word, unless it has no sound. Returns whether it has one.
+    pub(super) fn insert(&mut self, word: SoundingWord) -> bool {
+        let has_sound = !word.sound.is_none();
+        if has_sound {
             self.by_skeleton.entry(skeleton(&classes(word.sound))).or_default().push(word);
         }
+        has_sound
     }
 
     /// Returns all words, in no particular order.

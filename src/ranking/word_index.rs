@@ -188,10 +188,7 @@ impl WordIndex {
             place
         });
         let has_sound = &mut self.postings[place as usize].has_sound;
-        if !*has_sound && !sound.is_none() {
-            *has_sound = true;
-            self.sounds.insert(SoundingWord { place, sound });
-        }
+        *has_sound = *has_sound || self.sounds.insert(SoundingWord { place, sound });
         place
     }
 
@@ -420,6 +417,7 @@ impl WordIndex {
         let place_of = |place: u32| moved[place as usize];
         let sounding = self.sounds.iter().filter_map(|word| Some(SoundingWord { place: place_of(word.place)?, ..word }));
         let mut sounding: Vec<SoundingWord> = sounding.collect();
+        // A search compares a limited number of words, the first ones, so their order must not be random.
         sounding.sort_unstable_by_key(|word| word.place);
         self.sounds = SoundIndex::of(sounding);
         self.words = self.words.drain().filter_map(|(word, place)| Some((word, place_of(place)?))).collect();

@@ -370,20 +370,6 @@ mod tests {
         assert_eq!(marks("word", &late).len(), 0);
     }
 
-    #[test]
-    fn the_quick_form_of_a_character_is_its_normalized_form() {
-        for c in '\0'..='\u{1ffff}' {
-            let text = c.to_string();
-            if let Some(shown) = normalized_character(&text) {
-                assert_eq!(normalized(&text), shown.to_string(), "{c:?}");
-            }
-        }
-        assert_eq!(
-            ["Ä", "Ж", "٣", "京", "각"].map(normalized_character),
-            ["ä", "ж", "3", "京", "각"].map(|one| one.chars().next())
-        );
-    }
-
     proptest! {
         #[test]
         fn visible_characters_are_graphemes(text in "[a\r\n .é\u{301}\u{200d}\u{600}👍🇦न्क각\u{1161}]{0,20}") {

@@ -19,8 +19,8 @@ use crate::domain::{WORD_KEY_BITS, Word, WordCounts};
 /// Minimum and maximum number of characters of a name in a script without spaces that is put together from several words.
 const JOINED: std::ops::RangeInclusive<usize> = 2..=8;
 
-/// Number of words at the beginning of a text, which is often its title: there it says what it is about. Chosen, like the two
-/// numbers below, on held-out questions (`training/README.md`).
+/// Number of words at the beginning of a text, which is often its title: there it says what it is about. `training/README.md`
+/// shows how this and the two numbers below were chosen.
 const BEGINNING: usize = 12;
 /// How often each of these words counts.
 const BEGINNING_COUNT: usize = 4;

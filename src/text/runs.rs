@@ -89,9 +89,7 @@ pub(super) fn normalized(text: &str) -> String {
             // Persian uses the zero-width non-joiner between parts of a word, where some people type a space. In Indic scripts
             // it only affects the shape of letters.
             '\u{200c}' if is_arabic(before) => shown.push(' '),
-            c if is_left_out(c) => {}
-            'ς' => shown.push('σ'),
-            _ => shown.extend(digit(c).unwrap_or(c).to_lowercase()),
+            _ => shown.extend(lower_case(c)),
         }
         before = c;
     };
@@ -115,13 +113,21 @@ pub(super) fn normalized_character(text: &str) -> Option<char> {
     if c.is_ascii() {
         return Some(c.to_ascii_lowercase());
     }
-    if is_left_out(c) || c == 'ς' {
-        return None;
-    }
-    let mut lower = digit(c).unwrap_or(c).to_lowercase();
+    let mut lower = lower_case(c);
     let shown = lower.next().filter(|_| lower.next().is_none())?;
     let is_normalized = |c: char| is_nfkc_quick(std::iter::once(c)) == IsNormalized::Yes;
     (is_normalized(c) && is_normalized(shown)).then_some(shown)
+}
+
+/// Returns a character in lower case: an ASCII digit for one of another script, one form of sigma, and nothing for a character that
+/// is left out.
+fn lower_case(c: char) -> impl Iterator<Item = char> {
+    let shown = match c {
+        'ς' => Some('σ'),
+        _ if is_left_out(c) => None,
+        _ => Some(digit(c).unwrap_or(c)),
+    };
+    shown.into_iter().flat_map(char::to_lowercase)
 }
 
 /// Whether a character only controls how a text is displayed: joiners, zero-width spaces, direction marks, the soft hyphen, the
@@ -195,4 +201,23 @@ pub(super) fn joined(pair: &[&str]) -> String {
 /// Cuts a term off after the maximum number of characters.
 pub(super) fn cut(term: &str) -> &str {
     term.char_indices().nth(TERM_CHARS_MAX).map_or(term, |(end, _)| &term[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_quick_form_of_a_character_is_its_normalized_form() {
+        for c in '\0'..='\u{1ffff}' {
+            let text = c.to_string();
+            if let Some(shown) = normalized_character(&text) {
+                assert_eq!(normalized(&text), shown.to_string(), "{c:?}");
+            }
+        }
+        assert_eq!(
+            ["Ä", "Ж", "٣", "ς", "京", "각"].map(normalized_character),
+            ["ä", "ж", "3", "σ", "京", "각"].map(|one| one.chars().next())
+        );
+    }
 }
