@@ -12,6 +12,8 @@ pub fn check(config: &Config) -> Result<(), Error> {
     share("sampling.english_share", config.sampling.english_share)?;
     at_least_0("sampling.pair_exponent", config.sampling.pair_exponent)?;
     config.sampling.views_max.map_or(Ok(()), |views| above("sampling.views_max", views))?;
+    let languages = config.sampling.languages.as_ref().map_or(2, Vec::len);
+    expect("sampling.languages", languages >= 2, "at least two languages", languages)?;
     for group in &config.sampling.groups {
         expect("sampling.groups.corpora", !group.corpora.is_empty(), "at least one name", 0)?;
         above("sampling.groups.share", group.share)?;
@@ -312,6 +314,7 @@ mod tests {
         };
         assert!(blamed(|config| config.sampling.english_share = 1.5).contains("sampling.english_share"));
         assert!(blamed(|config| config.sampling.pair_exponent = -0.1).contains("sampling.pair_exponent"));
+        assert!(blamed(|config| config.sampling.languages = Some(Vec::new())).contains("sampling.languages"));
         assert!(blamed(|config| config.corpora.default = f64::NAN).contains("corpora.default"));
         assert!(blamed(|config| config.corpora.weights = [("a".to_owned(), -1.0)].into()).contains("corpora.weights"));
     }

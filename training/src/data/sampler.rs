@@ -160,6 +160,8 @@ impl Sampler {
                 units.extend(units_of(shard, number, weight));
             }
         }
+        let has = |shard: usize, column: usize| config.sampling.has(shards[shard].languages[column]);
+        units.retain(|unit| has(unit.shard, unit.left) && has(unit.shard, unit.right));
         let mut masses = masses(&shards, &units, config);
         let pairs: f64 = config.stages.iter().map(|stage| stage.steps as f64 * stage.batch_pairs as f64).sum();
         let mut drawn = drawn(&shards, &units, &masses);

@@ -6,7 +6,8 @@ use crate::data::shard;
 
 fn config(english_share: f64, pair_exponent: f64) -> Config {
     let mut config: Config = toml::from_str(include_str!("../../configs/ems-small.toml")).unwrap();
-    config.sampling = SamplingConfig { pair_exponent, english_share, run_pairs: 1, views_max: None, groups: Vec::new() };
+    config.sampling =
+        SamplingConfig { pair_exponent, english_share, run_pairs: 1, views_max: None, languages: None, groups: Vec::new() };
     config.corpora = CorporaConfig { default: 1.0, weights: [("words".to_owned(), 0.25)].into() };
     config
 }
@@ -46,6 +47,22 @@ fn english_has_its_share_of_the_pairs() {
     let batch = draw(&sampler, 1, 4000, 0.0);
     let with = batch.iter().filter(|(a, b)| a.language == english || b.language == english).count();
     assert!((0.72..0.78).contains(&(with as f64 / 4000.0)), "{with} of 4000");
+}
+
+#[test]
+fn pairs_have_only_the_languages_that_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    shards(folder.path(), &[("a", &["de", "en", "fr"], 500), ("b", &["fr", "it"], 500)]);
+    let mut config = config(0.5, 0.6);
+    let named = ["de", "en"].map(|code| Language::parse(code).unwrap());
+    config.sampling.languages = Some(named.to_vec());
+    let batch = draw(&Sampler::open(&config, folder.path()).unwrap(), 1, 200, 0.0);
+    let mut seen: Vec<i64> = batch.iter().flat_map(|(a, b)| [a.language, b.language]).collect();
+    seen.sort_unstable();
+    seen.dedup();
+    assert_eq!(seen, named.map(|language| language.index() as i64));
+    config.sampling.languages = Some(["it", "en"].map(|code| Language::parse(code).unwrap()).to_vec());
+    assert!(matches!(Sampler::open(&config, folder.path()), Err(Error::NoData { .. })));
 }
 
 #[test]
