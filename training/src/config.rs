@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use dragoman::domain::Language;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -74,9 +73,9 @@ pub struct SamplingConfig {
     /// Maximum number of times that the run sees a text, averaged over each corpus; no limit if unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub views_max: Option<f64>,
-    /// The languages of the pairs, at least two; all languages if unset.
+    /// Codes of the languages of the pairs, at least two; all languages if unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub languages: Option<Vec<Language>>,
+    pub languages: Option<Vec<String>>,
     /// Corpora with a fixed share of the pairs. All other corpora divide the rest by the rules above.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupConfig>,
@@ -174,11 +173,6 @@ impl Config {
 }
 
 impl SamplingConfig {
-    /// Whether pairs may have a text in `language`.
-    pub fn has(&self, language: Language) -> bool {
-        self.languages.as_ref().is_none_or(|languages| languages.contains(&language))
-    }
-
     /// The group that the corpus `name` belongs to, if any.
     pub fn group_of(&self, name: &str) -> Option<usize> {
         let fits = |pattern: &String| match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {

@@ -160,8 +160,10 @@ impl Sampler {
                 units.extend(units_of(shard, number, weight));
             }
         }
-        let has = |shard: usize, column: usize| config.sampling.has(shards[shard].languages[column]);
-        units.retain(|unit| has(unit.shard, unit.left) && has(unit.shard, unit.right));
+        if let Some(languages) = languages(config)? {
+            let has = |unit: &Unit, column: usize| languages.contains(&shards[unit.shard].languages[column]);
+            units.retain(|unit| has(unit, unit.left) && has(unit, unit.right));
+        }
         let mut masses = masses(&shards, &units, config);
         let pairs: f64 = config.stages.iter().map(|stage| stage.steps as f64 * stage.batch_pairs as f64).sum();
         let mut drawn = drawn(&shards, &units, &masses);
@@ -341,6 +343,16 @@ fn crop(random: &mut ChaCha8Rng, sentence: &mut Sentence, share: f64) {
     let part = ids[start..start + length].to_vec();
     let seen = std::mem::replace(ids, part);
     sentence.whole.get_or_insert(seen);
+}
+
+/// Returns the languages of the pairs, or `None` for all.
+fn languages(config: &Config) -> Result<Option<Vec<Language>>, Error> {
+    let Some(codes) = &config.sampling.languages else { return Ok(None) };
+    let parse = |code: &String| {
+        let problem = format!("expected codes of supported languages, got {code:?}");
+        Language::parse(code).ok_or(Error::Setting { setting: "sampling.languages", problem })
+    };
+    codes.iter().map(parse).collect::<Result<_, _>>().map(Some)
 }
 
 fn units_of(shard: &Shard, number: usize, weight: f64) -> Vec<Unit> {

@@ -55,14 +55,18 @@ fn pairs_have_only_the_languages_that_are_named() {
     shards(folder.path(), &[("a", &["de", "en", "fr"], 500), ("b", &["fr", "it"], 500)]);
     let mut config = config(0.5, 0.6);
     let named = ["de", "en"].map(|code| Language::parse(code).unwrap());
-    config.sampling.languages = Some(named.to_vec());
+    config.sampling.languages = Some(vec!["de".to_owned(), "en".to_owned()]);
     let batch = draw(&Sampler::open(&config, folder.path()).unwrap(), 1, 200, 0.0);
     let mut seen: Vec<i64> = batch.iter().flat_map(|(a, b)| [a.language, b.language]).collect();
     seen.sort_unstable();
     seen.dedup();
     assert_eq!(seen, named.map(|language| language.index() as i64));
-    config.sampling.languages = Some(["it", "en"].map(|code| Language::parse(code).unwrap()).to_vec());
-    assert!(matches!(Sampler::open(&config, folder.path()), Err(Error::NoData { .. })));
+    let mut refused = |codes: [&str; 2]| {
+        config.sampling.languages = Some(codes.map(str::to_owned).to_vec());
+        Sampler::open(&config, folder.path()).err().unwrap()
+    };
+    assert!(matches!(refused(["it", "en"]), Error::NoData { .. }));
+    assert!(refused(["de", "xx"]).to_string().contains("sampling.languages"));
 }
 
 #[test]
