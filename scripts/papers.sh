@@ -89,6 +89,8 @@ for row in "${rows[@]}"; do
     awk -v row="$row" -v first="$first" '
         match($0, /: mean [0-9.]+/) {
             name = substr($0, 3, RSTART - 3); value = substr($0, RSTART + 7, RLENGTH - 7)
+            # `eval` repeats some means.
+            if (seen[FILENAME, name]++) next
             if (!(name in count)) order[++names] = name
             count[name]++; sum[name] += value; squares[name] += value * value
         }
