@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Trains each row of the papers at a small size, from text, measures it, and writes all rows into one Markdown table.
+# Trains each row of the papers at a small size, from text, measures it, and writes one Markdown table for each paper.
 #
 #     scripts/papers.sh TEXT DEV [SEEDS] [flags of `dragoman-train train`]
 #
-# TEXT is the folder of training text, DEV that of evaluation files; SEEDS (1,2,3) are what each row is trained with. The tables,
-# one for each paper, are in runs/papers/papers.md: means over the seeds, and their deviations. Rows that learn only some
+# TEXT is the folder of training text, DEV that of evaluation files; SEEDS (1,2,3) are what each row is trained with. The tables
+# are in runs/papers/papers.md: means over the seeds, and their deviations. Rows that learn only some
 # languages are measured in these. runs/papers/ROW/seed-N has each run and its measurements. What is done already is not done
 # again, so what was interrupted goes on. DRAGOMAN_TRAIN names a program that is built already; without it, cargo builds one.
 # `ROWS="ems-ems dueam-anchor"` chooses rows.
