@@ -4,13 +4,13 @@
 #     scripts/papers.sh TEXT DEV [SEEDS] [flags of `dragoman-train train`]
 #
 # TEXT is the folder of training text, DEV that of evaluation files; SEEDS (1,2,3) are what each row is trained with. The tables
-# are in runs/papers/papers.md: means over the seeds, and their deviations. Rows that learn only some
-# languages are measured in these. runs/papers/ROW/seed-N has each run and its measurements. What is done already is not done
-# again, so what was interrupted goes on. DRAGOMAN_TRAIN names a program that is built already; without it, cargo builds one.
-# `ROWS="ems-ems dueam-anchor"` chooses rows.
+# are in runs/papers/papers.md: means over the seeds, and their deviations. runs/papers/ROW/seed-N has each run and its
+# measurements, for rows of a few languages in these alone. What is done already is not done again, so what was interrupted goes
+# on. DRAGOMAN_TRAIN names a program that is built already; without it, cargo builds one. `ROWS="ems-ems dueam-anchor"` chooses
+# rows.
 set -euo pipefail
 if [ "$#" -lt 2 ]; then
-    sed -n '2,11s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,10s/^# \{0,1\}//p' "$0" >&2
     exit 2
 fi
 text=$(realpath "$1") dev=$(realpath "$2")
@@ -45,7 +45,8 @@ if [ ! -f "$out/shards/done" ]; then
     train prepare --raw "$text" --exclude "$dev" --tokenizer "$tokenizer" --out "$out/shards"
     touch "$out/shards/done"
 fi
-# Prints the folder of the evaluation files for a configuration: DEV, or links to its files in the languages of the rows.
+# Prints the folder of the files to evaluate a configuration with: DEV, or links to its files in the languages of the
+# configuration. A file is called TASK.LANGUAGE.… or TASK.LANGUAGE-LANGUAGE.….
 dev_of() {
     local languages folder file codes code
     languages=$(sed -n 's/^languages = //p' "$1" | tr -cd 'a-z,')
@@ -54,14 +55,14 @@ dev_of() {
         return
     fi
     folder=$out/dev-${languages//,/-}
-    mkdir -p "$folder"
-    for file in "$dev"/*; do
-        codes=${file##*/}
-        codes=${codes#*.}
-        for code in $(tr '-' ' ' <<<"${codes%.*}"); do
+    rm -rf "$folder"
+    mkdir "$folder"
+    for file in "$dev"/*.*.*; do
+        codes=$(basename "$file" | cut -d . -f 2)
+        for code in ${codes//-/ }; do
             [[ ,$languages, == *,$code,* ]] || continue 2
         done
-        ln -sf "$file" "$folder"
+        ln -s "$file" "$folder"
     done
     echo "$folder"
 }
@@ -75,17 +76,21 @@ for row in "${rows[@]}"; do
         [ -f "$weights" ] || weights=$run/bag.safetensors
         [ -f "$weights" ] || weights=$run/checkpoint.safetensors
         if [ ! "$run/eval.md" -nt "$weights" ]; then
-            train eval --weights "$weights" --config "$config" --tokenizer "$tokenizer" --data "$(dev_of "$config")" >"$run/eval.partial"
+            files=$(dev_of "$config")
+            train eval --weights "$weights" --config "$config" --tokenizer "$tokenizer" --data "$files" >"$run/eval.partial"
             mv "$run/eval.partial" "$run/eval.md"
         fi
     done
 done
 # One column per mean that `eval` prints: its mean over the seeds, and the deviation where there are several.
+# A table begins with the first row of each paper.
 paper=
 for row in "${rows[@]}"; do
-    first=$([ "${row%%-*}" != "$paper" ] && echo 1 || echo 0)
-    [ "$first" = 0 ] || [ -z "$paper" ] || echo
-    paper=${row%%-*}
+    first=0
+    if [ "${row%%-*}" != "$paper" ]; then
+        [ -z "$paper" ] || echo
+        first=1 paper=${row%%-*}
+    fi
     awk -v row="$row" -v first="$first" '
         match($0, /: mean [0-9.]+/) {
             name = substr($0, 3, RSTART - 3); value = substr($0, RSTART + 7, RLENGTH - 7)

@@ -73,7 +73,7 @@ pub struct SamplingConfig {
     /// Maximum number of times that the run sees a text, averaged over each corpus; no limit if unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub views_max: Option<f64>,
-    /// Codes of the languages of the pairs, at least two; all languages if unset.
+    /// Codes of the languages of the pairs, at least one; all languages if unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub languages: Option<Vec<String>>,
     /// Corpora with a fixed share of the pairs. All other corpora divide the rest by the rules above.

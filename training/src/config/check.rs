@@ -12,8 +12,8 @@ pub fn check(config: &Config) -> Result<(), Error> {
     share("sampling.english_share", config.sampling.english_share)?;
     at_least_0("sampling.pair_exponent", config.sampling.pair_exponent)?;
     config.sampling.views_max.map_or(Ok(()), |views| above("sampling.views_max", views))?;
-    let languages = config.sampling.languages.as_ref().map_or(2, Vec::len);
-    expect("sampling.languages", languages >= 2, "at least two languages", languages)?;
+    let languages = config.sampling.languages.as_ref().map_or(1, Vec::len);
+    expect("sampling.languages", languages >= 1, "at least one code", languages)?;
     for group in &config.sampling.groups {
         expect("sampling.groups.corpora", !group.corpora.is_empty(), "at least one name", 0)?;
         above("sampling.groups.share", group.share)?;

@@ -10,7 +10,7 @@
 //! two different pairs, even with different translations: each repetition would be a false negative. With a miner, a run takes
 //! those pairs of a larger draw that are near to the first one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher as _;
 use std::path::Path;
 
@@ -153,16 +153,13 @@ impl Sampler {
         paths.retain(|path| path.extension().is_some_and(|extension| extension == ENDING));
         paths.sort();
         let shards = paths.iter().map(|path| Shard::open(path)).collect::<Result<Vec<_>, _>>()?;
+        let languages = languages(config)?;
         let mut units = Vec::new();
         for (number, shard) in shards.iter().enumerate() {
             let weight = config.corpora.weight(&shard.name);
             if weight > 0.0 {
-                units.extend(units_of(shard, number, weight));
+                units.extend(units_of(shard, number, weight, &languages));
             }
-        }
-        if let Some(languages) = languages(config)? {
-            let has = |unit: &Unit, column: usize| languages.contains(&shards[unit.shard].languages[column]);
-            units.retain(|unit| has(unit, unit.left) && has(unit, unit.right));
         }
         let mut masses = masses(&shards, &units, config);
         let pairs: f64 = config.stages.iter().map(|stage| stage.steps as f64 * stage.batch_pairs as f64).sum();
@@ -189,13 +186,14 @@ impl Sampler {
         Ok(Self { shards, units, cumulative, seed: config.seed, run_pairs: sampling.run_pairs, directed, drawn, pairs })
     }
 
-    /// How often a text of each corpus is seen on average, over all stages.
+    /// How often a text of each corpus that is drawn is seen on average, over all stages.
     pub fn views(&self) -> BTreeMap<String, f64> {
         let mut corpora: BTreeMap<String, ShardUsage> = BTreeMap::new();
         for (shard, drawn) in self.shards.iter().zip(&self.drawn) {
             let corpus = corpora.entry(shard.name.clone()).or_insert(ShardUsage { texts: 0.0, share: 0.0 });
             (corpus.texts, corpus.share) = (corpus.texts + drawn.texts, corpus.share + drawn.share);
         }
+        corpora.retain(|_, drawn| drawn.texts > 0.0);
         corpora.into_iter().map(|(name, drawn)| (name, drawn.views(self.pairs))).collect()
     }
 
@@ -345,33 +343,34 @@ fn crop(random: &mut ChaCha8Rng, sentence: &mut Sentence, share: f64) {
     sentence.whole.get_or_insert(seen);
 }
 
-/// Returns the languages of the pairs, or `None` for all.
-fn languages(config: &Config) -> Result<Option<Vec<Language>>, Error> {
-    let Some(codes) = &config.sampling.languages else { return Ok(None) };
+/// Returns the languages that pairs may have.
+fn languages(config: &Config) -> Result<Vec<Language>, Error> {
+    let Some(codes) = &config.sampling.languages else { return Ok(Language::all().collect()) };
     let parse = |code: &String| {
         let problem = format!("expected codes of supported languages, got {code:?}");
         Language::parse(code).ok_or(Error::Setting { setting: "sampling.languages", problem })
     };
-    codes.iter().map(parse).collect::<Result<_, _>>().map(Some)
+    codes.iter().map(parse).collect()
 }
 
-fn units_of(shard: &Shard, number: usize, weight: f64) -> Vec<Unit> {
+fn units_of(shard: &Shard, number: usize, weight: f64, languages: &[Language]) -> Vec<Unit> {
     let words = shard.segments.div_ceil(64);
-    let present: Vec<Vec<u64>> = (0..shard.languages.len())
+    let columns = (0..shard.languages.len()).filter(|&column| languages.contains(&shard.languages[column]));
+    let present: Vec<(usize, Vec<u64>)> = columns
         .map(|column| {
             let mut bits = vec![0u64; words];
             for row in (0..shard.segments).filter(|&row| shard.has(column, row)) {
                 bits[row / 64] |= 1 << (row % 64);
             }
-            bits
+            (column, bits)
         })
         .collect();
     let mut units = Vec::new();
-    for left in 0..present.len() {
-        for right in left + 1..present.len() {
-            let pairs: u32 = present[left].iter().zip(&present[right]).map(|(a, b)| (a & b).count_ones()).sum();
+    for (place, (left, of_left)) in present.iter().enumerate() {
+        for (right, of_right) in &present[place + 1..] {
+            let pairs: u32 = of_left.iter().zip(of_right).map(|(a, b)| (a & b).count_ones()).sum();
             if pairs > 0 {
-                units.push(Unit { shard: number, left, right, amount: weight * f64::from(pairs) });
+                units.push(Unit { shard: number, left: *left, right: *right, amount: weight * f64::from(pairs) });
             }
         }
     }
@@ -414,16 +413,16 @@ fn masses(shards: &[Shard], units: &[Unit], config: &Config) -> Vec<f64> {
     units.iter().map(mass).collect()
 }
 
-/// The texts of each shard and its share of the pairs.
+/// The texts of each shard that can be drawn, and its share of the pairs.
 fn drawn(shards: &[Shard], units: &[Unit], masses: &[f64]) -> Vec<ShardUsage> {
     let total: f64 = masses.iter().sum();
-    let texts = |shard: &Shard| {
-        let texts = |column| (0..shard.segments).filter(|&row| shard.has(column, row)).count();
-        (0..shard.languages.len()).map(texts).sum::<usize>()
-    };
-    let mut drawn: Vec<ShardUsage> =
-        shards.iter().map(|shard| ShardUsage { texts: (texts(shard) as f64).max(1.0), share: 0.0 }).collect();
+    let mut drawn = vec![ShardUsage { texts: 0.0, share: 0.0 }; shards.len()];
     units.iter().zip(masses).for_each(|(unit, mass)| drawn[unit.shard].share += mass / total);
+    let columns: BTreeSet<_> = units.iter().flat_map(|unit| [(unit.shard, unit.left), (unit.shard, unit.right)]).collect();
+    for (number, column) in columns {
+        let shard = &shards[number];
+        drawn[number].texts += (0..shard.segments).filter(|&row| shard.has(column, row)).count() as f64;
+    }
     drawn
 }
 

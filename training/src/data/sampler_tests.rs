@@ -56,7 +56,12 @@ fn pairs_have_only_the_languages_that_are_named() {
     let mut config = config(0.5, 0.6);
     let named = ["de", "en"].map(|code| Language::parse(code).unwrap());
     config.sampling.languages = Some(vec!["de".to_owned(), "en".to_owned()]);
-    let batch = draw(&Sampler::open(&config, folder.path()).unwrap(), 1, 200, 0.0);
+    config.stages.truncate(1);
+    (config.stages[0].steps, config.stages[0].batch_pairs) = (10, 200);
+    let sampler = Sampler::open(&config, folder.path()).unwrap();
+    // 10 x 200 pairs are 4,000 texts, of the 1,000 in German and English.
+    assert_eq!(sampler.views(), [("a".to_owned(), 4.0)].into());
+    let batch = draw(&sampler, 1, 200, 0.0);
     let mut seen: Vec<i64> = batch.iter().flat_map(|(a, b)| [a.language, b.language]).collect();
     seen.sort_unstable();
     seen.dedup();

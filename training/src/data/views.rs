@@ -9,16 +9,16 @@ const ROUNDS: usize = 50;
 /// The texts of one shard and the pairs that are drawn from it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ShardUsage {
-    /// Number of texts, summed over the languages.
+    /// Number of texts that can be drawn, summed over the languages.
     pub texts: f64,
     /// Share of all pairs, 0 to 1.
     pub share: f64,
 }
 
 impl ShardUsage {
-    /// How often each text is seen in `pairs` pairs of the run, on average.
+    /// How often each text is seen in `pairs` pairs of the run, on average; 0 if there is none.
     pub fn views(&self, pairs: f64) -> f64 {
-        2.0 * self.share * pairs / self.texts
+        2.0 * self.share * pairs / self.texts.max(1.0)
     }
 }
 
