@@ -45,16 +45,15 @@ if [ ! -f "$out/shards/done" ]; then
     train prepare --raw "$text" --exclude "$dev" --tokenizer "$tokenizer" --out "$out/shards"
     touch "$out/shards/done"
 fi
-# Prints the folder of the files to evaluate a configuration with: DEV, or links to its files in the languages of the
-# configuration. A file is called TASK.LANGUAGE.… or TASK.LANGUAGE-LANGUAGE.….
-dev_of() {
-    local languages folder file codes code
+# Prints the folder of the files to evaluate a run with: DEV, or one in the run's folder with links to the files of DEV in the
+# languages of its configuration. A file is called TASK.LANGUAGE.… or TASK.LANGUAGE-LANGUAGE.….
+dev_of() { # CONFIGURATION RUN
+    local languages folder=$2/dev file codes code
     languages=$(sed -n 's/^languages = //p' "$1" | tr -cd 'a-z,')
     if [ -z "$languages" ]; then
         echo "$dev"
         return
     fi
-    folder=$out/dev-${languages//,/-}
     rm -rf "$folder"
     mkdir "$folder"
     for file in "$dev"/*.*.*; do
@@ -76,7 +75,7 @@ for row in "${rows[@]}"; do
         [ -f "$weights" ] || weights=$run/bag.safetensors
         [ -f "$weights" ] || weights=$run/checkpoint.safetensors
         if [ ! "$run/eval.md" -nt "$weights" ]; then
-            files=$(dev_of "$config")
+            files=$(dev_of "$config" "$run")
             train eval --weights "$weights" --config "$config" --tokenizer "$tokenizer" --data "$files" >"$run/eval.partial"
             mv "$run/eval.partial" "$run/eval.md"
         fi
