@@ -18,12 +18,12 @@ NOT_ON_POSTGRES = archives snapshot imported_and_restored event_streams_have_the
 	the_encoder_are_counted scans_all_passages_and_reports_the_method can_set_ef_search_and_oversampling
 
 # The whole workspace at once, so that dependencies are built once. What the trainer sees of the server, it must see alone, too.
-test: runtime training-runtime postgres-runtime ## Passes all tests that need no GPU and no Docker engine
+test: runtime training-runtime postgres-runtime ## Runs all tests that need no GPU and no Docker engine
 	$(CARGO) test --workspace
 	DRAGOMAN_TEST_STORE=postgres $(CARGO) test --workspace --test api -- $(NOT_ON_POSTGRES:%=--skip %)
 	$(CARGO) check --package dragoman-training
 
-fuzz: runtime ## Hunts for inputs that bring the server out of order, for FUZZ_SECONDS (600); see tests/fuzz/main.rs
+fuzz: runtime ## Looks for inputs that break the server, for FUZZ_SECONDS (600); see tests/fuzz/main.rs
 	DRAGOMAN_FUZZ_S=$(FUZZ_SECONDS) $(CARGO) test --test fuzz -- --test-threads 1 --nocapture
 
 bench: runtime postgres-runtime bench-peers ## Prints ratios measured in one run on this machine
@@ -32,15 +32,15 @@ bench: runtime postgres-runtime bench-peers ## Prints ratios measured in one run
 bench-peers: tools ## Installs the databases that `make bench` compares with into .runtime
 	@test -x .runtime/chroma/bin/chroma || { $(PYTHON) -m venv .runtime/chroma && .runtime/chroma/bin/pip install --quiet chromadb==1.5.9; }
 
-clients: runtime ## Generates clients from the API description and runs them against a live server; builds and tests the packages in clients/; imports what other databases export
+clients: runtime ## Generates clients from the API description and runs them against a live server; builds and tests the packages in clients/; imports exports of other databases
 	scripts/clients.sh
 	scripts/client_packages.sh
 	scripts/migration.sh
 
-console-test: runtime ## Clicks through the web console in headless Chromium, with the program that is built
+console-test: runtime ## Clicks through the web console in headless Chromium, with the built program
 	scripts/console_tests.sh
 
-train-smoke: training-runtime runtime ## Takes a few sentences from text to a bundle: proves the steps, not the model
+train-smoke: training-runtime runtime ## Takes a few sentences from text to a bundle: verifies the steps, not the model
 	scripts/train_smoke.sh
 
 # A program that is built already can be packed instead: make release PROGRAM=…
@@ -52,13 +52,13 @@ container-test: runtime postgres-runtime $(PROGRAM) ## Builds the image on this 
 s3-test: runtime $(PROGRAM) ## Stores scheduled snapshots on an S3 server from PyPI and restores them
 	scripts/s3_test.sh $(PROGRAM)
 
-release: runtime $(PROGRAM) ## Packs the program for this machine with all that it needs: dist/dragoman-VERSION-MACHINE-linux.tar.gz
+release: runtime $(PROGRAM) ## Packs the program for this machine with everything it needs: dist/dragoman-VERSION-MACHINE-linux.tar.gz
 	scripts/release.sh $(PROGRAM)
 
 target/release/dragoman: tools
 	$(CARGO) build --release --locked --bin dragoman
 
-clean: ## Removes what was built and fetched, not the data and not what was trained
+clean: ## Removes what was built and fetched, but not the data or trained models
 	$(CARGO) clean
 	rm -rf .runtime dist runs/smoke
 

@@ -30,12 +30,27 @@ pub use moving::move_data;
 pub use settings::check;
 pub use silence::disable_runtime_telemetry;
 
+/// Stack size of each thread that serves. JSON may be 128 levels deep, and parsing takes several frames per level.
+const STACK_BYTES: usize = 8 << 20;
+/// How long a server that has stored everything waits for its threads before it ends.
+const THREADS_MAX: Duration = Duration::from_secs(1);
+
+/// Runs the server on threads of its own until SIGTERM or SIGINT. Does not wait for a thread that still computes for a request that
+/// is over.
+pub fn serve_until_signal(config: Config) -> Result<(), AppError> {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.thread_stack_size(STACK_BYTES).enable_all().build().map_err(AppError::Serve)?;
+    let ended = runtime.block_on(run(config));
+    runtime.shutdown_timeout(THREADS_MAX);
+    ended
+}
+
 /// Runs the server until SIGTERM or SIGINT.
 ///
 /// The address is bound first, so that a second server on it fails at once; requests are served once the service is open.
 /// Recovery of the indexes continues in the background while `/healthz` responds. At the end, running requests get their grace
 /// period and new ones are refused; then the indexes are saved and the databases closed.
-pub async fn run(config: Config) -> Result<(), AppError> {
+async fn run(config: Config) -> Result<(), AppError> {
     let mut stop = stop_signal().map_err(AppError::Serve)?;
     let hangup = signal(SignalKind::hangup()).map_err(AppError::Serve)?;
     let listen = |source| AppError::Listen { address: config.listen.clone(), source };

@@ -9,9 +9,6 @@ use dragoman::cli::health::{self, HealthCheck};
 use dragoman::config::{self, Command, Config, ConfigCommand, HealthSettings, ReadError, Setting};
 use dragoman::{app, cli, telemetry};
 
-/// Stack size of each thread that serves. JSON may be 128 levels deep, and parsing takes several frames per level.
-const STACK_BYTES: usize = 8 << 20;
-
 fn main() -> ExitCode {
     app::disable_runtime_telemetry();
     let done = match config::read(std::env::args_os()) {
@@ -36,8 +33,7 @@ fn main() -> ExitCode {
 fn serve(config: Config) -> Result<(), Box<dyn Error>> {
     app::bound_arenas();
     let _telemetry = telemetry::start(&config)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().thread_stack_size(STACK_BYTES).enable_all().build()?;
-    Ok(runtime.block_on(app::run(config))?)
+    Ok(app::serve_until_signal(config)?)
 }
 
 fn ask(settings: &HealthSettings) -> Result<(), Box<dyn Error>> {

@@ -32,6 +32,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("collection/0008_expiry.sql", "40c868d8f45b8b88fa5caa06368b3c300f9ac17a7c0c769060a36e82b7781e48"),
     ("collection/0009_sounds.sql", "a65980bed4343155f284710b1e4c1315ec99bbf437f01b03cbc82c4f59210d3f"),
     ("collection/0010_beginnings.sql", "f3343410b4edeb45a3bbac4cdbb6862ded0358dfbbb360f0435f4f492f952786"),
+    ("collection/0011_letters_within_words.sql", "9bdcfe7520a7ee18e7567cdbf08775a0ba28844f95058bb27075d505688652b8"),
 ];
 
 const OPTIONS: StoreOptions =

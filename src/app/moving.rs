@@ -49,7 +49,7 @@ fn run(settings: &MoveSettings) -> Result<(), CliError> {
     let moved = moving::move_all(&from, &to, settings.leave_jobs, &mut progress).map_err(failed)?;
     bars.clear();
     show(&output, &moved)?;
-    output.note("the source was only read, and is as it was; once the target serves what you expect, it may be deleted");
+    output.note("the source was only read, and is unchanged; once the target serves what you expect, the source may be deleted");
     Ok(())
 }
 

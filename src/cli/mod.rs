@@ -66,7 +66,7 @@ pub enum Command {
     Detect(detect::DetectArgs),
     /// Finds translation pairs between collections or files, as a job on the server.
     Mine(Box<mine::MineArgs>),
-    /// Finds clusters of near-duplicates and translations in a collection, as a job on the server.
+    /// Finds clusters of duplicates and translations in a collection, as a job on the server.
     Duplicates(mine::DuplicatesArgs),
     /// Computes a two-dimensional map of a collection's documents, as a job on the server.
     Project(project::ProjectArgs),

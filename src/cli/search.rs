@@ -86,7 +86,7 @@ pub struct SearchArgs {
 #[derive(Debug, Clone, Copy, ValueEnum, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Combines all evidence into one relevance between 0 and 1 (the default).
+    /// Combines all evidence into one relevance score between 0 and 1 (the default).
     Full,
     /// Compares embeddings, to find the same meaning across languages.
     Dense,

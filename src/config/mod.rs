@@ -178,7 +178,8 @@ pub struct StoreSettings {
     #[arg(long, env = "DRAGOMAN_STORE_AUTHORITIES", value_name = "FILE")]
     pub store_authorities: Option<PathBuf>,
 
-    /// Maximum connections to the database server, in addition to one that holds a lock; the replica has the same limit.
+    /// Maximum connections to the database server, in addition to two that hold locks and follow other servers, and one more
+    /// at the end of a re-embedding. The replica has the same limit.
     #[arg(long, env = "DRAGOMAN_STORE_CONNECTIONS_MAX", value_name = "COUNT", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
     pub store_connections_max: u32,
 

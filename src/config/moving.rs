@@ -36,7 +36,7 @@ pub struct MoveSettings {
     #[arg(long, env = "DRAGOMAN_STORE_AUTHORITIES", value_name = "FILE")]
     pub store_authorities: Option<PathBuf>,
 
-    /// Prints JSON instead of a table, also for errors.
+    /// Prints JSON instead of a table, including errors.
     #[arg(long)]
     pub json: bool,
 

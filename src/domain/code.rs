@@ -74,7 +74,7 @@ codes! {
     /// A field is missing, unknown, of the wrong type or outside its limits.
     InvalidRequest = ("invalid_request", 422, Client,
         "/limit: must be an integer from 1 to 1000, got 0",
-        "Correct every place that `errors` lists. Each says what was expected and what came.");
+        "Correct every place that `errors` lists. Each says what was expected and what was received.");
     /// The cursor was not issued by this server, or belongs to another list.
     InvalidCursor = ("invalid_cursor", 422, Client,
         "cursor: must be the unchanged next_cursor of an earlier page of the same list",
@@ -126,15 +126,15 @@ codes! {
     /// There is no collection with this name.
     CollectionNotFound = ("collection_not_found", 404, Client,
         "there is no collection nwes",
-        "Compare the name with `GET /v1/collections`, or create the collection.");
+        "Check the name against `GET /v1/collections`, or create the collection.");
     /// There is no alias with this name.
     AliasNotFound = ("alias_not_found", 404, Client,
         "there is no alias current",
-        "Compare the name with `GET /v1/aliases`.");
+        "Check the name against `GET /v1/aliases`.");
     /// There is no document with this id in the collection.
     DocumentNotFound = ("document_not_found", 404, Client,
         "there is no document fr-1 in collection news",
-        "Compare the id. Encode it in a path: `a/b` is `a%2Fb`.");
+        "Check the id. Percent-encode it in a path: `a/b` is `a%2Fb`.");
     /// There is no key with this id.
     KeyNotFound = ("key_not_found", 404, Client,
         "there is no key 0198c0de7a117000800000000000000a",
@@ -142,15 +142,15 @@ codes! {
     /// There is no classifier with this name.
     ClassifierNotFound = ("classifier_not_found", 404, Client,
         "there is no classifier topics",
-        "Compare the name with `GET /v1/classifiers`.");
+        "Check the name against `GET /v1/classifiers`.");
     /// There is no job with this id; the server forgets finished jobs after a while.
     JobNotFound = ("job_not_found", 404, Client,
         "there is no job 0198c0de-7a11-7000-8000-2f1de5c0ffee",
-        "Compare the id with `GET /v1/jobs`. Read results before the server forgets the job.");
+        "Check the id against `GET /v1/jobs`. Read results before the server forgets the job.");
     /// There is no snapshot with this id.
     SnapshotNotFound = ("snapshot_not_found", 404, Client,
         "there is no snapshot 0198c0de-7a11-7000-8000-2f1de5c0ffee",
-        "Compare the id with `GET /v1/snapshots`.");
+        "Check the id against `GET /v1/snapshots`.");
     /// The collection has no projection with this center.
     ProjectionNotFound = ("projection_not_found", 404, Client,
         "collection news has no projection with center none: POST /v1/collections/news/projections computes one",
@@ -166,11 +166,11 @@ codes! {
     /// A collection with this name already exists.
     CollectionExists = ("collection_exists", 409, Client,
         "a collection news already exists",
-        "Take another name, or use the collection that is there.");
+        "Choose another name, or use the existing collection.");
     /// The name belongs to an alias; use the name of a collection, or a free one.
     AliasExists = ("alias_exists", 409, Client,
         "current is an alias of collection news",
-        "Name the collection itself, or take a name that is free.");
+        "Name the collection itself, or choose a free name.");
     /// This is the last key that can create other keys, so it cannot be deleted.
     LastAdminKey = ("last_admin_key", 409, Client,
         "this is the only key that can create other keys and never expires; create another such key first",
@@ -178,7 +178,7 @@ codes! {
     /// The job has finished and can no longer be canceled.
     JobFinished = ("job_finished", 409, Client,
         "job 0198c0de-7a11-7000-8000-2f1de5c0ffee has already succeeded",
-        "Nothing is left to do: read the job.");
+        "There is nothing left to do: read the job.");
     /// The job has not succeeded, or its type has no such results.
     NoResults = ("no_results", 409, Client,
         "job 0198c0de-7a11-7000-8000-2f1de5c0ffee is of type import and succeeded; pairs exist once a job of type mine has succeeded",
@@ -194,7 +194,7 @@ codes! {
     /// The collection already uses the server's model, so there is nothing to re-embed.
     ModelCurrent = ("model_current", 409, Client,
         "collection news already uses the server's model ems-small, so there is nothing to re-embed",
-        "Nothing is left to do.");
+        "There is nothing left to do.");
     /// An unfinished job already does this; the detail names it.
     JobRunning = ("job_running", 409, Client,
         "job 0198c0de-7a11-7000-8000-2f1de5c0ffee is already re-embedding collection news",
@@ -210,7 +210,7 @@ codes! {
     /// A classifier with this name already exists.
     ClassifierExists = ("classifier_exists", 409, Client,
         "a classifier topics already exists",
-        "Take another name, or delete or retrain the one that is there.");
+        "Choose another name, or delete or retrain the existing classifier.");
     /// The classifier is still training, or its training failed.
     ClassifierNotReady = ("classifier_not_ready", 409, Client,
         "classifier topics is not ready: job 0198c0de-7a11-7000-8000-2f1de5c0ffee is still training it",
@@ -222,7 +222,7 @@ codes! {
     /// The idempotency key was already used for a different request.
     IdempotencyConflict = ("idempotency_conflict", 409, Client,
         "idempotency key \"first-load\" was already used for a different request",
-        "Take a new key for a new request.");
+        "Use a new key for a new request.");
     /// The document does not have the version that the request requires.
     PreconditionFailed = ("precondition_failed", 412, Client,
         "document fr-1 has version 11",
@@ -270,7 +270,7 @@ codes! {
     /// The server is starting or stopping; retry after the time given in Retry-After.
     Unavailable = ("unavailable", 503, Capacity,
         "collection news is still recovering: 24576 of 100000 passages are indexed",
-        "Repeat after `Retry-After`. `GET /readyz` tells how far the server is.");
+        "Repeat after `Retry-After`. `GET /readyz` shows the server's progress.");
     /// The disk is full or read-only, so that only reads work; or the database server does not answer.
     StorageUnavailable = ("storage_unavailable", 503, Capacity,
         "the disk needs 1000000 bytes besides a reserve of 67108864, but has 5000000 free; nothing was accepted",
@@ -282,7 +282,7 @@ codes! {
     /// The server failed; its log has the cause under the request id.
     Internal = ("internal", 500, Server,
         "the server failed; its log has the cause under this request id",
-        "Look for the request id in the log, and report the cause that it has.");
+        "Find the request id in the log, and report the cause that the log gives.");
 }
 
 impl Serialize for Code {

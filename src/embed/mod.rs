@@ -32,7 +32,7 @@ use crate::ranking::{TokenScorer, TokenTable, Translations};
 pub use crate::text::Tokens;
 pub use crate::text::marks::{PassageWords, TermMatcher, merge_marks, overlap};
 pub use crate::text::query::{QueryError, QueryText};
-pub use crate::text::query_words::query_words;
+pub use crate::text::query_words::{fragments, query_words};
 pub use crate::text::sentence_spans::sentence_spans;
 pub use crate::text::terms::{passage_terms, query_terms};
 use crate::text::{LanguageDetector, TextPassage, Tokenizer};
@@ -270,6 +270,11 @@ impl Embedder {
         self.parts.text.pieces(text)
     }
 
+    /// Whether a token says nothing of its text: the one that stands for all unknown characters, or a space alone.
+    pub fn is_blank(&self, token: u32) -> bool {
+        self.parts.text.is_blank(token)
+    }
+
     /// Returns the number of waiting texts.
     pub fn queue_depth(&self) -> usize {
         self.passages_waiting() + self.parts.questions.as_ref().map_or(0, Queue::depth)
@@ -347,6 +352,10 @@ mod tests {
 
         fn pieces(&self, _text: &str) -> Result<Vec<(u32, Range<usize>)>, EmbedError> {
             Ok(Vec::new())
+        }
+
+        fn is_blank(&self, _token: u32) -> bool {
+            false
         }
     }
 

@@ -19,6 +19,8 @@ pub(super) trait Read: Send + Sync {
     fn split(&self, title: Option<&str>, text: &str, bounds: PassageBounds) -> Result<Vec<TextPassage>, EmbedError>;
     /// Returns each token of a text without context, with its byte range.
     fn pieces(&self, text: &str) -> Result<Vec<(u32, Range<usize>)>, EmbedError>;
+    /// Whether a token says nothing of its text (`Tokenize::is_blank`).
+    fn is_blank(&self, token: u32) -> bool;
 }
 
 /// A text to embed with its context: for a passage, its title and headings.
@@ -75,6 +77,10 @@ impl<T: Tokenize + Send + Sync> Read for TextReader<T> {
 
     fn pieces(&self, text: &str) -> Result<Vec<(u32, Range<usize>)>, EmbedError> {
         Ok(self.tokenizer.pieces(text)?)
+    }
+
+    fn is_blank(&self, token: u32) -> bool {
+        self.tokenizer.is_blank(token)
     }
 }
 

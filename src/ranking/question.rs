@@ -22,8 +22,12 @@ const TOUCHED_TOGETHER: usize = 64;
 const READ_TOGETHER: usize = 256;
 /// From this cosine on, two tokens count as the same when deciding whether a match is significant.
 const SAME: f32 = 0.98;
-/// Minimum weight of a token, as a share of the average, for a match with it to be significant.
+/// Minimum weight of a token, as a share of the average in its question, for a match with it to be significant.
 const SIGNIFICANT_MIN: f32 = 0.5;
+/// The same as a share of the weight of an average token of the vocabulary that is as rare as possible. Either is enough: beside
+/// a rare number, the words of a question still say something. In the shipped table, articles and prepositions have up to 0.2 and
+/// pieces of nouns 0.3 or more.
+const SIGNIFICANT_ALONE: f32 = 0.3;
 
 /// A question compared with the vocabulary of a collection.
 pub struct Question {
@@ -34,6 +38,8 @@ pub struct Question {
     own: Option<Factor>,
     /// The weight of each of these tokens, in groups of `LANES`. The sum is 1; lanes without a token have 0.
     weights: Vec<[f32; LANES]>,
+    /// Minimum weight of a significant token.
+    significant_min: f32,
     /// For each token of the question, those with a cosine of `SCANNED` or more, nearest first.
     near: Vec<Arc<[NearToken]>>,
     /// The cosines of passage tokens.
@@ -102,11 +108,12 @@ impl Cosines {
 }
 
 impl Question {
-    /// Prepares a question. `weights` are those of the tokens `ids`, and `near` has the near tokens of each.
+    /// Prepares a question. `weights` are those of the tokens `ids`, `average` is that of an average token that is as rare as
+    /// possible, and `near` has the near tokens of each.
     pub(super) fn new(
         table: Arc<Rows>,
         ids: &[u16],
-        weights: Vec<f32>,
+        (weights, average): (Vec<f32>, f32),
         near: Vec<Arc<[NearToken]>>,
     ) -> Result<Self, ScorerError> {
         let groups = ids.len().div_ceil(LANES).max(1);
@@ -115,9 +122,10 @@ impl Question {
         for (lane, weight) in weights.into_iter().enumerate() {
             grouped[lane / LANES][lane % LANES] = weight / total;
         }
+        let significant_min = (SIGNIFICANT_MIN / ids.len().max(1) as f32).min(SIGNIFICANT_ALONE * average / total);
         let own = (!ids.is_empty()).then(|| Factor::new(table.gather(ids)?)).transpose()?;
         let cosines = Cosines::new(table.len(), groups);
-        Ok(Self { table, ids: ids.to_vec(), own, weights: grouped, near, cosines })
+        Ok(Self { table, ids: ids.to_vec(), own, weights: grouped, significant_min, near, cosines })
     }
 
     /// Adds the tokens of passages that will be scored. Adding all at once is faster than one by one.
@@ -161,7 +169,8 @@ impl Question {
             let weighted = greatest.iter().zip(weights).map(|(&cosine, weight)| f32::from(cosine) * weight);
             score += weighted.sum::<f32>();
         }
-        score / ONE
+        // The weights add up to 1 but for rounding.
+        (score / ONE).min(1.0)
     }
 
     /// Computes the cosines of a new token. A token that is not in the table is near to none.
@@ -185,23 +194,19 @@ impl Question {
     /// Whether a token is a significant token of the question.
     pub(super) fn is_significant(&self, token: u32) -> bool {
         let lane = self.ids.iter().position(|id| u32::from(*id) == token);
-        lane.is_some_and(|lane| self.weights[lane / LANES][lane % LANES] >= self.significant_min())
+        lane.is_some_and(|lane| self.weights[lane / LANES][lane % LANES] >= self.significant_min)
     }
 
-    /// Returns the minimum weight of a significant token.
-    fn significant_min(&self) -> f32 {
-        SIGNIFICANT_MIN / self.ids.len().max(1) as f32
-    }
-
-    /// Returns the relation of each token of a passage to the question.
-    pub fn matches(&self, tokens: &[u16]) -> Vec<TokenMatch> {
-        let significant = self.significant_min();
+    /// Returns the relation of each token of a passage to the question. Nothing is near to the question's tokens in `ignored`.
+    pub fn matches(&self, tokens: &[u16], ignored: &[u32]) -> Vec<TokenMatch> {
+        let significant = self.significant_min;
         let (near, same) = ((NEAR * ONE) as i16, (SAME * ONE) as i16);
         let mut matches = vec![TokenMatch::Other; tokens.len()];
         for (group, weights) in self.weights.iter().enumerate() {
             let row = |&token: &u16| self.cosines.get(token, group).copied().unwrap_or_else(|| self.compare(token, group));
             let rows: Vec<[i16; LANES]> = tokens.iter().map(row).collect();
-            for (lane, &weight) in weights.iter().enumerate().filter(|(_, weight)| **weight > 0.0) {
+            let is_ignored = |lane: usize| self.ids.get(group * LANES + lane).is_none_or(|id| ignored.contains(&u32::from(*id)));
+            for (lane, &weight) in weights.iter().enumerate().filter(|(lane, _)| !is_ignored(*lane)) {
                 let nearest = rows.iter().map(|row| row[lane]).max().unwrap_or(0);
                 for (found, cosine) in matches.iter_mut().zip(rows.iter().map(|row| row[lane])) {
                     if weight >= significant && cosine >= near && cosine == nearest {
@@ -455,10 +460,25 @@ mod tests {
         (200..205).for_each(|passage| index.insert(PassageId(passage), &TokenSet::of(&[0, 2, 3, 4])));
         let asked = scorer.question(&[0, 1], &index).unwrap();
         let (near, light, other) = (TokenMatch::Near, TokenMatch::Light, TokenMatch::Other);
-        assert_eq!(asked.matches(&[0, 1, 2]), [near, light, other], "all passages have 1");
-        assert_eq!(asked.matches(&[2, 4, 4, 1, 999]), [other, near, near, light, other], "only the nearest");
-        assert_eq!(asked.matches(&[3]), [near], "as near as 0.7");
-        assert_eq!(asked.matches(&[]), []);
+        assert_eq!(asked.matches(&[0, 1, 2], &[]), [near, light, other], "all passages have 1");
+        assert_eq!(asked.matches(&[2, 4, 4, 1, 999], &[]), [other, near, near, light, other], "only the nearest");
+        assert_eq!(asked.matches(&[3], &[]), [near], "as near as 0.7");
+        assert_eq!(asked.matches(&[], &[]), []);
+        assert_eq!(asked.matches(&[3, 0], &[0]), [other, other], "nothing is near to what is ignored");
+    }
+
+    #[test]
+    fn a_token_is_significant_beside_a_much_heavier_one() {
+        let table = |weights| TokenTable { dimension: 2, rows: vec![127, 0, 0, 127], scales: vec![1.0; 2], weights };
+        let mut index = TokenIndex::default();
+        index.insert(PassageId(1), &TokenSet::of(&[0]));
+        (2..100).for_each(|passage| index.insert(PassageId(passage), &TokenSet::of(&[1])));
+        let significant = |weight: f32| {
+            let scorer = TokenScorer::new(table(vec![1.0, weight]));
+            scorer.question(&[0, 1], &index).unwrap().is_significant(0)
+        };
+        assert!(significant(1.0) && significant(10.0), "a rare token");
+        assert!(!significant(10_000.0), "one that says little itself");
     }
 
     #[test]

@@ -25,6 +25,8 @@ const LEARNED_POWER: f32 = 0.7;
 /// A model's token table, prepared for scoring.
 pub struct TokenScorer {
     table: Arc<Rows>,
+    /// The mean of the learned weights, with their exponent.
+    average: f32,
     precomputation: Precomputation,
     relevance: RelevanceWeights,
 }
@@ -32,7 +34,9 @@ pub struct TokenScorer {
 impl TokenScorer {
     /// Takes a model's token table. Ids from 65,536 on are never searched for.
     pub fn new(table: TokenTable) -> Self {
+        let learned: f32 = table.weights.iter().map(|weight| weight.powf(LEARNED_POWER)).sum();
         Self {
+            average: learned / table.weights.len().max(1) as f32,
             table: Arc::new(Rows::new(table)),
             precomputation: Precomputation::default(),
             relevance: RelevanceWeights::default(),
@@ -64,6 +68,7 @@ impl TokenScorer {
             weight.powf(LEARNED_POWER) * (1.0 + 1.0 / (1.0 - without).max(share_min)).ln()
         };
         let weights = counted.iter().zip(&near).map(weight).collect();
-        Question::new(Arc::clone(&self.table), &ids, weights, near)
+        let average = self.average * (1.0 + 1.0 / share_min).ln();
+        Question::new(Arc::clone(&self.table), &ids, (weights, average), near)
     }
 }

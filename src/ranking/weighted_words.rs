@@ -39,7 +39,8 @@ pub(super) fn weighted_words(
     let importances = importances(&distinct, question);
     let weigh = |(word, importance): (&QueryWord, f32)| {
         let expansion = expansion(word.word);
-        let has_significant_token = question.is_none_or(|question| word.tokens.iter().any(|id| question.is_significant(*id)));
+        let is_significant = |question: &Question| word.tokens.iter().any(|id| question.is_significant(*id));
+        let has_significant_token = word.tokens.is_empty() || question.is_none_or(is_significant);
         Weighted { weight: expansion.rarity * importance, expansion, has_significant_token }
     };
     let mut weighted: Vec<Weighted> = distinct.into_iter().zip(importances).map(weigh).collect();

@@ -109,7 +109,7 @@ pub enum Error {
     JobNotFound { id: JobId },
     #[error("job {id} has already {}", status.name())]
     JobFinished { id: JobId, status: JobStatus },
-    #[error("{limit} jobs are already running or waiting, the most that may; nothing was accepted")]
+    #[error("{limit} jobs are already running or waiting, the most that are allowed; nothing was accepted")]
     JobsWaiting { limit: usize },
     #[error(transparent)]
     Refused(#[from] LimitExceeded),

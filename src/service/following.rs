@@ -150,7 +150,7 @@ impl State {
         for collection in gone {
             match self.successor(&replaced, &collection.row.id) {
                 Some(next) => {
-                    tracing::info!(collection = %next.row.name, id = %next.row.id, "collection embedded anew by another server");
+                    tracing::info!(collection = %next.row.name, id = %next.row.id, "collection re-embedded by another server");
                     self.redirect_writes(&collection, &next);
                 }
                 None => self.close_deleted(collection),

@@ -106,6 +106,7 @@ impl Service {
             memory: SharedLimit::new("in_flight_bytes_max", memory_bytes),
             uploads: Uploads::new(uploads_max),
             stop_announced: watch::Sender::new(false),
+            same_key: Default::default(),
             schedule: Default::default(),
             runtime,
         };

@@ -6,6 +6,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 use rusqlite::Connection;
 
+use super::caller;
 use super::error::Fault;
 
 /// Number of SQLite virtual machine steps between two checks of the time: well under a millisecond for most statements.
@@ -22,10 +23,10 @@ impl Deadline {
         *deadline = Some(deadline.map_or(time, |set| set.min(time)));
     }
 
-    /// Applies the deadline to the statements of a connection.
+    /// Applies the deadline to the statements of a connection, and ends those of callers that are gone.
     pub(super) fn watch(&self, connection: &mut Connection) -> Result<(), Fault> {
         let deadline = self.clone();
-        Ok(connection.progress_handler(STEPS_PER_CHECK, Some(move || deadline.is_over()))?)
+        Ok(connection.progress_handler(STEPS_PER_CHECK, Some(move || deadline.is_over() || caller::is_gone()))?)
     }
 
     fn is_over(&self) -> bool {
@@ -38,7 +39,7 @@ impl Deadline {
 mod tests {
     use std::time::Duration;
 
-    use super::super::{DocumentStore, StoreError, StoreOptions};
+    use super::super::{DocumentStore, StoreError, StoreOptions, reading_for};
     use super::*;
 
     const ENDLESS: &str = "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n";
@@ -72,6 +73,41 @@ mod tests {
             }
         });
         store.close().unwrap();
+    }
+
+    #[test]
+    fn reads_of_a_caller_that_is_gone_are_interrupted_and_give_their_connections_back() {
+        let (_folder, store) = store();
+        let callers: Vec<Arc<()>> = (0..3).map(|_| Arc::new(())).collect();
+        std::thread::scope(|scope| {
+            // One more than there are connections.
+            let wanted = callers.iter().map(Arc::downgrade);
+            let reads: Vec<_> =
+                wanted.map(|caller| scope.spawn(|| reading_for(Some(caller), || store.read("counting", count)))).collect();
+            std::thread::sleep(Duration::from_millis(50));
+            drop(callers);
+            for read in reads {
+                let ended = read.join().unwrap();
+                assert!(matches!(&ended, Err(StoreError::Interrupted { doing: "counting" })), "{ended:?}");
+            }
+        });
+        assert_eq!(
+            store.read("counting", |connection| Ok(connection.query_row("select 1", [], |row| row.get(0))?)).ok(),
+            Some(1)
+        );
+    }
+
+    #[test]
+    fn a_read_that_others_need_does_not_end_with_its_caller() {
+        let (_folder, store) = store();
+        let one = |connection: &Connection| -> Result<i64, Fault> {
+            let enough =
+                "with recursive n(i) as (select 1 union all select i + 1 from n where i < 100000) select count(*) from n";
+            Ok(connection.query_row(enough, [], |row| row.get(0))?)
+        };
+        let gone = Arc::downgrade(&Arc::new(()));
+        let ended = reading_for(Some(gone), || (reading_for(None, || store.read("counting", one)), store.read("counting", one)));
+        assert!(matches!(ended, (Ok(100_000), Err(StoreError::Interrupted { .. }))), "{ended:?}");
     }
 
     #[test]

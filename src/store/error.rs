@@ -65,7 +65,7 @@ pub enum StoreError {
     #[error("another server runs the job")]
     JobTakenOver,
     /// Another server has replaced this collection by one with another model. Nothing of a write was stored.
-    #[error("the collection was embedded anew a moment ago; send the request again")]
+    #[error("the collection was re-embedded a moment ago; send the request again")]
     Replaced,
     /// Another job of this type is unfinished, and only one may run at a time. Nothing was stored.
     #[error("another job of this type is unfinished for the collection")]

@@ -7,6 +7,7 @@ pub mod documents;
 pub mod error;
 
 mod aliases;
+mod caller;
 mod check;
 mod checkpoints;
 mod checksum;
@@ -54,6 +55,7 @@ mod whole_catalog;
 mod writer;
 
 pub use crate::domain::SearchFilter;
+pub use caller::reading_for;
 pub use catalog::{Catalog, lock};
 pub(crate) use catalog::{codes, read_collection};
 pub use classifiers::{ClassifierContents, ClassifierText, FinishedTraining, StoredClassifier, TrainingProgress};

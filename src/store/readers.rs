@@ -2,15 +2,19 @@
 //! the writer.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use rusqlite::Connection;
 
-use super::StoreError;
 use super::clock::{Clock, give_clock};
 use super::connection::open_reader;
 use super::deadline::Deadline;
 use super::error::Fault;
+use super::{StoreError, caller};
+
+/// Pause between two checks whether a caller that waits for a connection is gone.
+const CALLER_PAUSE: Duration = Duration::from_millis(100);
 
 /// A pool of at most `connections_max` connections. Further reads wait for one.
 pub(super) struct Readers {
@@ -49,7 +53,7 @@ impl Readers {
     ) -> Result<T, StoreError> {
         let _span = tracing::info_span!("store_read", doing).entered();
         let run = || {
-            let lease = self.lend()?;
+            let lease = self.lend(doing)?;
             let transaction = ReadTransaction::begin(lease.connection()?)?;
             work(transaction.0)
         };
@@ -67,10 +71,17 @@ impl Readers {
         }
     }
 
-    fn lend(&self) -> Result<Lease<'_>, Fault> {
+    fn lend(&self, doing: &'static str) -> Result<Lease<'_>, Fault> {
         let mut pool = self.pool.lock();
         while pool.idle.is_empty() && pool.lent >= self.connections_max && !pool.closed {
-            self.changed.wait(&mut pool);
+            if caller::is_gone() {
+                return Err(StoreError::Interrupted { doing }.into());
+            }
+            if caller::has_caller() {
+                self.changed.wait_for(&mut pool, CALLER_PAUSE);
+            } else {
+                self.changed.wait(&mut pool);
+            }
         }
         if pool.closed {
             return Err(StoreError::Closed.into());

@@ -12,7 +12,7 @@ use unicode_normalization::char::is_combining_mark;
 use unicode_segmentation::{GraphemeIndices, UnicodeSegmentation as _};
 
 use super::plain_words::{self, PlainWord};
-use super::runs::{self, Class, class, cut, normalized, normalized_character};
+use super::runs::{self, Class, class, cut, is_inner_mark, normalized, normalized_character};
 use super::stems::stemmer;
 use super::terms::has_term;
 use crate::domain::Language;
@@ -22,6 +22,9 @@ use crate::domain::terms::QueryTerms;
 pub const MARKS_MAX: usize = 100;
 /// Maximum bytes of a passage to read. No model reads as much, but a text that came with its own vector may be longer.
 pub const MARKED_BYTES_MAX: usize = 16 << 10;
+
+/// Maximum bytes of a character in the form of terms to which marks are added. No script has more on one letter.
+const SHOWN_BYTES_MAX: usize = 64;
 
 /// The terms of a query, ready to be looked up.
 #[derive(Debug, Default)]
@@ -83,8 +86,16 @@ impl PassageWords {
         let (shown, characters) = (String::with_capacity(length), Vec::with_capacity(length / 2));
         let mut words = Self { language, shown, characters, runs: Vec::new() };
         let mut open = None;
+        let mut before = ' ';
         for (at, grapheme) in visible_characters(passage).take_while(|(at, one)| at + one.len() <= MARKED_BYTES_MAX) {
             let source = at..at + grapheme.len();
+            let (last, next) = (
+                std::mem::replace(&mut before, grapheme.chars().next_back().unwrap_or(' ')),
+                passage[source.end..].chars().next(),
+            );
+            if next.is_some_and(|next| is_inner_mark(last, before, next)) {
+                continue;
+            }
             match normalized_character(grapheme) {
                 Some(shown) => words.take(source, shown.encode_utf8(&mut [0; 4]), &mut open),
                 // Characters that only control how a text is displayed leave nothing behind and do not separate words.
@@ -129,6 +140,10 @@ impl PassageWords {
     /// Adds a mark, or a part of a character, to its letter, if a zero-width character separates the two.
     fn lengthen(&mut self, end: usize, part: &str, goes_on: bool) {
         if let Some(last) = self.characters.last_mut().filter(|_| goes_on) {
+            if last.shown.len() > SHOWN_BYTES_MAX {
+                last.source.end = end;
+                return;
+            }
             // Letter and mark may have a composed form.
             let whole: String = self.shown[last.shown.start..].chars().chain(part.chars()).nfkc().collect();
             self.shown.truncate(last.shown.start);
@@ -316,6 +331,9 @@ mod tests {
         check("istanbul", "İstanbul'da", "[İstanbul]'da");
         check("λογος", "Ο Λόγος του", "Ο [Λόγος] του");
         check("strasse", "Straße", "[Straße]");
+        check("м'ята", "Чай із м’ятою, м’ята й м'яч", "Чай із м’ятою, [м’ята] й м'яч");
+        check("צה\"ל", "דובר צה״ל מסר", "דובר [צה״ל] מסר");
+        check("rain", "l'eau, rain's", "l'eau, [rain]'s");
     }
 
     #[test]

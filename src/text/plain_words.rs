@@ -2,7 +2,7 @@
 //!
 //! A word is folded as for lexical search but not stemmed, so its language need not be known. In scripts without spaces, the
 //! dictionaries of ICU4X find the words; they are part of the program. In Korean, each pair of neighboring characters counts as
-//! a word, because particles are attached to words. Where foreign names are no words of these scripts, what may be one is a word
+//! a word, because particles are attached to words. A long word of Chinese characters also counts as the words within it. Where foreign names are no words of these scripts, what may be one is a word
 //! that only counts by its sound.
 
 use std::borrow::Cow;
@@ -19,6 +19,8 @@ use crate::domain::{WORD_KEY_BITS, Word, WordCounts};
 /// Minimum and maximum number of characters of a name in a script without spaces that is put together from several words.
 const JOINED: std::ops::RangeInclusive<usize> = 2..=8;
 
+/// Number of characters of a word of Chinese characters that may have words within it.
+const WITH_INNER: std::ops::RangeInclusive<usize> = 3..=8;
 /// Number of words at the beginning of a text, which is often its title: there it says what it is about. `training/README.md`
 /// shows how this and the two numbers below were chosen.
 const BEGINNING: usize = 12;
@@ -34,7 +36,7 @@ const PARTICLES: [&str; 11] = ["에서는", "에서", "에게", "으로", "이�
 pub fn plain_words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     for run in runs(&normalized(text)) {
-        each(&run, |word| words.extend((word.parts == 0).then(|| word.text.into_owned())));
+        each(&run, |word| words.extend((word.parts == 0 && !word.is_inner).then(|| word.text.into_owned())));
     }
     words
 }
@@ -71,6 +73,8 @@ pub(super) struct PlainWord<'a> {
     pub(super) range: Range<usize>,
     /// Number of words before it that it is put together from, because they may be parts of a name that no dictionary has.
     parts: u8,
+    /// Whether it is a word within a longer one, which comes before it.
+    pub(super) is_inner: bool,
 }
 
 impl PlainWord<'_> {
@@ -94,7 +98,7 @@ pub(super) fn each(run: &Run<'_>, mut take: impl FnMut(PlainWord<'_>)) {
         Class::Word => {
             let spelled = cut(run.text);
             let text = fold(spelled).map_or(Cow::Borrowed(spelled), Cow::Owned);
-            take(PlainWord { text, spelled, range: 0..run.text.len(), parts: 0 });
+            take(PlainWord { text, spelled, range: 0..run.text.len(), parts: 0, is_inner: false });
         }
         Class::Unspaced => {
             let mut from = 0;
@@ -107,7 +111,7 @@ pub(super) fn each(run: &Run<'_>, mut take: impl FnMut(PlainWord<'_>)) {
             let name = PARTICLES.iter().find_map(|particle| run.text.strip_suffix(particle)).unwrap_or(run.text);
             let mut take_part = |text, range: Range<usize>| {
                 let spelled = if range == (0..name.len()) { name } else { "" };
-                take(PlainWord { text, spelled, range, parts: 0 });
+                take(PlainWord { text, spelled, range, parts: 0, is_inner: false });
             };
             match units[..] {
                 [only] => take_part(Cow::Borrowed(cut(only)), 0..only.len()),
@@ -135,7 +139,8 @@ fn each_unspaced(text: &str, words: &[Range<usize>], mut take: impl FnMut(PlainW
         for range in together {
             let word = cut(&text[range.clone()]);
             let spelled = if is_katakana(word) { word } else { "" };
-            take(PlainWord { text: Cow::Borrowed(word), spelled, range: range.clone(), parts: 0 });
+            take(PlainWord { text: Cow::Borrowed(word), spelled, range: range.clone(), parts: 0, is_inner: false });
+            each_inner(text, range, &mut take);
         }
         if let ([first, .., last], true) = (together, JOINED.contains(&together.len())) {
             take(joined_name(text, first.start..last.end, together.len()));
@@ -143,9 +148,28 @@ fn each_unspaced(text: &str, words: &[Range<usize>], mut take: impl FnMut(PlainW
     }
 }
 
+/// Passes the words within a long word of Chinese characters to `take`: 下雨 and 雨天 in 下雨天. They are found as they are between
+/// spaces elsewhere.
+fn each_inner(text: &str, word: &Range<usize>, mut take: impl FnMut(PlainWord<'_>)) {
+    let characters: Vec<usize> = text[word.clone()].char_indices().map(|(at, _)| word.start + at).chain([word.end]).collect();
+    let length = characters.len() - 1;
+    if !WITH_INNER.contains(&length) || !text[word.clone()].chars().all(is_han) {
+        return;
+    }
+    for from in 0..length {
+        for to in (from + 2..=length).filter(|to| to - from < length) {
+            let range = characters[from]..characters[to];
+            let inner = &text[range.clone()];
+            if UNSPACED.segment_str(inner).eq([0, inner.len()]) {
+                take(PlainWord { text: Cow::Borrowed(inner), spelled: "", range, parts: 0, is_inner: true });
+            }
+        }
+    }
+}
+
 fn joined_name(text: &str, range: Range<usize>, parts: usize) -> PlainWord<'_> {
     let spelled = &text[range.clone()];
-    PlainWord { text: Cow::Borrowed(spelled), spelled, range, parts: parts as u8 }
+    PlainWord { text: Cow::Borrowed(spelled), spelled, range, parts: parts as u8, is_inner: false }
 }
 
 fn is_katakana(word: &str) -> bool {
@@ -154,7 +178,11 @@ fn is_katakana(word: &str) -> bool {
 
 fn is_one_han(word: &str) -> bool {
     let mut characters = word.chars();
-    matches!((characters.next(), characters.next()), (Some('\u{3400}'..='\u{9fff}'), None))
+    matches!((characters.next(), characters.next()), (Some(c), None) if is_han(c))
+}
+
+fn is_han(c: char) -> bool {
+    matches!(c, '\u{3400}'..='\u{9fff}')
 }
 
 #[cfg(test)]
@@ -172,6 +200,15 @@ mod tests {
         assert_eq!(plain_words("河水上涨 a 桥"), ["河水", "上涨", "a", "桥"]);
         assert_eq!(plain_words("エッフェルは技師です"), ["エッフェル", "は", "技師", "です"]);
         assert_eq!(plain_words("ตลาดเปิดทุกวัน"), ["ตลาด", "เปิด", "ทุก", "วัน"]);
+    }
+
+    #[test]
+    fn the_words_within_a_long_chinese_word_count_too() {
+        let has = |text: &str, word: &str| word_counts(text).iter().any(|one| one.key == word_key(word));
+        assert!(["下雨天", "下雨", "雨天"].iter().all(|word| has("下雨天路滑", word)));
+        assert!(["新幹線", "幹線"].iter().all(|word| has("新幹線で行く", word)));
+        assert!(!has("下雨天路滑", "雨"), "single characters hardly say anything");
+        assert_eq!(plain_words("下雨天路滑")[0], "下雨天", "a text in order has each of its characters once");
     }
 
     #[test]

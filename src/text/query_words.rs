@@ -3,15 +3,20 @@
 use std::ops::Range;
 
 use super::marks::{PassageWords, overlap};
-use super::runs::Class;
+use super::runs::{Class, is_spaced_letter};
 use super::word_parts::known_parts;
 use crate::domain::{QueryWord, Word};
+
+/// Maximum number of letters of a fragment of a word.
+const FRAGMENT_MAX: usize = 2;
 
 /// Returns the words of a query in order, with repetitions, each with its tokens. `pieces` are the query's tokens in order
 /// (`Tokenize::pieces`). A word that `is_known` does not accept by its number (`plain_words::word_key`) is followed by its known
 /// parts, which have the same tokens.
 pub fn query_words(text: &str, pieces: &[(u32, Range<usize>)], is_known: impl Fn(u32) -> bool) -> Vec<QueryWord> {
     let mut words = Vec::new();
+    // Whether the vocabulary has the word that inner words are in.
+    let mut within_known = false;
     PassageWords::new(text, None).each_word(|class, word, source| {
         let Some(source) = source() else { return };
         let from = pieces.partition_point(|(_, range)| range.end <= source.start);
@@ -19,11 +24,34 @@ pub fn query_words(text: &str, pieces: &[(u32, Range<usize>)], is_known: impl Fn
         let inside = inside.filter(|(_, range)| overlap(range, &source));
         let tokens: Vec<u32> = inside.map(|(id, _)| *id).collect();
         let own = word.word();
-        let parts = if class == Class::Word && !is_known(own.key) { known_parts(&word.text, &is_known) } else { Vec::new() };
+        if word.is_inner {
+            // Within a word that the vocabulary has, other words mean something else.
+            let is_part = is_known(own.key) && !within_known;
+            return words.extend(is_part.then_some(QueryWord { word: own, tokens }));
+        }
+        within_known = is_known(own.key);
+        let parts = if class == Class::Word && !within_known { known_parts(&word.text, &is_known) } else { Vec::new() };
         let all = std::iter::once(own).chain(parts.into_iter().map(Word::from));
         words.extend(all.map(|word| QueryWord { word, tokens: tokens.clone() }));
     });
     words
+}
+
+/// Returns the tokens of a query that are one or two letters of a longer word, and that no other word is. They are near to short
+/// words that mean something else: the "he" of "heavy" to "il". `pieces` are the query's tokens in order (`Tokenize::pieces`).
+pub fn fragments(text: &str, pieces: &[(u32, Range<usize>)]) -> Vec<u32> {
+    let is_letter = |c: Option<char>| c.is_some_and(is_spaced_letter);
+    let is_fragment = |range: &Range<usize>| {
+        let part = |range: Range<usize>| text.get(range).unwrap_or_default();
+        // A piece may begin with the space before its word.
+        let (before, piece, after) = (part(0..range.start), part(range.clone()), part(range.end..text.len()));
+        let goes_on = is_letter(after.chars().next()) || is_letter(before.chars().next_back()) && is_letter(piece.chars().next());
+        let letters = piece.trim();
+        goes_on && letters.chars().count() <= FRAGMENT_MAX && letters.chars().all(is_spaced_letter)
+    };
+    let (found, others): (Vec<_>, Vec<_>) = pieces.iter().partition(|(_, range)| is_fragment(range));
+    let is_other = |id: &u32| others.iter().any(|(other, _)| other == id);
+    found.into_iter().map(|(id, _)| *id).filter(|id| !is_other(id)).collect()
 }
 
 #[cfg(test)]
@@ -45,10 +73,28 @@ mod tests {
     }
 
     #[test]
+    fn the_known_words_within_an_unknown_chinese_word_follow_it() {
+        let found = |known: &[&str]| {
+            let known = keys(known);
+            let words = query_words("下雨天", &[], |key| known.contains(&key));
+            words.iter().map(|word| word.word.key).collect::<Vec<_>>()
+        };
+        assert_eq!(found(&["下雨"]), keys(&["下雨天", "下雨"]));
+        assert_eq!(found(&["下雨", "下雨天"]), keys(&["下雨天"]));
+        assert_eq!(found(&[]), keys(&["下雨天"]));
+    }
+
+    #[test]
     fn a_word_has_the_tokens_that_it_overlaps() {
         let pieces = [(5, 0..3), (6, 3..7), (7, 7..14), (8, 14..17), (9, 17..19)];
         let words = query_words("Où est l’été ?", &pieces, |_| true);
         let tokens: Vec<&[u32]> = words.iter().map(|word| word.tokens.as_slice()).collect();
         assert_eq!(tokens, [&[5][..], &[6], &[7], &[7, 8]]);
+    }
+
+    #[test]
+    fn one_or_two_letters_of_a_longer_word_are_a_fragment() {
+        let pieces = [(1, 0..2), (2, 2..3), (3, 3..5), (4, 6..8), (5, 8..9), (3, 10..12), (6, 13..16), (7, 16..19)];
+        assert_eq!(fragments("heavy CO2 vy 東京都", &pieces), [1, 2, 4, 5], "a word of its own and other scripts are none");
     }
 }

@@ -1,5 +1,7 @@
 //! Normalizes texts, splits them into runs of letters and digits of one class, and folds words to their plain form.
 
+use std::borrow::Cow;
+
 use unicode_normalization::char::is_combining_mark;
 use unicode_normalization::{IsNormalized, UnicodeNormalization as _, is_nfc_quick, is_nfkc_quick};
 use unicode_segmentation::UnicodeSegmentation as _;
@@ -77,32 +79,69 @@ pub(super) fn class(c: char) -> Option<Class> {
 }
 
 /// Normalizes a text: NFKC, lower case, ASCII digits, and one form of sigma. Removes characters that only control how a text is
-/// displayed.
+/// displayed, and marks within a word (`is_inner_mark`).
 pub(super) fn normalized(text: &str) -> String {
     if text.is_ascii() {
         return text.to_ascii_lowercase();
     }
-    let mut shown = String::with_capacity(text.len());
-    let mut before = ' ';
-    let mut take = |c: char| {
-        match c {
-            // Persian uses the zero-width non-joiner between parts of a word, where some people type a space. In Indic scripts
-            // it only affects the shape of letters.
-            '\u{200c}' if is_arabic(before) => shown.push(' '),
-            _ => shown.extend(lower_case(c)),
-        }
-        before = c;
-    };
     // Most texts are already in this form, and checking is faster than converting.
-    match is_nfkc_quick(text.chars()) {
-        IsNormalized::Yes => text.chars().for_each(take),
-        _ => text.nfkc().for_each(&mut take),
-    }
+    let shown = match is_nfkc_quick(text.chars()) {
+        IsNormalized::Yes => shown(text.chars(), text.len()),
+        _ => shown(text.nfkc(), text.len()),
+    };
     // Composes again, because some letters and marks only have a composed form in lower case.
     match is_nfkc_quick(shown.chars()) {
         IsNormalized::Yes => shown,
         _ => shown.nfkc().collect(),
     }
+}
+
+/// Returns the characters of a text in NFKC as they are shown in terms.
+fn shown(text: impl Iterator<Item = char>, length: usize) -> String {
+    let mut shown = String::with_capacity(length);
+    let (mut before, mut rest) = (' ', text.peekable());
+    while let Some(c) = rest.next() {
+        match c {
+            // Persian uses the zero-width non-joiner between parts of a word, where some people type a space. In Indic scripts
+            // it only affects the shape of letters.
+            '\u{200c}' if is_arabic(before) => shown.push(' '),
+            _ if rest.peek().is_some_and(|next| is_inner_mark(before, c, *next)) => {}
+            _ => shown.extend(lower_case(c)),
+        }
+        before = c;
+    }
+    shown
+}
+
+/// Whether a character between two letters is a mark within one word: the apostrophe of "м'ята", the gershayim of "צה״ל" and the
+/// geresh of "ג׳ירפה", however they are typed, and the middle dot of "col·lecció". An apostrophe between Latin letters separates
+/// words, as in "l'été".
+pub(super) fn is_inner_mark(before: char, mark: char, next: char) -> bool {
+    let both = |is_letter: fn(char) -> bool| is_letter(before) && is_letter(next);
+    match mark {
+        '\'' | '\u{2019}' | '\u{2bc}' => both(is_cyrillic) || both(is_hebrew),
+        '"' | '\u{201d}' | '\u{5f3}' | '\u{5f4}' => both(is_hebrew),
+        '\u{b7}' => both(|letter| matches!(letter, 'l' | 'L')),
+        _ => false,
+    }
+}
+
+fn is_cyrillic(c: char) -> bool {
+    matches!(c, '\u{400}'..='\u{481}' | '\u{48a}'..='\u{52f}')
+}
+
+/// Whether a character is a Hebrew letter, or a vowel point after one.
+fn is_hebrew(c: char) -> bool {
+    matches!(c, '\u{591}'..='\u{5bd}' | '\u{5bf}' | '\u{5c1}'..='\u{5c2}' | '\u{5c7}' | '\u{5d0}'..='\u{5ea}')
+}
+
+/// Returns a normalized word in the form in which quotes and minuses match it, whatever its case: with "ss" for "ß", and one i for
+/// those with and without a dot, because the upper case of one language is that of another's other letter.
+pub(super) fn without_case(word: &str) -> Cow<'_, str> {
+    if word.is_ascii() || !word.contains(['ß', 'ı', '\u{307}']) {
+        return Cow::Borrowed(word);
+    }
+    Cow::Owned(word.replace('ß', "ss").replace('ı', "i").replace("i\u{307}", "i"))
 }
 
 /// Returns a text of one character in the form of `normalized`, if it is a single character whose form is one as well and quick to

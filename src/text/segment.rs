@@ -76,8 +76,13 @@ pub fn split_text(
     }
     let cutter = Splitter::new(tokenizer, text, structure, Frame { title, reading, added })?;
     let mut passages = Vec::new();
+    // Neighboring sections often share the headings above them.
+    let mut room = (Vec::new(), cutter.room(&[])?);
     for section in joined(text, sections, |range| cutter.is_short(range), |range| cutter.fits(range)) {
-        cutter.split_section(&section, &mut passages)?;
+        if room.0 != section.above {
+            room = (section.above.clone(), cutter.room(&section.above)?);
+        }
+        cutter.split_section(&section, &room.1, &mut passages)?;
     }
     Ok(passages)
 }
@@ -140,6 +145,8 @@ struct Splitter<'a, T> {
     least: usize,
     /// Where each token of the whole text starts, ascending.
     token_starts: Vec<usize>,
+    /// Where each word starts: the first of neighboring letters, ascending.
+    words: Vec<usize>,
     /// Possible starts of a passage, ascending: starts of blocks; also of items; also of sentences.
     starts: [Vec<usize>; 3],
 }
@@ -155,7 +162,8 @@ impl<'a, T: Tokenize> Splitter<'a, T> {
         }
         let Structure { headings, blocks, items } = structure;
         let least = TOKENS_MIN.min(frame.reading.bounds.tokens_max.saturating_sub(frame.added) / SHORT_SHARE);
-        let mut cutter = Self { tokenizer, text, frame, headings, least, token_starts, starts: Default::default() };
+        let words = word_starts(text);
+        let mut cutter = Self { tokenizer, text, frame, headings, least, token_starts, words, starts: Default::default() };
         let mut seen: Vec<usize> = cutter.headings.iter().map(|heading| heading.range.start).collect();
         for (rank, more) in [blocks, items, sentence_starts(text)].into_iter().enumerate() {
             seen.extend(more.into_iter().filter(|&at| !cutter.parts_heading(at)));
@@ -184,11 +192,15 @@ impl<'a, T: Tokenize> Splitter<'a, T> {
         self.tokens_in(range) <= bounds.tokens_max.min(tokens_max - tokens_max / SHARE).saturating_sub(self.frame.added)
     }
 
-    /// Splits a section and adds its passages.
-    fn split_section(&self, section: &Section, passages: &mut Vec<TextPassage>) -> Result<(), TextError> {
+    /// Splits a section and adds its passages. `first` has the limits of the first one, under the headings above the section.
+    fn split_section(&self, section: &Section, first: &PassageBudget, passages: &mut Vec<TextPassage>) -> Result<(), TextError> {
         let whole = trimmed(self.text, section.range.clone());
-        let (first, further) = (self.room(&section.above)?, self.room(&section.path)?);
-        let mut found = vec![self.passage_from(whole.start, whole.end, &first)?];
+        let mut found = vec![self.passage_from(whole.start, whole.end, first)?];
+        if found[0].range.end + leading_white_space(&self.text[found[0].range.end..]) >= whole.end {
+            passages.append(&mut found);
+            return Ok(());
+        }
+        let further = self.room(&section.path)?;
         while let Some(last) = found.last().map(|cut| cut.range.clone()) {
             let next = last.end + leading_white_space(&self.text[last.end..]);
             if next >= whole.end {
@@ -202,7 +214,7 @@ impl<'a, T: Tokenize> Splitter<'a, T> {
                 _ => self.passage_from(next, whole.end, &further)?,
             });
         }
-        self.lengthen_last(&mut found, &first, &further)?;
+        self.lengthen_last(&mut found, first, &further)?;
         passages.extend(found);
         Ok(())
     }
@@ -325,7 +337,9 @@ impl<'a, T: Tokenize> Splitter<'a, T> {
     }
 
     fn has_letters(&self, range: &Range<usize>) -> bool {
-        self.text[range.clone()].contains(char::is_alphabetic)
+        let begins_within_a_word = self.text[range.clone()].starts_with(char::is_alphabetic);
+        let next = self.words.get(self.words.partition_point(|&word| word < range.start));
+        begins_within_a_word || next.is_some_and(|&word| word < range.end)
     }
 
     fn tokens_in(&self, range: &Range<usize>) -> usize {
@@ -336,6 +350,16 @@ impl<'a, T: Tokenize> Splitter<'a, T> {
     fn token_index(&self, offset: usize) -> usize {
         self.token_starts.partition_point(|&token| token < offset)
     }
+}
+
+/// Returns where each word starts: the first of neighboring letters.
+fn word_starts(text: &str) -> Vec<usize> {
+    let mut after_letter = false;
+    let mut begins = |c: char| {
+        let was = std::mem::replace(&mut after_letter, c.is_alphabetic());
+        after_letter && !was
+    };
+    text.char_indices().map(|(at, c)| (at, begins(c))).filter_map(|(at, begins)| begins.then_some(at)).collect()
 }
 
 /// Splits a sentence that is too long on its own: after white space in the second half of what fits, otherwise before a word,

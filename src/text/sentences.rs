@@ -4,22 +4,48 @@
 
 use unicode_segmentation::UnicodeSegmentation;
 
+/// Maximum number of neighboring characters without a letter or digit in which sentences may end. Finding the end of a sentence
+/// takes time in proportion to the square of the white space and brackets after it.
+const SEPARATORS_MAX: usize = 100;
+
 /// Returns the offsets where a sentence starts, except the first.
 pub(super) fn sentence_starts(text: &str) -> Vec<usize> {
-    let by_unicode = text.split_sentence_bound_indices().map(|(at, _)| at).skip(1).filter(|&at| !is_false_end(text, at));
+    let by_unicode = starts_by_unicode(text).into_iter().filter(|&at| !is_false_end(text, at));
     let mut starts: Vec<usize> = by_unicode.chain(ends_unknown_to_unicode(text)).collect();
     starts.sort_unstable();
     starts.dedup();
     starts
 }
 
+/// Returns the offsets where a sentence starts by the rules of Unicode, except the first, in linear time: what follows more than
+/// `SEPARATORS_MAX` separators is a new sentence.
+fn starts_by_unicode(text: &str) -> Vec<usize> {
+    let (mut starts, mut from) = (Vec::new(), 0);
+    let mut separators = 0;
+    // The end of the part before the separators beyond the maximum.
+    let mut end = None;
+    for (at, c) in text.char_indices() {
+        separators = if c.is_alphanumeric() { 0 } else { separators + 1 };
+        if separators > SEPARATORS_MAX {
+            end.get_or_insert(at);
+        } else if let Some(end) = end.take() {
+            starts.extend(text[from..end].split_sentence_bound_indices().map(|(start, _)| from + start).skip(1));
+            starts.push(at);
+            from = at;
+        }
+    }
+    let last = &text[from..end.unwrap_or(text.len())];
+    starts.extend(last.split_sentence_bound_indices().map(|(start, _)| from + start).skip(1));
+    starts
+}
+
 /// Whether the end of a sentence that Unicode finds before `at` is more likely an initial (J. Verne), an ordinal number (am 3.
 /// Mai), or the end of a line that was wrapped in mid-sentence.
 fn is_false_end(text: &str, at: usize) -> bool {
-    let before = text[..at].trim_end();
     if text[at..].starts_with(char::is_whitespace) {
         return true; // Unicode ends a sentence at each line break; the one before the next text is enough.
     }
+    let before = text[..at].trim_end();
     let lines = text[before.len()..at].matches('\n').count();
     if lines > 0 {
         return lines == 1 && text[at..].starts_with(char::is_lowercase) && !before.ends_with(['.', '!', '?', '…']);
@@ -96,6 +122,19 @@ mod tests {
         check_sentences(&["Έρχεσαι μαζί μας; ", "Ναι, έρχομαι."]);
         check_sentences(&["Անձրևը դադարեց: ", "Դուրս ենք գալիս:"]);
         check_sentences(&["Und dann… ", "Dann kam der Regen."]);
+    }
+
+    #[test]
+    fn what_follows_many_separators_is_a_sentence_and_takes_no_longer_for_it() {
+        check_sentences(&[&format!("Rain. {}", "\t".repeat(200)), "b"]);
+        check_sentences(&[&format!("No end here {}", "(".repeat(200)), "begin. ", "And on."]);
+        check_sentences(&["Rain. ", &format!("{} Then.", "=".repeat(50))]);
+        let started = std::time::Instant::now();
+        for separator in [" ", "\t", "\n", "(", "\u{a0}", "\r"] {
+            assert!(sentence_starts(&format!("x.{}b", separator.repeat(1 << 20))).len() <= 102, "{separator:?}");
+        }
+        // The square of a million would take an hour.
+        assert!(started.elapsed() < std::time::Duration::from_secs(60));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use frostem::Stemmer;
 
 use super::plain_words;
-use super::runs::{Class, Run, cut, fold, joined, normalized, runs};
+use super::runs::{Class, Run, cut, fold, joined, normalized, runs, without_case};
 use super::stems::{stem, stemmer};
 use crate::domain::Language;
 use crate::domain::terms::{PassageTerms, QueryTerm, QueryTerms, TermPhrase};
@@ -30,8 +30,9 @@ pub fn passage_terms(text: &str, language: Option<Language>) -> PassageTerms {
         match run.class {
             Class::Word => {
                 let word = cut(run.text);
-                push(&mut words, word);
-                let plain = fold(word);
+                let exact = without_case(word);
+                push(&mut words, &exact);
+                let plain = fold(word).filter(|plain| *plain != exact);
                 push(&mut folded, plain.as_deref().unwrap_or_default());
                 if let Some(stem) = stemmer.as_ref().and_then(|stemmer| plain_stem(stemmer, word))
                     && plain.as_deref() != Some(stem.as_ref())
@@ -56,7 +57,7 @@ pub fn passage_terms(text: &str, language: Option<Language>) -> PassageTerms {
 /// terms are the same as those of `passage_terms`.
 pub(super) fn has_term(text: &str, stemmer: Option<&Stemmer>, sought: impl Fn(&str) -> bool) -> bool {
     let has = |word: &str| {
-        sought(word)
+        sought(&without_case(word))
             || fold(word).is_some_and(|plain| sought(&plain))
             || stemmer.and_then(|stemmer| plain_stem(stemmer, word)).is_some_and(|stem| sought(&stem))
     };
@@ -73,12 +74,13 @@ fn plain_stem<'w>(stemmer: &Stemmer, word: &'w str) -> Option<Cow<'w, str>> {
     Some(fold(&stem).map_or(stem, Cow::Owned))
 }
 
-/// Returns the other forms of a word of a query: the word without accents, and its stem in `language`.
-fn forms(word: &str, language: Option<Language>) -> Vec<String> {
-    let mut forms: Vec<String> = fold(word).into_iter().collect();
-    if let Some(stem) = language.and_then(stemmer).as_ref().and_then(|stemmer| stem(stemmer, word)) {
+/// Returns the distinct forms of a word of a query: the word as spelled, without accents, and its stem.
+fn forms(word: &str, stemmer: Option<&Stemmer>) -> Vec<String> {
+    let mut forms = vec![without_case(word).into_owned()];
+    forms.extend(fold(word).filter(|plain| *plain != forms[0]));
+    if let Some(stem) = stemmer.and_then(|stemmer| stem(stemmer, word)) {
         let stem = fold(&stem).unwrap_or_else(|| stem.into_owned());
-        if stem != word && !forms.contains(&stem) {
+        if !forms.contains(&stem) {
             forms.push(stem);
         }
     }
@@ -88,6 +90,7 @@ fn forms(word: &str, language: Option<Language>) -> Vec<String> {
 /// Returns at most `QUERY_TERMS_MAX` terms of a query, with stems if its language is known. A query without letters and digits
 /// has none.
 pub fn query_terms(text: &str, language: Option<Language>) -> QueryTerms {
+    let stemmer = language.and_then(stemmer);
     let mut found = QueryTerms::default();
     let mut seen = HashSet::new();
     let mut add = |text: &str, prefix| {
@@ -103,9 +106,7 @@ pub fn query_terms(text: &str, language: Option<Language>) -> QueryTerms {
     };
     for run in runs(&normalized(text)) {
         if run.class == Class::Word {
-            let word = cut(run.text);
-            add(word, false);
-            forms(word, language).iter().for_each(|form| add(form, false));
+            forms(cut(run.text), stemmer.as_ref()).iter().for_each(|form| add(form, false));
             continue;
         }
         let units = run.characters();
@@ -130,7 +131,7 @@ pub(super) fn phrase(text: &str) -> Option<TermPhrase> {
     for (at, run) in runs.iter().enumerate() {
         let units = run.characters();
         match run.class {
-            Class::Word => phrase.terms.push(cut(run.text).to_owned()),
+            Class::Word => phrase.terms.push(without_case(cut(run.text)).into_owned()),
             // For a word that may continue in the passage, the first term is the whole word.
             Class::Hangul if at == last && at > 0 => {
                 phrase.terms.push(cut(run.text).to_owned());
@@ -154,15 +155,12 @@ pub(super) fn phrase(text: &str) -> Option<TermPhrase> {
 /// Returns what a query requires if every word is required: for each word, the forms that match it. In every script, the text
 /// between spaces and punctuation is one word.
 pub(super) fn words(text: &str, language: Option<Language>) -> Vec<Vec<TermPhrase>> {
+    let stemmer = language.and_then(stemmer);
     let normal = normalized(text);
     let mut seen = HashSet::new();
     let distinct = runs(&normal).filter(|run| seen.insert(run.text));
     let all_forms = |run: Run<'_>| match run.class {
-        Class::Word => {
-            let word = cut(run.text);
-            let others = forms(word, language).into_iter().map(TermPhrase::anywhere);
-            std::iter::once(TermPhrase::anywhere(word.to_owned())).chain(others).collect()
-        }
+        Class::Word => forms(cut(run.text), stemmer.as_ref()).into_iter().map(TermPhrase::anywhere).collect(),
         Class::Unspaced | Class::Hangul => phrase(run.text).into_iter().collect(),
     };
     distinct.map(all_forms).collect()
@@ -201,11 +199,27 @@ mod tests {
     #[test]
     fn words_are_in_lower_case_with_and_without_accents() {
         check("Der Zug hat Verspätung!", "der zug hat verspätung", "verspatung");
-        check("STRASSE und Straße", "strasse und straße", "strasse");
+        check("STRASSE und Straße", "strasse und strasse", "");
         check("l’été, e\u{301}te\u{301}", "l été été", "ete ete");
         check("Ｆｕｌｌ ｗｉｄｔｈ １２", "full width 12", "");
         check("Łódź, København, Đà Nẵng", "łódź københavn đà nẵng", "lodz kobenhavn da nang");
-        check("İstanbul ISPARTA ılık", "i̇stanbul isparta ılık", "istanbul ilik");
+        check("İstanbul ISPARTA ılık", "istanbul isparta ilik", "");
+    }
+
+    #[test]
+    fn marks_within_a_word_do_not_separate_it() {
+        check("М'ята, м’ята і мʼята", "мята мята і мята", "");
+        check("צה״ל צה\"ל ג׳ירפה", "צהל צהל גירפה", "");
+        check("col·lecció", "collecció", "colleccio");
+        check("l'hivern 'так' д'", "l hivern так д", "");
+    }
+
+    #[test]
+    fn a_quote_matches_whatever_the_case() {
+        for (one, other) in [("HAUPTSTRASSE", "Hauptstraße"), ("IŞIK HIZI", "ışık hızı"), ("ISTANBUL", "İstanbul")] {
+            assert_eq!(phrase(one), phrase(other), "{one}");
+        }
+        assert_ne!(phrase("schon"), phrase("schön"));
     }
 
     #[test]

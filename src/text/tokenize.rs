@@ -9,6 +9,9 @@ use super::preprocess::Preprocessor;
 use super::unigram::Unigram;
 use crate::bundle::{Bundle, Preprocessing, TOKENIZER};
 
+/// How tokenizers of the kind that is trained here write a space.
+const SPACE: &str = "▁";
+
 /// A bundle's tokenizer. Clones share one, and encoding takes `&self`.
 #[derive(Clone)]
 pub struct Tokenizer {
@@ -16,6 +19,8 @@ pub struct Tokenizer {
     /// A faster implementation with the same results, if the tokenizer is of the kind that is trained here.
     unigram: Option<Arc<Unigram>>,
     unknown: u32,
+    /// The token of a space alone, if there is one.
+    space: Option<u32>,
     preprocessor: Option<Arc<Preprocessor>>,
 }
 
@@ -31,6 +36,11 @@ pub trait Tokenize {
 
     /// Returns the id and the byte range in `text` of each token, like `offsets`.
     fn pieces(&self, text: &str) -> Result<Vec<(u32, Range<usize>)>, TextError>;
+
+    /// Whether a token says nothing of its text: the one that stands for all unknown characters, or a space alone.
+    fn is_blank(&self, _token: u32) -> bool {
+        false
+    }
 }
 
 /// The token ids of a text.
@@ -59,8 +69,10 @@ impl Tokenizer {
         inner.with_truncation(None).map_err(load)?;
         inner.with_padding(None);
         let unknown = ["<unk>", "[UNK]"].iter().find_map(|token| inner.token_to_id(token)).unwrap_or(0);
+        let space = inner.token_to_id(SPACE);
         let json = std::fs::read(path).map_err(|source| load(source.into()))?;
-        Ok(Self { inner: Arc::new(inner), unigram: Unigram::new(&json).map(Arc::new), unknown, preprocessor: None })
+        let unigram = Unigram::new(&json).map(Arc::new);
+        Ok(Self { inner: Arc::new(inner), unigram, unknown, space, preprocessor: None })
     }
 
     /// Returns the same tokenizer with `preprocessing` before it.
@@ -119,6 +131,10 @@ impl Tokenizer {
 impl Tokenize for Tokenizer {
     fn encode(&self, text: &str, tokens_max: usize) -> Result<Tokens, TextError> {
         self.encode(text, tokens_max)
+    }
+
+    fn is_blank(&self, token: u32) -> bool {
+        token == self.unknown || Some(token) == self.space
     }
 
     fn pieces(&self, text: &str) -> Result<Vec<(u32, Range<usize>)>, TextError> {

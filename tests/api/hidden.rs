@@ -63,6 +63,26 @@ async fn an_evaluation_shows_labels_only_to_keys_with_access_to_the_training_dat
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_restored_snapshot_with_aliases_and_classifiers_is_hidden_from_restricted_keys() {
+    let server = guarded().await;
+    let news = restricted(&server, "news").await;
+    assert_eq!(server.delete("/v1/collections/salaries").await.status, 204);
+    let restored = async |snapshot: Value, restore: Value| {
+        let made = server.finished(&server.post("/v1/snapshots", &snapshot).await).await;
+        let id = made["details"]["snapshot"].as_str().expect("an id");
+        let job = server.finished(&server.post(&format!("/v1/snapshots/{id}/restore"), &restore).await).await;
+        assert_eq!(job["status"], "succeeded", "{job}");
+        format!("/v1/jobs/{}", job["id"].as_str().expect("an id"))
+    };
+    let whole = restored(json!({}), json!({"replace": true})).await;
+    let refused = news.get(&whole).await;
+    refused.assert_error(403, "forbidden", "", &["restricted to certain collections"]);
+    assert!(!refused.text.contains("salaries"), "{}", refused.text);
+    let own = restored(json!({"collections": ["news"]}), json!({"replace": true})).await;
+    assert_eq!(news.get(&own).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn mining_jobs_with_texts_are_hidden_from_other_restricted_keys() {
     let server = guarded().await;
     let (one, other) = (restricted(&server, "news").await, restricted(&server, "news").await);

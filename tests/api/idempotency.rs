@@ -88,6 +88,24 @@ async fn concurrent_requests_with_one_key_are_executed_once() {
     assert_eq!(server.get("/v1/collections/news").await.body["documents"], 2);
 }
 
+/// A second run would change again what others changed since the first one passed it.
+#[tokio::test(flavor = "multi_thread")]
+async fn concurrent_changes_by_filter_with_one_key_are_executed_once() {
+    let documents: Vec<Value> = (0..1200).map(|n| json!({"id": format!("d{n}"), "text": format!("{n} ships")})).collect();
+    let server = Server::with_news().await;
+    for part in documents.chunks(400) {
+        let stored = server.post(&format!("{DOCUMENTS}?wait=stored"), &json!({"documents": part})).await;
+        assert_eq!(stored.status, 200, "{}", stored.text);
+    }
+    let (path, body) = (format!("{DOCUMENTS}/update"), json!({"filter": {"and": []}, "metadata": {"archived": true}}));
+    let answers = futures::future::join_all((0..3).map(|_| keyed(&server, &path, "k", &body))).await;
+    let expect = json!({"matched": 1200, "updated": 1200});
+    assert!(answers.iter().all(|answer| answer.status == 200 && answer.body == expect), "{answers:?}");
+    let (path, body) = (format!("{DOCUMENTS}/delete"), json!({"filter": {"and": []}}));
+    let answers = futures::future::join_all((0..3).map(|_| keyed(&server, &path, "l", &body))).await;
+    assert!(answers.iter().all(|answer| answer.body == json!({"deleted": 1200})), "{answers:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_of_mining_is_accepted_once() {
     let server = Server::with_documents(json!([{"id": "a", "text": "Il pleut."}, {"id": "b", "text": "Il neige."}])).await;

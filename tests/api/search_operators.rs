@@ -81,6 +81,19 @@ async fn phrases_without_a_match_find_nothing_lexically_but_full_mode_falls_back
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_quote_that_only_other_documents_have_is_dropped_too() {
+    let server = with_sentences().await;
+    for query in ["\"stone wall\"", "\"stone wall old\""] {
+        let german = server.post(PATH, &json!({"query": query, "languages": ["de"]})).await;
+        assert_eq!(ids(&german).len(), 2, "{query}: {}", german.text);
+        let others = json!({"query": query, "filter": {"field": "language", "in": ["de", "ko"]}});
+        assert_eq!(ids(&server.post(PATH, &others).await).len(), 3, "{query}");
+        let lexical = server.post(PATH, &json!({"query": query, "languages": ["de"], "mode": "lexical"})).await;
+        assert_eq!(ids(&lexical), [""; 0], "{query}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn words_after_a_minus_are_excluded() {
     let server = with_sentences().await;
     let with = async |query: &str| found_with(&server, json!({"query": query, "languages": ["en"]})).await;

@@ -1,5 +1,7 @@
 //! `/v1/snapshots`.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use axum::body::Body;
 use axum::http::Request;
 use serde_json::{Value, json};
@@ -59,6 +61,33 @@ async fn a_collection_comes_back_as_it_was() {
     assert_eq!(export(&server, "news").await, before);
     let hits = server.post("/v1/collections/news/search", &json!({"query": "Le train est en retard."})).await.body;
     assert_eq!(hits["hits"][0]["id"], "fr");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_while_a_snapshot_replaces_its_collection_is_stored_before_or_after() {
+    let server = Server::with_documents(documents()).await;
+    let id = snapshot(&server, json!({"collections": ["news"]})).await;
+    let over = AtomicBool::new(false);
+    let restores = async {
+        for _ in 0..5 {
+            assert_eq!(restore(&server, &id, json!({"replace": true})).await["status"], "succeeded");
+        }
+        over.store(true, Ordering::Relaxed);
+    };
+    let writes = async {
+        for n in 0.. {
+            let is_last = over.load(Ordering::Relaxed);
+            let path = format!("/v1/collections/news/documents/w{n}?wait=stored");
+            let written = server.put(&path, &json!({"text": format!("Der Zug {n}")})).await;
+            assert!([200, 201].contains(&written.status), "{}", written.text);
+            if is_last {
+                return n;
+            }
+        }
+        0
+    };
+    let ((), last) = tokio::join!(restores, writes);
+    assert_eq!(server.get(&format!("/v1/collections/news/documents/w{last}")).await.status, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]

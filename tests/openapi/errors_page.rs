@@ -5,10 +5,11 @@ use dragoman::domain::{Code, ErrorClass};
 const ERRORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/errors.md");
 const ERRORS_HEAD: &str = "# Errors
 
-Every error is an RFC 9457 problem (`application/problem+json`). Its `code` comes from the closed list below, so a program
-can branch on it. `detail` names what was expected and what was received. `errors` lists every invalid value with a
-`pointer` into the body, or with the name of a `parameter`. `request_id` also appears in the server's log. Errors of
-`/v1/embeddings` have the same codes in OpenAI's format, and so have the lines of an import and the documents of a batch.
+Every error is an RFC 9457 problem (`application/problem+json`). Its `code` comes from the closed list below, so a
+program can branch on it. `detail` names what was expected and what was received. `errors` lists every invalid value
+with a `pointer` into the body, or with the name of a `parameter`. `request_id` also appears in the server's log.
+Failed lines of an import and failed documents of a batch have the same codes, and so have the errors of
+`/v1/embeddings`, which are in OpenAI's format.
 
 Each entry has the status, the cause, an example of `detail`, and the remedy. A server shows the same list at
 `/docs/errors`. Both are generated from `src/domain/code.rs` (`DRAGOMAN_BLESS=1 cargo test --test openapi`).

@@ -202,6 +202,6 @@ impl Rest {
         let body = body.map_err(|error| ApiError::internal(format!("an answer cannot be read: {error}")))?;
         RequestMemory::current().answer_at_least(body.len() as u64 * ANSWER_COPIES).map_err(refused)?;
         let answer = serde_json::from_slice(&body);
-        Ok((succeeded, answer.map_err(|error| ApiError::internal(format!("an answer is no JSON: {error}")))?))
+        Ok((succeeded, answer.map_err(|error| ApiError::internal(format!("an answer is not JSON: {error}")))?))
     }
 }

@@ -286,7 +286,7 @@ fn register_schedule(registry: &mut Registry, meter: &ScheduleMeter) {
     registry.register("scheduled_snapshots", "Scheduled snapshots, by what became of them", family);
     let last = Gauge::<f64, AtomicU64>::default();
     last.set(meter.last_ms.load(Ordering::Relaxed) as f64 / 1e3);
-    let about = "When the target was last known to have the server's state, since the Unix epoch; 0 for not since the start";
+    let about = "When the target was last known to have the server's state, since the Unix epoch; 0 if not since the start";
     registry.register_with_unit("scheduled_snapshot_time", about, Unit::Seconds, last);
 }
 
@@ -299,13 +299,13 @@ fn register_replica(registry: &mut Registry, replica: &ReplicaState) {
     for (result, count) in &replica.reads {
         family.get_or_create(&ResultLabel { result: Name(result) }).inc_by(*count);
     }
-    registry.register("replica_reads", "Reads that the replica may answer, by who did, and why not the replica", family);
+    registry.register("replica_reads", "Reads that the replica may answer, by how they were answered", family);
     let Some(lag) = replica.lag else { return };
     let (bytes, age_s) = (Gauge::<i64>::default(), Gauge::<f64, AtomicU64>::default());
     bytes.set(i64::try_from(lag.bytes).unwrap_or(i64::MAX));
     age_s.set(lag.age.as_secs_f64());
-    registry.register_with_unit("replica_lag", "What of the log the replica has not applied", Unit::Bytes, bytes);
-    registry.register_with_unit("replica_age", "How far the replica's state is behind", Unit::Seconds, age_s);
+    registry.register_with_unit("replica_lag", "Log that the replica has not applied yet", Unit::Bytes, bytes);
+    registry.register_with_unit("replica_age", "Age of the replica's state", Unit::Seconds, age_s);
 }
 
 /// Jobs by type and status, including zeros, so that an alert can compare with the time before the first job.

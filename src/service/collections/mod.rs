@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::blocking::blocking;
+use super::blocking::{blocking, blocking_read};
 use super::error::Error;
 use super::folders::{COLLECTIONS_DIR, sync_dir};
 use super::handle::CollectionHandle;
@@ -107,7 +107,7 @@ impl Service {
         }
         let more = found.len() > page.limit;
         let next = if more { found.keys().take(page.limit).next_back().cloned() } else { None };
-        let views = blocking(move || {
+        let views = blocking_read(move || {
             let mut views = Vec::with_capacity(found.len().min(page.limit));
             for listed in found.into_values().take(page.limit) {
                 match listed {
@@ -127,7 +127,7 @@ impl Service {
     /// Reads a collection.
     pub async fn get_collection(&self, name: &CollectionName) -> Result<CollectionView, Error> {
         match self.state.find(name, BrokenCollection::view)? {
-            Found::Open(collection) => collection.run(|collection| view(collection)).await,
+            Found::Open(collection) => collection.read(|collection| view(collection)).await,
             Found::Broken(view) => Ok(view),
         }
     }

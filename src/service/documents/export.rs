@@ -45,7 +45,7 @@ impl Export {
             return Ok(Vec::new());
         }
         let (after, vectors) = (self.after.take(), self.vectors);
-        let read = self.collection.run(move |collection| {
+        let read = self.collection.read(move |collection| {
             let page = Page { limit: DOCUMENTS_PER_PAGE, after };
             if vectors {
                 let (page, embeddings) = collection.store.list_embedded(&page, BYTES_PER_PAGE)?;

@@ -141,10 +141,8 @@ impl CollectionHandle {
         let mut collection = self.open();
         let writes = loop {
             let writes = Arc::clone(&collection.writes).read_owned().await;
-            if collection.replacement.get().is_none() {
-                break writes;
-            }
-            collection = collection.latest();
+            let Some(next) = collection.redirected().cloned() else { break writes };
+            collection = next;
         };
         let limit = state.limits.write_queue_max;
         let slot = Arc::clone(&collection.write_slots)

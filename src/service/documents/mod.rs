@@ -6,8 +6,11 @@ mod idempotency;
 pub mod import;
 pub mod ingest;
 pub mod input;
+mod same_key;
 
 use std::sync::Arc;
+
+pub(super) use same_key::SameKey;
 
 use super::error::Error;
 use super::handle::CollectionHandle;
@@ -30,7 +33,7 @@ impl CollectionHandle {
     /// Reads a document.
     pub async fn get(&self, id: &DocumentId) -> Result<Document, Error> {
         let wanted = id.clone();
-        let found = self.open().run(move |collection| Ok(collection.store.get(&wanted)?)).await?;
+        let found = self.open().read(move |collection| Ok(collection.store.get(&wanted)?)).await?;
         found.ok_or_else(|| self.no_document(id))
     }
 
@@ -43,7 +46,7 @@ impl CollectionHandle {
             budget.settle(reserved, bytes_of(&page.documents))?;
             Ok(page)
         };
-        self.open().run(list).await
+        self.open().read(list).await
     }
 
     /// Lists the documents that match, in any order.
@@ -55,7 +58,7 @@ impl CollectionHandle {
             budget.settle(reserved, bytes_of(&page.documents))?;
             Ok(page)
         };
-        self.open().run(scroll).await
+        self.open().read(scroll).await
     }
 
     /// Counts the documents that match.
@@ -66,13 +69,13 @@ impl CollectionHandle {
             }
             Ok(collection.store.count_matching(&only(filter), usize::MAX)? as u64)
         };
-        self.open().run(count).await
+        self.open().read(count).await
     }
 
     /// Counts how many of the documents that match have each value of a field.
     pub async fn facets(&self, filter: Filter, requests: Vec<FacetRequest>) -> Result<Facets, Error> {
         let budget = self.answer_budget();
-        self.open().run(move |collection| collection.facets(&only(filter), &requests, &budget)).await
+        self.open().read(move |collection| collection.facets(&only(filter), &requests, &budget)).await
     }
 
     /// Changes the title, metadata or language of a document if the precondition holds, and returns the document. If the title
@@ -170,7 +173,7 @@ impl CollectionHandle {
     }
 
     /// Runs `work` and records its numbers, unless an earlier request with this key finished; then returns the recorded
-    /// numbers. A request that did not finish leaves no record.
+    /// numbers. Waits for one that is running. A request that did not finish leaves no record.
     async fn once<const N: usize>(
         &self,
         request: Option<RequestKey>,
@@ -178,6 +181,7 @@ impl CollectionHandle {
     ) -> Result<[u64; N], Error> {
         let Some(request) = request else { return work().await };
         self.service.check_running()?;
+        let _turn = self.service.state.same_key.enter(&self.found.row.name, &request).await;
         let asked = request.clone();
         let kept = self.open().run(move |collection| Ok(collection.store.idempotency_record(&asked)?)).await?;
         if let Some(kept) = kept {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
@@ -11,6 +11,9 @@ use tokio::task::JoinHandle;
 
 use crate::domain::{CollectionName, Job, JobId, JobProgress, JobType, JobUnit, Metadata};
 use crate::service::error::Error;
+
+/// How long a stopping server waits for its jobs.
+const STOP_MAX: Duration = Duration::from_secs(10);
 
 /// Unfinished jobs.
 pub(crate) struct Jobs {
@@ -128,10 +131,15 @@ impl Jobs {
             }
             std::mem::take(&mut lists.tasks)
         };
-        for task in tasks {
-            if let Err(error) = task.await {
-                tracing::error!(error = &error as &dyn std::error::Error, "a job's task failed");
+        let end = async {
+            for task in tasks {
+                if let Err(error) = task.await {
+                    tracing::error!(error = &error as &dyn std::error::Error, "a job's task failed");
+                }
             }
+        };
+        if tokio::time::timeout(STOP_MAX, end).await.is_err() {
+            tracing::warn!("a job does not stop; the next start continues it");
         }
     }
 }

@@ -65,7 +65,7 @@ impl EmbeddingFile {
     /// Reads rows.
     pub(crate) fn read(&self, rows: Range<usize>) -> Result<Vec<Embedding>, Error> {
         let embedding = |row: &[u8]| {
-            let damaged = || self.failed(io::Error::new(io::ErrorKind::InvalidData, "a row is no embedding"));
+            let damaged = || self.failed(io::Error::new(io::ErrorKind::InvalidData, "a row is not an embedding"));
             Embedding::from_bytes(&row[FLAG_BYTES..]).ok_or_else(damaged)
         };
         self.bytes(rows)?.chunks_exact(Self::row_bytes(self.dimension)).map(embedding).collect()

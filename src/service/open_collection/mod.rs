@@ -22,7 +22,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
 
-use super::blocking::blocking;
+use super::blocking::{blocking, blocking_read};
 use super::error::{Error, short};
 use super::search::CollectionTokens;
 use crate::domain::{Collection, Embedding, Limits, ModelInfo, PassageId, Sequence};
@@ -77,6 +77,8 @@ pub(crate) struct OpenCollection {
     pub(crate) writes: Arc<tokio::sync::RwLock<()>>,
     /// The collection that has replaced this one and receives its writes.
     pub(crate) replacement: OnceLock<Arc<OpenCollection>>,
+    /// The collection that a restore put in its place, if that takes the same writes.
+    pub(crate) restored: OnceLock<Arc<OpenCollection>>,
     /// The background worker, once recovery is over.
     pub(crate) worker: Mutex<Option<JoinHandle<()>>>,
     /// Damage found in its database.
@@ -146,6 +148,7 @@ impl OpenCollection {
             changed: Notify::new(),
             write_slots: Arc::new(Semaphore::new(limits.write_queue_max)),
             writes: Arc::default(),
+            restored: OnceLock::new(),
             replacement: OnceLock::new(),
             worker: Mutex::new(None),
             damage: FoundDamage::default(),
@@ -194,6 +197,17 @@ impl OpenCollection {
         self.replacement.get().map_or_else(|| Arc::clone(self), |next| next.latest())
     }
 
+    /// Returns the collection that takes the writes of this one since it was re-embedded or a snapshot was restored.
+    pub(crate) fn redirected(&self) -> Option<&Arc<Self>> {
+        self.replacement.get().or_else(|| self.restored.get())
+    }
+
+    /// Whether a write that was checked for this collection is valid for another one.
+    pub(crate) fn takes_writes_like(&self, other: &Self) -> bool {
+        let kind = |row: &Collection| (row.model.clone(), row.dimension, row.metric, row.quantization);
+        kind(&self.current()) == kind(&other.current())
+    }
+
     /// Runs a write of a job. Fails with `StoreError::Replaced` if the collection was replaced. Blocks.
     pub(crate) fn write_for_job<T>(&self, write: impl FnOnce(&dyn Storage) -> Result<T, StoreError>) -> Result<T, Error> {
         let _writes = self.writes.blocking_read();
@@ -211,7 +225,20 @@ impl OpenCollection {
         work: impl FnOnce(&Arc<Self>) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let shared = Arc::clone(self);
-        let result = blocking(move || work(&shared).map_err(|error| shared.report_damage(error))).await;
+        self.checked(blocking(move || work(&shared).map_err(|error| shared.report_damage(error))).await)
+    }
+
+    /// Like `run`, for work that only reads: it ends if the caller gives up.
+    pub(crate) async fn read<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Arc<Self>) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let shared = Arc::clone(self);
+        self.checked(blocking_read(move || work(&shared).map_err(|error| shared.report_damage(error))).await)
+    }
+
+    /// Replaces the error of a collection that was deleted meanwhile.
+    fn checked<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
         match &result {
             Err(error) if self.is_gone(error) => Err(Error::CollectionNotFound { name: self.row.name.clone() }),
             _ => result,

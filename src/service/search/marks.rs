@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::super::Error;
 use crate::domain::{Language, QueryTerms, SearchTarget};
-use crate::embed::{Embedder, PassageWords, TermMatcher, merge_marks, overlap, query_terms};
+use crate::embed::{Embedder, PassageWords, TermMatcher, fragments, merge_marks, overlap, query_terms};
 use crate::ranking::{Question, SignificantWord, TokenMatch};
 
 /// The query's tokens and words in the model, to mark what matches them.
@@ -24,6 +24,8 @@ pub(super) struct Marking<'a> {
     term_matcher: Option<TermMatcher>,
     /// The query as late interaction compared it, if it did.
     question: Option<Question>,
+    /// Tokens of the query that mark nothing, because they are fragments of words.
+    fragments: Vec<u32>,
     /// The numbers of words that mean a significant word of the query.
     meanings: HashSet<u32>,
     embedder: &'a Embedder,
@@ -31,13 +33,23 @@ pub(super) struct Marking<'a> {
 
 impl<'a> Marking<'a> {
     /// Collects what to mark for a search. `terms` are the terms of its text, if it needed them.
-    pub(super) fn new(target: &SearchTarget, terms: Option<QueryTerms>, matcher: QueryMatcher, embedder: &'a Embedder) -> Self {
-        let term_matcher = match target {
-            SearchTarget::Text(text) => Some(TermMatcher::new(terms.unwrap_or_else(|| query_terms(text, None)))),
+    pub(super) fn new(
+        target: &SearchTarget,
+        terms: Option<QueryTerms>,
+        matcher: QueryMatcher,
+        embedder: &'a Embedder,
+    ) -> Result<Self, Error> {
+        let text = match target {
+            SearchTarget::Text(text) => Some(text),
             _ => None,
         };
+        let fragments = match text.filter(|_| matcher.question.is_some()) {
+            Some(text) => fragments(text, &embedder.pieces(text).map_err(Error::Embed)?),
+            None => Vec::new(),
+        };
+        let term_matcher = text.map(|text| TermMatcher::new(terms.unwrap_or_else(|| query_terms(text, None))));
         let meanings = matcher.words.into_iter().flat_map(|word| word.meanings).collect();
-        Self { term_matcher, question: matcher.question, meanings, embedder }
+        Ok(Self { term_matcher, question: matcher.question, fragments, meanings, embedder })
     }
 
     /// Returns the marks of a passage as ranges of characters (Unicode code points) from its start. `language` is the passage's
@@ -50,7 +62,7 @@ impl<'a> Marking<'a> {
             let pieces = self.embedder.pieces(passage).map_err(Error::Embed)?;
             // A question never contains ids beyond 16 bits, so the highest id can stand for them as unknown.
             let tokens: Vec<u16> = pieces.iter().map(|(id, _)| u16::try_from(*id).unwrap_or(u16::MAX)).collect();
-            let matches = question.matches(&tokens);
+            let matches = question.matches(&tokens, &self.fragments);
             let of = |kind: TokenMatch| {
                 let found = pieces.iter().zip(&matches).filter(move |(_, one)| **one == kind);
                 found.map(|((_, range), _)| range.clone()).collect::<Vec<_>>()

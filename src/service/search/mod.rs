@@ -88,7 +88,8 @@ impl CollectionHandle {
         let searches = requests.into_iter().zip(queries).zip(parts).enumerate().map(|(index, ((request, query), embedded))| {
             let budget = Arc::clone(&budget);
             let embedder = state.embedder.clone();
-            let searching = collection.run(move |collection| answer(collection, &request, (query, embedded), &embedder, &budget));
+            let searching =
+                collection.read(move |collection| answer(collection, &request, (query, embedded), &embedder, &budget));
             async move {
                 let mut answer = searching.await.map_err(|error| Failed { index: Some(index), error })?;
                 answer.statistics.embedding_ms = embedding_ms;
@@ -137,7 +138,7 @@ fn answer(
     let page = Plan { collection, request, resolved: &mut resolved, evidence: embedder.into(), words: None }.page()?;
     let index_ms = milliseconds(started);
     let started = Instant::now();
-    let marking = Marking::new(&request.target, resolved.terms.take(), page.matcher, embedder);
+    let marking = Marking::new(&request.target, resolved.terms.take(), page.matcher, embedder)?;
     let wanted = HitContents { parts: request.parts, filter: &page.filter, marking: &marking };
     let hits = hits::read(collection, page.candidates, wanted, budget)?;
     let facets = match request.facets.as_slice() {

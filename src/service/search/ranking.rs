@@ -219,15 +219,16 @@ impl Plan<'_> {
     }
 
     /// Finds the passages that have the words the query requires, for the lists that do not search by words. In mode `full`,
-    /// drops quotes that no passage contains literally: in other languages few passages would, and the words of the quotes and
-    /// their meaning still find something.
+    /// drops quotes if no passage of the requested documents meets all conditions: in other languages few passages would contain
+    /// them literally, and the words of the quotes and their meaning still find something.
     fn find_required(&mut self) -> Result<(), Error> {
-        let (Some(terms), Some(_)) = (&self.resolved.terms, &self.resolved.embedding) else { return Ok(()) };
+        let Some(terms) = self.resolved.terms.as_ref().filter(|_| self.request.mode != SearchMode::Lexical) else {
+            return Ok(());
+        };
         let found = |terms: &QueryTerms| self.collection.store.required_matches(terms).map_err(|error| self.pending(error));
         let words = found(terms)?;
         let quotes_alone = matches!(self.request.mode, SearchMode::Full(_)) && !self.request.reading.all_words;
-        let is_met = !matches!(&words, Some(RequiredPassages::Only(passages)) if passages.is_empty());
-        if is_met || !quotes_alone {
+        if !quotes_alone || terms.required.is_empty() || self.is_met(words.as_ref())? {
             self.words = words;
             return Ok(());
         }
@@ -235,6 +236,13 @@ impl Plan<'_> {
         self.words = found(&relaxed)?;
         self.resolved.terms = Some(relaxed);
         Ok(())
+    }
+
+    /// Whether a passage of the requested documents has the required words.
+    fn is_met(&self, words: Option<&RequiredPassages>) -> Result<bool, Error> {
+        let filter = self.filter();
+        let scope = Scope { filter: &filter, words };
+        Ok(scope.is_all() || !self.collection.store.passages_in(scope)?.is_empty())
     }
 
     /// Returns the scope of a search in the documents that match.

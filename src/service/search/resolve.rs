@@ -14,7 +14,8 @@ use crate::service::open_collection::OpenCollection;
 pub(super) struct ResolvedQuery {
     /// The embedding for the dense list.
     pub(super) embedding: Option<Embedding>,
-    /// The tokens of the text, for late interaction.
+    /// The tokens of the text, for late interaction. Unknown characters have none: all of them are one token, which would be found
+    /// in every passage with any unknown character.
     pub(super) tokens: Vec<u32>,
     /// The text's words, to find their translations and names that sound like them.
     pub(super) words: Vec<QueryWord>,
@@ -64,7 +65,7 @@ pub(super) fn resolve(
 ) -> Result<ResolvedQuery, Error> {
     let mut resolved = ResolvedQuery { truncated: embedded.iter().any(|one| one.truncated), ..ResolvedQuery::default() };
     if let (SearchTarget::Text(_), Some(one)) = (&request.target, embedded.first()) {
-        resolved.tokens = one.tokens.clone();
+        resolved.tokens = one.tokens.iter().copied().filter(|token| !embedder.is_blank(*token)).collect();
     }
     let mut embedded = embedded.into_iter().map(|one| one.embedding);
     match &request.target {
@@ -74,6 +75,7 @@ pub(super) fn resolve(
                     let translations = embedder.translations();
                     let is_known = |word| translations.is_some_and(|translations| translations.has(word));
                     let pieces = embedder.pieces(&query.text).map_err(Error::Embed)?;
+                    let pieces: Vec<_> = pieces.into_iter().filter(|(token, _)| !embedder.is_blank(*token)).collect();
                     resolved.words = query_words(&query.text, &pieces, is_known);
                 }
                 let language = stemming_language(collection, request, &query.text, embedder)?;
@@ -81,7 +83,10 @@ pub(super) fn resolve(
             }
             resolved.truncated |= resolved.terms.as_ref().is_some_and(|terms| terms.truncated);
             if request.mode != SearchMode::Lexical {
-                resolved.embedding = Some(embedded.next().ok_or(Error::EncoderAnswers { asked: 1, got: 0 })?);
+                let embedding = embedded.next().ok_or(Error::EncoderAnswers { asked: 1, got: 0 })?;
+                // The embedding of a text without a known character is as near to any other such text, so only words count.
+                let says_something = !resolved.tokens.is_empty() || !matches!(request.mode, SearchMode::Full(_));
+                resolved.embedding = says_something.then_some(embedding);
             }
         }
         SearchTarget::Vector(vector) => {

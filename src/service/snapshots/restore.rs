@@ -160,8 +160,11 @@ impl JobKind for RestoreJob {
     type Request = RestorePlan;
     type Details = RestoreDetails;
 
-    fn access(_: &RestorePlan, collection: Option<&CollectionName>) -> JobAccess {
-        JobAccess { scope: Scope::Admin, reach: JobVisibility::of(collection) }
+    fn access(plan: &RestorePlan, collection: Option<&CollectionName>) -> JobAccess {
+        // The details name them.
+        let restores_more = !plan.aliases.is_empty() || !plan.classifiers.is_empty();
+        let reach = if restores_more { JobVisibility::Everything } else { JobVisibility::of(collection) };
+        JobAccess { scope: Scope::Admin, reach }
     }
 
     async fn run(context: &JobContext, plan: RestorePlan) -> Result<(), JobError> {
@@ -282,6 +285,8 @@ fn swap_in(state: &State, opened: &[Arc<OpenCollection>], restore: &Restore) -> 
         }
         (old, old_broken)
     };
+    // Writes wait, and go on with what is restored.
+    let writes: Vec<_> = old.iter().map(|old| old.writes.blocking_write()).collect();
     let replaced: Vec<Collection> = old.iter().map(|one| one.row.clone()).chain(broken.iter().cloned()).collect();
     if let Some(replaced) = replaced.first().filter(|_| !restore.plan.replace) {
         return Err(Error::CollectionExists { name: replaced.name.clone() });
@@ -303,6 +308,12 @@ fn swap_in(state: &State, opened: &[Arc<OpenCollection>], restore: &Restore) -> 
         tracing::info!(collection = %new.row.name, id = %new.row.id, "collection restored");
         state.start_worker(new);
     }
+    for old in &old {
+        let new = opened.iter().find(|new| new.row.name == old.row.name && new.takes_writes_like(old));
+        new.inspect(|new| drop(old.restored.set(Arc::clone(new))));
+        old.mark_deleted();
+    }
+    drop(writes);
     for old in old {
         if let Err(error) = old.destroy() {
             let error = &error as &dyn std::error::Error;

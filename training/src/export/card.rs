@@ -50,12 +50,12 @@ impl fmt::Display for Card<'_> {
         writeln!(f, "# {} {}\n", self.name, self.version)?;
         writeln!(
             f,
-            "A sentence encoder for {} languages: texts of the same meaning have near embeddings, whatever language they are in.\n\
+            "A sentence encoder for {} languages: texts with the same meaning have similar embeddings, whatever their language.\n\
              {}\n",
             Language::COUNT,
             match self.imported {
                 Some(_) => "A checkpoint of EMS (2024), imported by Dragoman's training subproject.",
-                None => "Made by Dragoman's training subproject after EMS (2024).",
+                None => "Made by Dragoman's training subproject, following EMS (2024).",
             }
         )?;
         let norm = match shape.norm {
@@ -95,7 +95,7 @@ impl Card<'_> {
         writeln!(f, "\n## Quality and speed\n")?;
         match self.report() {
             Some(report) => {
-                writeln!(f, "Measured on int8 graphs through the text pipeline of the server, by\n")?;
+                writeln!(f, "Measured on int8 graphs through the server's text pipeline, with\n")?;
                 writeln!(f, "    {}\n", self.evaluation_command)?;
                 writeln!(f, "{}", Comparison(self.measured))?;
                 write!(f, "{}", report.by_language())
@@ -114,9 +114,9 @@ impl Card<'_> {
 
     fn exactness(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "\n## Exactness of the graphs\n")?;
-        writeln!(f, "Against the encoder as it was trained, in libtorch and float32:\n")?;
-        writeln!(f, "| graph | sentences | languages | least cosine | mean cosine | P@1 | P@1 of the reference |")?;
-        writeln!(f, "|-------|----------:|----------:|-------------:|------------:|----:|---------------------:|")?;
+        writeln!(f, "Compared with the trained encoder in libtorch, in float32:\n")?;
+        writeln!(f, "| graph | sentences | languages | minimum cosine | mean cosine | P@1 | P@1 of the reference |")?;
+        writeln!(f, "|-------|----------:|----------:|---------------:|------------:|----:|---------------------:|")?;
         for parity in self.parity {
             writeln!(
                 f,
@@ -136,11 +136,11 @@ impl Card<'_> {
     fn limits(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "\n## Limits\n")?;
         writeln!(f, "- Text after the first {} tokens is not read; split longer texts.", self.shape.tokens_max)?;
-        writeln!(f, "- Languages other than the {} get embeddings too, but nothing is promised of them.", Language::COUNT)?;
+        writeln!(f, "- Languages other than the {} get embeddings too, but with no promise of quality.", Language::COUNT)?;
         writeln!(f, "- Kurdish is Kurmanji in Latin script.")?;
-        writeln!(f, "- Case is lost on the way in: texts are compared in lower case.")?;
+        writeln!(f, "- Case is ignored: texts are converted to lower case first.")?;
         if let Some(worst) = self.report().and_then(worst) {
-            writeln!(f, "- Quality differs much between languages; the lowest on FLORES: {worst}.")?;
+            writeln!(f, "- Quality varies widely between languages; the lowest on FLORES: {worst}.")?;
         }
         Ok(())
     }

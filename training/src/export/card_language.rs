@@ -19,12 +19,12 @@ pub fn render(reports: &[LanguageReport]) -> String {
     let mut text = String::from("\n## Language identification\n\n");
     let _ = writeln!(
         text,
-        "Share of texts whose language is recognized, in percent, mean over the languages; and expected calibration error.\n"
+        "Share of texts whose language is recognized, in percent, as a mean over the languages, with the expected calibration error.\n"
     );
     means(&mut text, reports, &head.sets);
     let _ = writeln!(
         text,
-        "\nThree words are the first twelve characters in Burmese, Chinese, Japanese and Thai. By language, {}:\n",
+        "\nIn Burmese, Chinese, Japanese and Thai, the first twelve characters stand for three words. By language, {}:\n",
         head.detector
     );
     by_language(&mut text, &head.sets);

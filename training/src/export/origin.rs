@@ -57,7 +57,7 @@ impl<'a> Origin<'a> {
 impl fmt::Display for Imported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "\n## Source\n")?;
-        writeln!(f, "Imported, not trained here. How the weights came about is said by who published them.\n")?;
+        writeln!(f, "Imported, not trained here. Those who published the weights say how they were made.\n")?;
         for (what, file) in [("weights", &self.checkpoint), ("pieces (SentencePiece)", &self.sentencepiece)] {
             writeln!(f, "- {what}: `{}`, SHA-256 `{}`", file.name, file.sha256)?;
         }
@@ -75,17 +75,17 @@ impl fmt::Display for Imported {
 const MOSES_JIEBA: &str = "
 ## What differs from the original preprocessing
 
-Texts are lowered and their words set apart before SentencePiece, as in EMS (2024), section IV-B. Not the same are:
+Texts are lowercased and segmented into words before SentencePiece, as in EMS (2024), section IV-B. The differences are:
 
-- **Which language a text is in** is found from the text; the original is told. It decides between jieba, the Japanese dictionary
-  and Moses, and how apostrophes are split (English; French and Italian; all others).
-- **Japanese** is cut by the dictionary of ICU4X, longest word first. The original uses Juman++, which cuts by morphemes: endings of
-  verbs come apart more often there. Expect Japanese to be somewhat worse than published.
-- **Chinese** is cut by jieba's dictionary and model in another program, which may differ in unknown words.
+- **The language of a text** is detected; the original is told it. The language decides between jieba, the Japanese
+  dictionary and Moses, and how apostrophes are split (English; French and Italian; all others).
+- **Japanese** is segmented with the dictionary of ICU4X, longest word first. The original uses Juman++, which segments
+  into morphemes, so it separates verb endings more often. Expect results in Japanese to be somewhat worse than published.
+- **Chinese** is segmented with jieba's dictionary and model by another program, which may differ in unknown words.
 - **Moses**: the lists of abbreviations that keep their period are left out. In lower case they only decide at the end of a
   text and before a number.
 - **Normalization** of SentencePiece is applied per grapheme, as Hugging Face's tokenizers do, not by the longest match.
-- **Length**: embeddings have unit length here; the original gives the mean as it is. Cosines are the same.
+- **Length**: embeddings have unit length here; the original does not normalize the mean. Cosines are the same.
 ";
 
 #[cfg(test)]

@@ -126,7 +126,7 @@ fn measure(bundle: &Path, data: &Path) -> Result<Option<PassagesReport>, Error> 
 
 fn section(options: &QuestionOptions<'_>, parity: &[Parity], measured: &[Option<PassagesReport>]) -> String {
     let mut text = format!(
-        "{SECTION}\n\nQueries are embedded by an encoder of their own (`{QUESTIONS_INT8}`, `{QUESTIONS_FP16}`), which learned to find the\nembeddings that the encoder of passages gives. This one stayed as it was.\n\n"
+        "{SECTION}\n\nQueries are embedded by a separate question encoder (`{QUESTIONS_INT8}`, `{QUESTIONS_FP16}`), which learned\nto find the embeddings that the passage encoder computes. The passage encoder is unchanged.\n\n"
     );
     if let [Some(before), Some(after)] = measured {
         text.push_str("| MRR@10 in percent | without it | with it |\n|---|---:|---:|\n");
@@ -148,7 +148,7 @@ fn section(options: &QuestionOptions<'_>, parity: &[Parity], measured: &[Option<
         text.push('\n');
     }
     let least: Vec<String> = parity.iter().map(|it| format!("{} {:.6}", it.variant.name(), it.cosine_min)).collect();
-    text.push_str(&format!("Least cosine with libtorch: {}.\n\n", least.join(", ")));
+    text.push_str(&format!("Minimum cosine with libtorch: {}.\n\n", least.join(", ")));
     if let Some(notes) = options.notes {
         text.push_str(notes.trim());
         text.push_str("\n\n");

@@ -41,7 +41,7 @@ pub fn add_translations(options: &TranslationOptions<'_>) -> Result<String, Erro
     bundle_update.files.insert(TRANSLATIONS.to_owned());
     let notes = options.notes.map(|notes| format!("{}\n\n", notes.trim())).unwrap_or_default();
     let section = format!(
-        "{SECTION}\n\n`{TRANSLATIONS}` says what {} words of all languages mean, as far as parallel text tells: search finds a word of the\nquestion in its translations, too.\n\n{notes}",
+        "{SECTION}\n\n`{TRANSLATIONS}` has the meanings of {} words of all languages, as far as parallel text shows them. With it,\nsearch also finds the translations of a query's words.\n\n{notes}",
         table.len()
     );
     bundle_update.finish(SECTION, &section)?;

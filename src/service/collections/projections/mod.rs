@@ -30,7 +30,7 @@ impl CollectionHandle {
     /// Lists the collection's projections.
     pub async fn list_projections(&self) -> Result<Vec<ProjectionSummary>, Error> {
         let collection = self.open();
-        let listed = collection.run(|collection| {
+        let listed = collection.read(|collection| {
             let sequence = collection.store.sequence()?.0;
             let mut found = Vec::new();
             for center in ProjectionCenter::ALL {
@@ -46,7 +46,7 @@ impl CollectionHandle {
     pub async fn get_projection(&self, center: ProjectionCenter, field: Option<MetadataPath>) -> Result<Projection, Error> {
         let budget = AnswerBudget::new(self.service.limits().answer_bytes_max);
         let collection = self.open();
-        let read = collection.run(move |collection| {
+        let read = collection.read(move |collection| {
             spend(&budget, file::bytes(&collection.folder, center))?;
             let Some(file) = ProjectionFile::read(&collection.folder, center, &collection.identity)? else {
                 return Err(ProjectionError::NotFound { collection: collection.row.name.clone(), center }.into());

@@ -99,7 +99,7 @@ impl ReembedPlan {
         orphaned::unmark(&next.folder);
         state.redirect_writes(old, next);
         state.start_worker(next);
-        tracing::info!(collection = %name, model = self.model, id = %self.replacement, "collection embedded anew");
+        tracing::info!(collection = %name, model = self.model, id = %self.replacement, "collection re-embedded");
         Ok(())
     }
 }

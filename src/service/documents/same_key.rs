@@ -1,0 +1,57 @@
+//! Lets requests with the same idempotency key run one after the other, so that the second finds the answer of the first.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use tokio::sync::OwnedMutexGuard;
+
+use crate::domain::{CollectionName, RequestKey};
+
+/// Held by the request whose turn it is.
+type Turn = tokio::sync::Mutex<()>;
+
+/// The keys of the requests that run now, each with its collection.
+#[derive(Default)]
+pub(crate) struct SameKey(Mutex<HashMap<(CollectionName, String), Weak<Turn>>>);
+
+impl SameKey {
+    /// Waits until no other request with this key runs. This one runs until the result is dropped.
+    pub(super) async fn enter(&self, collection: &CollectionName, request: &RequestKey) -> OwnedMutexGuard<()> {
+        let key = (collection.clone(), request.record_key());
+        let turn = {
+            let mut running = self.0.lock();
+            running.retain(|_, turn| turn.strong_count() > 0);
+            running.get(&key).and_then(Weak::upgrade).unwrap_or_else(|| {
+                let turn = Arc::default();
+                running.insert(key, Arc::downgrade(&turn));
+                turn
+            })
+        };
+        turn.lock_owned().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn only_requests_with_the_same_key_wait_for_each_other() {
+        let same_key = SameKey::default();
+        let collection = CollectionName::parse("news").unwrap();
+        let request = |key: &str, body: &str| RequestKey::new(key, body.to_owned()).unwrap();
+        let first = same_key.enter(&collection, &request("k", "one")).await;
+        let _other = same_key.enter(&collection, &request("l", "one")).await;
+        let pause = std::time::Duration::from_millis(20);
+        let second = request("k", "two");
+        let waiting = same_key.enter(&collection, &second);
+        tokio::pin!(waiting);
+        assert!(tokio::time::timeout(pause, &mut waiting).await.is_err());
+        drop(first);
+        drop(waiting.await);
+        assert_eq!(same_key.0.lock().len(), 2);
+        let _third = same_key.enter(&collection, &request("m", "one")).await;
+        assert_eq!(same_key.0.lock().len(), 2, "what ended is forgotten");
+    }
+}

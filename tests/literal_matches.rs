@@ -1,0 +1,101 @@
+//! The default search with the shipped model: a passage that has the query's own words or characters is found first, also where the
+//! model does not know them.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "support/program.rs"]
+mod program;
+
+use program::{Client, Program};
+use serde_json::{Value, json};
+
+const MODEL: &str = "models/ems-small";
+
+/// The id of each document, and its text.
+const DOCUMENTS: [(&str, &str); 15] = [
+    ("night market", "臺灣的夜市很有名。"),
+    ("khmer", "ភ្នំពេញជាទីក្រុងធំ"),
+    ("amharic", "የኢትዮጵያ ቡና ጣፋጭ ነው"),
+    ("lao", "ວຽງຈັນເປັນນະຄອນຫຼວງ"),
+    ("party", "The disco party was great 🪩"),
+    ("bug", "Fixed the login bug yesterday."),
+    ("rainy day", "下雨天路滑，请小心驾驶。"),
+    ("rain", "It is raining."),
+    ("park", "上野公園で花見をした。"),
+    ("parque", "El parque está limpio."),
+    ("mint", "Чай із м’ятою заспокоює."),
+    ("meat", "Свіже м'ясо продають на ринку."),
+    ("mail", "שלחו את הטופס בדוא״ל עד יום שני."),
+    ("army", "דובר צה״ל מסר הודעה על התרגיל."),
+    ("flour", "Für den Teig braucht man 500 g Mehl und etwas Salz."),
+];
+
+fn search(client: &Client, query: &str) -> Vec<Value> {
+    let body = json!({"query": query, "limit": 15, "include": ["passage"], "explain": true});
+    let (status, answer) = client.post("/v1/collections/words/search", &body);
+    assert_eq!(status, 200, "{answer}");
+    answer["hits"].as_array().unwrap().clone()
+}
+
+/// Returns the marked parts of a hit's passage.
+fn marked(hit: &Value) -> Vec<String> {
+    let characters: Vec<char> = hit["passage"]["text"].as_str().unwrap().chars().collect();
+    let place = |mark: &Value, end: &str| mark[end].as_u64().unwrap() as usize;
+    let marks = hit["passage"]["marks"].as_array().unwrap();
+    marks.iter().map(|mark| characters[place(mark, "start")..place(mark, "end")].iter().collect()).collect()
+}
+
+#[test]
+fn what_has_the_querys_own_words_is_found_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Program::start(folder.path(), MODEL);
+    let client = server.client();
+    assert_eq!(client.post("/v1/collections", &json!({ "name": "words" })).0, 201);
+    let documents: Vec<Value> = DOCUMENTS.iter().map(|(id, text)| json!({"id": id, "text": text})).collect();
+    assert_eq!(client.post("/v1/collections/words/documents", &json!({ "documents": documents })).0, 200);
+    for (query, expect) in [
+        ("臺灣", "night market"),
+        ("臺灣夜市", "night market"),
+        ("下雨", "rainy day"),
+        ("雨天", "rainy day"),
+        ("公園", "park"),
+        ("м'ятою", "mint"),
+        ("м'ясо", "meat"),
+        ("בדוא״ל", "mail"),
+        ("צה\"ל", "army"),
+        ("500 g Mehl", "flour"),
+    ] {
+        let hits = search(&client, query);
+        assert_eq!(hits[0]["id"], expect, "{query}: {hits:#?}");
+    }
+    check_unknown_characters(&client);
+    check_marks(&client);
+    assert!(server.terminate().success());
+}
+
+/// Characters that the model does not know are one token to it, but do not stand for each other.
+fn check_unknown_characters(client: &Client) {
+    for query in ["🪲", "ᏣᎳᎩ", "臺", "\u{200b}", "ວຽງຈັນ"] {
+        for hit in search(client, query) {
+            let has_it = hit["passage"]["text"].as_str().unwrap().contains(query);
+            assert!(has_it || hit["score"].as_f64().unwrap() < 0.5, "{query}: {hit}");
+            assert!(has_it || marked(&hit).is_empty(), "{query}: {hit}");
+        }
+    }
+    let beetle = search(client, "login bug 🪲");
+    assert_eq!((beetle[0]["id"].as_str(), marked(&beetle[0]).concat().contains("bug")), (Some("bug"), true));
+    assert!(beetle.iter().all(|hit| hit["id"] != "khmer" || marked(hit).is_empty()), "{beetle:#?}");
+}
+
+fn check_marks(client: &Client) {
+    for (query, expect) in
+        [("500 g Mehl", &["500 g Mehl", "500", "g", "Mehl"][..]), ("м'ятою", &["м’ятою"]), ("צה\"ל", &["צה״ל"])]
+    {
+        let found = marked(&search(client, query)[0]);
+        assert!(found.iter().any(|mark| expect.contains(&mark.as_str())), "{query}: {found:?}");
+        let other = found.iter().find(|mark| !expect.contains(&mark.as_str()));
+        assert_eq!(other, None, "{query}: {found:?}");
+    }
+    let flour = marked(&search(client, "500 g Mehl")[0]).concat();
+    assert!(flour.contains("Mehl") && flour.contains("500"), "{flour}");
+}
