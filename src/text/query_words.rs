@@ -1,5 +1,6 @@
 //! Finds the words of a query, to match them with words of other languages.
 
+use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
 
 use super::marks::{PassageWords, overlap};
@@ -37,7 +38,7 @@ pub fn query_words(text: &str, pieces: &[(u32, Range<usize>)], is_known: impl Fn
     words
 }
 
-/// Returns the tokens of a query that are one or two letters of a longer word, and that no other word is. They are near to short
+/// Returns the distinct tokens of a query that are one or two letters of a longer word, and that no other word is. They are near to short
 /// words that mean something else: the "he" of "heavy" to "il". `pieces` are the query's tokens in order (`Tokenize::pieces`).
 pub fn fragments(text: &str, pieces: &[(u32, Range<usize>)]) -> Vec<u32> {
     let is_letter = |c: Option<char>| c.is_some_and(is_spaced_letter);
@@ -50,8 +51,9 @@ pub fn fragments(text: &str, pieces: &[(u32, Range<usize>)]) -> Vec<u32> {
         goes_on && letters.chars().count() <= FRAGMENT_MAX && letters.chars().all(is_spaced_letter)
     };
     let (found, others): (Vec<_>, Vec<_>) = pieces.iter().partition(|(_, range)| is_fragment(range));
-    let is_other = |id: &u32| others.iter().any(|(other, _)| other == id);
-    found.into_iter().map(|(id, _)| *id).filter(|id| !is_other(id)).collect()
+    let others: HashSet<u32> = others.into_iter().map(|(id, _)| *id).collect();
+    let found: BTreeSet<u32> = found.into_iter().map(|(id, _)| *id).filter(|id| !others.contains(id)).collect();
+    found.into_iter().collect()
 }
 
 #[cfg(test)]

@@ -366,7 +366,7 @@ fn word_starts(text: &str) -> Vec<usize> {
 /// otherwise between visible characters, otherwise between code points.
 fn end_within_sentence(text: &str, start: usize, limit: usize) -> usize {
     let first = text[start..].chars().next().map_or(0, char::len_utf8);
-    let limit = floor_char_boundary(text, limit);
+    let limit = text.floor_char_boundary(limit);
     if limit <= start + first {
         return start + first;
     }
@@ -375,7 +375,7 @@ fn end_within_sentence(text: &str, start: usize, limit: usize) -> usize {
     }
     let room = limit - start;
     // Looks a little further to see whether a word continues. Looking at everything that follows would take quadratic time.
-    let seen = &text[start..floor_char_boundary(text, limit + LOOKAHEAD_BYTES)];
+    let seen = &text[start..text.floor_char_boundary(limit + LOOKAHEAD_BYTES)];
     let spaced = seen[..room].char_indices().rfind(|(_, c)| c.is_whitespace()).map(|(at, c)| at + c.len_utf8());
     let word = || {
         let words = seen.split_word_bound_indices().take_while(|(at, _)| *at <= room);
@@ -395,10 +395,6 @@ fn word_start(text: &str, from: usize, end: usize) -> Option<usize> {
     let start = from + spaced;
     let start = start + leading_white_space(&text[start..]);
     (start < end).then_some(start)
-}
-
-fn floor_char_boundary(text: &str, offset: usize) -> usize {
-    (0..=offset.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
 }
 
 fn leading_white_space(text: &str) -> usize {

@@ -9,6 +9,9 @@ use crate::domain::{Language, QueryTerms, SearchTarget};
 use crate::embed::{Embedder, PassageWords, TermMatcher, fragments, merge_marks, overlap, query_terms};
 use crate::ranking::{Question, SignificantWord, TokenMatch};
 
+/// Number of bytes from the beginning of a query that may have its tokens.
+const READ_BYTES_MAX: usize = 16 << 10;
+
 /// The query's tokens and words in the model, to mark what matches them.
 #[derive(Default)]
 pub(super) struct QueryMatcher {
@@ -44,7 +47,11 @@ impl<'a> Marking<'a> {
             _ => None,
         };
         let fragments = match text.filter(|_| matcher.question.is_some()) {
-            Some(text) => fragments(text, &embedder.pieces(text).map_err(Error::Embed)?),
+            // The model reads no more of a question.
+            Some(text) => {
+                let text = &text[..text.floor_char_boundary(READ_BYTES_MAX)];
+                fragments(text, &embedder.pieces(text).map_err(Error::Embed)?)
+            }
             None => Vec::new(),
         };
         let term_matcher = text.map(|text| TermMatcher::new(terms.unwrap_or_else(|| query_terms(text, None))));
