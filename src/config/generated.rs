@@ -13,7 +13,8 @@ pub fn write(what: Generated) -> Result<(), Box<dyn Error>> {
     match what {
         Generated::Completions { shell } => clap_complete::generate(shell, &mut command, "dragoman", &mut text),
         Generated::Man { output: None } => clap_mangen::Man::new(command).render(&mut text)?,
-        Generated::Man { output: Some(folder) } => clap_mangen::generate_to(command, &folder)
+        Generated::Man { output: Some(folder) } => std::fs::create_dir_all(&folder)
+            .and_then(|()| clap_mangen::generate_to(command, &folder))
             .map_err(|error| format!("cannot write manual pages to {}: {error}", folder.display()))?,
     }
     match std::io::stdout().lock().write_all(&text) {

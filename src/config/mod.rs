@@ -78,7 +78,7 @@ pub struct HealthSettings {
     pub ready: bool,
 
     /// Seconds within which the server must respond.
-    #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub timeout_s: u64,
 
     /// The server's settings.

@@ -15,6 +15,8 @@ const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;
 /// Up to this value, a 64-bit float represents every integer.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+/// Number of decimal digits that every 64-bit number keeps.
+const SIGNIFICANT_DIGITS: usize = 15;
 
 /// The interval of a histogram bucket.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -110,7 +112,12 @@ impl HistogramInterval {
         let ms = match (self, value) {
             (Self::Width(width), NumberOrTime::Number(number)) => {
                 let place = (number / width).floor();
-                let start = if place.abs() < EXACT_MAX { place * width } else { number };
+                if place.abs() >= EXACT_MAX {
+                    return Some(number);
+                }
+                // The quotient may be just below or above the multiple that the number is.
+                let starts = [place + 1.0, place, place - 1.0].map(|place| multiple(place, width));
+                let start = starts.into_iter().find(|start| *start <= number).unwrap_or(starts[1]);
                 // Turns -0.0 into 0.0.
                 return Some(start + 0.0);
             }
@@ -128,6 +135,11 @@ impl HistogramInterval {
         };
         Some(start as f64)
     }
+}
+
+/// Returns a multiple of an interval as people write it: 0.6, not 0.6000000000000001.
+fn multiple(place: f64, width: f64) -> f64 {
+    format!("{:.*e}", SIGNIFICANT_DIGITS - 1, place * width).parse().unwrap_or(place * width)
 }
 
 /// The start of the day that `first` gives for the day of `ms`, in milliseconds since the Unix epoch.
@@ -228,6 +240,19 @@ mod tests {
         check_date("year", "2024-12-31T23:59:59Z", "2024-01-01T00:00:00");
         check_date("day", "1969-12-31T23:00:00Z", "1969-12-31T00:00:00");
         check_date("week", "1969-12-31T23:00:00Z", "1969-12-29T00:00:00");
+    }
+
+    #[test]
+    fn a_multiple_of_a_decimal_interval_begins_its_bucket() {
+        let tenths: Vec<f64> = (-30..=200).map(|n| format!("{}e-1", n).parse().unwrap()).collect();
+        for value in tenths {
+            let found = HistogramInterval::Width(0.1).start(NumberOrTime::Number(value));
+            assert_eq!(found, Some(value), "{value}");
+            let within = HistogramInterval::Width(0.1).start(NumberOrTime::Number(value + 0.05));
+            assert_eq!(within, Some(value), "{value} + 0.05");
+        }
+        assert_eq!(HistogramInterval::Width(0.7).start(NumberOrTime::Number(2.1)), Some(2.1));
+        assert_eq!(HistogramInterval::Width(1e-7).start(NumberOrTime::Number(3e-7)), Some(3e-7));
     }
 
     #[test]

@@ -18,16 +18,28 @@ pub fn parse(text: &str) -> Option<i64> {
         return None;
     }
     if text.len() > DATE_BYTES {
-        return text.parse().ok().map(jiff::Timestamp::as_millisecond);
+        return timestamp(text).map(jiff::Timestamp::as_millisecond);
     }
     let date: jiff::civil::Date = text.parse().ok()?;
-    Some(date.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_millisecond())
+    let start = date.to_zoned(jiff::tz::TimeZone::UTC).map_or(jiff::Timestamp::MAX, |start| start.timestamp());
+    Some(start.as_millisecond())
+}
+
+/// Parses an RFC 3339 time. The last one that can be stored, in the evening of 9999-12-30, stands for later ones: people write
+/// 9999-12-31 for "never".
+fn timestamp(text: &str) -> Option<jiff::Timestamp> {
+    let parsed = text.parse().ok();
+    parsed.or_else(|| {
+        let time = text.strip_prefix("9999-12-31").or_else(|| text.strip_prefix("9999-12-30"))?;
+        let is_time = format!("9999-12-01{time}").parse::<jiff::Timestamp>().is_ok();
+        is_time.then_some(jiff::Timestamp::MAX)
+    })
 }
 
 /// Parses an RFC 3339 time, as milliseconds since the Unix epoch.
 pub fn parse_rfc3339(text: &str) -> Result<i64, String> {
-    let time: Result<jiff::Timestamp, _> = text.parse();
-    Ok(time.map_err(|_| format!("must be an RFC 3339 time with its offset, got {text:?}"))?.as_millisecond())
+    let time = timestamp(text).ok_or_else(|| format!("must be an RFC 3339 time with its offset, got {text:?}"))?;
+    Ok(time.as_millisecond())
 }
 
 /// Writes milliseconds since the Unix epoch as `rfc3339` does, for `serialize_with`.
@@ -56,6 +68,9 @@ mod tests {
             ("2026-01-01T00:00:00.25Z", Some(1_767_225_600_250)),
             ("2026-01-01T02:00:00+02:00", Some(1_767_225_600_000)),
             ("2026-01-01", Some(1_767_225_600_000)),
+            ("9999-12-31", Some(253_402_207_200_999)),
+            ("9999-12-31T23:59:59Z", Some(253_402_207_200_999)),
+            ("9999-12-31T25:00:00Z", None),
             ("2026-02-30", None),
             ("2026-01-01T00:00:00", None),
             ("1767225600", None),

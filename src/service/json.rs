@@ -88,7 +88,9 @@ pub fn parse_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, JsonError> {
             // serde_json reports a syntax error if it expects the name of a variant and finds something else. No variant is
             // nested deeply.
             _ if error.path().iter().count() < VARIANT_DEPTH_MAX && serde_json::from_str::<IgnoredAny>(text).is_ok() => {
-                invalid(pointer(error.path()), "expected a string".to_owned())
+                let problem = readable(error.inner());
+                let is_variant = problem.starts_with("expected value");
+                invalid(pointer(error.path()), if is_variant { "expected a string".to_owned() } else { problem })
             }
             inner => malformed(inner),
         }

@@ -86,20 +86,28 @@ impl PassageWords {
         let (shown, characters) = (String::with_capacity(length), Vec::with_capacity(length / 2));
         let mut words = Self { language, shown, characters, runs: Vec::new() };
         let mut open = None;
-        let mut before = ' ';
+        let mut before = "";
         for (at, grapheme) in visible_characters(passage).take_while(|(at, one)| at + one.len() <= MARKED_BYTES_MAX) {
             let source = at..at + grapheme.len();
-            let (last, next) = (
-                std::mem::replace(&mut before, grapheme.chars().next_back().unwrap_or(' ')),
-                passage[source.end..].chars().next(),
-            );
-            if next.is_some_and(|next| is_inner_mark(last, before, next)) {
+            let last = std::mem::replace(&mut before, grapheme);
+            let is_inner = |before: &str, mark: &str| is_within_word(before, mark, &passage[source.end..]);
+            if is_inner(last, grapheme) {
                 continue;
             }
             match normalized_character(grapheme) {
                 Some(shown) => words.take(source, shown.encode_utf8(&mut [0; 4]), &mut open),
                 // Characters that only control how a text is displayed leave nothing behind and do not separate words.
-                None => normalized(grapheme).graphemes(true).for_each(|part| words.take(source.clone(), part, &mut open)),
+                None => {
+                    let mut last = None;
+                    for part in normalized(grapheme).graphemes(true) {
+                        // A letter may have a mark within itself: ŀ.
+                        let is_alone = grapheme.chars().nth(1).is_none();
+                        if !last.is_some_and(|last| is_alone && is_inner(last, part)) {
+                            words.take(source.clone(), part, &mut open);
+                        }
+                        last = Some(part);
+                    }
+                }
             }
         }
         words
@@ -222,6 +230,22 @@ impl PassageWords {
     }
 }
 
+/// Whether a character is a mark within a word (`is_inner_mark`) after the character `before` and before the text `after`.
+fn is_within_word(before: &str, mark: &str, after: &str) -> bool {
+    // Few characters are marks, and normalizing takes longer than seeing that.
+    let is_letter_or_plain = |c: char| c.is_alphanumeric() || c.is_ascii() && !matches!(c, '\'' | '"');
+    if mark.chars().next().is_none_or(is_letter_or_plain) {
+        return false;
+    }
+    let mut mark = mark.nfkc();
+    let (first, rest) = (mark.next(), mark.next());
+    let next = after.chars().next().and_then(|c| std::iter::once(c).nfkc().next());
+    match (before.nfkc().last(), first.filter(|_| rest.is_none()), next) {
+        (Some(before), Some(mark), Some(next)) => is_inner_mark(before, mark, next),
+        _ => false,
+    }
+}
+
 /// Returns the graphemes of a text with their positions. Two neighboring ASCII characters are two graphemes, unless they end a
 /// line together, which is faster to see than by the rules for all characters.
 fn visible_characters(text: &str) -> impl Iterator<Item = (usize, &str)> {
@@ -334,6 +358,9 @@ mod tests {
         check("м'ята", "Чай із м’ятою, м’ята й м'яч", "Чай із м’ятою, [м’ята] й м'яч");
         check("צה\"ל", "דובר צה״ל מסר", "דובר [צה״ל] מסר");
         check("rain", "l'eau, rain's", "l'eau, [rain]'s");
+        check("col·lecció", "una coŀlecció", "una [coŀlecció]");
+        check("м'ята", "м＇ята", "[м＇ята]");
+        check("дай'ю", "даи\u{306}'ю", "[даи\u{306}'ю]");
     }
 
     #[test]
@@ -407,7 +434,7 @@ mod tests {
 
         /// A query for a text marks all letters of that text, if its scripts are never mixed within a grapheme cluster.
         #[test]
-        fn a_text_marks_all_of_its_own_words(text in "[a-zÄéßİΣ东京タｶﾞที่น้ำ도서관កភ្នиё0-9 .,‘\u{301}\u{ad}\u{200c}]{0,40}") {
+        fn a_text_marks_all_of_its_own_words(text in "[a-zÄéßİıΣŀ·мйя'’＇\"״אבשׁ东京タｶﾞที่น้ำ도서관កភ្នиё0-9 .,‘\u{301}\u{ad}\u{200c}]{0,40}") {
             let marks = marks(&text, &text);
             for run in PassageWords::new(&text, None).characters {
                 prop_assert!(marks.iter().any(|mark| mark.start <= run.source.start && run.source.end <= mark.end), "{:?}", marks);

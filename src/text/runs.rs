@@ -117,11 +117,11 @@ fn shown(text: impl Iterator<Item = char>, length: usize) -> String {
 /// geresh of "ג׳ירפה", however they are typed, and the middle dot of "col·lecció". An apostrophe between Latin letters separates
 /// words, as in "l'été".
 pub(super) fn is_inner_mark(before: char, mark: char, next: char) -> bool {
-    let both = |is_letter: fn(char) -> bool| is_letter(before) && is_letter(next);
+    let in_hebrew = || (is_hebrew(before) || is_hebrew_point(before)) && is_hebrew(next);
     match mark {
-        '\'' | '\u{2019}' | '\u{2bc}' => both(is_cyrillic) || both(is_hebrew),
-        '"' | '\u{201d}' | '\u{5f3}' | '\u{5f4}' => both(is_hebrew),
-        '\u{b7}' => both(|letter| matches!(letter, 'l' | 'L')),
+        '\'' | '\u{2019}' | '\u{2bc}' => is_cyrillic(before) && is_cyrillic(next) || in_hebrew(),
+        '"' | '\u{201d}' | '\u{5f3}' | '\u{5f4}' => in_hebrew(),
+        '\u{b7}' => [before, next].iter().all(|letter| matches!(letter, 'l' | 'L')),
         _ => false,
     }
 }
@@ -130,9 +130,12 @@ fn is_cyrillic(c: char) -> bool {
     matches!(c, '\u{400}'..='\u{481}' | '\u{48a}'..='\u{52f}')
 }
 
-/// Whether a character is a Hebrew letter, or a vowel point after one.
 fn is_hebrew(c: char) -> bool {
-    matches!(c, '\u{591}'..='\u{5bd}' | '\u{5bf}' | '\u{5c1}'..='\u{5c2}' | '\u{5c7}' | '\u{5d0}'..='\u{5ea}')
+    matches!(c, '\u{5d0}'..='\u{5ea}' | '\u{5ef}'..='\u{5f2}')
+}
+
+fn is_hebrew_point(c: char) -> bool {
+    matches!(c, '\u{591}'..='\u{5bd}' | '\u{5bf}' | '\u{5c1}'..='\u{5c2}' | '\u{5c7}')
 }
 
 /// Returns a normalized word in the form in which quotes and minuses match it, whatever its case: with "ss" for "ß", and one i for
@@ -229,7 +232,7 @@ fn plain_letter(c: char) -> Option<&'static str> {
 /// Whether folding removes a mark. U+093C is the dot of Devanagari, which many leave out.
 fn is_accent(c: char) -> bool {
     matches!(c, '\u{300}'..='\u{36f}' | '\u{591}'..='\u{5c7}' | '\u{610}'..='\u{61a}' | '\u{64b}'..='\u{65f}' | '\u{670}')
-        || matches!(c, '\u{6d6}'..='\u{6ed}' | '\u{93c}' | '\u{1ab0}'..='\u{1aff}' | '\u{1dc0}'..='\u{1dff}')
+        || matches!(c, '\u{6d6}'..='\u{6e4}' | '\u{6e7}'..='\u{6ed}' | '\u{93c}' | '\u{1ab0}'..='\u{1aff}' | '\u{1dc0}'..='\u{1dff}')
 }
 
 /// Joins neighboring characters to one term.

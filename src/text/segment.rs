@@ -11,7 +11,7 @@ use unicode_segmentation::UnicodeSegmentation;
 use super::context::{SHARE, shortened};
 use super::sections::{Section, joined, sections};
 use super::sentences::sentence_starts;
-use super::structure::{Heading, Structure, structure};
+use super::structure::{Heading, Structure, content_starts, structure};
 use super::{TextError, Tokenize, Tokens};
 use crate::domain::passages::TOKENS_MIN;
 use crate::domain::{PassageBounds, PassageContext};
@@ -141,6 +141,8 @@ struct Splitter<'a, T> {
     text: &'a str,
     frame: Frame<'a>,
     headings: Vec<Heading>,
+    /// Where the content of each heading begins.
+    contents: Vec<usize>,
     /// Number of tokens below which a piece is too short to mean anything.
     least: usize,
     /// Where each token of the whole text starts, ascending.
@@ -163,7 +165,9 @@ impl<'a, T: Tokenize> Splitter<'a, T> {
         let Structure { headings, blocks, items } = structure;
         let least = TOKENS_MIN.min(frame.reading.bounds.tokens_max.saturating_sub(frame.added) / SHORT_SHARE);
         let words = word_starts(text);
-        let mut cutter = Self { tokenizer, text, frame, headings, least, token_starts, words, starts: Default::default() };
+        let contents = content_starts(text, &headings);
+        let mut cutter =
+            Self { tokenizer, text, frame, headings, contents, least, token_starts, words, starts: Default::default() };
         let mut seen: Vec<usize> = cutter.headings.iter().map(|heading| heading.range.start).collect();
         for (rank, more) in [blocks, items, sentence_starts(text)].into_iter().enumerate() {
             seen.extend(more.into_iter().filter(|&at| !cutter.parts_heading(at)));
@@ -177,8 +181,7 @@ impl<'a, T: Tokenize> Splitter<'a, T> {
     /// Whether `at` is within a heading, or between it and its content.
     fn parts_heading(&self, at: usize) -> bool {
         let before = self.headings.partition_point(|heading| heading.range.start < at);
-        let heading = before.checked_sub(1).map(|place| &self.headings[place]);
-        heading.is_some_and(|heading| at <= heading.range.end || self.text[heading.range.end..at].trim().is_empty())
+        before.checked_sub(1).is_some_and(|heading| at <= self.contents[heading])
     }
 
     /// Whether a part of the text is too short to mean anything on its own: an emoji, a number, a word or two.

@@ -53,13 +53,17 @@ pub(super) fn structure(text: &str) -> Structure {
     // Unmarked headings are only looked for if no heading is marked.
     if found.headings.is_empty() {
         found.headings = plain_headings(text, &blocks);
-        let ends: Vec<usize> = found.headings.iter().map(|heading| heading.range.end).collect();
-        found.blocks.retain(|&start| match ends.partition_point(|&end| end <= start).checked_sub(1) {
-            Some(heading) => !text[ends[heading]..start].trim().is_empty(),
-            None => true,
-        });
+        let (headings, contents) = (&found.headings, content_starts(text, &found.headings));
+        let before = |start| headings.partition_point(|heading| heading.range.end <= start).checked_sub(1);
+        found.blocks.retain(|&start| before(start).is_none_or(|heading| start > contents[heading]));
     }
     found
+}
+
+/// Returns where the text after each heading begins.
+pub(super) fn content_starts(text: &str, headings: &[Heading]) -> Vec<usize> {
+    let start = |heading: &Heading| text.len() - text[heading.range.end..].trim_start().len();
+    headings.iter().map(start).collect()
 }
 
 /// The kind of a line's block.

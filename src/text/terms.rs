@@ -31,10 +31,11 @@ pub fn passage_terms(text: &str, language: Option<Language>) -> PassageTerms {
             Class::Word => {
                 let word = cut(run.text);
                 let exact = without_case(word);
-                push(&mut words, &exact);
+                push(&mut words, cut(&exact));
                 let plain = fold(word).filter(|plain| *plain != exact);
                 push(&mut folded, plain.as_deref().unwrap_or_default());
                 if let Some(stem) = stemmer.as_ref().and_then(|stemmer| plain_stem(stemmer, word))
+                    && *stem != *exact
                     && plain.as_deref() != Some(stem.as_ref())
                 {
                     push(&mut folded, &stem);
@@ -57,7 +58,7 @@ pub fn passage_terms(text: &str, language: Option<Language>) -> PassageTerms {
 /// terms are the same as those of `passage_terms`.
 pub(super) fn has_term(text: &str, stemmer: Option<&Stemmer>, sought: impl Fn(&str) -> bool) -> bool {
     let has = |word: &str| {
-        sought(&without_case(word))
+        sought(cut(&without_case(word)))
             || fold(word).is_some_and(|plain| sought(&plain))
             || stemmer.and_then(|stemmer| plain_stem(stemmer, word)).is_some_and(|stem| sought(&stem))
     };
@@ -76,7 +77,7 @@ fn plain_stem<'w>(stemmer: &Stemmer, word: &'w str) -> Option<Cow<'w, str>> {
 
 /// Returns the distinct forms of a word of a query: the word as spelled, without accents, and its stem.
 fn forms(word: &str, stemmer: Option<&Stemmer>) -> Vec<String> {
-    let mut forms = vec![without_case(word).into_owned()];
+    let mut forms = vec![cut(&without_case(word)).to_owned()];
     forms.extend(fold(word).filter(|plain| *plain != forms[0]));
     if let Some(stem) = stemmer.and_then(|stemmer| stem(stemmer, word)) {
         let stem = fold(&stem).unwrap_or_else(|| stem.into_owned());
@@ -131,7 +132,7 @@ pub(super) fn phrase(text: &str) -> Option<TermPhrase> {
     for (at, run) in runs.iter().enumerate() {
         let units = run.characters();
         match run.class {
-            Class::Word => phrase.terms.push(without_case(cut(run.text)).into_owned()),
+            Class::Word => phrase.terms.push(cut(&without_case(cut(run.text))).to_owned()),
             // For a word that may continue in the passage, the first term is the whole word.
             Class::Hangul if at == last && at > 0 => {
                 phrase.terms.push(cut(run.text).to_owned());
@@ -226,6 +227,7 @@ mod tests {
     fn stems_in_the_passages_language_are_added_to_its_words() {
         let terms = |text: &str, language: &str| passage_terms(text, Language::parse(language));
         assert_eq!(terms("Die Häuser", "de").folded, "hauser haus");
+        assert_eq!(terms("groß", "de").folded, "", "the stem is what the word is already");
         assert_eq!(terms("the houses", "en").folded, "hous");
         assert_eq!(terms("the houses", "ru").folded, "", "rules are for the letters of their language");
         assert_eq!(terms("las canciones", "es").folded, "cancion");

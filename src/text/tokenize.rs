@@ -18,7 +18,8 @@ pub struct Tokenizer {
     inner: Arc<tokenizers::Tokenizer>,
     /// A faster implementation with the same results, if the tokenizer is of the kind that is trained here.
     unigram: Option<Arc<Unigram>>,
-    unknown: u32,
+    /// The token of unknown characters, if there is one.
+    unknown: Option<u32>,
     /// The token of a space alone, if there is one.
     space: Option<u32>,
     preprocessor: Option<Arc<Preprocessor>>,
@@ -68,7 +69,7 @@ impl Tokenizer {
         let mut inner = tokenizers::Tokenizer::from_file(path).map_err(load)?;
         inner.with_truncation(None).map_err(load)?;
         inner.with_padding(None);
-        let unknown = ["<unk>", "[UNK]"].iter().find_map(|token| inner.token_to_id(token)).unwrap_or(0);
+        let unknown = ["<unk>", "[UNK]"].iter().find_map(|token| inner.token_to_id(token));
         let space = inner.token_to_id(SPACE);
         let json = std::fs::read(path).map_err(|source| load(source.into()))?;
         let unigram = Unigram::new(&json).map(Arc::new);
@@ -108,7 +109,7 @@ impl Tokenizer {
         let truncated = ids.len() > tokens_max;
         ids.truncate(tokens_max);
         if ids.is_empty() {
-            ids.push(self.unknown);
+            ids.push(self.unknown.unwrap_or_default());
         }
         Ok(Tokens { ids, truncated })
     }
@@ -134,7 +135,7 @@ impl Tokenize for Tokenizer {
     }
 
     fn is_blank(&self, token: u32) -> bool {
-        token == self.unknown || Some(token) == self.space
+        [self.unknown, self.space].contains(&Some(token))
     }
 
     fn pieces(&self, text: &str) -> Result<Vec<(u32, Range<usize>)>, TextError> {

@@ -116,6 +116,14 @@ async fn a_knn_classifier_uses_new_labels_at_once() {
     assert_eq!((&own["predictions"][0]["id"], &own["predictions"][0]["labels"]), (&json!("w3"), &json!(["weather"])));
     assert!(own["predictions"][0]["neighbors"].as_array().expect("neighbors").iter().all(|one| one["id"] != "w3"));
     assert_eq!(own["predictions"][0]["neighbors"].as_array().map(Vec::len), Some(9));
+    // A document of another collection is another one, even with the same id.
+    assert_eq!(server.post("/v1/collections", &json!({"name": "other"})).await.status, 201);
+    let same = json!({"documents": [{"id": "w3", "text": "goal again", "language": "en"}, {"id": "e0", "text": "goal", "language": "en"}]});
+    assert_eq!(server.post("/v1/collections/other/documents", &same).await.status, 200);
+    let others = json!({"documents": {"collection": "other", "ids": ["w3"]}, "explain": 20});
+    let others = server.predict("topics", others).await.body;
+    let neighbors = others["predictions"][0]["neighbors"].as_array().expect("neighbors").clone();
+    assert!(neighbors.iter().any(|one| one["id"] == "w3") && neighbors.len() == 10, "{others}");
     // A deleted document no longer votes.
     for id in ["e0", "e1"] {
         server.delete(&format!("/v1/collections/news/documents/{id}")).await;

@@ -1,5 +1,7 @@
 //! `/v1/collections/{collection}/documents`.
 
+use axum::body::Body;
+use axum::http::Request;
 use dragoman::domain::Limits;
 use serde_json::{Value, json};
 
@@ -225,4 +227,15 @@ async fn an_unknown_collection_is_named() {
 async fn an_unknown_document_cannot_be_deleted() {
     let server = Server::with_news().await;
     server.delete(&format!("{PATH}/a")).await.assert_error(404, "document_not_found", "", &["a", "news"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_value_that_no_value_can_be_is_named_with_its_reason() {
+    let server = Server::with_news().await;
+    for (metadata, why) in [(r#"{"n": 1e400}"#, "number out of range"), (r#"{"n": "\ud83d"}"#, "hex escape")] {
+        let body = format!(r#"{{"text": "x", "metadata": {metadata}}}"#);
+        let request = Request::put(format!("{PATH}/n")).header("content-type", "application/json").body(Body::from(body));
+        let refused = server.send(request.expect("a request")).await;
+        refused.assert_error(422, "invalid_request", "/metadata/n", &[why]);
+    }
 }

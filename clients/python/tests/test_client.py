@@ -220,6 +220,25 @@ def test_a_classifier_labels_a_collection(client: Client, news: str) -> None:
     client.delete_classifier("music")
 
 
+@pytest.mark.parametrize("document", ["", ".", ".."])
+def test_no_id_leads_to_another_route(client: Client, news: str, document: str) -> None:
+    for call in (client.delete_document, client.get_document):
+        with pytest.raises(ValueError, match="cannot be a name or an id"):
+            call(news, document)
+    with pytest.raises(ValueError, match="cannot be a name or an id"):
+        client.delete_collection(document)
+    assert client.get_collection(news)["documents"] > 0
+
+
+def test_a_failed_download_leaves_the_file_as_it_was(client: Client, tmp_path: Path) -> None:
+    file = tmp_path / "snapshot.tar.zst"
+    file.write_text("precious")
+    with pytest.raises(DragomanError) as raised:
+        client.download_snapshot("01a217e0-d3c3-7377-8bbd-b1889905ab56", file)
+    assert raised.value.code == "snapshot_not_found"
+    assert [path.name for path in tmp_path.iterdir()] == [file.name] and file.read_text() == "precious"
+
+
 def test_translation_pairs_are_mined(client: Client) -> None:
     german = ["Wo ist der Bahnhof?", "Die Suppe ist zu heiß.", "Meine Schwester lernt Chinesisch.", "Morgen wird es schneien."]
     turkish = ["Yarın kar yağacak.", "Kız kardeşim Çince öğreniyor.", "Kedi masanın altında uyuyor.", "Çorba çok sıcak."]

@@ -374,8 +374,14 @@ export class Client {
   }
 }
 
-/** The path of a route, with what the caller names escaped. */
+/**
+ * The path of a route, with what the caller names escaped. Refuses names that would make it the path of another route: `fetch`
+ * takes out `.` and `..`, escaped or not.
+ */
 function path(...parts: string[]): string {
+  for (const part of parts) {
+    if (["", ".", ".."].includes(part)) throw new TypeError(`${JSON.stringify(part)} cannot be a name or an id`);
+  }
   return `/v1/${parts.map(encodeURIComponent).join("/")}`;
 }
 

@@ -96,6 +96,14 @@ test("one document is stored, read, patched and deleted", async () => {
   assert.equal(await client.countDocuments("news"), 4);
 });
 
+test("no id leads to another route", async () => {
+  for (const id of ["", ".", ".."]) {
+    await assert.rejects(async () => client.deleteDocument("news", id), TypeError);
+    await assert.rejects(async () => client.getDocument("news", id), TypeError);
+  }
+  assert.equal(await client.countDocuments("news"), 4);
+});
+
 test("many documents are cut into batches, wherever they come from", async () => {
   async function* documents(): AsyncGenerator<DocumentInput> {
     for (let number = 0; number < 25; number += 1) yield { id: `n${number}`, text: `Nachricht ${number}` };

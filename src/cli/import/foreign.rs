@@ -166,7 +166,7 @@ impl<R: io::BufRead> Records for JsonExport<R> {
                 Source::Qdrant => (take(&["id"]), take(&["payload"]), take(&["vector", "vectors"])),
                 Source::Weaviate => {
                     let (one, several) = (take(&["vector"]), take(&["vectors"]));
-                    let vector = if one.as_array().is_some_and(|values| !values.is_empty()) { one } else { several };
+                    let vector = if is_empty(&one) { several } else { one };
                     (take(&["id", "uuid"]), take(&["properties"]), vector)
                 }
                 Source::Meilisearch | Source::Chroma => {

@@ -84,13 +84,14 @@ pub fn run(args: ImportArgs) -> Result<Outcome, CliError> {
     let (job, mut failures) = match args.foreign.from {
         None => {
             let input = Input::open(args.file.as_deref(), &output)?;
+            let failures = Failures::new(args.failures.as_deref())?;
             if args.create {
                 create(&client, &output, args.collection.as_str())?;
             }
             let bar = output.progress(input.bytes, Unit::Bytes);
             let mut content = bar.wrap_read(input.content);
             let job = send(&client, &args, (&mut content, input.bytes), (format, compression), &bar)?;
-            (job, Failures::new(args.failures.as_deref())?)
+            (job, failures)
         }
         Some(source) => send_foreign(&client, &output, &args, (source, compression))?,
     };
@@ -168,12 +169,12 @@ fn send_foreign(
     let name = args.collection.as_str();
     let file = args.file.as_deref().filter(|file| *file != Path::new("-"));
     let about = file.map(|file| file.metadata().map_err(CliError::io(format!("read {}", file.display())))).transpose()?;
+    let failures = Failures::new(args.failures.as_deref())?;
     if args.create {
         create(client, output, name)?;
     }
     let takes_vectors = client.send(&Call::get(&["v1", "collections", name]))?.body["model"].is_null();
     let bar = output.progress(about.filter(|about| about.is_file()).map(|about| about.len()), Unit::Bytes);
-    let failures = Failures::new(args.failures.as_deref())?;
     let mut documents = args.foreign.documents(source, (file, compression), takes_vectors, (&bar, failures))?;
     let job = send(client, args, (&mut documents, None), (Format::Ndjson, Compression::None), &bar)?;
     if documents.drops_vectors {

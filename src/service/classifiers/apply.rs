@@ -175,7 +175,7 @@ async fn step(
     let Some(last) = page.last().map(|one| one.document.id.clone()) else { return Ok(false) };
     let full = page.len() == DOCUMENTS_PER_STEP;
     let documents: Vec<Document> = page.iter().map(|one| one.document.clone()).collect();
-    let asked = of_documents_patiently(context, page).await?;
+    let asked = of_documents_patiently(context, &collection.row.name, page).await?;
     let (judging, threshold) = (Arc::clone(trained), plan.documents.threshold);
     let answers = blocking(move || {
         let mut neighbor_source = judging.neighbor_source(&label_source, asked.len())?;

@@ -1,18 +1,25 @@
 //! Texts with their embeddings: those to predict, and those that a classifier was created with.
 
-use crate::domain::{DocumentId, Embedding, Language};
+use crate::domain::{CollectionName, DocumentId, Embedding, Language};
 use crate::store::ClassifierText;
 
 /// A text to predict the labels of.
 #[derive(Debug, Clone)]
 pub(super) struct PredictionInput {
-    /// The document that it belongs to, if any.
-    pub(super) document: Option<DocumentId>,
+    /// The document that it belongs to, if any, with its collection.
+    pub(super) document: Option<(CollectionName, DocumentId)>,
     /// Its position among the classifier's own texts, if it is one of them.
     pub(super) place: Option<usize>,
     /// The language, given or detected.
     pub(super) language: Option<Language>,
     pub(super) embedding: Embedding,
+}
+
+impl PredictionInput {
+    /// Returns the document that it belongs to, if that is in a collection.
+    pub(super) fn document_in(&self, collection: &CollectionName) -> Option<&DocumentId> {
+        self.document.as_ref().filter(|(own, _)| own == collection).map(|(_, id)| id)
+    }
 }
 
 /// A text of the request that created the classifier, with its embedding.

@@ -189,7 +189,7 @@ impl Service {
         };
         let (found, expected) = collection.run(read).await?;
         let places = found.iter().map(|one| format!("document {}", one.document.id)).collect();
-        Ok(TestSet { asked: of_documents(&self.state, found).await?, expected, places })
+        Ok(TestSet { asked: of_documents(&self.state, &collection.row.name, found).await?, expected, places })
     }
 }
 
@@ -246,7 +246,7 @@ async fn evaluate_all(
         });
         let (last, count, (found, expected)): (Option<DocumentId>, usize, _) = page.await?;
         let places = found.iter().map(|one| format!("document {}", one.document.id)).collect();
-        let asked = of_documents_patiently(context, found).await?;
+        let asked = of_documents_patiently(context, &collection.row.name, found).await?;
         let (evaluator, near, threshold) = (Arc::clone(&trained), label_source.clone(), planned.threshold);
         evaluated = blocking(move || {
             let mut neighbor_source = evaluator.neighbor_source(&near, asked.len())?;

@@ -32,9 +32,10 @@ pub(super) fn calibrate_knn(
 ) -> Result<Outcome, Error> {
     let step = examples.rows.len().div_ceil(ASKED_MAX).max(1);
     let chosen: Vec<(usize, &Example)> = examples.rows.iter().enumerate().step_by(step).collect();
+    let collection = label_source.source.as_ref().map(|(collection, _)| &collection.row.name);
     // A `knn` takes no descriptions, so the request's examples are exactly its texts, in order.
     let asked = chosen.iter().map(|(place, example)| PredictionInput {
-        document: example.document.clone(),
+        document: collection.cloned().zip(example.document.clone()),
         place: Some(*place),
         language: example.language,
         embedding: example.embedding.clone(),

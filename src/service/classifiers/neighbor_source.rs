@@ -105,7 +105,7 @@ impl NeighborSource<'_> {
                 Ok(near.collect())
             }
             Self::Passages { passages, source, multi_label, .. } => {
-                let rows = passages.rows(&asked.embedding, limit, asked.document.as_ref())?;
+                let rows = passages.rows(&asked.embedding, limit, asked.document_in(&passages.collection().row.name))?;
                 let near = rows.into_iter().filter_map(|(row, score)| {
                     let labels = labels_at(&row.document.metadata, &source.field, *multi_label).ok()??;
                     let text = row.document.text.get(row.passage.start..row.passage.end)?.to_owned();
@@ -132,7 +132,7 @@ fn of_passages(
         learn_owners(passages, (source, multi_label), owners, &near)?;
         let mut short = Vec::new();
         for (place, near) in waiting.into_iter().zip(near) {
-            let own = asked[place].document.as_ref();
+            let own = asked[place].document_in(&passages.collection().row.name);
             let neighbor = |neighbor: Neighbor| {
                 let owner = owners.get(&neighbor.passage)?.as_ref().filter(|owner| Some(&owner.document) != own)?;
                 Some(LabeledNeighbor { labels: Arc::clone(owner.labels.as_ref()?), score: neighbor.score })

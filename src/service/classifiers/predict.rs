@@ -54,7 +54,7 @@ impl Service {
                 let missing = |id| Error::DocumentNotFound { collection: name.clone(), id };
                 let documents = ids.into_iter().zip(found).map(|(id, found)| found.ok_or_else(|| missing(id)));
                 let documents = documents.collect::<Result<Vec<_>, _>>()?;
-                of_documents(&self.state, documents).await
+                of_documents(&self.state, &collection.row.name, documents).await
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::embedded_text::PredictionInput;
-use crate::domain::{Document, Embedded, Embedding, Language, PassageBounds, PassageContext};
+use crate::domain::{CollectionName, Document, Embedded, Embedding, Language, PassageBounds, PassageContext};
 use crate::embed::EmbedText;
 use crate::service::blocking::blocking;
 use crate::service::embedding::priority;
@@ -61,18 +61,23 @@ async fn embed_whole_patiently(
 }
 
 /// Returns the stored embeddings of documents, and embeds documents that have none yet.
-pub(super) async fn of_documents(state: &Arc<State>, documents: Vec<EmbeddedDocument>) -> Result<Vec<PredictionInput>, Error> {
+pub(super) async fn of_documents(
+    state: &Arc<State>,
+    collection: &CollectionName,
+    documents: Vec<EmbeddedDocument>,
+) -> Result<Vec<PredictionInput>, Error> {
     let embedded = embed_whole(state, without_embedding(&documents)).await?;
-    with_embeddings(documents, embedded)
+    with_embeddings(collection, documents, embedded)
 }
 
 /// Like `of_documents`, but for a job, which waits while the encoder's queue is full.
 pub(super) async fn of_documents_patiently(
     context: &JobContext,
+    collection: &CollectionName,
     documents: Vec<EmbeddedDocument>,
 ) -> Result<Vec<PredictionInput>, JobError> {
     let embedded = embed_whole_patiently(context, without_embedding(&documents)).await?;
-    Ok(with_embeddings(documents, embedded)?)
+    Ok(with_embeddings(collection, documents, embedded)?)
 }
 
 /// Returns the titles and texts of the documents without an embedding.
@@ -86,6 +91,7 @@ fn without_embedding(documents: &[EmbeddedDocument]) -> Vec<EmbedText> {
 
 /// Combines documents with the embeddings of those that had none.
 fn with_embeddings(
+    collection: &CollectionName,
     documents: Vec<EmbeddedDocument>,
     embedded: Vec<(Option<Language>, Embedding)>,
 ) -> Result<Vec<PredictionInput>, Error> {
@@ -95,7 +101,8 @@ fn with_embeddings(
             Some(embedding) => embedding,
             None => embedded.next().ok_or(Error::EncoderAnswers { asked: 1, got: 0 })?.1,
         };
-        Ok(PredictionInput { document: Some(document.id), place: None, language: document.language, embedding })
+        let own = Some((collection.clone(), document.id));
+        Ok(PredictionInput { document: own, place: None, language: document.language, embedding })
     });
     asked.collect()
 }

@@ -177,7 +177,8 @@ impl TrainedClassifier {
                 let too_large = || Error::AnswerTooLarge { bytes: budget.spent(), limit: budget.limit(), advice };
                 return Err(budget.refusal().unwrap_or_else(too_large));
             }
-            let (id, language, abstained) = (asked.document.clone(), asked.language, labels.is_none());
+            let id = asked.document.as_ref().map(|(_, id)| id.clone());
+            let (language, abstained) = (asked.language, labels.is_none());
             Ok(Prediction { id, language, labels: labels.unwrap_or_default(), abstained, scores, neighbors })
         };
         asked.iter().zip(scored).map(answer).collect()

@@ -209,13 +209,18 @@ impl CollectionHandle {
         step: impl Fn(&OpenCollection, &SearchFilter, Sequence, i64) -> Result<([u64; N], Option<i64>), Error> + Send + Sync + 'static,
     ) -> Result<[u64; N], Error> {
         self.service.check_running()?;
-        let until = self.open().run(|collection| Ok(collection.store.sequence()?)).await?;
+        let first = self.open();
+        let until = first.run(|collection| Ok(collection.store.sequence()?)).await?;
         let work = Arc::new((only(filter), step));
         let (mut counts, mut after) = ([0; N], Some(0));
         while let Some(place) = after {
             self.service.check_running()?;
-            let work = Arc::clone(&work);
+            let (work, first, name) = (Arc::clone(&work), Arc::clone(&first), self.name.clone());
             let some = self.write(move |collection| {
+                // The position belongs to these rows and their re-embedded copies. A restored collection has others.
+                if !Arc::ptr_eq(&first.latest(), collection) {
+                    return Err(Error::CollectionNotFound { name: name.clone() });
+                }
                 let (filter, step) = &*work;
                 step(collection, filter, until, place)
             });

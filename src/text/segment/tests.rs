@@ -298,3 +298,18 @@ proptest! {
         prop_assert!(text[covered..].chars().all(char::is_whitespace));
     }
 }
+
+/// The square of the length would take minutes.
+#[test]
+fn no_text_takes_long_for_its_white_space_or_its_headings() {
+    let started = std::time::Instant::now();
+    let texts = [
+        format!("# A\n{}{}", "\n".repeat(200_000), "x! ".repeat(70_000)),
+        "# 1\n2\n".repeat(60_000),
+        format!("the sea.{}is blue", "\t".repeat(400_000)),
+    ];
+    for text in texts {
+        assert!(!parts(&text, 100).is_empty());
+    }
+    assert!(started.elapsed() < std::time::Duration::from_secs(100));
+}

@@ -12,7 +12,7 @@ import httpx
 from typing_extensions import Self
 
 from . import operations, wire
-from .calls import Attempts, Call, Flow, Lines, LineSplitter, Pages, Pause
+from .calls import Attempts, Call, Flow, Lines, LineSplitter, Pages, Pause, partial_path
 from .client import CHUNK_BYTES, Progress
 from .connection import Connection, fault, generic, named, read
 from .errors import DragomanError, from_answer
@@ -172,10 +172,15 @@ class AsyncClient(Connection):
         return AsyncJob(self, await self._make(call), progress)
 
     async def download_snapshot(self, snapshot: str, path: str | Path) -> None:
-        """Writes the archive of a snapshot to a file."""
-        async with await anyio.open_file(path, "wb") as file:
-            async for chunk in self._stream(operations.download_snapshot(snapshot)):
-                await file.write(chunk)
+        """Writes the archive of a snapshot to a file, which is there once it is complete."""
+        partial = anyio.Path(partial_path(path))
+        try:
+            async with await anyio.open_file(partial, "wb") as file:
+                async for chunk in self._stream(operations.download_snapshot(snapshot)):
+                    await file.write(chunk)
+            await partial.replace(path)
+        finally:
+            await partial.unlink(missing_ok=True)
 
     async def get_job(self, job: str) -> AsyncJob:
         return AsyncJob(self, await self._make(operations.get_job(job)))

@@ -10,6 +10,7 @@ import random
 import uuid
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
@@ -77,8 +78,20 @@ def ask(call: Call[T]) -> Flow[T]:
 
 
 def path(*parts: str) -> str:
-    """The path of a route, with what the caller names escaped: `path("collections", name)`."""
+    """The path of a route, with what the caller names escaped: `path("collections", name)`.
+
+    Refuses names that would make it the path of another route: HTTP clients take out `.` and `..`, escaped or not.
+    """
+    for part in parts:
+        if part in ("", ".", ".."):
+            raise ValueError(f"{part!r} cannot be a name or an id")
     return "/v1/" + "/".join(quote(part, safe="") for part in parts)
+
+
+def partial_path(file: str | Path) -> Path:
+    """Where a download is written until it is complete: beside its file."""
+    file = Path(file)
+    return file.with_name(f"{file.name}.partial")
 
 
 def given(**members: object) -> dict[str, Any]:

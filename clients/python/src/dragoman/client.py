@@ -16,7 +16,7 @@ import httpx
 from typing_extensions import Self
 
 from . import operations, wire
-from .calls import Attempts, Call, Flow, Lines, LineSplitter, Pages, Pause
+from .calls import Attempts, Call, Flow, Lines, LineSplitter, Pages, Pause, partial_path
 from .connection import Connection, fault, generic, named, read
 from .errors import DragomanError, from_answer
 
@@ -179,10 +179,15 @@ class Client(Connection):
         return Job(self, self._make(call), progress)
 
     def download_snapshot(self, snapshot: str, path: str | Path) -> None:
-        """Writes the archive of a snapshot to a file."""
-        with open(path, "wb") as file:
-            for chunk in self._stream(operations.download_snapshot(snapshot)):
-                file.write(chunk)
+        """Writes the archive of a snapshot to a file, which is there once it is complete."""
+        partial = partial_path(path)
+        try:
+            with open(partial, "wb") as file:
+                for chunk in self._stream(operations.download_snapshot(snapshot)):
+                    file.write(chunk)
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
 
     def get_job(self, job: str) -> Job:
         return Job(self, self._make(operations.get_job(job)))

@@ -125,7 +125,7 @@ class DragomanVectorStore(BasePydanticVectorStore):
     def delete_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any
     ) -> None:
-        restrictions = _restrictions(node_ids, filters)
+        restrictions = _restrictions(node_ids, filters if filters and filters.filters else None)
         if not restrictions:
             raise ValueError("say node_ids or filters; clear() deletes everything")
         self._client.delete_documents(self.collection, filter={"and": restrictions})
