@@ -105,6 +105,10 @@ fn the_manual_has_a_page_for_every_command() {
         let page = std::fs::read_to_string(folder.path().join(name)).unwrap();
         assert!(page.contains(".SH NAME"), "{name}: {page}");
     }
-    let nowhere = run("http://127.0.0.1:1", &["man", "--output", "no/such/folder"]);
-    assert!(nowhere.code == 1 && nowhere.err.contains("no/such/folder"), "{nowhere:?}");
+    let new = folder.path().join("share/man/man1");
+    run("http://127.0.0.1:1", &["man", "--output", new.to_str().unwrap()]).expect(0);
+    assert!(new.join("dragoman.1").is_file(), "a folder that is not there is made");
+    let below_a_file = folder.path().join("dragoman.1/man1");
+    let nowhere = run("http://127.0.0.1:1", &["man", "--output", below_a_file.to_str().unwrap()]);
+    assert!(nowhere.code == 1 && nowhere.err.contains("dragoman.1/man1"), "{nowhere:?}");
 }
