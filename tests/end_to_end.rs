@@ -5,7 +5,7 @@
 #[path = "support/program.rs"]
 mod program;
 
-use program::{Client, Program};
+use program::{Client, Program, marked};
 use serde_json::{Value, json};
 
 const MODEL: &str = "models/ems-small";
@@ -134,10 +134,7 @@ fn check_marked(client: &Client, query: &str, language: &str, expect: &[&str]) {
     let search = json!({ "query": query, "languages": [language], "limit": 1 });
     let hit = client.hits("world", &search).remove(0);
     assert!(hit.get("text").is_none(), "{hit}");
-    let text: Vec<char> = hit["passage"]["text"].as_str().unwrap().chars().collect();
-    let place = |mark: &Value, end: &str| mark[end].as_u64().unwrap() as usize;
-    let marks = hit["passage"]["marks"].as_array().unwrap().iter();
-    let words: Vec<String> = marks.map(|mark| text[place(mark, "start")..place(mark, "end")].iter().collect()).collect();
+    let words = marked(&hit);
     assert!(expect.iter().all(|word| words.iter().any(|marked| marked.contains(word))), "{query}: {words:?}");
 }
 

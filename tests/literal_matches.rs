@@ -6,7 +6,7 @@
 #[path = "support/program.rs"]
 mod program;
 
-use program::{Client, Program};
+use program::{Client, Program, marked};
 use serde_json::{Value, json};
 
 const MODEL: &str = "models/ems-small";
@@ -35,14 +35,6 @@ fn search(client: &Client, query: &str) -> Vec<Value> {
     let (status, answer) = client.post("/v1/collections/words/search", &body);
     assert_eq!(status, 200, "{answer}");
     answer["hits"].as_array().unwrap().clone()
-}
-
-/// Returns the marked parts of a hit's passage.
-fn marked(hit: &Value) -> Vec<String> {
-    let characters: Vec<char> = hit["passage"]["text"].as_str().unwrap().chars().collect();
-    let place = |mark: &Value, end: &str| mark[end].as_u64().unwrap() as usize;
-    let marks = hit["passage"]["marks"].as_array().unwrap();
-    marks.iter().map(|mark| characters[place(mark, "start")..place(mark, "end")].iter().collect()).collect()
 }
 
 #[test]

@@ -111,15 +111,18 @@ impl HistogramInterval {
     fn start(self, value: NumberOrTime) -> Option<f64> {
         let ms = match (self, value) {
             (Self::Width(width), NumberOrTime::Number(number)) => {
-                let place = (number / width).floor();
-                if place.abs() >= EXACT_MAX {
+                let (quotient, nearest) = (number / width, (number / width).round());
+                if nearest.abs() >= EXACT_MAX {
                     return Some(number);
                 }
-                // The quotient may be just below or above the multiple that the number is.
-                let starts = [place + 1.0, place, place - 1.0].map(|place| multiple(place, width));
-                let start = starts.into_iter().find(|start| *start <= number).unwrap_or(starts[1]);
+                // The quotient of a multiple may be just below or above a whole number.
+                let place = match (quotient - nearest).abs() <= 4.0 * f64::EPSILON * nearest.abs() {
+                    true if rounded(nearest * width) <= number => nearest,
+                    true => nearest - 1.0,
+                    false => quotient.floor(),
+                };
                 // Turns -0.0 into 0.0.
-                return Some(start + 0.0);
+                return Some(place * width + 0.0);
             }
             (Self::Width(_), NumberOrTime::Time(_)) | (_, NumberOrTime::Number(_)) => return None,
             (_, NumberOrTime::Time(ms)) => ms,
@@ -138,8 +141,8 @@ impl HistogramInterval {
 }
 
 /// Returns a multiple of an interval as people write it: 0.6, not 0.6000000000000001.
-fn multiple(place: f64, width: f64) -> f64 {
-    format!("{:.*e}", SIGNIFICANT_DIGITS - 1, place * width).parse().unwrap_or(place * width)
+fn rounded(multiple: f64) -> f64 {
+    format!("{multiple:.*e}", SIGNIFICANT_DIGITS - 1).parse().unwrap_or(multiple)
 }
 
 /// The start of the day that `first` gives for the day of `ms`, in milliseconds since the Unix epoch.
@@ -185,10 +188,15 @@ impl ValueSummary {
 
     /// The buckets that have documents, in order; `None` without an interval.
     pub fn histogram(&self) -> Option<Vec<FacetBucket>> {
-        let dates = !matches!(self.interval?, HistogramInterval::Width(_));
+        let interval = self.interval?;
+        let dates = !matches!(interval, HistogramInterval::Width(_));
         let mut buckets: Vec<_> = self.buckets.iter().map(|(start, bucket)| (f64::from_bits(*start), bucket.documents)).collect();
         buckets.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-        let read = |(start, documents)| FacetBucket { from: scalar(start, dates), documents };
+        let shown = |start: f64| match interval {
+            HistogramInterval::Width(width) if (start / width).abs() < EXACT_MAX => rounded(start),
+            _ => start,
+        };
+        let read = |(start, documents)| FacetBucket { from: scalar(shown(start), dates), documents };
         Some(buckets.into_iter().map(read).collect())
     }
 }
@@ -244,15 +252,18 @@ mod tests {
 
     #[test]
     fn a_multiple_of_a_decimal_interval_begins_its_bucket() {
-        let tenths: Vec<f64> = (-30..=200).map(|n| format!("{}e-1", n).parse().unwrap()).collect();
-        for value in tenths {
-            let found = HistogramInterval::Width(0.1).start(NumberOrTime::Number(value));
-            assert_eq!(found, Some(value), "{value}");
-            let within = HistogramInterval::Width(0.1).start(NumberOrTime::Number(value + 0.05));
-            assert_eq!(within, Some(value), "{value} + 0.05");
+        let from = |width: f64, value: f64| {
+            let found = histogram(HistogramInterval::Width(width), &[(1, NumberOrTime::Number(value))]);
+            match found[..] {
+                [(Scalar::Real(from), 1)] => from,
+                [(Scalar::Integer(from), 1)] => from as f64,
+                _ => panic!("{found:?}"),
+            }
+        };
+        for value in (-30..=200).map(|n| format!("{n}e-1").parse::<f64>().unwrap()) {
+            assert_eq!((from(0.1, value), from(0.1, value + 0.05)), (value, value));
         }
-        assert_eq!(HistogramInterval::Width(0.7).start(NumberOrTime::Number(2.1)), Some(2.1));
-        assert_eq!(HistogramInterval::Width(1e-7).start(NumberOrTime::Number(3e-7)), Some(3e-7));
+        assert_eq!((from(0.7, 2.1), from(1e-7, 3e-7), from(0.1, 0.299)), (2.1, 3e-7, 0.2));
     }
 
     #[test]

@@ -98,10 +98,10 @@ impl PassageWords {
                 Some(shown) => words.take(source, shown.encode_utf8(&mut [0; 4]), &mut open),
                 // Characters that only control how a text is displayed leave nothing behind and do not separate words.
                 None => {
+                    // A letter may have a mark within itself: ŀ.
+                    let is_alone = grapheme.chars().nth(1).is_none();
                     let mut last = None;
                     for part in normalized(grapheme).graphemes(true) {
-                        // A letter may have a mark within itself: ŀ.
-                        let is_alone = grapheme.chars().nth(1).is_none();
                         if !last.is_some_and(|last| is_alone && is_inner(last, part)) {
                             words.take(source.clone(), part, &mut open);
                         }

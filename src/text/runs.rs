@@ -138,13 +138,15 @@ fn is_hebrew_point(c: char) -> bool {
     matches!(c, '\u{591}'..='\u{5bd}' | '\u{5bf}' | '\u{5c1}'..='\u{5c2}' | '\u{5c7}')
 }
 
-/// Returns a normalized word in the form in which quotes and minuses match it, whatever its case: with "ss" for "ß", and one i for
+/// Returns a normalized word as the term in which quotes and minuses match it, whatever its case: with "ss" for "ß", and one i for
 /// those with and without a dot, because the upper case of one language is that of another's other letter.
-pub(super) fn without_case(word: &str) -> Cow<'_, str> {
+pub(super) fn exact(word: &str) -> Cow<'_, str> {
+    let word = cut(word);
     if word.is_ascii() || !word.contains(['ß', 'ı', '\u{307}']) {
         return Cow::Borrowed(word);
     }
-    Cow::Owned(word.replace('ß', "ss").replace('ı', "i").replace("i\u{307}", "i"))
+    let plain = word.replace('ß', "ss").replace('ı', "i").replace("i\u{307}", "i");
+    Cow::Owned(cut(&plain).to_owned())
 }
 
 /// Returns a text of one character in the form of `normalized`, if it is a single character whose form is one as well and quick to

@@ -198,17 +198,17 @@ impl<'a, T: Tokenize> Splitter<'a, T> {
     /// Splits a section and adds its passages. `first` has the limits of the first one, under the headings above the section.
     fn split_section(&self, section: &Section, first: &PassageBudget, passages: &mut Vec<TextPassage>) -> Result<(), TextError> {
         let whole = trimmed(self.text, section.range.clone());
-        let mut found = vec![self.passage_from(whole.start, whole.end, first)?];
-        if found[0].range.end + leading_white_space(&self.text[found[0].range.end..]) >= whole.end {
-            passages.append(&mut found);
+        let after = |passage: &TextPassage| {
+            let next = passage.range.end + leading_white_space(&self.text[passage.range.end..]);
+            (next < whole.end).then(|| (passage.range.clone(), next))
+        };
+        let only = self.passage_from(whole.start, whole.end, first)?;
+        if after(&only).is_none() {
+            passages.push(only);
             return Ok(());
         }
-        let further = self.room(&section.path)?;
-        while let Some(last) = found.last().map(|cut| cut.range.clone()) {
-            let next = last.end + leading_white_space(&self.text[last.end..]);
-            if next >= whole.end {
-                break;
-            }
+        let (mut found, further) = (vec![only], self.room(&section.path)?);
+        while let Some((last, next)) = found.last().and_then(after) {
             let overlap = self.overlap_start(&last, self.frame.reading.bounds.overlap_tokens);
             let repeating = overlap.map(|start| self.passage_from(start, whole.end, &further)).transpose()?;
             found.push(match repeating {

@@ -2,6 +2,8 @@
 //!
 //! Sentence ends follow Unicode (UAX 29). Rules that the supported languages need are added, and false ends are removed.
 
+use std::ops::Range;
+
 use unicode_segmentation::UnicodeSegmentation;
 
 /// Maximum number of neighboring characters without a letter or digit in which sentences may end. Finding the end of a sentence
@@ -20,6 +22,10 @@ pub(super) fn sentence_starts(text: &str) -> Vec<usize> {
 /// Returns the offsets where a sentence starts by the rules of Unicode, except the first, in linear time: what follows more than
 /// `SEPARATORS_MAX` separators is a new sentence.
 fn starts_by_unicode(text: &str) -> Vec<usize> {
+    let within = |part: Range<usize>| {
+        let bounds = text[part.clone()].split_sentence_bound_indices();
+        bounds.map(move |(at, _)| part.start + at).skip(1)
+    };
     let (mut starts, mut from) = (Vec::new(), 0);
     let mut separators = 0;
     // The end of the part before the separators beyond the maximum.
@@ -29,13 +35,12 @@ fn starts_by_unicode(text: &str) -> Vec<usize> {
         if separators > SEPARATORS_MAX {
             end.get_or_insert(at);
         } else if let Some(end) = end.take() {
-            starts.extend(text[from..end].split_sentence_bound_indices().map(|(start, _)| from + start).skip(1));
+            starts.extend(within(from..end));
             starts.push(at);
             from = at;
         }
     }
-    let last = &text[from..end.unwrap_or(text.len())];
-    starts.extend(last.split_sentence_bound_indices().map(|(start, _)| from + start).skip(1));
+    starts.extend(within(from..end.unwrap_or(text.len())));
     starts
 }
 

@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use frostem::Stemmer;
 
 use super::plain_words;
-use super::runs::{Class, Run, cut, fold, joined, normalized, runs, without_case};
+use super::runs::{Class, Run, cut, exact, fold, joined, normalized, runs};
 use super::stems::{stem, stemmer};
 use crate::domain::Language;
 use crate::domain::terms::{PassageTerms, QueryTerm, QueryTerms, TermPhrase};
@@ -30,8 +30,8 @@ pub fn passage_terms(text: &str, language: Option<Language>) -> PassageTerms {
         match run.class {
             Class::Word => {
                 let word = cut(run.text);
-                let exact = without_case(word);
-                push(&mut words, cut(&exact));
+                let exact = exact(word);
+                push(&mut words, &exact);
                 let plain = fold(word).filter(|plain| *plain != exact);
                 push(&mut folded, plain.as_deref().unwrap_or_default());
                 if let Some(stem) = stemmer.as_ref().and_then(|stemmer| plain_stem(stemmer, word))
@@ -58,7 +58,7 @@ pub fn passage_terms(text: &str, language: Option<Language>) -> PassageTerms {
 /// terms are the same as those of `passage_terms`.
 pub(super) fn has_term(text: &str, stemmer: Option<&Stemmer>, sought: impl Fn(&str) -> bool) -> bool {
     let has = |word: &str| {
-        sought(cut(&without_case(word)))
+        sought(&exact(word))
             || fold(word).is_some_and(|plain| sought(&plain))
             || stemmer.and_then(|stemmer| plain_stem(stemmer, word)).is_some_and(|stem| sought(&stem))
     };
@@ -77,7 +77,7 @@ fn plain_stem<'w>(stemmer: &Stemmer, word: &'w str) -> Option<Cow<'w, str>> {
 
 /// Returns the distinct forms of a word of a query: the word as spelled, without accents, and its stem.
 fn forms(word: &str, stemmer: Option<&Stemmer>) -> Vec<String> {
-    let mut forms = vec![cut(&without_case(word)).to_owned()];
+    let mut forms = vec![exact(word).into_owned()];
     forms.extend(fold(word).filter(|plain| *plain != forms[0]));
     if let Some(stem) = stemmer.and_then(|stemmer| stem(stemmer, word)) {
         let stem = fold(&stem).unwrap_or_else(|| stem.into_owned());
@@ -132,7 +132,7 @@ pub(super) fn phrase(text: &str) -> Option<TermPhrase> {
     for (at, run) in runs.iter().enumerate() {
         let units = run.characters();
         match run.class {
-            Class::Word => phrase.terms.push(cut(&without_case(cut(run.text))).to_owned()),
+            Class::Word => phrase.terms.push(exact(run.text).into_owned()),
             // For a word that may continue in the passage, the first term is the whole word.
             Class::Hangul if at == last && at > 0 => {
                 phrase.terms.push(cut(run.text).to_owned());

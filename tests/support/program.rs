@@ -256,3 +256,11 @@ fn listening(line: &str) -> Option<String> {
     }
     event["address"].as_str().map(str::to_owned)
 }
+
+/// Returns the marked parts of a hit's passage.
+pub fn marked(hit: &Value) -> Vec<String> {
+    let characters: Vec<char> = hit["passage"]["text"].as_str().unwrap().chars().collect();
+    let place = |mark: &Value, end: &str| mark[end].as_u64().unwrap() as usize;
+    let marks = hit["passage"]["marks"].as_array().unwrap();
+    marks.iter().map(|mark| characters[place(mark, "start")..place(mark, "end")].iter().collect()).collect()
+}

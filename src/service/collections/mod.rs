@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::blocking::{blocking, blocking_read};
+use super::blocking::blocking;
 use super::error::Error;
 use super::folders::{COLLECTIONS_DIR, sync_dir};
 use super::handle::CollectionHandle;
@@ -107,7 +107,7 @@ impl Service {
         }
         let more = found.len() > page.limit;
         let next = if more { found.keys().take(page.limit).next_back().cloned() } else { None };
-        let views = blocking_read(move || {
+        let views = blocking(move || {
             let mut views = Vec::with_capacity(found.len().min(page.limit));
             for listed in found.into_values().take(page.limit) {
                 match listed {

@@ -10,8 +10,6 @@ mod same_key;
 
 use std::sync::Arc;
 
-pub(super) use same_key::SameKey;
-
 use super::error::Error;
 use super::handle::CollectionHandle;
 use super::state::State;
@@ -23,6 +21,8 @@ use crate::service::limits::budget::AnswerBudget;
 use crate::service::open_collection::OpenCollection;
 use crate::service::open_collection::reservation::Reservation;
 use crate::store::{PatchOutcome, PendingPassage, ResplitText, SearchFilter, StoreError};
+
+pub(super) use same_key::SameKey;
 
 /// Bytes that a page may have per requested document.
 const BYTES_PER_DOCUMENT: u64 = 16 << 10;

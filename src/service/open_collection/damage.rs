@@ -10,7 +10,7 @@ use super::found_damage::PLACES_MAX;
 use crate::domain::{CollectionCounts, CollectionView, Damage, DocumentId, IndexState, PassageId, chain};
 use crate::service::error::Error;
 use crate::service::state::BrokenCollection;
-use crate::store::{StoreError, reading_for};
+use crate::store::StoreError;
 
 /// Size of the largest database that is verified at start-up, in bytes.
 const CHECKED_BYTES_MAX: u64 = 256 << 20;
@@ -32,9 +32,7 @@ impl OpenCollection {
     pub(crate) fn record_damage(&self, error: &StoreError) -> Damage {
         let (place, document) = match *error {
             StoreError::CorruptRow { table: "documents", row, .. } => {
-                // It is recorded once, so it must be complete even if the caller of this read is gone.
-                let id =
-                    self.embedded().ok().and_then(|embedded| reading_for(None, || embedded.store.id_of_row(row)).ok().flatten());
+                let id = self.embedded().ok().and_then(|embedded| embedded.store.id_of_row(row).ok().flatten());
                 (("documents", row), id)
             }
             StoreError::CorruptRow { table, row, .. } => ((table, row), None),

@@ -22,14 +22,14 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
 
-use super::blocking::{blocking, blocking_read};
+use super::blocking::blocking;
 use super::error::{Error, short};
 use super::search::CollectionTokens;
 use crate::domain::{Collection, Embedding, Limits, ModelInfo, PassageId, Sequence};
 use crate::index::{self, Index, IndexParameters};
 use crate::service::folders::orphaned;
 use crate::storage::{Embedded, Postgres, Storage};
-use crate::store::{Change, DocumentStore, StoreError};
+use crate::store::{Change, DocumentStore, StoreError, reading_for};
 use found_damage::FoundDamage;
 use reserved::ReservedPassages;
 
@@ -225,24 +225,24 @@ impl OpenCollection {
         work: impl FnOnce(&Arc<Self>) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let shared = Arc::clone(self);
-        self.checked(blocking(move || work(&shared).map_err(|error| shared.report_damage(error))).await)
-    }
-
-    /// Like `run`, for work that only reads: it ends if the caller gives up.
-    pub(crate) async fn read<T: Send + 'static>(
-        self: &Arc<Self>,
-        work: impl FnOnce(&Arc<Self>) -> Result<T, Error> + Send + 'static,
-    ) -> Result<T, Error> {
-        let shared = Arc::clone(self);
-        self.checked(blocking_read(move || work(&shared).map_err(|error| shared.report_damage(error))).await)
-    }
-
-    /// Replaces the error of a collection that was deleted meanwhile.
-    fn checked<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
+        let result = blocking(move || work(&shared).map_err(|error| shared.report_damage(error))).await;
         match &result {
             Err(error) if self.is_gone(error) => Err(Error::CollectionNotFound { name: self.row.name.clone() }),
             _ => result,
         }
+    }
+
+    /// Like `run`, for work that only reads: if the caller gives up, its reads end, so that they do not keep connections from
+    /// others.
+    pub(crate) async fn read<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Arc<Self>) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let caller = Arc::new(());
+        let wanted = Arc::downgrade(&caller);
+        let result = self.run(move |collection| reading_for(Some(wanted), || work(collection))).await;
+        drop(caller);
+        result
     }
 
     /// Returns the index, or fails until recovery is over.

@@ -5,12 +5,10 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use super::super::Error;
-use crate::domain::{Language, QueryTerms, SearchTarget};
-use crate::embed::{Embedder, PassageWords, TermMatcher, fragments, merge_marks, overlap, query_terms};
+use super::resolve::ResolvedQuery;
+use crate::domain::{Language, SearchTarget};
+use crate::embed::{Embedder, PassageWords, TermMatcher, merge_marks, overlap, query_terms};
 use crate::ranking::{Question, SignificantWord, TokenMatch};
-
-/// Number of bytes from the beginning of a query that may have its tokens.
-const READ_BYTES_MAX: usize = 16 << 10;
 
 /// The query's tokens and words in the model, to mark what matches them.
 #[derive(Default)]
@@ -35,28 +33,15 @@ pub(super) struct Marking<'a> {
 }
 
 impl<'a> Marking<'a> {
-    /// Collects what to mark for a search. `terms` are the terms of its text, if it needed them.
-    pub(super) fn new(
-        target: &SearchTarget,
-        terms: Option<QueryTerms>,
-        matcher: QueryMatcher,
-        embedder: &'a Embedder,
-    ) -> Result<Self, Error> {
-        let text = match target {
-            SearchTarget::Text(text) => Some(text),
+    /// Collects what to mark for a search. `resolved` is what it looked for.
+    pub(super) fn new(target: &SearchTarget, resolved: ResolvedQuery, matcher: QueryMatcher, embedder: &'a Embedder) -> Self {
+        let ResolvedQuery { terms, fragments, .. } = resolved;
+        let term_matcher = match target {
+            SearchTarget::Text(text) => Some(TermMatcher::new(terms.unwrap_or_else(|| query_terms(text, None)))),
             _ => None,
         };
-        let fragments = match text.filter(|_| matcher.question.is_some()) {
-            // The model reads no more of a question.
-            Some(text) => {
-                let text = &text[..text.floor_char_boundary(READ_BYTES_MAX)];
-                fragments(text, &embedder.pieces(text).map_err(Error::Embed)?)
-            }
-            None => Vec::new(),
-        };
-        let term_matcher = text.map(|text| TermMatcher::new(terms.unwrap_or_else(|| query_terms(text, None))));
         let meanings = matcher.words.into_iter().flat_map(|word| word.meanings).collect();
-        Ok(Self { term_matcher, question: matcher.question, fragments, meanings, embedder })
+        Self { term_matcher, question: matcher.question, fragments, meanings, embedder }
     }
 
     /// Returns the marks of a passage as ranges of characters (Unicode code points) from its start. `language` is the passage's

@@ -138,7 +138,8 @@ fn answer(
     let page = Plan { collection, request, resolved: &mut resolved, evidence: embedder.into(), words: None }.page()?;
     let index_ms = milliseconds(started);
     let started = Instant::now();
-    let marking = Marking::new(&request.target, resolved.terms.take(), page.matcher, embedder)?;
+    let query_truncated = resolved.truncated;
+    let marking = Marking::new(&request.target, resolved, page.matcher, embedder);
     let wanted = HitContents { parts: request.parts, filter: &page.filter, marking: &marking };
     let hits = hits::read(collection, page.candidates, wanted, budget)?;
     let facets = match request.facets.as_slice() {
@@ -148,7 +149,7 @@ fn answer(
     let rows_ms = milliseconds(started);
     let (candidates, method) = (page.ranked, page.method);
     let statistics = SearchStatistics { candidates, method, embedding_ms: 0.0, index_ms, rows_ms };
-    Ok(SearchResults { hits, facets, query_truncated: resolved.truncated, complete, statistics })
+    Ok(SearchResults { hits, facets, query_truncated, complete, statistics })
 }
 
 fn milliseconds(since: Instant) -> f64 {

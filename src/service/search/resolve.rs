@@ -6,7 +6,7 @@ use super::super::Error;
 use crate::domain::{
     DocumentId, Embedded, Embedding, ExampleSet, Language, Metric, QueryTerms, QueryWord, SearchMode, SearchRequest, SearchTarget,
 };
-use crate::embed::{Embedder, QueryError, QueryText, query_words};
+use crate::embed::{Embedder, QueryError, QueryText, fragments, query_words};
 use crate::service::open_collection::OpenCollection;
 
 /// What a search looks for.
@@ -19,6 +19,8 @@ pub(super) struct ResolvedQuery {
     pub(super) tokens: Vec<u32>,
     /// The text's words, to find their translations and names that sound like them.
     pub(super) words: Vec<QueryWord>,
+    /// Tokens of the text that mark nothing, because they are fragments of words.
+    pub(super) fragments: Vec<u32>,
     /// The terms for the lexical list.
     pub(super) terms: Option<QueryTerms>,
     /// Languages whose documents go before others that are about as good, the most preferred first.
@@ -77,6 +79,7 @@ pub(super) fn resolve(
                     let pieces = embedder.pieces(&query.text).map_err(Error::Embed)?;
                     let pieces: Vec<_> = pieces.into_iter().filter(|(token, _)| !embedder.is_blank(*token)).collect();
                     resolved.words = query_words(&query.text, &pieces, is_known);
+                    resolved.fragments = fragments(&query.text, &pieces);
                 }
                 let language = stemming_language(collection, request, &query.text, embedder)?;
                 resolved.terms = Some(query.terms(request.reading.all_words, language)?);

@@ -125,7 +125,7 @@ class DragomanVectorStore(BasePydanticVectorStore):
     def delete_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any
     ) -> None:
-        restrictions = _restrictions(node_ids, filters if filters and filters.filters else None)
+        restrictions = _restrictions(node_ids, filters)
         if not restrictions:
             raise ValueError("say node_ids or filters; clear() deletes everything")
         self._client.delete_documents(self.collection, filter={"and": restrictions})
@@ -186,9 +186,14 @@ def _restrictions(ids: Sequence[str] | None, filters: MetadataFilters | None) ->
     restrictions: list[wire.FilterNode] = []
     if ids is not None:
         restrictions.append({"field": "id", "in": list(ids)})
-    if filters is not None:
+    if filters is not None and _restricts(filters):
         restrictions.append(_tree(filters))
     return restrictions
+
+
+def _restricts(filters: MetadataFilters) -> bool:
+    """Whether there is a condition among them. Without one they match everything."""
+    return any(not isinstance(part, MetadataFilters) or _restricts(part) for part in filters.filters)
 
 
 def _tree(filters: MetadataFilters) -> wire.FilterNode:
