@@ -121,5 +121,9 @@ def test_nodes_are_deleted_by_document_by_id_and_all(store: DragomanVectorStore)
     assert {node.node_id for node in store.get_nodes()} == {"ja"}
     with pytest.raises(ValueError, match="node_ids or filters"):
         store.delete_nodes()
+    nothing = MetadataFilters(filters=[])
+    for empty in (nothing, MetadataFilters(filters=[nothing], condition=FilterCondition.OR)):
+        with pytest.raises(ValueError, match="node_ids or filters"):
+            store.delete_nodes(filters=empty)
     store.clear()
     assert store.get_nodes() == []
