@@ -71,7 +71,7 @@ pub fn vote<'a>(neighbors: impl IntoIterator<Item = LabeledNeighbor<'a>>, rule: 
         if !neighbor.score.is_finite() {
             return Err(ClassifyError::NotFinite { example });
         }
-        if neighbor.score >= rule.score_min {
+        if rule.lets_vote(neighbor.score) {
             voting.push(neighbor);
         }
     }
@@ -96,6 +96,13 @@ pub fn vote<'a>(neighbors: impl IntoIterator<Item = LabeledNeighbor<'a>>, rule: 
     let mut ranked: Vec<LabelShare> = shares.collect();
     ranked.sort_by(more_votes_first);
     Ok(Votes { ranked, neighbors: voting.len() })
+}
+
+impl VoteRule {
+    /// Whether a neighbor with this score votes.
+    pub fn lets_vote(&self, score: f32) -> bool {
+        score >= self.score_min
+    }
 }
 
 impl Votes {

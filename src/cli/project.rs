@@ -55,7 +55,7 @@ pub fn run(args: ProjectArgs) -> Result<Outcome, CliError> {
     if args.detach {
         return jobs::follow(&client, &output, job, true);
     }
-    output.note(&format!("job {} works; ending this command does not end it", shown(&job["id"])));
+    output.note(&format!("job {} places the documents; it continues if you stop this command", shown(&job["id"])));
     let job = jobs::watch(&client, &output, job)?;
     let Some(target) = args.output.filter(|_| job["status"] == "succeeded") else {
         return jobs::finish(&client, &output, &job);

@@ -220,7 +220,7 @@ pub struct PredictOptions {
     pub threshold: Option<f32>,
     /// How many labels to return with their probabilities.
     pub scores: usize,
-    /// How many labeled passages near the text to return.
+    /// How many labeled passages to return as an explanation.
     pub explain: usize,
 }
 
@@ -256,7 +256,8 @@ pub struct Prediction {
     pub abstained: bool,
     /// The most likely labels, most likely first.
     pub scores: Vec<LabelProbability>,
-    /// The nearest labeled passages, with `explain`; for a `prototype` also the descriptions of its labels.
+    /// With `explain`, labeled passages, nearest first: for a `knn` those that voted; for the other kinds those near the text,
+    /// for a `prototype` also the descriptions of its labels.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub neighbors: Vec<LabeledNeighborText>,
 }
@@ -315,13 +316,13 @@ pub struct ApplyRequest {
 names!(ClassifierKind { Knn = "knn", Mlp = "mlp", Prototype = "prototype" });
 
 /// The labels in a document's metadata at `field`: a string, a number, a boolean, or for `multi_label` also an array of these.
-/// `None` if the value is missing or null.
+/// Equal numbers are one label, as in a filter. `None` if the value is missing or null.
 pub fn labels_at(metadata: &Metadata, field: &MetadataPath, multi_label: bool) -> Result<Option<Vec<String>>, String> {
     use serde_json::Value;
     let one = |value: &Value| match value {
         Value::String(text) if text.trim().is_empty() => Err("is a blank string".to_owned()),
         Value::String(text) => Ok(text.clone()),
-        Value::Number(number) => Ok(number.to_string()),
+        Value::Number(number) => Ok(number_label(number)),
         Value::Bool(truth) => Ok(truth.to_string()),
         Value::Null => Err("holds null".to_owned()),
         Value::Array(_) => Err("is an array".to_owned()),
@@ -339,6 +340,16 @@ pub fn labels_at(metadata: &Metadata, field: &MetadataPath, multi_label: bool) -
             Ok(Some(labels))
         }
         Some(value) => Ok(Some(vec![one(value).map_err(refuse)?])),
+    }
+}
+
+/// The label of a number: of a whole one, its digits, however it is written.
+fn number_label(number: &serde_json::Number) -> String {
+    /// 2 to the power of 64. From here on, integers are also read as `f64`, so equal numbers are written alike anyway.
+    const INTEGERS_END: f64 = 18_446_744_073_709_551_616.0;
+    match number.as_f64().filter(|real| number.is_f64() && real.fract() == 0.0 && real.abs() < INTEGERS_END) {
+        Some(whole) => (whole as i128).to_string(),
+        None => number.to_string(),
     }
 }
 
@@ -371,6 +382,18 @@ mod tests {
         check(json!({"a": {"b": [["x"]]}}), true, Err("is an array"));
         check(json!({"a": {"b": {}}}), true, Err("is an object"));
         check(json!({"a": {"b": " "}}), true, Err("is a blank string"));
+    }
+
+    #[test]
+    fn equal_numbers_are_one_label() {
+        check(json!({"a": {"b": 5.0}}), false, Ok(Some(&["5"])));
+        check(json!({"a": {"b": -0.0}}), false, Ok(Some(&["0"])));
+        check(json!({"a": {"b": [5, 5.0, 5e0, 5.5]}}), true, Ok(Some(&["5", "5.5"])));
+        let smallest = json!([i64::MIN, -9_223_372_036_854_775_808.0]);
+        check(json!({"a": {"b": smallest}}), true, Ok(Some(&["-9223372036854775808"])));
+        check(json!({"a": {"b": [u64::MAX]}}), true, Ok(Some(&["18446744073709551615"])));
+        let label = |written: &str| number_label(&serde_json::from_str(written).unwrap());
+        assert_eq!(label("1e20"), label("100000000000000000000"));
     }
 
     #[test]

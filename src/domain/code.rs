@@ -101,7 +101,7 @@ codes! {
         "Leave the model out, or start the server with that model.");
     /// The collection has no model, so it cannot be searched by text; send a vector.
     NoModel = ("no_model", 422, Client,
-        "collection points has no model to embed a text with: search it by a vector of 3 values",
+        "collection points has no model to embed a text with: it holds your own vectors, of 3 values",
         "Send a `vector`, or create a collection without `dimension`.");
     /// The request has no key, or its key is unknown or has expired.
     Unauthorized = ("unauthorized", 401, Client,

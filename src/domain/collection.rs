@@ -226,7 +226,7 @@ impl Collection {
             return Err(format!("must have {expected} values, got {got}"));
         }
         if let Some(place) = values.iter().position(|value| !value.is_finite()) {
-            return Err(format!("must hold finite numbers within the range of f32, got something else at position {place}"));
+            return Err(format!("must have finite numbers in the range of f32; the one at position {place} is not"));
         }
         let embedding = match self.metric {
             Metric::Cosine => Embedding::normalized(values),
@@ -235,7 +235,7 @@ impl Collection {
                 if let Some(value) = values.iter().find(|value| value.abs() > max) {
                     let quantization = self.quantization.name();
                     return Err(format!(
-                        "must hold numbers from {} to {max} for the quantization {quantization}, got {value}",
+                        "must have numbers from {} to {max} for the quantization {quantization}, got {value}",
                         -max
                     ));
                 }
@@ -276,7 +276,7 @@ mod tests {
             (Metric::Cosine, vec![1.0], "must have 2 values, got 1"),
             (Metric::Cosine, vec![0.0, 0.0], "must not be all zeros"),
             (Metric::Dot, vec![1.0, f32::INFINITY], "at position 1"),
-            (Metric::L2, vec![1.0, -70_000.0], "must hold numbers from -65504 to 65504 for the quantization f16, got -70000"),
+            (Metric::L2, vec![1.0, -70_000.0], "must have numbers from -65504 to 65504 for the quantization f16, got -70000"),
         ] {
             let error = own(metric, &values).unwrap_err();
             assert!(error.contains(expect), "{error}");

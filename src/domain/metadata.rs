@@ -36,6 +36,15 @@ pub fn merge(target: &mut Metadata, patch: &Metadata) {
     }
 }
 
+/// Whether a merge patch loses a value because it puts an object in the place of one that is not an object.
+pub fn loses_value(target: &Metadata, patch: &Metadata) -> bool {
+    patch.iter().any(|(key, change)| match (target.get(key), change) {
+        (Some(Value::Object(member)), Value::Object(changes)) => loses_value(member, changes),
+        (None | Some(Value::Null), _) => false,
+        (Some(_), change) => change.is_object(),
+    })
+}
+
 /// Levels of metadata, including its own.
 pub fn depth(metadata: &Metadata) -> usize {
     levels(metadata.values())
@@ -96,6 +105,19 @@ mod tests {
         check(json!({"a": [{"b": "c"}]}), json!({"a": [1]}), json!({"a": [1]}));
         check(json!({"e": null}), json!({"a": 1}), json!({"e": null, "a": 1}));
         check(json!({}), json!({"a": {"bb": {"ccc": null}}}), json!({"a": {"bb": {}}}));
+    }
+
+    #[test]
+    fn only_an_object_in_the_place_of_another_value_loses_it() {
+        let check = |target: Value, expect: bool| {
+            assert_eq!(loses_value(&object(target.clone()), &object(json!({"a": {"b": 1}}))), expect, "{target}");
+        };
+        check(json!({"a": 5}), true);
+        check(json!({"a": ["b"]}), true);
+        check(json!({"a": {"b": {"c": 5}}}), false);
+        check(json!({"a": null, "b": 5}), false);
+        check(json!({}), false);
+        assert!(loses_value(&object(json!({"x": {"a": 5}})), &object(json!({"x": {"a": {"b": null}}}))));
     }
 
     #[test]

@@ -100,7 +100,14 @@ fn missing(folder: &Path, what: &str, names: [&str; 3]) -> EvaluationError {
 
 fn read_items(path: &Path, name: &'static str) -> Result<Items, EvaluationError> {
     let items = match name {
-        "queries.jsonl" | "corpus.jsonl" => json_lines(path)?,
+        "corpus.jsonl" => json_lines(path)?,
+        "queries.jsonl" => {
+            let queries = json_lines(path)?;
+            if let Some(at) = queries.iter().position(|query| query.text.is_empty()) {
+                return Err(lines::field(path, at + 1, "text", "a string that is not blank", "nothing"));
+            }
+            queries
+        }
         "queries.tsv" | "documents.tsv" => {
             let rows = lines::rows(path, ["id", "language", "text"])?.into_iter().enumerate();
             let item = |(at, [id, code, text]): (usize, [String; 3])| {
@@ -149,13 +156,11 @@ fn json_item(path: &Path, line: usize, text: &str) -> Result<Item, EvaluationErr
         Some(Value::String(value)) => Ok(Some(value.clone())),
         Some(other) => Err(wrong(field, "a string", &other.to_string())),
     };
-    let nothing = |field| wrong(field, "a string that is not blank", "nothing");
-    let id = string("_id")?.ok_or_else(|| nothing("_id"))?;
-    // Some of BEIR's documents have only a title.
+    let id = string("_id")?.ok_or_else(|| wrong("_id", "a string that is not blank", "nothing"))?;
+    // Some of BEIR's documents have only a title, and some not even that.
     let (title, text) = match (string("title")?, string("text")?) {
         (title, Some(text)) => (title, text),
-        (Some(title), None) => (None, title),
-        (None, None) => return Err(nothing("text")),
+        (title, None) => (None, title.unwrap_or_default()),
     };
     let code = object.get("metadata").and_then(|metadata| metadata.get("language")).or(object.get("language"));
     let language = match code {

@@ -68,6 +68,14 @@ fn beir_is_read() {
 }
 
 #[test]
+fn a_document_of_beir_may_be_blank() {
+    let corpus = "{\"_id\": \"d\", \"title\": \" \", \"text\": \"\"}\n{\"_id\": \"e\", \"text\": \"soleil\"}\n";
+    let read = read_files(&[("corpus.jsonl", corpus), BEIR[1], BEIR[2]], &reading()).unwrap();
+    assert_eq!((read.documents.len(), read.documents[0].text.as_str()), (2, ""));
+    assert_eq!(gains(&read, "q"), [("d".to_owned(), 2.0)], "it stays relevant");
+}
+
+#[test]
 fn another_split_of_beir_is_read_with_and_without_its_heading() {
     let files = [BEIR[0], BEIR[1], ("qrels/dev.tsv", "r\te\t1\n")];
     let read = read_files(&files, &ReadOptions { split: "dev".to_owned(), ..reading() }).unwrap();
@@ -119,10 +127,6 @@ fn a_line_of_beir_that_does_not_fit_is_named() {
     for (content, expect) in [
         ("{\"_id\": 5, \"text\": \"a\"}\n", "corpus.jsonl:1: _id: expected a string, got 5"),
         ("{\"text\": \"a\"}\n", "corpus.jsonl:1: _id: expected a string that is not blank, got nothing"),
-        (
-            "{\"_id\": \"d\", \"text\": \"a\"}\n{\"_id\": \"e\", \"text\": \" \"}\n",
-            "corpus.jsonl:2: text: expected a string that is not blank, got nothing",
-        ),
         ("{\"_id\": \"d\", \"text\": \"a\", \"title\": [1]}\n", "corpus.jsonl:1: title: expected a string, got [1]"),
         (
             "{\"_id\": \"d\", \"text\": \"a\", \"metadata\": {\"language\": \"xx\"}}\n",
@@ -138,6 +142,8 @@ fn a_line_of_beir_that_does_not_fit_is_named() {
     }
     let error = read_files(&[("corpus.jsonl", "[1]\n"), BEIR[1], BEIR[2]], &reading()).unwrap_err().to_string();
     assert!(error.contains("corpus.jsonl:1: line: expected a JSON object, got "), "{error}");
+    let blank = "{\"_id\": \"q\", \"text\": \"a\"}\n{\"_id\": \"r\", \"text\": \" \"}\n";
+    check(BEIR, "queries.jsonl", blank, "queries.jsonl:2: text: expected a string that is not blank, got nothing");
     check(BEIR, "qrels/test.tsv", "q\td\t1\nq\te\tgood\n", "test.tsv:2: score: expected a number of at least 0, got good");
     check(BEIR, "qrels/test.tsv", "a\tb\tc\nz\td\t1\n", "test.tsv:2: query id: expected an id of queries.jsonl, got z");
     check(BEIR, "qrels/test.tsv", "q\td\t0\n", "is not usable: expected a document with a grade above 0, got none");

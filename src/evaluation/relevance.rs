@@ -22,7 +22,7 @@ pub struct Item {
     pub title: Option<String>,
     /// Its language, if the file names it.
     pub language: Option<Language>,
-    /// The text.
+    /// The text; empty for a document of BEIR that has neither a title nor a text.
     pub text: String,
 }
 

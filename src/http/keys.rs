@@ -104,7 +104,7 @@ fn check(body: CreateKeyRequest) -> Result<NewKey, ApiError> {
     let collections = match body.collections {
         None => Some(None),
         Some(names) if !(1..=COLLECTIONS_MAX).contains(&names.len()) => {
-            let detail = format!("must hold 1 to {COLLECTIONS_MAX} names, or be left out for all, got {}", names.len());
+            let detail = format!("must have 1 to {COLLECTIONS_MAX} names, or be left out for all, got {}", names.len());
             checks.add(invalid("/collections", detail))
         }
         Some(names) => {

@@ -105,7 +105,8 @@ pub trait Storage: Send + Sync {
         precondition: Precondition,
     ) -> Result<PatchOutcome, StoreError>;
 
-    /// Changes the metadata of documents whose text is still the same, and stores the checkpoint of the job that does so.
+    /// Changes the metadata of documents whose text is still the same, unless the change puts an object in the place of another
+    /// value. Stores the checkpoint of the job that does so.
     fn patch_for_job(
         &self,
         job: &JobId,

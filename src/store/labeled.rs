@@ -8,7 +8,7 @@ use super::error::Fault;
 use super::filter::Condition;
 use super::rows::{self, DOCUMENT_COLUMNS, embedded, to_sql};
 use super::{StoreError, checkpoints, conditional, queries};
-use crate::domain::{Document, DocumentId, DocumentPatch, Embedding, JobId, Metadata, SearchFilter};
+use crate::domain::{Document, DocumentId, DocumentPatch, Embedding, JobId, Metadata, SearchFilter, metadata};
 
 /// A document with its embedding.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,6 +42,8 @@ pub enum Patched {
     Conflict,
     /// The metadata would have become too large or too deep.
     TooLarge,
+    /// The change would have lost a value that is not an object, because it needs an object in its place.
+    Blocked,
 }
 
 impl DocumentStore {
@@ -87,6 +89,7 @@ impl DocumentStore {
                     .filter(|document| (&document.title, &document.text) == (&title, &text));
                 outcomes.push(match found {
                     None => Patched::Conflict,
+                    Some(document) if metadata::loses_value(&document.metadata, &patch.metadata) => Patched::Blocked,
                     Some(document) => match conditional::change(transaction, &document, &patch, terms_of) {
                         Ok(_) => Patched::Done,
                         // Nothing of this patch was written.

@@ -1,6 +1,7 @@
 //! `/v1/classifiers`.
 
 mod evaluations;
+mod labels;
 mod retraining;
 
 use dragoman::domain::Limits;
@@ -111,25 +112,57 @@ async fn a_knn_classifier_uses_new_labels_at_once() {
     assert_eq!((&neighbor["id"], &neighbor["labels"], &neighbor["language"]), (&json!("w3"), &json!(["weather"]), &json!("en")));
     assert!(neighbor["score"].as_f64().expect("a score") > 0.99, "{neighbor}");
     // For the document itself, its own label does not count.
-    let own = json!({"documents": {"collection": "news", "ids": ["w3"]}, "explain": 10});
+    let own = json!({"documents": {"collection": "news", "ids": ["w3"]}, "explain": 3});
     let own = server.predict("topics", own).await.body;
     assert_eq!((&own["predictions"][0]["id"], &own["predictions"][0]["labels"]), (&json!("w3"), &json!(["weather"])));
     assert!(own["predictions"][0]["neighbors"].as_array().expect("neighbors").iter().all(|one| one["id"] != "w3"));
-    assert_eq!(own["predictions"][0]["neighbors"].as_array().map(Vec::len), Some(9));
+    assert_eq!(own["predictions"][0]["neighbors"].as_array().map(Vec::len), Some(3));
     // A document of another collection is another one, even with the same id.
     assert_eq!(server.post("/v1/collections", &json!({"name": "other"})).await.status, 201);
-    let same = json!({"documents": [{"id": "w3", "text": "goal again", "language": "en"}, {"id": "e0", "text": "goal", "language": "en"}]});
+    let same = json!({"documents": [{"id": "w3", "text": "rain wind", "language": "en"}, {"id": "e0", "text": "goal", "language": "en"}]});
     assert_eq!(server.post("/v1/collections/other/documents", &same).await.status, 200);
-    let others = json!({"documents": {"collection": "other", "ids": ["w3"]}, "explain": 20});
+    let others = json!({"documents": {"collection": "other", "ids": ["w3"]}, "explain": 1});
     let others = server.predict("topics", others).await.body;
-    let neighbors = others["predictions"][0]["neighbors"].as_array().expect("neighbors").clone();
-    assert!(neighbors.iter().any(|one| one["id"] == "w3") && neighbors.len() == 10, "{others}");
+    assert_eq!(others["predictions"][0]["neighbors"][0]["id"], "w3", "{others}");
     // A deleted document no longer votes.
     for id in ["e0", "e1"] {
         server.delete(&format!("/v1/collections/news/documents/{id}")).await;
     }
     let scores = server.predict("topics", json!({"texts": ["stocks fall today"]})).await.body["predictions"][0]["scores"].clone();
     assert!(scores.as_array().expect("scores").iter().all(|one| one["label"] != "economy"), "{scores}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_neighbors_that_voted_explain_the_prediction_of_a_knn() {
+    let server = Server::with_documents(documents()).await;
+    let source = json!({"collection": "news", "field": "topic"});
+    for (name, from) in [("documents", json!({"source": source})), ("texts", json!({"examples": weather_and_sports()}))] {
+        let mut body = json!({"name": name, "kind": "knn", "knn": {"neighbors": 4, "weight": "equal", "score_min": 0.52}});
+        body.as_object_mut().expect("an object").extend(from.as_object().expect("an object").clone());
+        server.classifier(&body).await;
+        let texts = json!(["rain storm", "rain wind goal match", "entirely unrelated"]);
+        let told = server.predict(name, json!({"texts": texts, "explain": 100})).await.body["predictions"].clone();
+        // Two are near enough to the first text. Five are to the second one, but only four may vote.
+        for (one, voters) in told.as_array().expect("predictions").iter().zip([2, 4]) {
+            let neighbors = one["neighbors"].as_array().expect("neighbors");
+            assert_eq!(neighbors.len(), voters, "{name}: {one}");
+            assert!(neighbors.is_sorted_by(|nearer, farther| nearer["score"].as_f64() >= farther["score"].as_f64()), "{one}");
+            let of_weather = neighbors.iter().filter(|near| near["labels"] == json!(["weather"])).count() as f64;
+            let weather = one["scores"].as_array().expect("scores").iter().find(|score| score["label"] == "weather");
+            let share = weather.and_then(|score| score["probability"].as_f64()).unwrap_or(0.0);
+            assert!((share - of_weather / voters as f64).abs() < 1e-6, "{name}: {one}");
+        }
+        assert_eq!((&told[2]["abstained"], told[2].get("neighbors")), (&json!(true), None), "{name}: {told}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_nearest_labeled_texts_explain_the_prediction_of_a_network() {
+    let server = Server::start();
+    let mlp = json!({"runs": 1, "epochs_max": 5});
+    server.classifier(&json!({"name": "topics", "kind": "mlp", "examples": weather_and_sports(), "mlp": mlp})).await;
+    let told = server.predict("topics", json!({"texts": ["entirely unrelated"], "explain": 6})).await.body;
+    assert_eq!(told["predictions"][0]["neighbors"].as_array().map(Vec::len), Some(6), "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -229,82 +262,6 @@ async fn an_evaluation_tells_labels_languages_and_the_gap() {
     let strange = json!({"examples": [one("stocks fall", "economy", "en")]});
     let refused = server.post("/v1/classifiers/fixed/evaluate", &strange).await;
     refused.assert_error(422, "unknown_label", "", &["economy", "example 0"]);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_array_of_labels_counts_as_one_metadata_level() {
-    let server = Server::with_documents(json!([{"id": "a", "text": "rain storm"}])).await;
-    let examples = json!([{"text": "rain storm", "labels": ["weather", "north"]}, {"text": "goal keeper", "labels": ["sports"]}]);
-    let knn = json!({"neighbors": 1});
-    server.classifier(&json!({"name": "many", "kind": "knn", "multi_label": true, "examples": examples, "knn": knn})).await;
-    let apply = |keys: usize| json!({"collection": "news", "field": vec!["a"; keys].join(".")});
-    let path = "/v1/classifiers/many/apply";
-    server.post(path, &apply(8)).await.assert_error(422, "invalid_request", "/field", &["at most 8 levels", "got 9"]);
-    let job = server.finished(&server.post(path, &apply(7)).await).await;
-    assert_eq!((&job["details"]["labeled"], &job["details"]["failed"]), (&json!(1), &json!(0)), "{job}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn labels_are_written_into_documents_by_a_job() {
-    let server = Server::with_documents(documents()).await;
-    let unlabeled = json!({"documents": [
-        {"id": "u0", "text": "rain storm", "metadata": {"predicted": "old", "year": 2026}},
-        {"id": "u1", "text": "goal keeper"},
-        {"id": "u2", "text": "entirely unrelated", "metadata": {"predicted": {"topic": "sports"}}},
-    ]});
-    server.post("/v1/collections/news/documents", &unlabeled).await;
-    let source = json!({"collection": "news", "field": "topic"});
-    let knn = json!({"neighbors": 1, "weight": "equal", "score_min": 0.9});
-    server.classifier(&json!({"name": "topics", "kind": "knn", "source": source, "knn": knn})).await;
-    let body = json!({
-        "collection": "news", "field": "predicted.topic", "probability_field": "predicted.probability",
-        "filter": {"field": "topic", "exists": false},
-    });
-    let accepted = server.post("/v1/classifiers/topics/apply", &body).await;
-    let job = server.finished(&accepted).await;
-    assert_eq!(
-        (&job["status"], &job["type"], &job["progress"]["unit"]),
-        (&json!("succeeded"), &json!("classify"), &json!("documents"))
-    );
-    let counts = json!({"classifier": "topics", "documents": 3, "labeled": 2, "abstained": 1, "changed": 0, "failed": 0});
-    assert_eq!(job["details"], counts);
-    let metadata = async |id: &str| server.get(&format!("/v1/collections/news/documents/{id}")).await.body["metadata"].clone();
-    assert_eq!(metadata("u0").await, json!({"predicted": {"topic": "weather", "probability": 1.0}, "year": 2026}));
-    assert_eq!(metadata("u1").await["predicted"]["topic"], "sports");
-    assert_eq!(metadata("u2").await, json!({"predicted": {}}), "an abstention takes back what was there");
-    assert_eq!(metadata("w0").await, json!({"topic": "weather"}), "the filter leaves it out");
-    let found = json!({"query": "goal", "filter": {"field": "predicted.topic", "eq": "sports"}});
-    assert_eq!(server.post("/v1/collections/news/search", &found).await.body["hits"].as_array().map(Vec::len), Some(1));
-
-    let path = "/v1/classifiers/topics/apply";
-    for field in ["topic", "topic.inner"] {
-        let own = json!({"collection": "news", "field": field});
-        server.post(path, &own).await.assert_error(422, "invalid_request", "", &["learns from", field]);
-    }
-    let nested = |keys: usize| vec!["a"; keys].join(".");
-    let beyond = [(nested(9), "at most 8 levels"), (nested(100_000), "at most 32 keys"), ("a\0b".to_owned(), "U+0000")];
-    for (field, words) in beyond {
-        let body = json!({"collection": "news", "field": "b", "probability_field": field});
-        server.post(path, &body).await.assert_error(422, "invalid_request", "/probability_field", &[words]);
-        let body = json!({"collection": "news", "field": field});
-        server.post(path, &body).await.assert_error(422, "invalid_request", "/field", &[words]);
-    }
-    let same = json!({"collection": "news", "field": "a", "probability_field": "a.b"});
-    server.post(path, &same).await.assert_error(422, "invalid_request", "/probability_field", &["must not overlap with field"]);
-    server.post(path, &json!({"collection": "news", "field": "id"})).await.assert_error(
-        422,
-        "invalid_request",
-        "/field",
-        &["metadata"],
-    );
-    server.post(path, &json!({"collection": "blog", "field": "a"})).await.assert_error(
-        404,
-        "collection_not_found",
-        "",
-        &["blog"],
-    );
-    let filter = json!({"collection": "news", "field": "a", "filter": {"field": "x"}});
-    server.post(path, &filter).await.assert_error(422, "invalid_filter", "/filter", &[]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

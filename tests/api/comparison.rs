@@ -60,8 +60,8 @@ async fn what_cannot_be_compared_is_refused() {
         server.post(path, &body).await.assert_error(422, "invalid_request", place, words);
     };
     let pair = json!({"first": "a", "second": "b"});
-    check("/v1/similarity", json!({"pairs": []}), "/pairs", &["2 to 4", "got 0"]).await;
-    check("/v1/similarity", json!({"pairs": [pair, pair, pair]}), "/pairs", &["embedding_inputs_max", "got 6"]).await;
+    check("/v1/similarity", json!({"pairs": []}), "/pairs", &["1 to 2", "got 0"]).await;
+    check("/v1/similarity", json!({"pairs": [pair, pair, pair]}), "/pairs", &["embedding_inputs_max", "got 3"]).await;
     check("/v1/similarity", json!({"pairs": [pair, {"first": "a", "second": "\t"}]}), "/pairs/1/second", &["white space"]).await;
     check("/v1/similarity", json!({"pairs": [["a", "b"]]}), "/pairs/0", &["expected an object"]).await;
     check("/v1/similarity/matrix", json!({"first": []}), "/first", &["1 to 4", "got 0"]).await;

@@ -33,6 +33,17 @@ async fn a_document_comes_back_as_it_was_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn numbers_keep_all_their_digits() {
+    let server = Server::with_news().await;
+    let numbers = "[0.1,31.245270191439438,-9007199254740993,18446744073709551615,2.2250738585072014e-308]";
+    let body = Body::from(format!(r#"{{"text": "x", "metadata": {{"n": {numbers}}}}}"#));
+    let request = Request::put(format!("{PATH}/n")).header("content-type", "application/json").body(body);
+    assert_eq!(server.send(request.expect("a request")).await.status, 201);
+    let found = server.get(&format!("{PATH}/n")).await;
+    assert!(found.text.contains(numbers), "{}", found.text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_update_keeps_the_time_of_creation_and_raises_the_version() {
     let server = Server::with_documents(json!([{"id": "a", "text": "eins"}])).await;
     let before = server.get(&format!("{PATH}/a")).await.body;

@@ -1,5 +1,5 @@
-//! What `/v1/collections/{collection}/duplicates` finds among vectors of any length, and among equal texts in several
-//! languages.
+//! What `/v1/collections/{collection}/duplicates` finds among vectors of any length, among equal texts in several languages, and
+//! among more equal texts than a cluster holds.
 
 use serde_json::{Value, json};
 
@@ -87,6 +87,21 @@ async fn equal_texts_are_paired_by_the_languages_that_fit() {
     assert_eq!(same, [["b-en", "c-en"], ["e-fr", "f-fr"]]);
     let different = found(&server, "news", json!({"score_min": 0.75, "pairs": "different"})).await;
     assert_eq!(different, [["a-de", "b-en", "c-en"], ["d-de", "e-fr", "f-fr"]]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_equal_texts_than_a_cluster_holds_make_several_clusters() {
+    let document = |n: u64| json!({"id": format!("copy{n}"), "text": sentence(1)});
+    let others = (20..40).map(|n| json!({"id": format!("x{n}"), "text": sentence(n)}));
+    let server = Server::with_documents((0..31).map(document).chain(others).collect::<Vec<_>>().into()).await;
+    let clusters = found(&server, "news", json!({"size_max": 10})).await;
+    let mut sizes: Vec<usize> = clusters.iter().map(Vec::len).collect();
+    sizes.sort_unstable();
+    assert_eq!(sizes, [7, 8, 8, 8]);
+    let mut members: Vec<&String> = clusters.iter().flatten().collect();
+    members.sort_unstable();
+    members.dedup();
+    assert!(members.len() == 31 && members.iter().all(|id| id.starts_with("copy")), "{clusters:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

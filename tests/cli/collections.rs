@@ -67,6 +67,22 @@ fn settings_that_the_server_does_not_know_are_refused_by_it() {
 }
 
 #[test]
+fn the_passages_of_a_collection_get_another_length() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Program::start(folder.path(), "fake:8");
+    let url = server.client().url().to_owned();
+    run(&url, &["collections", "create", "news"]).expect(0);
+    let body = json!({ "documents": [{ "id": "a", "text": "one two three four five six seven eight nine" }] });
+    assert_eq!(server.client().post("/v1/collections/news/documents", &body).0, 200);
+    let shorter = ["collections", "reembed", "news", "--tokens-max", "8"];
+    let done = run(&url, &shorter);
+    assert_eq!(done.expect(0), "");
+    assert!(done.err.contains("passages 2"), "{done:?}");
+    let again = run(&url, &shorter);
+    assert!(again.code == 1 && again.err.starts_with("error: model_current: "), "{again:?}");
+}
+
+#[test]
 fn a_collection_gets_the_servers_model() {
     let folder = tempfile::tempdir().unwrap();
     let server = Program::start(folder.path(), "fake:8");

@@ -170,6 +170,19 @@ fn classifiers_of_the_server_stand_beside_the_same_network_here() {
     assert!(papers.expect(0).contains("deviation of 5 runs"), "{}", papers.out);
 }
 
+#[test]
+fn classifiers_are_not_measured_with_another_model_than_the_named_one() {
+    let measured = Measured::start();
+    let kinds: [&[&str]; 3] = [&[], &["--kind", "knn"], &["--kind", "offline"]];
+    for kind in kinds {
+        let told = measured.eval(&[&["classification", "--model", "other"], kind].concat());
+        assert_eq!((told.code, told.out.as_str()), (1, ""), "{kind:?} {told:?}");
+        assert!(told.err.starts_with("error: unknown_model: "), "{kind:?} {}", told.err);
+    }
+    measured.eval(&["classification", "--kind", "knn", "--model", "fake"]).expect(0);
+    measured.check_nothing_left();
+}
+
 /// Measures `task` with one file replaced; expects an error that ends with this text, and nothing stored on the server.
 #[track_caller]
 fn check_file(task: &[&str], file: &str, content: &str, expect: &str) {

@@ -178,6 +178,41 @@ fn beir_is_measured_with_titles_and_with_languages_that_are_detected() {
 }
 
 #[test]
+fn documents_of_beir_without_a_text_do_not_end_the_evaluation() {
+    let corpus = "{\"_id\": \"d1\", \"title\": \"Straßenbahn\", \"text\": \"\"}\n{\"_id\": \"d2\", \"title\": \"\", \"text\": \"図書館は駅の隣です。\"}\n{\"_id\": \"d3\", \"title\": \"\", \"text\": \"\"}\n";
+    let qrels = "query-id\tcorpus-id\tscore\nq1\td1\t1\nq2\td2\t1\nq2\td3\t1\n";
+    let measured = Measured::start(&[("corpus.jsonl", corpus), BEIR[1], ("qrels/test.tsv", qrels)]);
+    let told = measured.eval(&["--mode", "lexical", "--json"]);
+    let report = told.json().remove(0);
+    assert_eq!(row(&report, "all", "lexical")["by_query"][0]["recall_at_10"], 100.0, "the title is the text: {report}");
+    assert_eq!(row(&report, "all", "lexical")["by_query"][1]["recall_at_10"], 50.0, "a blank document is never found: {report}");
+    assert_eq!(report["documents"], 2);
+    assert!(told.err.contains("1 of 3 documents have neither a title nor a text and are left out"), "{}", told.err);
+    measured.check_nothing_left();
+}
+
+#[test]
+fn another_model_than_the_named_one_is_not_measured() {
+    let measured = Measured::start(&PLAIN);
+    measured.eval(&["--mode", "lexical", "--model", "fake"]).expect(0);
+    let told = measured.eval(&["--mode", "lexical", "--model", "other"]);
+    assert_eq!((told.code, told.out.as_str()), (1, ""), "{told:?}");
+    assert!(told.err.starts_with("error: unknown_model: "), "{}", told.err);
+    measured.check_nothing_left();
+
+    let client = measured.server.client();
+    assert_eq!(client.post("/v1/collections", &json!({"name": "mine"})).0, 201);
+    assert_eq!(client.post("/v1/collections", &json!({"name": "points", "dimension": 2})).0, 201);
+    for (collection, model, expect) in [
+        ("mine", "other", "--model: expected fake, the model of mine, got other"),
+        ("points", "fake", "--model: expected none, because points has no model, got fake"),
+    ] {
+        let told = measured.eval(&["--mode", "lexical", "--collection", collection, "--model", model]);
+        assert!(told.code == 1 && told.err.contains(expect), "{told:?}");
+    }
+}
+
+#[test]
 fn trec_is_measured() {
     let measured = Measured::start(&TREC);
     let report = measured.report(&["--mode", "lexical"]);
@@ -245,7 +280,7 @@ fn an_existing_collection_is_searched_and_not_deleted() {
 
 #[test]
 fn arguments_that_do_not_fit_are_refused_before_anything_is_read() {
-    let cases: [(&[&str], &str); 7] = [
+    let cases: [(&[&str], &str); 8] = [
         (&["--config", "a"], "expected NAME={…}, got no ="),
         (&["--config", "a={\"limit\": 3}"], "limit is set by the evaluation; leave it out"),
         (&["--mode", "dense", "--config", "dense={}"], "expected each configuration to have a unique name, got dense twice"),
@@ -253,6 +288,10 @@ fn arguments_that_do_not_fit_are_refused_before_anything_is_read() {
         (&["--mode", "dense", "--run", "hits.run", "--languages", "same"], "--run: expected all in --languages, got none"),
         (&["--config", "a b={}", "--run", "hits.run"], "--run: expected names without white space, got a b"),
         (&["--from-run", "hits.run"], "expected NAME=FILE"),
+        (
+            &["--from-run", "a=hits.run", "--model", "fake"],
+            "--model: expected a mode or a configuration to search with, got only runs",
+        ),
     ];
     for (arguments, expect) in cases {
         let told = run(NOWHERE, &[&["eval", "search", "--data", "."], arguments].concat());

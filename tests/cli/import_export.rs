@@ -57,6 +57,17 @@ fn what_is_imported_is_exported_and_imported_again() {
 }
 
 #[test]
+fn an_export_overwrites_what_an_interrupted_one_left() {
+    let (folder, server) = server();
+    let url = server.client().url().to_owned();
+    run_with(dragoman(&url, &["import", "news", "--create"]), LINES.as_bytes()).expect(3);
+    let (path, partial) = (folder.path().join("news.ndjson"), folder.path().join("news.ndjson.partial"));
+    fs::write(&partial, "{\"id\": \"cut").unwrap();
+    run(&url, &["export", "news", "-o", path.to_str().unwrap()]).expect(0);
+    assert_eq!((fs::read_to_string(&path).unwrap().lines().count(), partial.exists()), (2, false));
+}
+
+#[test]
 fn a_file_that_cannot_be_read_as_what_it_is_called_stores_nothing() {
     let (_folder, server) = server();
     let client = server.client();

@@ -217,12 +217,117 @@ fn a_file_that_is_no_export_stores_nothing() {
     let refused = import(&server, folder.path(), ("cut.json", cut.as_bytes()), &["--from", "meilisearch"]);
     assert!(refused.code == 1 && refused.err.contains("the JSON is cut off, after 1 records"), "{refused:?}");
     assert_eq!(exported(&server, "cut"), Vec::<Value>::new());
-    let other = format!("{{\"id\": 1, \"payload\": {{\"page_content\": \"{BREAD}\", \"source\": \"a.txt\"}}}}");
-    let unnamed = import(&server, folder.path(), ("other.json", other.as_bytes()), &["--from", "qdrant"]);
-    let words = "no field \"text\", it has the fields page_content, source; name the one with the text with --text-field";
-    assert!(unnamed.code == 1 && unnamed.err.contains(words), "{unnamed:?}");
     let usage = run(server.client().url(), &["import", "other", "--text-field", "x"]);
     assert!(usage.code == 2 && usage.err.contains("--from"), "{usage:?}");
+}
+
+#[test]
+fn a_record_without_a_text_is_refused_and_the_others_are_stored() {
+    let (folder, server) = server();
+    let lines = format!("{{\"id\": \"a\", \"year\": 1}}\n{{\"id\": \"b\", \"text\": \"{BREAD}\"}}\n");
+    let failures = folder.path().join("failures");
+    let options = ["--from", "meilisearch", "--failures", failures.to_str().unwrap()];
+    let done = import(&server, folder.path(), ("some.jsonl", lines.as_bytes()), &options);
+    done.expect(3);
+    assert!(done.err.contains("line 1 (a): invalid_request: /text: must be given"), "{}", done.err);
+    assert!(fs::read_to_string(&failures).unwrap().contains("\"id\":\"a\""));
+    let stored = exported(&server, "some");
+    assert_eq!((stored.len(), &stored[0]["id"]), (1, &json!("b")));
+}
+
+#[test]
+fn a_text_that_none_of_the_first_records_has_ends_the_import() {
+    let (folder, server) = server();
+    let point =
+        |id: usize, field: &str| format!("{{\"id\": {id}, \"payload\": {{\"{field}\": \"{BREAD}\", \"source\": \"a.txt\"}}}}\n");
+    let one = point(1, "page_content");
+    let many: String = (0..100).map(|id| point(id, "page_content")).chain([point(100, "text")]).collect();
+    let cases: [(&str, &String, &[&str], &str); 3] = [
+        ("one.jsonl", &one, &[], "the first record has no field \"text\"; its fields are \"page_content\", \"source\";"),
+        (
+            "many.jsonl",
+            &many,
+            &[],
+            "the first 100 records have no field \"text\"; their fields are \"page_content\", \"source\";",
+        ),
+        ("named.jsonl", &one, &["--text-field", "content"], "no field \"content\"; its fields are"),
+    ];
+    for (name, content, options, words) in cases {
+        let refused = import(&server, folder.path(), (name, content.as_bytes()), &[&["--from", "qdrant"], options].concat());
+        assert!(refused.code == 1 && refused.err.contains(words), "{refused:?}");
+        assert!(refused.err.contains("name the one with the text with --text-field"), "{}", refused.err);
+        assert_eq!(exported(&server, name.split('.').next().unwrap()), Vec::<Value>::new(), "{name}");
+    }
+}
+
+#[test]
+fn the_final_counts_include_records_that_were_not_sent() {
+    let (folder, server) = server();
+    let lines = format!("[5, {{\"id\": \"a\", \"text\": \"{BREAD}\"}}, {{\"text\": \"no id\"}}, {{\"id\": \"b\"}}]");
+    let done = import(&server, folder.path(), ("some.json", lines.as_bytes()), &["--from", "meilisearch"]);
+    done.expect(3);
+    assert!(done.err.ends_with("import succeeded: lines 4, created 1, updated 0, failed 3\n"), "{}", done.err);
+    let told = import(&server, folder.path(), ("some.json", lines.as_bytes()), &["--from", "meilisearch", "--json"]);
+    let job: Value = serde_json::from_str(told.expect(3)).unwrap();
+    assert_eq!(job["details"], json!({ "lines": 4, "created": 0, "updated": 1, "failed": 3 }));
+}
+
+#[test]
+fn a_named_field_that_no_record_has_is_reported() {
+    let (folder, server) = server();
+    let line = format!("{{\"id\": 1, \"payload\": {{\"text\": \"{BREAD}\", \"metadata\": {{\"year\": 2025}}}}}}");
+    let options = ["--from", "qdrant", "--quiet", "--metadata-field"];
+    let lost = import(&server, folder.path(), ("lost.jsonl", line.as_bytes()), &[&options[..], &["meta"]].concat());
+    lost.expect(0);
+    assert_eq!(lost.err, "no record has the field \"meta\" that --metadata-field names\n");
+    let kept = import(&server, folder.path(), ("kept.jsonl", line.as_bytes()), &[&options[..], &["metadata"]].concat());
+    kept.expect(0);
+    assert_eq!((kept.err.as_str(), &exported(&server, "kept")[0]["metadata"]), ("", &json!({ "year": 2025 })));
+}
+
+#[test]
+fn several_named_vectors_end_the_import_until_one_is_named() {
+    let (folder, server) = server();
+    let client = server.client();
+    let create = |name: &str| client.post("/v1/collections", &json!({ "name": name, "dimension": 2, "metric": "l2" })).0;
+    let points =
+        "{\"id\": 1, \"vector\": {\"words\": [1, 2], \"image\": [3, 4]}}\n{\"id\": 2, \"vector\": {\"words\": [5, 6]}}\n";
+    let run = |options: &[&str]| {
+        import(&server, folder.path(), ("points.jsonl", points.as_bytes()), &[&["--from", "qdrant"], options].concat())
+    };
+    assert_eq!(create("points"), 201);
+    let stored = || run_with(dragoman(client.url(), &["export", "points", "--vectors", "--quiet"]), b"").json();
+    let words = "in record 1, there are the vectors \"words\", \"image\"; name the one to import with --vector-name";
+    let unnamed = run(&[]);
+    assert!(unnamed.code == 1 && unnamed.err.contains(words), "{unnamed:?}");
+    let wrong = run(&["--vector-name", "sound"]);
+    let words = "the first 2 records have no vector \"sound\"; their vectors are \"words\", \"image\"";
+    assert!(wrong.code == 1 && wrong.err.contains(words), "{wrong:?}");
+    assert_eq!(stored(), Vec::<Value>::new());
+    run(&["--vector-name", "image"]).expect(3);
+    assert_eq!(stored(), [json!({ "id": "1", "vector": [3.0, 4.0] })]);
+}
+
+#[test]
+fn the_vector_of_meilisearch_is_taken_out_of_its_object() {
+    let (folder, server) = server();
+    let client = server.client();
+    assert_eq!(client.post("/v1/collections", &json!({ "name": "points", "dimension": 2, "metric": "l2" })).0, 201);
+    let line = json!({ "id": 7, "_vectors": { "default": { "embeddings": [[3, 4]], "regenerate": false } } }).to_string();
+    import(&server, folder.path(), ("points.jsonl", line.as_bytes()), &["--from", "meilisearch"]).expect(0);
+    let stored = run(client.url(), &["export", "points", "--vectors", "--quiet"]).json();
+    assert_eq!(stored, [json!({ "id": "7", "vector": [3.0, 4.0] })]);
+}
+
+#[test]
+fn a_named_vector_is_refused_where_the_collection_takes_none() {
+    let (folder, server) = server();
+    let line = format!("{{\"id\": 1, \"payload\": {{\"text\": \"{BREAD}\"}}, \"vector\": {{\"a\": [1], \"b\": [2]}}}}");
+    let refused = import(&server, folder.path(), ("news.jsonl", line.as_bytes()), &["--from", "qdrant", "--vector-name", "a"]);
+    assert!(refused.code == 2 && refused.err.contains("--vector-name needs a collection of your own vectors"), "{refused:?}");
+    let dropped = import(&server, folder.path(), ("news.jsonl", line.as_bytes()), &["--from", "qdrant"]);
+    dropped.expect(0);
+    assert!(dropped.err.contains("the file's vectors are left out"), "{}", dropped.err);
 }
 
 #[test]

@@ -149,4 +149,17 @@ over_both_engines! {
         assert_eq!(engine.get(&id("a")).unwrap().unwrap().metadata["label"], "x");
         assert_eq!(engine.get(&id("c")).unwrap().unwrap().metadata, Metadata::new());
     }
+
+    fn a_job_puts_no_object_in_the_place_of_another_value(engine) {
+        let before = json!({"path": 5, "list": ["x"], "deep": {"x": 1}});
+        engine.put(with(document("a", "text"), before.clone()));
+        let outcome = |metadata: Value| {
+            let change = TextPatch { id: id("a"), title: None, text: "text".to_owned(), patch: patch(metadata) };
+            engine.patch_for_job(&job(1), vec![change], Box::new(|_| String::new())).unwrap()
+        };
+        assert_eq!(outcome(json!({"label": "x", "path": {"label": "x"}})), [Patched::Blocked]);
+        assert_eq!(outcome(json!({"list": {"label": "x"}})), [Patched::Blocked]);
+        assert_eq!(engine.get(&id("a")).unwrap().unwrap().metadata, *before.as_object().unwrap());
+        assert_eq!(outcome(json!({"path": "x", "deep": {"label": "x"}})), [Patched::Done]);
+    }
 }

@@ -376,6 +376,27 @@ async fn texts_are_cut_as_asked() {
     assert_eq!((view.collection.passages, view.counts.passages), (Some(bounds), 3));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_model_cuts_texts_anew_for_other_bounds_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = open(folder.path()).await;
+    running.create("news").await;
+    running.write("news", "a", "One two three four. Five six seven eight. Nine ten eleven twelve.").await;
+    let bounds = PassageBounds { tokens_max: 4, overlap_tokens: 0 };
+    let job = running.on("news").reembed(Some(bounds)).await.unwrap();
+    running.check_reembedded(&job.id).await;
+    let view = running.news().await;
+    assert_eq!((view.collection.passages, view.counts.passages), (Some(bounds), 3));
+    assert_eq!(running.found("news", "Five six seven eight.").await, ["a"]);
+    for same in [None, Some(bounds)] {
+        assert_eq!(running.on("news").reembed(same).await.unwrap_err().code(), Code::ModelCurrent);
+    }
+    let overlapping = PassageBounds { overlap_tokens: 2, ..bounds };
+    let job = running.on("news").reembed(Some(overlapping)).await.unwrap();
+    running.check_reembedded(&job.id).await;
+    assert_eq!(running.news().await.collection.passages, Some(overlapping));
+}
+
 #[tokio::test]
 async fn what_has_no_model_is_refused() {
     let folder = tempfile::tempdir().unwrap();

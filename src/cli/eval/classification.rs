@@ -21,7 +21,7 @@ use crate::evaluation::{EvaluationError, Report};
 /// Evaluation of classification across languages.
 #[derive(Debug, Args)]
 pub struct ClassificationArgs {
-    /// Input files and the output.
+    /// Input files, model and output.
     #[command(flatten)]
     pub data: DataArgs,
     /// Training languages, each evaluated separately.
@@ -77,6 +77,8 @@ pub fn run(measured: &Measured, args: ClassificationArgs) -> Result<(), CliError
     if sets.is_empty() {
         return Err(no_data(&args.data.data));
     }
+    // Classifiers use the loaded model.
+    measured.check_model(&args.data)?;
     let mut comparisons = Vec::new();
     for (set, labeled) in &sets {
         for from in &args.train_language {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::encoder::ServerEncoder;
-use crate::cli::client::Client;
+use crate::cli::client::{Call, Client};
 use crate::cli::error::CliError;
 use crate::cli::files::Target;
 use crate::cli::output::Output;
@@ -21,7 +21,7 @@ pub struct DataArgs {
     /// Folder with the task's files.
     #[arg(long, value_name = "FOLDER")]
     pub data: PathBuf,
-    /// Name of the server's model; defaults to the loaded one.
+    /// Name of the model to evaluate, which the server must have loaded; defaults to the loaded one.
     #[arg(long, value_name = "NAME")]
     pub model: Option<String>,
     /// Output file, renamed into place when complete; defaults to standard output. JSON if the name ends in .json.
@@ -39,6 +39,14 @@ impl Measured {
     /// Creates an encoder that calls the server.
     pub(super) fn encoder(&self, data: &DataArgs) -> ServerEncoder<'_> {
         ServerEncoder::new(&self.client, &self.output, data.model.clone())
+    }
+
+    /// Checks that the server has loaded the model in the arguments, if there is one. For calls that cannot name it.
+    pub(super) fn check_model(&self, data: &DataArgs) -> Result<(), CliError> {
+        match &data.model {
+            Some(model) => self.client.send(&Call::get(&["v1", "models", model])).map(drop),
+            None => Ok(()),
+        }
     }
 
     /// Writes a report to the output file or standard output, as text or JSON.

@@ -19,9 +19,10 @@ pub struct Scratch<'a> {
 }
 
 impl<'a> Scratch<'a> {
-    /// Creates a collection.
-    pub fn collection(client: &'a Client, output: &'a Output) -> Result<Self, CliError> {
-        Self::make(client, output, "collections", "relevance", json!({})).map(|(scratch, _)| scratch)
+    /// Creates a collection that uses `model`, or the server's own model.
+    pub fn collection(client: &'a Client, output: &'a Output, model: Option<&str>) -> Result<Self, CliError> {
+        let body = model.map_or(json!({}), |model| json!({ "model": model }));
+        Self::make(client, output, "collections", "relevance", body).map(|(scratch, _)| scratch)
     }
 
     /// Creates a classifier with the members of `body` and waits until it is trained.

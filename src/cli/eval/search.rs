@@ -95,6 +95,9 @@ struct Searches<'a> {
 pub fn run(measured: &Measured, args: SearchArgs) -> Result<(), CliError> {
     let configurations = configurations_of(&args)?;
     check_run(&args, &configurations)?;
+    if configurations.is_empty() && args.data.model.is_some() {
+        return Err(CliError::Usage("--model: expected a mode or a configuration to search with, got only runs".to_owned()));
+    }
     let mut lists = Vec::new();
     for (name, path) in &args.from_run {
         lists.push((name.as_str(), runs::read(path).map_err(failed)?));
@@ -182,16 +185,17 @@ fn measure(
     configurations: &[Configuration],
     report: &mut SearchReport,
 ) -> Result<(), CliError> {
+    let model = args.data.model.as_deref();
     let scratch = match &args.collection {
         Some(_) => None,
-        None => Some(Scratch::collection(&measured.client, &measured.output)?),
+        None => Some(Scratch::collection(&measured.client, &measured.output, model)?),
     };
     let collection = scratch.as_ref().map(|scratch| scratch.name.clone());
     let collection = collection.or_else(|| report.collection.clone()).unwrap_or_default();
     if scratch.is_some() {
         store(measured, &collection, &set.documents)?;
     }
-    let searches = Searches::new(measured, &collection)?;
+    let searches = Searches::new(measured, &collection, model)?;
     report.documents = Some(searches.documents);
     let languages = searches.languages_of(set, scratch.is_none())?;
     for scope in &args.languages {
@@ -258,9 +262,14 @@ fn document(item: &Item) -> Value {
 
 fn store(measured: &Measured, collection: &str, documents: &[Item]) -> Result<(), CliError> {
     let Measured { client, output } = measured;
-    let bar = output.progress(Some(documents.len() as u64), Unit::Items("documents"));
-    for batch in documents.chunks(BATCH_DOCUMENTS) {
-        let body = json!({ "documents": batch.iter().map(document).collect::<Vec<_>>() });
+    let kept: Vec<&Item> = documents.iter().filter(|item| !item.text.is_empty()).collect();
+    if kept.len() < documents.len() {
+        let (blank, all) = (documents.len() - kept.len(), documents.len());
+        output.note(&format!("{blank} of {all} documents have neither a title nor a text and are left out"));
+    }
+    let bar = output.progress(Some(kept.len() as u64), Unit::Items("documents"));
+    for batch in kept.chunks(BATCH_DOCUMENTS) {
+        let body = json!({ "documents": batch.iter().map(|item| document(item)).collect::<Vec<_>>() });
         let call = Call::post(&["v1", "collections", collection, "documents"]).repeatable();
         let answer = client.send(&call.json(&body))?;
         if answer.status != 200 {
@@ -294,9 +303,17 @@ fn asked<'a>(set: &'a TestCollection, languages: &HashMap<String, Language>, sco
 }
 
 impl<'a> Searches<'a> {
-    /// Prepares to search an existing collection.
-    fn new(measured: &'a Measured, collection: &'a str) -> Result<Self, CliError> {
+    /// Prepares to search an existing collection, which must use `model` if one is given.
+    fn new(measured: &'a Measured, collection: &'a str, model: Option<&str>) -> Result<Self, CliError> {
         let about = measured.client.send(&Call::get(&["v1", "collections", collection]))?.body;
+        let own = about["model"].as_str();
+        if let Some(model) = model.filter(|model| own != Some(*model)) {
+            let expected = match own {
+                Some(own) => format!("{own}, the model of {collection}"),
+                None => format!("none, because {collection} has no model"),
+            };
+            return Err(CliError::Input(format!("--model: expected {expected}, got {model}")));
+        }
         let counts = about["languages"].as_array().into_iter().flatten();
         let languages = counts.filter_map(|count| count["language"].as_str().map(str::to_owned)).collect();
         Ok(Self { measured, collection, languages, documents: about["documents"].as_u64().unwrap_or_default() })
@@ -307,7 +324,11 @@ impl<'a> Searches<'a> {
     fn languages_of(&self, set: &TestCollection, check: bool) -> Result<HashMap<String, Language>, CliError> {
         let known = set.documents.iter().filter_map(|item| Some((item.id.clone(), item.language?)));
         let mut languages: HashMap<String, Language> = known.collect();
-        let relevant: BTreeSet<&String> = set.gains.values().flat_map(HashMap::keys).collect();
+        let mut relevant: BTreeSet<&String> = set.gains.values().flat_map(HashMap::keys).collect();
+        // Blank documents were not stored.
+        for blank in set.documents.iter().filter(|item| item.text.is_empty()) {
+            relevant.remove(&blank.id);
+        }
         for id in relevant.into_iter().filter(|id| check || !languages.contains_key(*id)).collect::<Vec<_>>() {
             let path = ["v1", "collections", self.collection, "documents", id];
             let document = match self.measured.client.send(&Call::get(&path)) {

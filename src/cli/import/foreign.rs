@@ -9,15 +9,15 @@ use indicatif::ProgressBar;
 use serde_json::Value;
 
 use super::chroma::{self, Columns, Database};
+use super::expected::{NamedFields, Names, Needed};
 use super::failures::Failures;
 use super::json_records::{self, Pages};
 use super::record::{Fields, InvalidRecord, Record, Records};
 use super::unpack::{Compression, unpacked};
+use super::vectors::Vectors;
 use crate::cli::error::CliError;
 
 const BUFFER_BYTES: usize = 1 << 18;
-/// Maximum fields of a record to list in a message.
-const FIELDS_NAMED_MAX: usize = 20;
 /// Default field for the text.
 const TEXT: &str = "text";
 
@@ -43,6 +43,9 @@ pub struct ForeignArgs {
     /// Meilisearch's primary key; defaults to `id`.
     #[arg(long, value_name = "FIELD", requires = "from")]
     id_field: Option<String>,
+    /// Named vector to import into a collection of your own vectors; required if the records have several.
+    #[arg(long, value_name = "NAME", requires = "from")]
+    vector_name: Option<String>,
     /// Collection in Chroma's database; required if there are several.
     #[arg(long, value_name = "NAME", requires = "from")]
     source_collection: Option<String>,
@@ -66,10 +69,15 @@ pub enum Source {
 pub struct Documents {
     records: Box<dyn Records>,
     fields: Fields,
-    vectors: bool,
-    text_named: bool,
+    /// Chooses each record's vector; `None` if the collection embeds texts itself.
+    vectors: Option<Vectors>,
+    needed: Needed,
+    /// The names of the records' fields.
+    field_names: Names,
     number: u64,
     line: io::Cursor<Vec<u8>>,
+    /// The fields that options name.
+    pub named_fields: NamedFields,
     /// The records that could not be converted.
     pub failures: Failures,
     /// Whether vectors were dropped because the collection embeds texts itself.
@@ -85,6 +93,10 @@ impl ForeignArgs {
         vectors: bool,
         (bar, failures): (&ProgressBar, Failures),
     ) -> Result<Documents, CliError> {
+        if self.vector_name.is_some() && !vectors {
+            let problem = "--vector-name needs a collection of your own vectors; this one embeds texts itself";
+            return Err(CliError::Usage(problem.to_owned()));
+        }
         let failed = || CliError::io(format!("read {}", file.map_or("standard input".into(), |file| file.display().to_string())));
         let records = match (source, file) {
             (Source::Chroma, None) => {
@@ -98,15 +110,29 @@ impl ForeignArgs {
                 let stream = unpacked(compression, Box::new(content)).map_err(failed())?;
                 let stream = BufReader::with_capacity(BUFFER_BYTES, stream);
                 let records = json_records::Records::new(stream, source.pages()).map_err(failed())?;
-                Box::new(JsonExport { records, source, id_field: self.id_field.clone() })
+                let (id_field, vector_named) = (self.id_field.clone(), self.vector_name.is_some());
+                Box::new(JsonExport { records, source, id_field, vector_named })
             }
         };
         let text = self.text_field.clone().or((source != Source::Chroma).then(|| TEXT.to_owned()));
         let (title, language, metadata) = (self.title_field.clone(), self.language_field.clone(), self.metadata_field.clone());
-        let fields = Fields { text, title, language, metadata };
-        let text_named = self.text_field.is_some();
-        let line = io::Cursor::default();
-        Ok(Documents { records, fields, vectors, text_named, number: 0, line, failures, drops_vectors: false })
+        Ok(Documents {
+            records,
+            fields: Fields { text, title, language, metadata },
+            vectors: vectors.then(|| Vectors { name: self.vector_name.clone(), ..Vectors::default() }),
+            needed: Needed::new(if vectors { "vector" } else { "text" }),
+            field_names: Names::default(),
+            number: 0,
+            line: io::Cursor::default(),
+            named_fields: NamedFields::new([
+                ("--text-field", &self.text_field),
+                ("--title-field", &self.title_field),
+                ("--language-field", &self.language_field),
+                ("--metadata-field", &self.metadata_field),
+            ]),
+            failures,
+            drops_vectors: false,
+        })
     }
 
     fn chroma(&self, file: &Path, compression: Compression, vectors: bool, bar: &ProgressBar) -> io::Result<Box<dyn Records>> {
@@ -155,6 +181,8 @@ struct JsonExport<R> {
     records: json_records::Records<R>,
     source: Source,
     id_field: Option<String>,
+    /// Whether a named vector is chosen.
+    vector_named: bool,
 }
 
 impl<R: io::BufRead> Records for JsonExport<R> {
@@ -166,7 +194,7 @@ impl<R: io::BufRead> Records for JsonExport<R> {
                 Source::Qdrant => (take(&["id"]), take(&["payload"]), take(&["vector", "vectors"])),
                 Source::Weaviate => {
                     let (one, several) = (take(&["vector"]), take(&["vectors"]));
-                    let vector = if is_empty(&one) { several } else { one };
+                    let vector = if self.vector_named || is_empty(&one) { several } else { one };
                     (take(&["id", "uuid"]), take(&["properties"]), vector)
                 }
                 Source::Meilisearch | Source::Chroma => {
@@ -183,19 +211,27 @@ impl Documents {
     /// Converts the next record. Returns false at the end.
     fn advance(&mut self) -> io::Result<bool> {
         let after = |error: io::Error| io::Error::new(error.kind(), format!("{error}, after {} records", self.number));
-        let Some(found) = self.records.next().map_err(after)? else { return Ok(false) };
+        let Some(found) = self.records.next().map_err(after)? else {
+            return if self.needed.is_missing() { Err(self.nothing_found()) } else { Ok(false) };
+        };
         self.number += 1;
+        let document = match found {
+            Ok(record) => {
+                let record = self.with_one_vector(record)?;
+                self.named_fields.look_in(&record.fields);
+                if !self.needed.found {
+                    record.fields.keys().for_each(|name| self.field_names.add(name));
+                }
+                self.fields.document(record)
+            }
+            Err(detail) => Err(InvalidRecord { id: None, pointer: "", detail }),
+        };
         let mut line = Vec::new();
-        let document = found.map_err(|detail| InvalidRecord { id: None, pointer: "", detail }).and_then(|record| {
-            self.drops_vectors |= !self.vectors && !is_empty(&record.vector);
-            let names: Vec<String> = record.fields.keys().take(FIELDS_NAMED_MAX).cloned().collect();
-            self.fields.document(record, self.vectors).map(|document| (document, names))
-        });
         match document {
-            Ok((document, names)) => {
-                // The default field name is a guess. If it does not fit the first record, it would not fit the others either.
-                if self.number == 1 && !self.vectors && !self.text_named && document.get("text").is_none() {
-                    return Err(no_text(&self.fields, &names));
+            Ok(document) => {
+                // The server refuses a document without what it needs. If no document has it, an option is wrong.
+                if self.needed.is_missing_after(&document) {
+                    return Err(self.nothing_found());
                 }
                 line = document.to_string().into_bytes();
             }
@@ -204,6 +240,38 @@ impl Documents {
         line.push(b'\n');
         self.line = io::Cursor::new(line);
         Ok(true)
+    }
+
+    /// Reduces a record's vectors to the one to import. If that is ambiguous, it is for the other records too, so the import ends.
+    fn with_one_vector(&mut self, mut record: Record) -> io::Result<Record> {
+        let given = std::mem::take(&mut record.vector);
+        match &mut self.vectors {
+            Some(vectors) => {
+                let number = self.number;
+                let ambiguous = |problem: String| invalid(format!("in record {number}, {problem}"));
+                record.vector = vectors.choose(given).map_err(ambiguous)?;
+            }
+            None => self.drops_vectors |= !is_empty(&given),
+        }
+        Ok(record)
+    }
+
+    /// Returns the error for an export in which no record so far has what documents need.
+    fn nothing_found(&self) -> io::Error {
+        let (who, whose) = match self.number {
+            1 => ("the first record has".to_owned(), "its"),
+            number => (format!("the first {number} records have"), "their"),
+        };
+        let names = &self.field_names;
+        let fields = if names.is_empty() { "there are no fields".to_owned() } else { format!("{whose} fields are {names}") };
+        invalid(match (&self.vectors, &self.fields.text) {
+            (None, None) => format!("{who} no document; {fields}; name the one with the text with --text-field"),
+            (None, Some(text)) => format!("{who} no field {text:?}; {fields}; name the one with the text with --text-field"),
+            (Some(Vectors { name: Some(name), seen }), _) if !seen.is_empty() => {
+                format!("{who} no vector {name:?}; {whose} vectors are {seen}; name the one to import with --vector-name")
+            }
+            (Some(_), _) => format!("{who} no dense vector, and the collection needs one; export them with their vectors"),
+        })
     }
 }
 
@@ -228,9 +296,6 @@ fn is_empty(vector: &Value) -> bool {
     }
 }
 
-fn no_text(fields: &Fields, names: &[String]) -> io::Error {
-    let looked = fields.text.as_deref().map_or("document".to_owned(), |text| format!("field {text:?}"));
-    let has = if names.is_empty() { "no fields".to_owned() } else { format!("the fields {}", names.join(", ")) };
-    let problem = format!("the first record has no {looked}, it has {has}; name the one with the text with --text-field");
+fn invalid(problem: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, problem)
 }

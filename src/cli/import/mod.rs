@@ -2,11 +2,13 @@
 //! databases to documents during the upload.
 
 mod chroma;
+mod expected;
 mod failures;
 mod foreign;
 mod json_records;
 mod record;
 mod unpack;
+mod vectors;
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -103,14 +105,23 @@ pub fn run(args: ImportArgs) -> Result<Outcome, CliError> {
     }
     let id = shown(&job["id"]);
     output.note(&format!("job {id} imports the file; it continues if you stop this command"));
-    let job = jobs::watch(&client, &output, job)?;
+    let mut job = jobs::watch(&client, &output, job)?;
     if job["details"]["failed"].as_u64().unwrap_or(0) > 0 {
         jobs::results(&client, &id, Only::Failed, |line| failures.add(line))?;
     }
     failures.finish(&output, &format!("`dragoman jobs results {id} --failed` lists all that the server refused"))?;
+    count_as_failed(&mut job, misfits);
     match jobs::finish(&client, &output, &job)? {
         Outcome::Done if misfits > 0 => Ok(Outcome::SomeFailed),
         outcome => Ok(outcome),
+    }
+}
+
+/// Adds the records that were not sent to those that failed, so that the counts of a job add up: its lines include them, as empty
+/// lines.
+fn count_as_failed(job: &mut Value, unsent: usize) {
+    if let Some(failed) = job.get_mut("details").and_then(|details| details.get_mut("failed")) {
+        *failed = json!(failed.as_u64().unwrap_or(0) + unsent as u64);
     }
 }
 
@@ -180,6 +191,7 @@ fn send_foreign(
     if documents.drops_vectors {
         output.note("the file's vectors are left out: the collection embeds the texts itself");
     }
+    documents.named_fields.warnings().iter().for_each(|warning| output.problem(warning));
     Ok((job, documents.failures))
 }
 
@@ -223,6 +235,16 @@ impl Read for ErrorCapture<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn records_that_were_not_sent_count_as_failed() {
+        let mut job = json!({ "details": { "lines": 5, "created": 2, "failed": 1 } });
+        count_as_failed(&mut job, 2);
+        assert_eq!(job["details"], json!({ "lines": 5, "created": 2, "failed": 3 }));
+        let mut unfinished = json!({ "details": null });
+        count_as_failed(&mut unfinished, 2);
+        assert_eq!(unfinished, json!({ "details": null }));
+    }
 
     #[test]
     fn names_tell_format_and_compression() {

@@ -19,7 +19,7 @@ pub struct Record {
     pub fields: Map<String, Value>,
     /// Its text if that is separate from the fields; otherwise null.
     pub document: Value,
-    /// Its vector or vectors; null if there are none.
+    /// Its vector, or its vectors by name until one is chosen; null if there are none.
     pub vector: Value,
 }
 
@@ -66,8 +66,8 @@ pub struct InvalidRecord {
 }
 
 impl Fields {
-    /// Converts a record to a document, with its vector if `vectors` is set.
-    pub fn document(&self, mut record: Record, vectors: bool) -> Result<Value, InvalidRecord> {
+    /// Converts a record to a document.
+    pub fn document(&self, mut record: Record) -> Result<Value, InvalidRecord> {
         let mut document = Map::new();
         document.insert("id".to_owned(), id(record.id)?.into());
         let members = [("title", &self.title), ("text", &self.text), ("language", &self.language)];
@@ -81,8 +81,8 @@ impl Fields {
                 Some(_) => record.fields.insert("document".to_owned(), record.document),
             };
         }
-        if vectors {
-            document.extend(single_vector(record.vector).map(|vector| ("vector".to_owned(), vector)));
+        if !record.vector.is_null() {
+            document.insert("vector".to_owned(), record.vector);
         }
         let metadata = match &self.metadata {
             None => Value::Object(record.fields),
@@ -119,14 +119,13 @@ fn take_field(fields: &mut Map<String, Value>, name: &str) -> Option<Value> {
     take_field(fields.get_mut(first)?.as_object_mut()?, rest)
 }
 
-/// Returns the vector, also from an object with a single named vector. An empty vector counts as missing.
-fn single_vector(vector: Value) -> Option<Value> {
-    match vector {
-        Value::Null => None,
-        Value::Array(values) if values.is_empty() => None,
-        Value::Object(mut named) if named.len() == 1 => named.values_mut().next().map(Value::take),
-        other => Some(other),
+/// Returns a field like `take_field`, but leaves it.
+pub fn find_field<'a>(fields: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
+    if let Some(value) = fields.get(name) {
+        return Some(value).filter(|value| !value.is_null());
     }
+    let (first, rest) = name.split_once('.')?;
+    find_field(fields.get(first)?.as_object()?, rest)
 }
 
 #[cfg(test)]
@@ -146,19 +145,19 @@ mod tests {
         let fields = Fields { title: Some("head".to_owned()), language: Some("lang".to_owned()), ..fields("page.body") };
         let given = json!({"head": "T", "lang": null, "page": {"body": "x", "n": 1}, "year": 2026});
         let expect = json!({"id": "7", "title": "T", "text": "x", "metadata": {"page": {"n": 1}, "year": 2026}});
-        assert_eq!(fields.document(record(json!(7), given), false).unwrap(), expect);
+        assert_eq!(fields.document(record(json!(7), given)).unwrap(), expect);
         let lifted = Fields { metadata: Some("metadata".to_owned()), ..super::tests::fields("page_content") };
         let given = json!({"page_content": "x", "metadata": {"source": "a.txt"}});
         let expect = json!({"id": "a", "text": "x", "metadata": {"source": "a.txt"}});
-        assert_eq!(lifted.document(record(json!("a"), given), false).unwrap(), expect);
+        assert_eq!(lifted.document(record(json!("a"), given)).unwrap(), expect);
     }
 
     #[test]
     fn a_document_of_its_own_is_the_text_unless_a_field_is() {
         let given = || Record { document: json!("own"), ..record(json!("a"), json!({"body": "field"})) };
-        assert_eq!(Fields::default().document(given(), false).unwrap()["text"], "own");
+        assert_eq!(Fields::default().document(given()).unwrap()["text"], "own");
         let expect = json!({"id": "a", "text": "field", "metadata": {"document": "own"}});
-        assert_eq!(fields("body").document(given(), false).unwrap(), expect);
+        assert_eq!(fields("body").document(given()).unwrap(), expect);
     }
 
     #[test]
@@ -171,23 +170,23 @@ mod tests {
             (json!([1]), None, "must be a string or a number, got an array"),
             (json!(null), None, "must be given"),
         ] {
-            let misfit = fields("text").document(record(given, json!(null)), false).unwrap_err();
+            let misfit = fields("text").document(record(given, json!(null))).unwrap_err();
             assert_eq!((&misfit.id, misfit.pointer), (&named, "/id"));
             assert!(misfit.detail.contains(detail), "{misfit:?}");
         }
     }
 
     #[test]
-    fn a_vector_is_taken_where_the_collection_takes_one() {
-        for (given, expect) in [
-            (json!([1.0, 2.0]), json!([1.0, 2.0])),
-            (json!({"dense": [1.0]}), json!([1.0])),
-            (json!([]), Value::Null),
-            (json!({"a": [1.0], "b": [2.0]}), json!({"a": [1.0], "b": [2.0]})),
-        ] {
-            let given = || Record { vector: given.clone(), ..record(json!("a"), json!({})) };
-            let with = |vectors| fields("text").document(given(), vectors).unwrap();
-            assert_eq!((&with(true)["vector"], &with(false)["vector"]), (&expect, &Value::Null));
-        }
+    fn a_vector_that_was_chosen_is_the_documents() {
+        let given = Record { vector: json!([1.0]), ..record(json!("a"), json!({"text": "x"})) };
+        let expect = json!({"id": "a", "text": "x", "vector": [1.0]});
+        assert_eq!(fields("text").document(given).unwrap(), expect);
+    }
+
+    #[test]
+    fn a_field_is_found_by_its_name_or_its_path() {
+        let fields = json!({"a.b": 1, "a": {"c": {"d": 2}, "n": null}});
+        let find = |name| find_field(fields.as_object().unwrap(), name).cloned();
+        assert_eq!((find("a.b"), find("a.c.d"), find("a.n"), find("c")), (Some(json!(1)), Some(json!(2)), None, None));
     }
 }

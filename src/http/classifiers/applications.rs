@@ -32,7 +32,7 @@ pub struct ApplyClassifierRequest {
     /// The collection, by its name or an alias.
     pub collection: String,
     /// Metadata path for the label: a string, or with `multi_label` an array of strings. Where the classifier abstains,
-    /// an existing value is removed.
+    /// an existing value is removed. A document in which the path leads through a value that is not an object is not changed.
     #[schema(examples("predicted.topic"))]
     pub field: String,
     /// Metadata path for the probability of the most likely label; not written by default.
@@ -50,8 +50,9 @@ pub struct ApplyClassifierRequest {
 ///
 /// Starts a job that writes the labels of a collection's documents into their metadata. Embeddings do not change. The job
 /// resumes after a restart of the server. Its details count `documents`, `labeled`, `abstained`, `changed` (skipped because
-/// their text changed meanwhile) and `failed` (the metadata would have become too large). If you cancel it, the labels written
-/// so far are kept. It cannot write to the field that the classifier learns from.
+/// their text changed meanwhile) and `failed` (not changed, because the metadata would have become too large, or because a path
+/// leads through a value that is not an object). If you cancel it, the labels written so far are kept. It cannot write to the
+/// field that the classifier learns from.
 #[utoipa::path(
     post, path = "/v1/classifiers/{classifier}/apply", tag = "classifiers",
     params(("classifier" = String, Path, description = "Name of the classifier.", example = "topics")),

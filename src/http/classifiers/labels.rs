@@ -29,7 +29,8 @@ pub struct LabeledDocumentsInput {
     /// The collection, by its name or an alias.
     pub collection: String,
     /// Metadata path of the labels, as in a filter: a string, a number or a boolean, and with `multi_label` also an array
-    /// of these. Documents without a value there are skipped.
+    /// of these. Labels are read as strings; equal numbers are one label: `5` and `5.0` are both `"5"`. Documents without a
+    /// value there are skipped.
     #[schema(examples("topic"))]
     pub field: String,
     /// Only documents that match.
@@ -112,7 +113,7 @@ pub fn texts(
 ) -> Result<Vec<LabeledText>, ApiError> {
     let got = inputs.len();
     if !(1..=EXAMPLES_MAX).contains(&got) {
-        return invalid(pointer, format!("must hold 1 to {EXAMPLES_MAX} texts, got {got}"));
+        return invalid(pointer, format!("must have 1 to {EXAMPLES_MAX} texts, got {got}"));
     }
     let read = |(index, input): (usize, LabeledTextInput)| {
         let LabeledTextInput { text: body, mut labels, language } = input;
@@ -120,10 +121,10 @@ pub fn texts(
         let mut checks = Checks::default();
         checks.add(check_text(&at("/text"), &body, limits));
         if !multi_label && labels.len() != 1 {
-            let detail = format!("must hold exactly one label, got {}; set multi_label for any number", labels.len());
+            let detail = format!("must have exactly one label, got {}; set multi_label for any number", labels.len());
             checks.add::<()>(invalid(at("/labels"), detail));
         } else if labels.len() > LABELS_MAX {
-            let detail = format!("must hold at most {LABELS_MAX} labels, got {}", labels.len());
+            let detail = format!("must have at most {LABELS_MAX} labels, got {}", labels.len());
             checks.add::<()>(invalid(at("/labels"), detail));
         } else {
             let check = |(number, label): (usize, &String)| check_label(label, &at(&format!("/labels/{number}")));
@@ -142,7 +143,7 @@ pub fn texts(
 pub fn described(inputs: Vec<LabelInput>, limits: &Limits) -> Result<Vec<DescribedLabel>, ApiError> {
     let refuse = |pointer: String, detail: String| ApiError::at(Code::InvalidRequest, pointer, detail);
     if inputs.len() > LABELS_MAX {
-        return Err(refuse("/labels".to_owned(), format!("must hold at most {LABELS_MAX} labels, got {}", inputs.len())));
+        return Err(refuse("/labels".to_owned(), format!("must have at most {LABELS_MAX} labels, got {}", inputs.len())));
     }
     let mut seen = BTreeSet::new();
     let mut labels = Vec::with_capacity(inputs.len());
@@ -155,7 +156,7 @@ pub fn described(inputs: Vec<LabelInput>, limits: &Limits) -> Result<Vec<Describ
         let descriptions = match descriptions {
             None => Vec::new(),
             Some(all) if !(1..=DESCRIPTIONS_MAX).contains(&all.len()) => {
-                let detail = format!("must hold 1 to {DESCRIPTIONS_MAX} texts, or be left out, got {}", all.len());
+                let detail = format!("must have 1 to {DESCRIPTIONS_MAX} texts, or be left out, got {}", all.len());
                 return Err(refuse(pointer, detail));
             }
             Some(all) => all,

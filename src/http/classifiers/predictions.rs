@@ -47,7 +47,8 @@ pub struct PredictRequest {
     /// How many of the most likely labels to return with their probabilities, 0 to 1000.
     #[schema(minimum = 0, maximum = 1000, default = 5)]
     pub scores: Option<usize>,
-    /// How many labeled passages near each text to return, 0 to 100.
+    /// How many labeled passages to return for each text, nearest first, 0 to 100: for a `knn` those that voted, otherwise those
+    /// near the text.
     #[schema(minimum = 0, maximum = 100, default = 0)]
     pub explain: Option<usize>,
 }
@@ -77,8 +78,8 @@ pub struct PredictResult {
 
 /// Predict labels
 ///
-/// Predicts the labels of texts or of stored documents, with probabilities, and with `explain` the nearest labeled passages. A
-/// `knn` of the same collection never uses a document as its own neighbor.
+/// Predicts the labels of texts or of stored documents, with probabilities, and with `explain` labeled passages. A `knn` of the
+/// same collection never uses a document as its own neighbor.
 #[utoipa::path(
     post, path = "/v1/classifiers/{classifier}/predict", tag = "classifiers",
     params(("classifier" = String, Path, description = "Name of the classifier.", example = "topics")),
@@ -115,7 +116,7 @@ fn check(body: PredictRequest, limits: &Limits) -> Result<(PredictItems, Predict
             let collection = parsed("/documents/collection", CollectionName::parse(&collection))?;
             let (max, got) = (limits.batch_documents_max, ids.len());
             if !(1..=max).contains(&got) {
-                return invalid("/documents/ids", format!("must hold 1 to {max} ids (batch_documents_max), got {got}"));
+                return invalid("/documents/ids", format!("must have 1 to {max} ids (batch_documents_max), got {got}"));
             }
             let parse = |(index, id): (usize, &String)| parsed(format!("/documents/ids/{index}"), DocumentId::parse(id));
             PredictItems::Documents { collection, ids: Checks::all(ids.iter().enumerate().map(parse))? }

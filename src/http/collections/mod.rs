@@ -336,7 +336,7 @@ fn check_description(description: Option<&str>) -> Result<(), ApiError> {
 fn metadata_paths(texts: Vec<String>) -> Result<Vec<MetadataPath>, ApiError> {
     let got = texts.len();
     if got > METADATA_INDEXES_MAX {
-        return invalid("/metadata_indexes", format!("must hold at most {METADATA_INDEXES_MAX} paths, got {got}"));
+        return invalid("/metadata_indexes", format!("must have at most {METADATA_INDEXES_MAX} paths, got {got}"));
     }
     let read = |(index, text): (usize, &String)| {
         let refuse = |detail| ApiError::at(Code::InvalidRequest, format!("/metadata_indexes/{index}"), detail);

@@ -339,7 +339,7 @@ fn selected(filter: Option<Value>, ids: Option<Vec<String>>, limits: &Limits) ->
 fn with_ids(ids: &[String]) -> Result<Filter, ApiError> {
     let got = ids.len();
     if !(1..=VALUES_MAX).contains(&got) {
-        return invalid("/ids", format!("must hold 1 to {VALUES_MAX} ids, got {got}"));
+        return invalid("/ids", format!("must have 1 to {VALUES_MAX} ids, got {got}"));
     }
     let text = |id: DocumentId| Scalar::Text(id.as_str().to_owned());
     let read = |(index, id): (usize, &String)| parsed(format!("/ids/{index}"), DocumentId::parse(id).map(text));

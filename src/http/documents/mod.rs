@@ -145,7 +145,7 @@ pub async fn upsert_documents(
     let wait = parameters.wait()?;
     let (max, got) = (api.service.limits().batch_documents_max, documents.len());
     if !(1..=max).contains(&got) {
-        return invalid("/documents", format!("must hold 1 to {max} documents (batch_documents_max), got {got}"));
+        return invalid("/documents", format!("must have 1 to {max} documents (batch_documents_max), got {got}"));
     }
     let collection = api.service.collection(&collection)?;
     let row = collection.row();

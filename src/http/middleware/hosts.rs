@@ -50,7 +50,7 @@ impl Hosts {
             }
             let authority = Authority::try_from(name).ok().filter(|authority| authority.host() == name && !name.contains('@'));
             if authority.is_none() && name.parse::<IpAddr>().is_err() {
-                return Err(format!("must hold host names without a port, such as db.example, or *, got {name:?}"));
+                return Err(format!("must have host names without a port, such as db.example, or *, got {name:?}"));
             }
             hosts.names.push(plain(name));
         }

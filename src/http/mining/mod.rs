@@ -137,7 +137,7 @@ pub struct FindDuplicatesRequest {
     #[schema(minimum = 1, maximum = 255, default = 8)]
     pub neighbors: usize,
     /// Maximum passages or documents per cluster. Near-duplicates form chains whose ends are not alike; a pair that would make
-    /// a cluster larger than this is ignored.
+    /// a cluster larger than this is not used. What a cluster does not hold makes further clusters.
     #[serde(default = "size_max")]
     #[schema(minimum = 2, maximum = 1000, default = 100)]
     pub size_max: u32,
@@ -274,7 +274,7 @@ fn cut(threshold: Option<f64>, known: Option<Vec<KnownPair>>) -> Result<Cut, Api
         (Some(_), Some(_)) => refuse("must be left out with threshold: give one of the two".to_owned()),
         (Some(threshold), None) => Ok(Cut::Threshold(threshold)),
         (None, Some(known)) if !(1..=KNOWN_PAIRS_MAX).contains(&known.len()) => {
-            refuse(format!("must hold 1 to {KNOWN_PAIRS_MAX} pairs, got {}", known.len()))
+            refuse(format!("must have 1 to {KNOWN_PAIRS_MAX} pairs, got {}", known.len()))
         }
         (None, Some(known)) => Ok(Cut::Known(known.into_iter().map(|pair| (pair.first, pair.second)).collect())),
         (None, None) => Ok(Cut::None),
@@ -298,7 +298,7 @@ fn sentences(pointer: &str, side: MiningSide, unit: MiningUnit, limits: &Limits,
         MiningSide { languages: Some(_), .. } => refuse("/languages", "works with collection only"),
         MiningSide { texts: Some(texts), .. } => {
             if texts.is_empty() {
-                return refuse("/texts", "must hold at least one text, got none");
+                return refuse("/texts", "must have at least one text, got none");
             }
             let check = |(index, text): (usize, &String)| check_text(&format!("{pointer}/texts/{index}"), text, limits);
             Checks::all(texts.iter().enumerate().map(check))?;

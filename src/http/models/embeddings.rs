@@ -201,7 +201,7 @@ fn texts(input: EmbeddingInput, limits: &Limits) -> Result<Vec<String>, ApiError
         return Err(ApiError::at(
             Code::InvalidRequest,
             "/input",
-            format!("must hold 1 to {max} texts (embedding_inputs_max), got {got}"),
+            format!("must have 1 to {max} texts (embedding_inputs_max), got {got}"),
         ));
     }
     let checked = texts.iter().enumerate().map(|(index, text)| check_text(&format!("/input/{index}"), text, limits));

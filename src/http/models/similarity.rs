@@ -78,9 +78,9 @@ pub async fn compare_pairs(
     JsonBody(body): JsonBody<ComparePairsRequest>,
 ) -> Result<Json<PairSimilarities>, ApiError> {
     let limits = api.service.limits();
-    let (max, got) = (limits.embedding_inputs_max, body.pairs.len() * 2);
+    let (max, got) = (limits.embedding_inputs_max / 2, body.pairs.len());
     if !(1..=max).contains(&got) {
-        return invalid("/pairs", format!("must hold 2 to {max} texts (embedding_inputs_max), got {got}"));
+        return invalid("/pairs", format!("must have 1 to {max} pairs (half of embedding_inputs_max), got {got}"));
     }
     let mut checks = Checks::default();
     for (index, pair) in body.pairs.iter().enumerate() {

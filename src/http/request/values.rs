@@ -23,7 +23,7 @@ pub fn check_text(pointer: &str, text: &str, limits: &Limits) -> Result<(), ApiE
 pub fn check_texts(pointer: &str, texts: &[String], limits: &Limits) -> Result<(), ApiError> {
     let (max, got) = (limits.embedding_inputs_max, texts.len());
     if !(1..=max).contains(&got) {
-        return invalid(pointer, format!("must hold 1 to {max} texts (embedding_inputs_max), got {got}"));
+        return invalid(pointer, format!("must have 1 to {max} texts (embedding_inputs_max), got {got}"));
     }
     let checked = texts.iter().enumerate().map(|(index, text)| check_text(&format!("{pointer}/{index}"), text, limits));
     Checks::all(checked).map(drop)

@@ -49,7 +49,7 @@ pub(super) fn check_boosts(inputs: Option<Vec<BoostInput>>, limits: &Limits) -> 
     let Some(inputs) = inputs else { return Ok(Vec::new()) };
     let (max, got) = (Boost::COUNT_MAX, inputs.len());
     if !(1..=max).contains(&got) {
-        return invalid("/boosts", format!("must hold 1 to {max} boosts, got {got}"));
+        return invalid("/boosts", format!("must have 1 to {max} boosts, got {got}"));
     }
     let check = |(index, input)| check_boost(input, limits).map_err(|error: ApiError| error.within(&format!("/boosts/{index}")));
     Checks::all(inputs.into_iter().enumerate().map(check))

@@ -92,7 +92,7 @@ pub fn check_rest(
 pub fn check_batch(body: SearchBatchRequest, collection: &Collection, limits: &Limits) -> Result<Vec<SearchRequest>, ApiError> {
     let (max, got) = (limits.batch_searches_max, body.searches.len());
     if !(1..=max).contains(&got) {
-        return invalid("/searches", format!("must hold 1 to {max} searches (batch_searches_max), got {got}"));
+        return invalid("/searches", format!("must have 1 to {max} searches (batch_searches_max), got {got}"));
     }
     let facets: usize = body.searches.iter().map(|search| search.facets.as_ref().map_or(0, Vec::len)).sum();
     if facets > FACETS_MAX {

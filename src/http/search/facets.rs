@@ -48,7 +48,7 @@ pub struct HistogramInput {
 pub fn check(facets: Vec<FacetInput>, limits: &Limits) -> Result<Vec<FacetRequest>, ApiError> {
     let got = facets.len();
     if !(1..=FACETS_MAX).contains(&got) {
-        return invalid("/facets", format!("must hold 1 to {FACETS_MAX} facets, got {got}"));
+        return invalid("/facets", format!("must have 1 to {FACETS_MAX} facets, got {got}"));
     }
     let check = |(index, input)| check_one(input, limits).map_err(|error: ApiError| error.within(&format!("/facets/{index}")));
     Checks::all(facets.into_iter().enumerate().map(check))

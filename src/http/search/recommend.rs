@@ -11,7 +11,7 @@ use crate::domain::{Collection, DocumentId, ExampleSet, Examples, Limits, Search
 use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::request::filter::FilterNode;
 use crate::http::request::values::{check_text, parsed};
-use crate::service::json::{object, some_object, some_objects};
+use crate::service::json::{object, singles, some_object, some_objects};
 
 /// A recommendation: finds documents that are like the positive examples and unlike the negative ones.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -35,6 +35,7 @@ pub struct RecommendDocumentsRequest {
     #[schema(value_type = Option<FilterNode>)]
     pub filter: Option<Value>,
     /// Only hits with at least this score.
+    #[serde(default, deserialize_with = "singles")]
     pub score_min: Option<f32>,
     /// Whether to compare with all embeddings instead of searching the index.
     #[schema(default = false)]
@@ -43,6 +44,7 @@ pub struct RecommendDocumentsRequest {
     #[schema(minimum = 8, maximum = 4096)]
     pub ef_search: Option<usize>,
     /// Candidates per requested passage to rescore with their stored embeddings, as in a search.
+    #[serde(default, deserialize_with = "singles")]
     #[schema(minimum = 1, maximum = 64)]
     pub oversampling: Option<f32>,
     /// Limits the hits of each group.
@@ -59,6 +61,7 @@ pub struct RecommendDocumentsRequest {
     #[schema(min_items = 1, max_items = 10)]
     pub boosts: Option<Vec<BoostInput>>,
     /// How much hits should differ from each other, as in a search.
+    #[serde(default, deserialize_with = "singles")]
     #[schema(minimum = 0, maximum = 1, default = 0)]
     pub diversity: Option<f32>,
     /// What hits include besides id, score and language; by default title, metadata and passage.
@@ -75,6 +78,7 @@ pub struct ExampleInputs {
     /// Ids of documents of the collection. They are never hits themselves.
     pub ids: Option<Vec<String>>,
     /// Embeddings with as many values as the collection's.
+    #[serde(default, deserialize_with = "singles")]
     pub vectors: Option<Vec<Vec<f32>>>,
     /// Texts, in any language.
     pub texts: Option<Vec<String>>,
@@ -122,7 +126,7 @@ fn check_set(pointer: &str, input: ExampleInputs, collection: &Collection, limit
     let max = limits.examples_max;
     for (member, got) in [("ids", ids.len()), ("vectors", vectors.len()), ("texts", texts.len())] {
         if got > max {
-            return invalid(format!("{pointer}/{member}"), format!("must hold at most {max} examples (examples_max), got {got}"));
+            return invalid(format!("{pointer}/{member}"), format!("must have at most {max} examples (examples_max), got {got}"));
         }
     }
     let mut checks = Checks::default();

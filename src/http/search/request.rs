@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use super::boosts::BoostInput;
 use crate::http::request::filter::FilterNode;
 use crate::http::search::facets::FacetInput;
-use crate::service::json::{objects, some_object, some_objects};
+use crate::service::json::{objects, singles, some_object, some_objects};
 
 /// A search: exactly one of `query`, `vector` and `like`, and options that restrict and order the hits.
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -20,6 +20,7 @@ pub struct SearchDocumentsRequest {
     pub query: Option<String>,
     /// An embedding to find the nearest passages to, with as many values as the collection's embeddings; with the metric cosine
     /// not all zeros. Only for mode `dense`; the other modes need `query`.
+    #[serde(default, deserialize_with = "singles")]
     #[schema(min_items = 1)]
     pub vector: Option<Vec<f32>>,
     /// Id of a document to find similar ones to: those nearest to the mean of its passages' embeddings. The document itself is
@@ -44,6 +45,7 @@ pub struct SearchDocumentsRequest {
     pub weights: Option<SearchWeights>,
     /// For mode `hybrid`, from 1 to 1000: each ranking adds weight / (rank constant + rank) to a document's score. A larger
     /// constant dampens the differences between the first ranks.
+    #[serde(default, deserialize_with = "singles")]
     #[schema(minimum = 1, maximum = 1000, default = 60)]
     pub rank_constant: Option<f32>,
     /// Maximum number of hits, from 1 to the server's limit (1000 unless configured otherwise).
@@ -58,6 +60,7 @@ pub struct SearchDocumentsRequest {
     #[schema(value_type = Option<FilterNode>)]
     pub filter: Option<Value>,
     /// Only hits with at least this score, after `boosts`. What a score means depends on the mode and on `margin`.
+    #[serde(default, deserialize_with = "singles")]
     pub score_min: Option<f32>,
     /// Whether to compare all embeddings instead of searching the index, which may miss a near one. Slow in a large collection,
     /// and writes wait meanwhile.
@@ -70,6 +73,7 @@ pub struct SearchDocumentsRequest {
     /// Candidates per requested passage that the index returns to be rescored with their stored embeddings, from 1 to 64; 1
     /// skips rescoring. The default depends on the collection's quantization: 2 for `i8`, 8 for `b1`, otherwise 1. Not for mode
     /// `lexical`.
+    #[serde(default, deserialize_with = "singles")]
     #[schema(minimum = 1, maximum = 64)]
     pub oversampling: Option<f32>,
     /// For mode `dense`: rescores the nearest documents by their ratio margin, which makes scores comparable between
@@ -93,6 +97,7 @@ pub struct SearchDocumentsRequest {
     #[schema(min_items = 1, max_items = 10)]
     pub boosts: Option<Vec<BoostInput>>,
     /// How much hits should differ from each other (maximal marginal relevance), from 0 to 1. Not with `balance_languages`.
+    #[serde(default, deserialize_with = "singles")]
     #[schema(minimum = 0, maximum = 1, default = 0)]
     pub diversity: Option<f32>,
     /// Fields whose values to count, 1 to 20, over all documents that match `languages` and `filter`, whether or not they are
@@ -139,9 +144,11 @@ pub enum WordMatching {
 #[serde(deny_unknown_fields)]
 pub struct SearchWeights {
     /// Weight of the ranking by meaning.
+    #[serde(default, deserialize_with = "singles")]
     #[schema(minimum = 0, default = 1)]
     pub dense: Option<f32>,
     /// Weight of the ranking by words.
+    #[serde(default, deserialize_with = "singles")]
     #[schema(minimum = 0, default = 1)]
     pub lexical: Option<f32>,
 }

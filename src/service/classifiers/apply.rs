@@ -2,7 +2,8 @@
 //!
 //! Each step commits the new metadata and the job's checkpoint in one transaction, so after a restart the job continues where
 //! it stopped and counts nothing twice. If a document's text changes between reading and writing, the document is left alone
-//! and counted as `changed`.
+//! and counted as `changed`. If its metadata cannot hold the labels without losing another value, or becomes too large, it is
+//! left alone and counted as `failed`.
 
 use std::sync::Arc;
 
@@ -225,7 +226,7 @@ impl Checkpoint {
                 Patched::Done if *abstained => counts.abstained += 1,
                 Patched::Done => counts.labeled += 1,
                 Patched::Conflict => counts.changed += 1,
-                Patched::TooLarge => counts.failed += 1,
+                Patched::TooLarge | Patched::Blocked => counts.failed += 1,
             }
         }
         next
@@ -259,7 +260,7 @@ impl ClassifyPlan {
     }
 }
 
-/// Sets the value at a path, replacing any value that is already there.
+/// Sets the value at a path of a patch.
 fn put(object: &mut Metadata, keys: &[String], value: Value) {
     match keys {
         [] => (),
@@ -267,11 +268,8 @@ fn put(object: &mut Metadata, keys: &[String], value: Value) {
             object.insert(last.clone(), value);
         }
         [first, rest @ ..] => {
-            let inner = object.entry(first.clone()).or_insert_with(|| Value::Object(Metadata::new()));
-            if !inner.is_object() {
-                *inner = Value::Object(Metadata::new());
-            }
-            if let Value::Object(inner) = inner {
+            // The paths of a patch do not overlap, so what is there is an object.
+            if let Value::Object(inner) = object.entry(first.clone()).or_insert_with(|| Value::Object(Metadata::new())) {
                 put(inner, rest, value);
             }
         }

@@ -1,4 +1,4 @@
-//! Finds the labeled neighbors of texts. A `knn` classifier counts their votes.
+//! Finds the labeled neighbors of texts. A `knn` classifier counts their votes, and predictions show them as explanations.
 //!
 //! For many texts at once, everything is read only once: the set of labeled passages, their embeddings if there are few, and
 //! the document and labels of each passage. The comparison runs on several threads.
@@ -25,9 +25,19 @@ const OWNERS_MAX: usize = 100_000;
 /// A labeled neighbor of a text.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct LabeledNeighbor {
+    place: NeighborPlace,
     pub(super) labels: Arc<[String]>,
     /// Its cosine with the text.
     pub(super) score: f32,
+}
+
+/// Where to read a neighbor.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum NeighborPlace {
+    /// In the collection.
+    Passage(PassageId),
+    /// At this position among the texts that came with the classifier.
+    Text(usize),
 }
 
 /// Where the labels of neighbors come from.
@@ -79,7 +89,11 @@ impl NeighborSource<'_> {
         for part in asked.chunks(TEXTS_PER_PART) {
             found.extend(match self {
                 Self::Texts { texts, labels } => {
-                    let neighbor = |(place, score): (usize, f32)| LabeledNeighbor { labels: Arc::clone(&labels[place]), score };
+                    let neighbor = |(at, score): (usize, f32)| LabeledNeighbor {
+                        place: NeighborPlace::Text(at),
+                        labels: Arc::clone(&labels[at]),
+                        score,
+                    };
                     in_parallel(part, |asked| {
                         Ok::<_, Error>(nearest_texts(texts, asked, limit).into_iter().map(neighbor).collect::<Vec<_>>())
                     })?
@@ -92,28 +106,41 @@ impl NeighborSource<'_> {
         Ok(found)
     }
 
-    /// Returns up to `limit` labeled passages near a text, nearest first, with their texts. Leaves out the text's own document.
-    /// Blocks.
-    pub(super) fn explain(&self, asked: &PredictionInput, limit: usize) -> Result<Vec<LabeledNeighborText>, Error> {
-        match self {
-            Self::Texts { texts, .. } => {
-                let near = nearest_texts(texts, asked, limit).into_iter().map(|(place, score)| {
-                    let EmbeddedText { text, labels, language, .. } = &texts[place];
-                    let (labels, score) = (labels.clone(), score.clamp(-1.0, 1.0));
-                    LabeledNeighborText { id: None, text: text.clone(), labels, language: *language, score }
-                });
-                Ok(near.collect())
+    /// Returns neighbors with their texts, in the same order. Leaves out passages that were deleted meanwhile. Blocks.
+    pub(super) fn with_texts(&self, neighbors: &[LabeledNeighbor]) -> Result<Vec<LabeledNeighborText>, Error> {
+        let mut rows = match self {
+            Self::Texts { .. } => Vec::new(),
+            Self::Passages { passages, .. } => {
+                let keys: Vec<PassageId> = neighbors.iter().filter_map(|neighbor| neighbor.place.passage()).collect();
+                passages.collection().store.passages(&keys)?
             }
-            Self::Passages { passages, source, multi_label, .. } => {
-                let rows = passages.rows(&asked.embedding, limit, asked.document_in(&passages.collection().row.name))?;
-                let near = rows.into_iter().filter_map(|(row, score)| {
-                    let labels = labels_at(&row.document.metadata, &source.field, *multi_label).ok()??;
+        }
+        .into_iter()
+        .peekable();
+        let shown = |neighbor: &LabeledNeighbor| {
+            let (id, text, language) = match (self, neighbor.place) {
+                (Self::Texts { texts, .. }, NeighborPlace::Text(at)) => {
+                    let own = texts.get(at)?;
+                    (None, own.text.clone(), own.language)
+                }
+                (_, place) => {
+                    let row = rows.next_if(|row| Some(row.passage.id) == place.passage())?;
                     let text = row.document.text.get(row.passage.start..row.passage.end)?.to_owned();
-                    let (id, language) = (Some(row.document.id), row.document.language);
-                    Some(LabeledNeighborText { id, text, labels, language, score: score.clamp(-1.0, 1.0) })
-                });
-                Ok(near.collect())
-            }
+                    (Some(row.document.id), text, row.document.language)
+                }
+            };
+            let (labels, score) = (neighbor.labels.to_vec(), neighbor.score.clamp(-1.0, 1.0));
+            Some(LabeledNeighborText { id, text, labels, language, score })
+        };
+        Ok(neighbors.iter().filter_map(shown).collect())
+    }
+}
+
+impl NeighborPlace {
+    fn passage(self) -> Option<PassageId> {
+        match self {
+            Self::Passage(passage) => Some(passage),
+            Self::Text(_) => None,
         }
     }
 }
@@ -135,7 +162,8 @@ fn of_passages(
             let own = asked[place].document_in(&passages.collection().row.name);
             let neighbor = |neighbor: Neighbor| {
                 let owner = owners.get(&neighbor.passage)?.as_ref().filter(|owner| Some(&owner.document) != own)?;
-                Some(LabeledNeighbor { labels: Arc::clone(owner.labels.as_ref()?), score: neighbor.score })
+                let (place, labels) = (NeighborPlace::Passage(neighbor.passage), Arc::clone(owner.labels.as_ref()?));
+                Some(LabeledNeighbor { place, labels, score: neighbor.score })
             };
             neighbors[place] = near.into_iter().filter_map(neighbor).take(limit).collect();
             if neighbors[place].len() < limit {

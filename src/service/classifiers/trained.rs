@@ -114,14 +114,26 @@ impl TrainedClassifier {
         };
         match (&self.model, neighbor_source) {
             (Model::Knn(rule), Some(neighbor_source)) => {
-                let neighbors = neighbor_source.neighbors(asked, self.definition.knn.neighbors)?;
-                Ok(in_parallel(&neighbors, |neighbors| count_votes(neighbors, rule))?)
+                let voters = self.voters(rule, neighbor_source, asked)?;
+                Ok(in_parallel(&voters, |voters| count_votes(voters, rule))?)
             }
             _ => {
                 let scored = in_parallel(asked, |asked| probabilities(asked).map(|probabilities| self.ranked(probabilities)));
                 Ok(scored.map_err(ClassifierError::from)?)
             }
         }
+    }
+
+    /// Finds the neighbors that vote on the labels of each text, nearest first. Blocks.
+    fn voters(
+        &self,
+        rule: &VoteRule,
+        neighbor_source: &mut NeighborSource<'_>,
+        asked: &[&PredictionInput],
+    ) -> Result<Vec<Vec<LabeledNeighbor>>, Error> {
+        let mut found = neighbor_source.neighbors(asked, self.definition.knn.neighbors)?;
+        found.iter_mut().for_each(|neighbors| neighbors.retain(|neighbor| rule.lets_vote(neighbor.score)));
+        Ok(found)
     }
 
     fn ranked(&self, probabilities: Vec<f32>) -> LabelScores {
@@ -147,8 +159,8 @@ impl TrainedClassifier {
         (*share > 0.0 && *share >= threshold.unwrap_or(0.0)).then(|| vec![label.clone()])
     }
 
-    /// Predicts the labels of texts. Fails if the neighbors and labels in the answer take more bytes than the budget allows.
-    /// Blocks.
+    /// Predicts the labels of texts. The neighbors that explain the labels are those that voted or, without a vote, the nearest
+    /// ones. Fails if the neighbors and labels in the answer take more bytes than the budget allows. Blocks.
     pub(super) fn predict(
         &self,
         label_source: &LabelSource,
@@ -157,16 +169,23 @@ impl TrainedClassifier {
         budget: &AnswerBudget,
     ) -> Result<Vec<Prediction>, Error> {
         let all: Vec<&PredictionInput> = asked.iter().collect();
-        let mut neighbor_source = self.neighbor_source(label_source, asked.len())?;
-        let scored = self.score(&mut neighbor_source, &all)?;
-        let near = match neighbor_source {
-            Some(neighbor_source) => Some(neighbor_source),
+        let mut neighbor_source = match self.neighbor_source(label_source, asked.len())? {
             None if options.explain > 0 => Some(label_source.neighbor_source(&self.texts, asked.len())?),
-            None => None,
+            opened => opened,
         };
-        let answer = |(asked, scored): (&PredictionInput, LabelScores)| {
-            let near = near.as_ref().filter(|_| options.explain > 0);
-            let neighbors = near.map(|near| near.explain(asked, options.explain)).transpose()?.unwrap_or_default();
+        let near = match (&self.model, &mut neighbor_source) {
+            (Model::Knn(rule), Some(neighbor_source)) => self.voters(rule, neighbor_source, &all)?,
+            (_, Some(neighbor_source)) => neighbor_source.neighbors(&all, options.explain)?,
+            (_, None) => vec![Vec::new(); asked.len()],
+        };
+        let scored = match &self.model {
+            Model::Knn(rule) => in_parallel(&near, |voters| count_votes(voters, rule))?,
+            Model::Mlp(_) | Model::Prototype(_) => self.score(&mut None, &all)?,
+        };
+        let answer = |((asked, scored), near): ((&PredictionInput, LabelScores), &Vec<LabeledNeighbor>)| {
+            let shown = Some(&near[..near.len().min(options.explain)]).filter(|shown| !shown.is_empty());
+            let with_texts = neighbor_source.as_ref().zip(shown).map(|(source, shown)| source.with_texts(shown));
+            let neighbors = with_texts.transpose()?.unwrap_or_default();
             let labels = self.decide(&scored, options.threshold);
             let probable = |(label, share): (String, f32)| LabelProbability { label, probability: share.clamp(0.0, 1.0) };
             let scores: Vec<_> = scored.ranked.into_iter().take(options.scores).map(probable).collect();
@@ -181,7 +200,7 @@ impl TrainedClassifier {
             let (language, abstained) = (asked.language, labels.is_none());
             Ok(Prediction { id, language, labels: labels.unwrap_or_default(), abstained, scores, neighbors })
         };
-        asked.iter().zip(scored).map(answer).collect()
+        asked.iter().zip(scored).zip(&near).map(answer).collect()
     }
 }
 

@@ -8,7 +8,7 @@ use crate::domain::{
     self, Code, Collection, DocumentFailure, DocumentId, Embedding, Language, LanguageTagError, Limits, MetadataObject,
     NewDocument, RefusedDocument,
 };
-use crate::service::json::{JsonError, parse_object, shorten};
+use crate::service::json::{JsonError, parse_object, shorten, singles};
 use crate::store::system_clock as now_ms;
 
 /// Error message for metadata with the character U+0000 in a key.
@@ -39,7 +39,7 @@ pub struct DocumentInput {
     pub text: Option<String>,
     /// Your own vector, which stands for the whole document: required in a collection that was created with a
     /// `dimension`, with that many values; refused in any other.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "singles", skip_serializing_if = "Option::is_none")]
     #[schema(min_items = 1, max_items = 8192)]
     pub vector: Option<Vec<f32>>,
     /// The text's language, as a BCP 47 tag of a language that `GET /v1/models` lists. For `pt-BR`, `por` or `iw` the server

@@ -8,7 +8,7 @@ use crate::mining::MiningError;
 #[expect(missing_docs, reason = "the messages say what the variants are")]
 pub enum MineError {
     /// There are fewer sentences than the neighbors that each one needs.
-    #[error("{side} must hold at least as many different embedded sentences as neighbors, {expected}, got {got}")]
+    #[error("{side} must have at least as many different embedded sentences as neighbors, {expected}, got {got}")]
     TooFewSentences { side: &'static str, expected: usize, got: usize },
     #[error(
         "first and second are the same sentences, of collection {collection}; to find duplicates within one collection, use \
@@ -16,7 +16,7 @@ pub enum MineError {
     )]
     SameSides { collection: CollectionName },
     #[error(
-        "first and second must hold embeddings of the same model, or vectors of one dimension; first has {first}, second {second}"
+        "first and second must have embeddings of the same model, or vectors of one dimension; first has {first}, second {second}"
     )]
     Incomparable { first: String, second: String },
     #[error("known pair {index}: its {side} {problem}")]

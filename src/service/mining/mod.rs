@@ -11,6 +11,7 @@ pub mod duplicates;
 mod embedding_file;
 mod error;
 pub(super) mod memory;
+mod occurrences;
 pub(super) mod parallelism;
 pub(super) mod request;
 pub(super) mod results;

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use super::super::Error;
-use crate::domain::{DocumentId, Embedding, PassageId};
+use crate::domain::{Embedding, PassageId};
 use crate::service::open_collection::OpenCollection;
 use crate::storage::{NearestSearch, Neighbor, PassageSet, RequiredPassages, Scope, search_exact};
-use crate::store::{PassageRow, SearchFilter};
+use crate::store::SearchFilter;
 
 /// Up to this many matching passages are all compared. If there are more, the graph is searched.
 const COMPARED_MAX: usize = 4_000;
@@ -69,35 +69,6 @@ impl LabeledPassages {
             ..NearestSearch::passages(query, wanted, scope, collection.current().hnsw.ef_search)
         };
         Ok(collection.store.nearest(&search)?.neighbors)
-    }
-
-    /// Returns up to `limit` passages with their texts and scores, nearest first, without those of the document `except`.
-    pub(in crate::service) fn rows(
-        &self,
-        query: &Embedding,
-        limit: usize,
-        except: Option<&DocumentId>,
-    ) -> Result<Vec<(PassageRow, f32)>, Error> {
-        let mut wanted = Self::first_wanted(limit);
-        loop {
-            let neighbors = self.nearest(query, wanted)?;
-            let ids: Vec<_> = neighbors.iter().map(|neighbor| neighbor.passage).collect();
-            let mut scores = neighbors.iter();
-            let mut found = Vec::with_capacity(limit);
-            for row in self.collection.store.passages(&ids)? {
-                let Some(neighbor) = scores.find(|neighbor| neighbor.passage == row.passage.id) else { continue };
-                if Some(&row.document.id) != except {
-                    found.push((row, neighbor.score));
-                }
-            }
-            match self.next_wanted(wanted).filter(|_| found.len() < limit) {
-                Some(more) => wanted = more,
-                None => {
-                    found.truncate(limit);
-                    return Ok(found);
-                }
-            }
-        }
     }
 }
 

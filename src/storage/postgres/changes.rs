@@ -20,6 +20,7 @@ use super::upsert::{remove, upsert};
 use super::writing::Writing;
 use crate::domain::{
     Document, DocumentId, DocumentPatch, Embedding, JobId, PassageEmbedding, PassageId, Precondition, RequestKey, Sequence,
+    metadata,
 };
 use crate::storage::operations::Answer;
 use crate::store::{
@@ -129,6 +130,7 @@ impl Partition {
                 let is_same = |found: &Found| (&found.document.title, &found.document.text) == (title, text);
                 outcomes.push(match reading::find(writing.session, writing.names, &writing.live, id)?.filter(is_same) {
                     None => Patched::Conflict,
+                    Some(found) if metadata::loses_value(&found.document.metadata, &patch.metadata) => Patched::Blocked,
                     Some(found) => match change(writing, &found, patch) {
                         Ok(_) => Patched::Done,
                         // Nothing of this patch was written.

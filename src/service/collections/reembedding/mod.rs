@@ -1,4 +1,5 @@
-//! Re-embedding: moves a collection to the server's model, with passages split by the current rules.
+//! Re-embedding: moves a collection to the server's model, with passages split by the current rules and, if requested, within
+//! other bounds.
 //!
 //! The job builds a replacement under a separate id: the same documents with new passages, embeddings and index. Meanwhile the
 //! collection is served as before. `copying` compares the two until they are equal. Writes wait during the last comparison.
@@ -53,7 +54,8 @@ pub(crate) struct ReembedDetails {
 
 impl CollectionHandle {
     /// Accepts a job that re-embeds all texts with the loaded model, split within `bounds` or as before. The collection is
-    /// unchanged until the job has succeeded. Refuses a collection that has this model and was split by the current rules.
+    /// unchanged until the job has succeeded. Refuses a collection that has this model and was split within the same bounds and by
+    /// the current rules.
     pub async fn reembed(&self, bounds: Option<PassageBounds>) -> Result<Job, Error> {
         let (service, collection) = (&self.service, self.open());
         service.check_running()?;
@@ -62,13 +64,14 @@ impl CollectionHandle {
         let Some(own) = &row.model else {
             return Err(Error::NoModel { collection: row.name.clone(), dimension: row.dimension });
         };
-        if own.fingerprint == loaded.fingerprint {
+        let before = fitting(row.passages, loaded.tokens_max);
+        let bounds = bounds.unwrap_or(before);
+        if own.fingerprint == loaded.fingerprint && bounds == before {
             let older = |collection: &Arc<OpenCollection>| Ok(collection.store.counts()?.cut_by_older_rules);
             if !collection.run(older).await? {
                 return Err(Error::ModelCurrent { collection: row.name.clone(), model: own.name.clone() });
             }
         }
-        let bounds = bounds.unwrap_or_else(|| fitting(row.passages, loaded.tokens_max));
         let plan = ReembedPlan {
             collection_id: row.id.clone(),
             replacement: CollectionId(Uuid::now_v7().to_string()),
