@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::singles::singles;
+
 /// How much a neighbor's vote counts. `equal`: all the same. `score`: its cosine. `softmax`: e to the power of its cosine
 /// divided by a temperature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
@@ -43,10 +45,11 @@ pub struct KnnSettings {
     pub weight: NeighborWeight,
     /// Temperature of the softmax, above 0 and at most 100. The lower it is, the more the nearest neighbors decide. By default,
     /// the one that predicts the labels of known examples best, each predicted without itself.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "singles", skip_serializing_if = "Option::is_none")]
     #[schema(maximum = 100)]
     pub temperature: Option<f32>,
     /// Minimum cosine of a passage that votes, -1 to 1; if none votes, the classifier abstains.
+    #[serde(deserialize_with = "singles")]
     #[schema(minimum = -1, maximum = 1, default = -1)]
     pub score_min: f32,
 }
@@ -65,9 +68,11 @@ pub struct MlpSettings {
     #[schema(default = "tanh")]
     pub activation: Activation,
     /// Dropout rate, from 0 to below 1.
+    #[serde(deserialize_with = "singles")]
     #[schema(minimum = 0, maximum = 1, default = 0.2)]
     pub dropout: f32,
     /// Learning rate of Adam, above 0 and at most 1.
+    #[serde(deserialize_with = "singles")]
     #[schema(maximum = 1, default = 0.001)]
     pub learning_rate: f32,
     /// Batch size, 1 to 4096.

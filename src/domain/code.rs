@@ -101,7 +101,7 @@ codes! {
         "Leave the model out, or start the server with that model.");
     /// The collection has no model, so it cannot be searched by text; send a vector.
     NoModel = ("no_model", 422, Client,
-        "collection points has no model to embed a text with: it holds your own vectors, of 3 values",
+        "collection points has no model to embed a text with: it holds your own vectors of 3 values",
         "Send a `vector`, or create a collection without `dimension`.");
     /// The request has no key, or its key is unknown or has expired.
     Unauthorized = ("unauthorized", 401, Client,
@@ -193,7 +193,7 @@ codes! {
         "Re-embed the collection with `POST …/reembed`, train the classifier again, or load its model.");
     /// The collection already uses the server's model, so there is nothing to re-embed.
     ModelCurrent = ("model_current", 409, Client,
-        "collection news already uses the server's model ems-small, so there is nothing to re-embed",
+        "collection news already has the server's model ems-small and these passage bounds, so there is nothing to re-embed",
         "There is nothing left to do.");
     /// An unfinished job already does this; the detail names it.
     JobRunning = ("job_running", 409, Client,

@@ -226,7 +226,9 @@ impl Collection {
             return Err(format!("must have {expected} values, got {got}"));
         }
         if let Some(place) = values.iter().position(|value| !value.is_finite()) {
-            return Err(format!("must have finite numbers in the range of f32; the one at position {place} is not"));
+            return Err(format!(
+                "must have finite numbers within the range of 32-bit floats; the one at position {place} is not"
+            ));
         }
         let embedding = match self.metric {
             Metric::Cosine => Embedding::normalized(values),

@@ -34,6 +34,7 @@ pub mod search;
 pub mod selection;
 pub mod settings;
 pub mod similarity;
+pub mod singles;
 pub mod snapshot;
 pub mod sound;
 pub mod terms;

@@ -83,7 +83,8 @@ impl Metric {
         match self {
             Self::Cosine => dot(a, b).clamp(-1.0, 1.0),
             Self::Dot => dot(a, b),
-            Self::L2 => -squared_distance(a, b).sqrt(),
+            // Not `-0.0` for equal embeddings.
+            Self::L2 => 0.0 - squared_distance(a, b).sqrt(),
         }
     }
 }
@@ -158,7 +159,7 @@ mod tests {
         for metric in Metric::ALL {
             assert!(metric.score(&query, &near) > metric.score(&query, &far), "{metric:?}");
         }
-        assert_eq!(Metric::L2.score(&query, &query), 0.0);
+        assert_eq!(Metric::L2.score(&query, &query).to_bits(), 0.0_f32.to_bits());
         assert_eq!(Metric::Dot.score(&unscaled([2.0, 0.0]), &unscaled([3.0, 5.0])), 6.0);
     }
 }

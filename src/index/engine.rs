@@ -403,6 +403,7 @@ impl Engine {
             (Metric::Cosine, Quantization::B1) => (std::f32::consts::PI * distance / self.dimension as f32).cos(),
             (Metric::Cosine, _) => (1.0 - distance).clamp(-1.0, 1.0),
             (Metric::Dot, _) => 1.0 - distance,
+            // Not `-0.0` for equal vectors.
             (Metric::L2, _) => 0.0 - distance.max(0.0).sqrt(),
         }
     }

@@ -10,8 +10,7 @@ pub struct DuplicateRule {
     /// Minimum score of a pair.
     pub score_min: f32,
     /// Maximum sentences per cluster, at least 2. Near-duplicates can form chains whose ends are not similar. A pair that would
-    /// make a cluster larger than this does not join it. Sentences that are left out because of this make further clusters with
-    /// those that are in pairs with the same sentence.
+    /// make a cluster larger than this is ignored.
     pub size_max: u32,
 }
 
@@ -57,14 +56,12 @@ impl Clusters {
 /// Clusters `sentences` sentences by pairs (one, other, score), in any order. A pair may occur twice, also reversed.
 ///
 /// Sentences are numbered from 0 across all sets: those of a second language follow those of the first. Pairs are joined in
-/// descending order of score, then by lower numbers, so their input order does not matter. `may_pair` decides whether two
-/// sentences that are not a pair may be joined because both are in pairs with a third one. Takes 12 bytes per pair that counts,
+/// descending order of score, then by lower numbers, so their input order does not matter. Takes 12 bytes per pair that counts,
 /// up to 36 while their list grows, and 20 per sentence.
 pub fn cluster(
     sentences: usize,
     pairs: impl IntoIterator<Item = (u32, u32, f32)>,
     rule: &DuplicateRule,
-    may_pair: impl Fn(u32, u32) -> bool,
 ) -> Result<Clusters, MiningError> {
     within("sentences", sentences, 0, SENTENCES_MAX)?;
     within("size_max", rule.size_max as usize, 2, u32::MAX as usize)?;
@@ -83,9 +80,6 @@ pub fn cluster(
     joined.sort_unstable_by(|a, b| b.2.total_cmp(&a.2).then((a.0, a.1).cmp(&(b.0, b.1))));
     let mut forest = Forest::new(sentences);
     let refused = joined.iter().filter(|pair| !forest.join(pair.0, pair.1, rule.size_max)).count();
-    if refused > 0 {
-        join_left_out(&mut forest, &joined, rule.size_max, may_pair);
-    }
     let mut centrality = vec![0.0_f64; sentences];
     for &(one, other, score) in &joined {
         // A refused pair connects two clusters, so it does not count toward the centrality in either.
@@ -95,24 +89,6 @@ pub fn cluster(
         }
     }
     Ok(collect(&mut forest, &centrality, refused))
-}
-
-/// Joins sentences that no cluster had room for, if they are in pairs with the same sentence. So if `may_pair` allows it, at
-/// most one of the sentences in pairs with the same one stays alone.
-fn join_left_out(forest: &mut Forest, pairs: &[(u32, u32, f32)], size_max: u32, may_pair: impl Fn(u32, u32) -> bool) {
-    // [sentences] The last one left out among those in pairs with each sentence, or `u32::MAX`.
-    let mut last = vec![u32::MAX; forest.parents.len()];
-    for &(one, other, _) in pairs {
-        for (left_out, beside) in [(one, other), (other, one)] {
-            if !forest.is_alone(left_out) {
-                continue;
-            }
-            let before = std::mem::replace(&mut last[beside as usize], left_out);
-            if before != u32::MAX && may_pair(before, left_out) {
-                forest.join(before, left_out, size_max);
-            }
-        }
-    }
 }
 
 fn collect(forest: &mut Forest, centrality: &[f64], refused: usize) -> Clusters {
@@ -167,11 +143,6 @@ impl Forest {
         sentence
     }
 
-    /// Whether the sentence is a tree of its own.
-    fn is_alone(&self, sentence: u32) -> bool {
-        self.parents[sentence as usize] == sentence && self.sizes[sentence as usize] == 1
-    }
-
     /// Joins the trees of two sentences. Returns whether they are in one tree afterwards.
     fn join(&mut self, one: u32, other: u32, size_max: u32) -> bool {
         let (one, other) = (self.root(one), self.root(other));
@@ -199,7 +170,7 @@ mod tests {
 
     #[track_caller]
     fn check(pairs: &[(u32, u32, f32)], rule: &DuplicateRule, expect: &[(u32, &[u32])]) -> usize {
-        let clusters = cluster(10, pairs.iter().copied(), rule, |_, _| true).unwrap();
+        let clusters = cluster(10, pairs.iter().copied(), rule).unwrap();
         assert_eq!(clusters.iter().map(|cluster| (cluster.representative, cluster.members)).collect::<Vec<_>>(), expect);
         clusters.refused
     }
@@ -232,29 +203,12 @@ mod tests {
     }
 
     #[test]
-    fn what_a_full_cluster_refuses_makes_further_clusters() {
-        // The neighbors of 0 are not neighbors of each other.
-        let pairs: Vec<_> = (1..10).map(|other| (0, other, 0.9)).collect();
-        let rule = DuplicateRule { size_max: 3, ..RULE };
-        // 9 has nobody left to join.
-        let refused = check(&pairs, &rule, &[(0, &[0, 1, 2]), (3, &[3, 4, 5]), (6, &[6, 7, 8])]);
-        assert_eq!(refused, 7);
-    }
-
-    #[test]
-    fn sentences_that_may_not_be_paired_make_no_further_cluster() {
-        let pairs = (1..10).map(|other| (0, other, 0.9));
-        let clusters = cluster(10, pairs, &DuplicateRule { size_max: 3, ..RULE }, |_, _| false).unwrap();
-        assert_eq!(clusters.iter().map(|cluster| cluster.members.to_vec()).collect::<Vec<_>>(), [vec![0, 1, 2]]);
-    }
-
-    #[test]
     fn bad_pairs_and_sizes_are_refused() {
-        let refused = |pair, rule: &DuplicateRule| cluster(2, [pair], rule, |_, _| true).unwrap_err().to_string();
+        let refused = |pair, rule: &DuplicateRule| cluster(2, [pair], rule).unwrap_err().to_string();
         assert_eq!(refused((0, 2, 0.9), &RULE), "sentence: expected less than 2, got 2");
         assert_eq!(refused((0, 1, f32::NAN), &RULE), "the score of 0 and 1 is not finite");
         assert_eq!(refused((0, 1, 0.9), &DuplicateRule { size_max: 1, ..RULE }), "size_max: expected 2 to 4294967295, got 1");
-        assert!(cluster(0, [(0, 0, 1.0)], &RULE, |_, _| true).is_err());
+        assert!(cluster(0, [(0, 0, 1.0)], &RULE).is_err());
     }
 
     proptest! {
@@ -265,7 +219,7 @@ mod tests {
         ) {
             let rule = DuplicateRule { size_max, ..RULE };
             let found = |pairs: &[(u32, u32, u8)]| {
-                cluster(12, pairs.iter().map(|&(a, b, tenths)| (a, b, f32::from(tenths) / 10.0)), &rule, |_, _| true).unwrap()
+                cluster(12, pairs.iter().map(|&(a, b, tenths)| (a, b, f32::from(tenths) / 10.0)), &rule).unwrap()
             };
             let clusters = found(&pairs.0);
             let turned: Vec<(u32, u32, u8)> = pairs.1.iter().map(|&(a, b, tenths)| (b, a, tenths)).collect();
@@ -277,24 +231,9 @@ mod tests {
                 prop_assert!(cluster.members.iter().all(|member| seen.insert(*member)));
             }
             // If clusters may be large enough, both sentences of a pair that counts are in one cluster.
-            let all = cluster(12, pairs.0.iter().map(|&(a, b, tenths)| (a, b, f32::from(tenths) / 10.0)), &RULE, |_, _| true).unwrap();
+            let all = cluster(12, pairs.0.iter().map(|&(a, b, tenths)| (a, b, f32::from(tenths) / 10.0)), &RULE).unwrap();
             for &(a, b, tenths) in pairs.0.iter().filter(|pair| pair.0 != pair.1 && f32::from(pair.2) / 10.0 >= RULE.score_min) {
                 prop_assert!(all.iter().any(|cluster| cluster.members.contains(&a) && cluster.members.contains(&b)), "{} {} {}", a, b, tenths);
-            }
-        }
-
-        #[test]
-        fn of_the_neighbors_of_a_sentence_at_most_one_stays_alone(
-            pairs in prop::collection::vec((0_u32..12, 0_u32..12), 0..40), size_max in 2_u32..5,
-        ) {
-            let scored = pairs.iter().map(|&(one, other)| (one, other, 0.9));
-            let clusters = cluster(12, scored, &DuplicateRule { size_max, ..RULE }, |_, _| true).unwrap();
-            let members: Vec<u32> = clusters.iter().flat_map(|cluster| cluster.members.to_vec()).collect();
-            for sentence in 0..12 {
-                let both = pairs.iter().flat_map(|&(one, other)| [(one, other), (other, one)]);
-                let beside = both.filter(|(one, other)| *one == sentence && *other != sentence).map(|(_, other)| other);
-                let alone: std::collections::BTreeSet<u32> = beside.filter(|other| !members.contains(other)).collect();
-                prop_assert!(alone.len() < 2, "{:?} beside {}", alone, sentence);
             }
         }
     }

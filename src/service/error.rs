@@ -74,7 +74,9 @@ pub enum Error {
         loaded_fingerprint: String,
     },
     /// The collection already has the loaded model, and its texts are split within the requested bounds by the current rules.
-    #[error("collection {collection} already uses the server's model {model}, so there is nothing to re-embed")]
+    #[error(
+        "collection {collection} already has the server's model {model} and these passage bounds, so there is nothing to re-embed"
+    )]
     ModelCurrent { collection: CollectionName, model: String },
     #[error("job {job} is already re-embedding collection {collection}")]
     AlreadyReembedding { collection: CollectionName, job: JobId },
@@ -85,7 +87,7 @@ pub enum Error {
     )]
     JobModel { expected: String, expected_fingerprint: String, loaded: String, loaded_fingerprint: String },
     /// The collection holds callers' own vectors, so it has no model that could embed a text.
-    #[error("collection {collection} has no model to embed a text with: it holds your own vectors, of {dimension} values")]
+    #[error("collection {collection} has no model to embed a text with: it holds your own vectors of {dimension} values")]
     NoModel { collection: CollectionName, dimension: usize },
     #[error("the vector {problem}")]
     InvalidVector { problem: String },

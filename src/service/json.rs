@@ -70,45 +70,6 @@ pub fn some_objects<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer
     Ok(objects.map(|objects| objects.into_iter().map(|Object(value)| value).collect()))
 }
 
-/// A type with 32-bit numbers, and the same type with `Single` in their place.
-pub trait Singles {
-    /// What it is read as.
-    type Read;
-    /// Returns the numbers that were read.
-    fn of(read: Self::Read) -> Self;
-}
-
-/// A 32-bit number that is read as a 64-bit one. serde_json refuses what is out of the range of 32 bits without naming the field's
-/// limits, and takes twice as long to read it exactly.
-#[derive(Deserialize)]
-pub struct Single(f64);
-
-impl Singles for f32 {
-    type Read = Single;
-    fn of(Single(number): Single) -> Self {
-        number as Self
-    }
-}
-
-impl<T: Singles> Singles for Option<T> {
-    type Read = Option<T::Read>;
-    fn of(read: Self::Read) -> Self {
-        read.map(T::of)
-    }
-}
-
-impl<T: Singles> Singles for Vec<T> {
-    type Read = Vec<T::Read>;
-    fn of(read: Self::Read) -> Self {
-        read.into_iter().map(T::of).collect()
-    }
-}
-
-/// Reads 32-bit numbers. Those out of range become infinite; whoever checks the field refuses them.
-pub fn singles<'de, T: Singles<Read: Deserialize<'de>>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
-    T::Read::deserialize(deserializer).map(T::of)
-}
-
 /// Reads a JSON object, or reports where and why it does not fit.
 pub fn parse_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, JsonError> {
     let text = std::str::from_utf8(bytes)

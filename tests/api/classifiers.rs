@@ -328,6 +328,22 @@ async fn what_cannot_be_learned_from_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_number_beyond_32_bits_is_refused_with_the_limit() {
+    let server = Server::with_documents(documents()).await;
+    for (settings, place, limit) in [
+        (json!({"kind": "knn", "threshold": 1e39}), "/threshold", "0 to 1"),
+        (json!({"kind": "knn", "knn": {"score_min": 1e39}}), "/knn/score_min", "-1 to 1"),
+        (json!({"kind": "knn", "knn": {"temperature": 1e39}}), "/knn/temperature", "at most 100"),
+        (json!({"kind": "mlp", "mlp": {"dropout": 1e39}}), "/mlp/dropout", "below 1"),
+        (json!({"kind": "mlp", "mlp": {"learning_rate": 1e39}}), "/mlp/learning_rate", "at most 1"),
+    ] {
+        let mut body = json!({"name": "topics", "examples": labeled("weather", &RAIN)});
+        body.as_object_mut().expect("an object").extend(settings.as_object().expect("an object").clone());
+        server.post("/v1/classifiers", &body).await.assert_error(422, "invalid_request", place, &[limit]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn names_are_taken_once_and_free_again_after_deletion() {
     let server = Server::with_news().await;
     let body = json!({"name": "topics", "kind": "knn", "examples": weather_and_sports()});

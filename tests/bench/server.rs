@@ -8,8 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The quantization of the collections under test: `QUANTIZATION`, or a collection's default.
-pub fn quantization() -> Option<String> {
-    std::env::var("QUANTIZATION").ok()
+pub fn quantization() -> String {
+    std::env::var("QUANTIZATION").unwrap_or_else(|_| "i8".to_owned())
 }
 
 /// Which cores the program may use.

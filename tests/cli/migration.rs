@@ -297,7 +297,7 @@ fn several_named_vectors_end_the_import_until_one_is_named() {
     };
     assert_eq!(create("points"), 201);
     let stored = || run_with(dragoman(client.url(), &["export", "points", "--vectors", "--quiet"]), b"").json();
-    let words = "in record 1, there are the vectors \"words\", \"image\"; name the one to import with --vector-name";
+    let words = "the first record has the vectors \"words\", \"image\"; name the one to import with --vector-name";
     let unnamed = run(&[]);
     assert!(unnamed.code == 1 && unnamed.err.contains(words), "{unnamed:?}");
     let wrong = run(&["--vector-name", "sound"]);

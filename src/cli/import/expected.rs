@@ -16,8 +16,7 @@ const NAMES_MAX: usize = 20;
 #[derive(Debug)]
 pub struct Needed {
     member: &'static str,
-    /// Whether a document has it.
-    pub found: bool,
+    found: bool,
     /// Documents before the first one that has it.
     without: u64,
 }
@@ -42,16 +41,25 @@ impl Needed {
         Self { member, found: false, without: 0 }
     }
 
-    /// Counts a document. Returns whether none of enough documents has the member.
-    pub fn is_missing_after(&mut self, document: &Value) -> bool {
+    /// Looks for the member in a document.
+    pub fn look_in(&mut self, document: &Value) {
         self.found |= document.get(self.member).is_some();
         self.without += u64::from(!self.found);
-        self.without >= DOCUMENTS_MAX
+    }
+
+    /// Whether a document has the member.
+    pub fn is_found(&self) -> bool {
+        self.found
     }
 
     /// Whether there are documents, and none has the member.
     pub fn is_missing(&self) -> bool {
         !self.found && self.without > 0
+    }
+
+    /// Whether enough documents came first that do not have the member.
+    pub fn is_hopeless(&self) -> bool {
+        self.without >= DOCUMENTS_MAX
     }
 }
 
@@ -120,11 +128,15 @@ mod tests {
         let (with, without) = (json!({"id": "a", "text": "x"}), json!({"id": "a"}));
         let mut needed = Needed::new("text");
         assert!(!needed.is_missing(), "there is no document");
-        assert!((1..DOCUMENTS_MAX).all(|_| !needed.is_missing_after(&without)));
-        assert!(needed.is_missing() && needed.is_missing_after(&without));
+        (1..DOCUMENTS_MAX).for_each(|_| needed.look_in(&without));
+        assert!(needed.is_missing() && !needed.is_hopeless());
+        needed.look_in(&without);
+        assert!(needed.is_missing() && needed.is_hopeless());
         let mut needed = Needed::new("text");
-        assert!(!needed.is_missing_after(&without) && !needed.is_missing_after(&with) && !needed.is_missing());
-        assert!((0..2 * DOCUMENTS_MAX).all(|_| !needed.is_missing_after(&without)));
+        needed.look_in(&without);
+        needed.look_in(&with);
+        (0..2 * DOCUMENTS_MAX).for_each(|_| needed.look_in(&without));
+        assert!(needed.is_found() && !needed.is_missing() && !needed.is_hopeless());
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::failures::Failures;
 use super::json_records::{self, Pages};
 use super::record::{Fields, InvalidRecord, Record, Records};
 use super::unpack::{Compression, unpacked};
-use super::vectors::Vectors;
+use super::vectors::{self, Vectors};
 use crate::cli::error::CliError;
 
 const BUFFER_BYTES: usize = 1 << 18;
@@ -45,7 +45,7 @@ pub struct ForeignArgs {
     id_field: Option<String>,
     /// Named vector to import into a collection of your own vectors; required if the records have several.
     #[arg(long, value_name = "NAME", requires = "from")]
-    vector_name: Option<String>,
+    pub vector_name: Option<String>,
     /// Collection in Chroma's database; required if there are several.
     #[arg(long, value_name = "NAME", requires = "from")]
     source_collection: Option<String>,
@@ -94,8 +94,7 @@ impl ForeignArgs {
         (bar, failures): (&ProgressBar, Failures),
     ) -> Result<Documents, CliError> {
         if self.vector_name.is_some() && !vectors {
-            let problem = "--vector-name needs a collection of your own vectors; this one embeds texts itself";
-            return Err(CliError::Usage(problem.to_owned()));
+            return Err(needs_own_vectors());
         }
         let failed = || CliError::io(format!("read {}", file.map_or("standard input".into(), |file| file.display().to_string())));
         let records = match (source, file) {
@@ -194,7 +193,7 @@ impl<R: io::BufRead> Records for JsonExport<R> {
                 Source::Qdrant => (take(&["id"]), take(&["payload"]), take(&["vector", "vectors"])),
                 Source::Weaviate => {
                     let (one, several) = (take(&["vector"]), take(&["vectors"]));
-                    let vector = if self.vector_named || is_empty(&one) { several } else { one };
+                    let vector = if self.vector_named || !vectors::has_any(&one) { several } else { one };
                     (take(&["id", "uuid"]), take(&["properties"]), vector)
                 }
                 Source::Meilisearch | Source::Chroma => {
@@ -219,7 +218,7 @@ impl Documents {
             Ok(record) => {
                 let record = self.with_one_vector(record)?;
                 self.named_fields.look_in(&record.fields);
-                if !self.needed.found {
+                if !self.needed.is_found() {
                     record.fields.keys().for_each(|name| self.field_names.add(name));
                 }
                 self.fields.document(record)
@@ -230,7 +229,8 @@ impl Documents {
         match document {
             Ok(document) => {
                 // The server refuses a document without what it needs. If no document has it, an option is wrong.
-                if self.needed.is_missing_after(&document) {
+                self.needed.look_in(&document);
+                if self.needed.is_hopeless() {
                     return Err(self.nothing_found());
                 }
                 line = document.to_string().into_bytes();
@@ -247,21 +247,17 @@ impl Documents {
         let given = std::mem::take(&mut record.vector);
         match &mut self.vectors {
             Some(vectors) => {
-                let number = self.number;
-                let ambiguous = |problem: String| invalid(format!("in record {number}, {problem}"));
+                let ambiguous = |problem: String| invalid(format!("{} {problem}", so_far(self.number).0));
                 record.vector = vectors.choose(given).map_err(ambiguous)?;
             }
-            None => self.drops_vectors |= !is_empty(&given),
+            None => self.drops_vectors = self.drops_vectors || vectors::has_any(&given),
         }
         Ok(record)
     }
 
     /// Returns the error for an export in which no record so far has what documents need.
     fn nothing_found(&self) -> io::Error {
-        let (who, whose) = match self.number {
-            1 => ("the first record has".to_owned(), "its"),
-            number => (format!("the first {number} records have"), "their"),
-        };
+        let (who, whose) = so_far(self.number);
         let names = &self.field_names;
         let fields = if names.is_empty() { "there are no fields".to_owned() } else { format!("{whose} fields are {names}") };
         invalid(match (&self.vectors, &self.fields.text) {
@@ -286,13 +282,16 @@ impl Read for Documents {
     }
 }
 
-/// Whether there is no vector. The value may be null, one vector, or an object of named vectors.
-fn is_empty(vector: &Value) -> bool {
-    match vector {
-        Value::Null => true,
-        Value::Array(values) => values.is_empty(),
-        Value::Object(named) => named.values().all(is_empty),
-        _ => false,
+/// The error for a named vector in a collection that embeds texts itself.
+pub fn needs_own_vectors() -> CliError {
+    CliError::Usage("--vector-name needs a collection of your own vectors; this one embeds texts itself".to_owned())
+}
+
+/// Names this many first records and whose fields they have, for messages.
+fn so_far(records: u64) -> (String, &'static str) {
+    match records {
+        1 => ("the first record has".to_owned(), "its"),
+        records => (format!("the first {records} records have"), "their"),
     }
 }
 

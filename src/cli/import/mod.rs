@@ -111,10 +111,7 @@ pub fn run(args: ImportArgs) -> Result<Outcome, CliError> {
     }
     failures.finish(&output, &format!("`dragoman jobs results {id} --failed` lists all that the server refused"))?;
     count_as_failed(&mut job, misfits);
-    match jobs::finish(&client, &output, &job)? {
-        Outcome::Done if misfits > 0 => Ok(Outcome::SomeFailed),
-        outcome => Ok(outcome),
-    }
+    jobs::finish(&client, &output, &job)
 }
 
 /// Adds the records that were not sent to those that failed, so that the counts of a job add up: its lines include them, as empty
@@ -181,10 +178,15 @@ fn send_foreign(
     let file = args.file.as_deref().filter(|file| *file != Path::new("-"));
     let about = file.map(|file| file.metadata().map_err(CliError::io(format!("read {}", file.display())))).transpose()?;
     let failures = Failures::new(args.failures.as_deref())?;
-    if args.create {
+    // A new collection embeds texts itself, so no vector could be imported into it.
+    if args.create && args.foreign.vector_name.is_none() {
         create(client, output, name)?;
     }
-    let takes_vectors = client.send(&Call::get(&["v1", "collections", name]))?.body["model"].is_null();
+    let about_collection = client.send(&Call::get(&["v1", "collections", name])).map_err(|error| match error.code() {
+        Some("collection_not_found") if args.create => foreign::needs_own_vectors(),
+        _ => error,
+    })?;
+    let takes_vectors = about_collection.body["model"].is_null();
     let bar = output.progress(about.filter(|about| about.is_file()).map(|about| about.len()), Unit::Bytes);
     let mut documents = args.foreign.documents(source, (file, compression), takes_vectors, (&bar, failures))?;
     let job = send(client, args, (&mut documents, None), (Format::Ndjson, Compression::None), &bar)?;

@@ -26,10 +26,15 @@ impl Vectors {
             }
         }
         if self.name.is_none() && self.seen.are_several() {
-            return Err(format!("there are the vectors {}; name the one to import with --vector-name", self.seen));
+            return Err(format!("the vectors {}; name the one to import with --vector-name", self.seen));
         }
         Ok(chosen)
     }
+}
+
+/// Whether there is a dense vector.
+pub fn has_any(vector: &Value) -> bool {
+    !dense(vector.clone()).is_empty()
 }
 
 /// Returns the dense vectors with their names, without empty ones. A vector without a name gets an empty one, as in Qdrant.
@@ -88,7 +93,7 @@ mod tests {
 
     #[test]
     fn several_names_need_a_choice_even_in_different_records() {
-        let expect = r#"there are the vectors "text", "image"; name the one to import with --vector-name"#;
+        let expect = r#"the vectors "text", "image"; name the one to import with --vector-name"#;
         let mut vectors = Vectors::default();
         assert_eq!(vectors.choose(json!({"text": [1.0], "image": [2.0]})), Err(expect.to_owned()));
         let mut vectors = Vectors::default();

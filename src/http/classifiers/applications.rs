@@ -7,6 +7,7 @@ use utoipa::ToSchema;
 
 use super::labels::written_path;
 use super::{CLASSIFIER_ERRORS, ClassifierPath, probability, visible};
+use crate::domain::singles::singles;
 use crate::domain::{ApplyRequest, Caller, Code, CollectionName, Job, LabeledDocuments, MetadataPath};
 use crate::http::api::Api;
 use crate::http::error::{ApiError, invalid};
@@ -43,6 +44,7 @@ pub struct ApplyClassifierRequest {
     pub filter: Option<Value>,
     /// Replaces the classifier's own threshold, 0 to 1.
     #[schema(minimum = 0, maximum = 1)]
+    #[serde(default, deserialize_with = "singles")]
     pub threshold: Option<f32>,
 }
 

@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 
 use super::labels::{self, LabeledDocumentsInput, LabeledTextInput};
 use super::{CLASSIFIER_ERRORS, ClassifierPath, probability, visible};
+use crate::domain::singles::singles;
 use crate::domain::{Caller, Code, Evaluation, EvaluationSet, Job};
 use crate::http::api::Api;
 use crate::http::error::{ApiError, invalid};
@@ -56,6 +57,7 @@ pub struct EvaluateRequest {
     pub examples: Option<Vec<LabeledTextInput>>,
     /// Replaces the classifier's own threshold, 0 to 1.
     #[schema(minimum = 0, maximum = 1)]
+    #[serde(default, deserialize_with = "singles")]
     pub threshold: Option<f32>,
 }
 
@@ -69,6 +71,7 @@ pub struct StartEvaluationRequest {
     pub documents: Option<LabeledDocumentsInput>,
     /// Replaces the classifier's own threshold, 0 to 1.
     #[schema(minimum = 0, maximum = 1)]
+    #[serde(default, deserialize_with = "singles")]
     pub threshold: Option<f32>,
 }
 

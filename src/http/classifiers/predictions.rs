@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{CLASSIFIER_ERRORS, ClassifierPath, probability, visible};
+use crate::domain::singles::singles;
 use crate::domain::{Caller, Code, CollectionName, DocumentId, Limits, PredictItems, PredictOptions, Prediction};
 use crate::http::api::Api;
 use crate::http::error::{ApiError, Checks, invalid};
@@ -43,6 +44,7 @@ pub struct PredictRequest {
     pub documents: Option<DocumentsByIdInput>,
     /// Replaces the classifier's own threshold, 0 to 1.
     #[schema(minimum = 0, maximum = 1)]
+    #[serde(default, deserialize_with = "singles")]
     pub threshold: Option<f32>,
     /// How many of the most likely labels to return with their probabilities, 0 to 1000.
     #[schema(minimum = 0, maximum = 1000, default = 5)]

@@ -5,6 +5,7 @@ use utoipa::ToSchema;
 
 use super::labels::{self, LabelInput, LabeledDocumentsInput, LabeledTextInput};
 use super::probability;
+use crate::domain::singles::singles;
 use crate::domain::{
     ClassifierDefinition, ClassifierKind, ClassifierName, Code, KnnSettings, Limits, MlpSettings, NewClassifier,
 };
@@ -33,6 +34,7 @@ pub struct CreateClassifierRequest {
     /// Below this probability the classifier abstains, from 0 to 1; 0 by default. With `multi_label`, labels of at least this
     /// probability are returned; 0.5 by default.
     #[schema(minimum = 0, maximum = 1)]
+    #[serde(default, deserialize_with = "singles")]
     pub threshold: Option<f32>,
     /// Learns from labeled documents. A `knn` classifier reads them for every prediction, so new labels take effect at once;
     /// the others learn the labels that exist at training time. Excludes `examples`.

@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 use super::api::Api;
 use super::error::{ApiError, Checks, invalid};
 use super::jobs::{Accepted, accepted};
+use crate::domain::singles::singles;
 use crate::domain::{Caller, Code, CollectionName, Job, Limits, MiningUnit, SearchFilter};
 use crate::http::middleware::auth::check_access;
 use crate::http::openapi::operation_errors::{OperationErrors, WRITE_ERRORS};
@@ -129,7 +130,7 @@ pub struct FindDuplicatesRequest {
     #[schema(default = "passage")]
     pub unit: MiningUnit,
     /// Minimum cosine similarity of two passages or documents in a cluster.
-    #[serde(default = "score_min")]
+    #[serde(default = "score_min", deserialize_with = "singles")]
     #[schema(minimum = -1, maximum = 1, default = 0.9)]
     pub score_min: f32,
     /// Neighbors to consider for each passage or document.
@@ -137,7 +138,7 @@ pub struct FindDuplicatesRequest {
     #[schema(minimum = 1, maximum = 255, default = 8)]
     pub neighbors: usize,
     /// Maximum passages or documents per cluster. Near-duplicates form chains whose ends are not alike; a pair that would make
-    /// a cluster larger than this is not used. What a cluster does not hold makes further clusters.
+    /// a cluster larger than this is ignored; more equal texts than this make several clusters.
     #[serde(default = "size_max")]
     #[schema(minimum = 2, maximum = 1000, default = 100)]
     pub size_max: u32,
@@ -198,8 +199,8 @@ pub async fn mine_pairs(
 /// Find duplicates
 ///
 /// Starts a job that finds clusters of passages of a collection with the same meaning: near-duplicates, and translations of
-/// each other. It uses what is stored and embedded when it starts. Equal texts always belong together, whatever their
-/// neighbors; passages of the same document are not compared with each other. Once the job has succeeded,
+/// each other. It uses what is stored and embedded when it starts. Equal texts belong together, whatever their neighbors;
+/// passages of the same document are not compared with each other. Once the job has succeeded,
 /// `GET /v1/jobs/{job}/clusters` returns the clusters. After a restart of the server the job starts over.
 #[utoipa::path(
     post, path = "/v1/collections/{collection}/duplicates", tag = "mining",

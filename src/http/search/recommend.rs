@@ -7,11 +7,12 @@ use utoipa::ToSchema;
 use super::boosts::BoostInput;
 use super::checks::{check_rest, check_vector};
 use super::request::{GroupBy, HitPart, SearchDocumentsRequest};
+use crate::domain::singles::singles;
 use crate::domain::{Collection, DocumentId, ExampleSet, Examples, Limits, SearchRequest, SearchTarget};
 use crate::http::error::{ApiError, Checks, invalid};
 use crate::http::request::filter::FilterNode;
 use crate::http::request::values::{check_text, parsed};
-use crate::service::json::{object, singles, some_object, some_objects};
+use crate::service::json::{object, some_object, some_objects};
 
 /// A recommendation: finds documents that are like the positive examples and unlike the negative ones.
 #[derive(Debug, Deserialize, ToSchema)]

@@ -5,9 +5,10 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::boosts::BoostInput;
+use crate::domain::singles::singles;
 use crate::http::request::filter::FilterNode;
 use crate::http::search::facets::FacetInput;
-use crate::service::json::{objects, singles, some_object, some_objects};
+use crate::service::json::{objects, some_object, some_objects};
 
 /// A search: exactly one of `query`, `vector` and `like`, and options that restrict and order the hits.
 #[derive(Debug, Default, Deserialize, ToSchema)]

@@ -107,33 +107,24 @@ impl TrainedClassifier {
         neighbor_source: &mut Option<NeighborSource<'_>>,
         asked: &[&PredictionInput],
     ) -> Result<Vec<LabelScores>, Error> {
+        match (&self.model, neighbor_source) {
+            (Model::Knn(rule), Some(neighbor_source)) => {
+                let neighbors = neighbor_source.neighbors(asked, self.definition.knn.neighbors)?;
+                Ok(in_parallel(&neighbors, |neighbors| count_votes(neighbors, rule))?)
+            }
+            _ => self.score_alone(asked),
+        }
+    }
+
+    /// Returns the label probabilities of each text without neighbors: none for a `knn`. Blocks.
+    fn score_alone(&self, asked: &[&PredictionInput]) -> Result<Vec<LabelScores>, Error> {
         let probabilities = |asked: &&PredictionInput| match &self.model {
             Model::Mlp(mlp) => mlp.probabilities(asked.embedding.as_slice()),
             Model::Prototype(prototypes) => prototypes.probabilities(&asked.embedding),
             Model::Knn(_) => Ok(Vec::new()),
         };
-        match (&self.model, neighbor_source) {
-            (Model::Knn(rule), Some(neighbor_source)) => {
-                let voters = self.voters(rule, neighbor_source, asked)?;
-                Ok(in_parallel(&voters, |voters| count_votes(voters, rule))?)
-            }
-            _ => {
-                let scored = in_parallel(asked, |asked| probabilities(asked).map(|probabilities| self.ranked(probabilities)));
-                Ok(scored.map_err(ClassifierError::from)?)
-            }
-        }
-    }
-
-    /// Finds the neighbors that vote on the labels of each text, nearest first. Blocks.
-    fn voters(
-        &self,
-        rule: &VoteRule,
-        neighbor_source: &mut NeighborSource<'_>,
-        asked: &[&PredictionInput],
-    ) -> Result<Vec<Vec<LabeledNeighbor>>, Error> {
-        let mut found = neighbor_source.neighbors(asked, self.definition.knn.neighbors)?;
-        found.iter_mut().for_each(|neighbors| neighbors.retain(|neighbor| rule.lets_vote(neighbor.score)));
-        Ok(found)
+        let scored = in_parallel(asked, |asked| probabilities(asked).map(|probabilities| self.ranked(probabilities)));
+        Ok(scored.map_err(ClassifierError::from)?)
     }
 
     fn ranked(&self, probabilities: Vec<f32>) -> LabelScores {
@@ -159,8 +150,8 @@ impl TrainedClassifier {
         (*share > 0.0 && *share >= threshold.unwrap_or(0.0)).then(|| vec![label.clone()])
     }
 
-    /// Predicts the labels of texts. The neighbors that explain the labels are those that voted or, without a vote, the nearest
-    /// ones. Fails if the neighbors and labels in the answer take more bytes than the budget allows. Blocks.
+    /// Predicts the labels of texts. The neighbors that explain the labels are those of a `knn` that voted; of other kinds,
+    /// the nearest ones. Fails if the neighbors and labels in the answer take more bytes than the budget allows. Blocks.
     pub(super) fn predict(
         &self,
         label_source: &LabelSource,
@@ -174,16 +165,20 @@ impl TrainedClassifier {
             opened => opened,
         };
         let near = match (&self.model, &mut neighbor_source) {
-            (Model::Knn(rule), Some(neighbor_source)) => self.voters(rule, neighbor_source, &all)?,
+            (Model::Knn(_), Some(neighbor_source)) => neighbor_source.neighbors(&all, self.definition.knn.neighbors)?,
             (_, Some(neighbor_source)) => neighbor_source.neighbors(&all, options.explain)?,
             (_, None) => vec![Vec::new(); asked.len()],
         };
         let scored = match &self.model {
-            Model::Knn(rule) => in_parallel(&near, |voters| count_votes(voters, rule))?,
-            Model::Mlp(_) | Model::Prototype(_) => self.score(&mut None, &all)?,
+            Model::Knn(rule) => in_parallel(&near, |neighbors| count_votes(neighbors, rule))?,
+            Model::Mlp(_) | Model::Prototype(_) => self.score_alone(&all)?,
         };
         let answer = |((asked, scored), near): ((&PredictionInput, LabelScores), &Vec<LabeledNeighbor>)| {
-            let shown = Some(&near[..near.len().min(options.explain)]).filter(|shown| !shown.is_empty());
+            let voting = match &self.model {
+                Model::Knn(rule) => near.partition_point(|neighbor| rule.lets_vote(neighbor.score)),
+                Model::Mlp(_) | Model::Prototype(_) => near.len(),
+            };
+            let shown = Some(&near[..voting.min(options.explain)]).filter(|shown| !shown.is_empty());
             let with_texts = neighbor_source.as_ref().zip(shown).map(|(source, shown)| source.with_texts(shown));
             let neighbors = with_texts.transpose()?.unwrap_or_default();
             let labels = self.decide(&scored, options.threshold);

@@ -3,12 +3,13 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::domain::singles::singles;
 use crate::domain::timestamps::parse_rfc3339;
 use crate::domain::{
     self, Code, Collection, DocumentFailure, DocumentId, Embedding, Language, LanguageTagError, Limits, MetadataObject,
     NewDocument, RefusedDocument,
 };
-use crate::service::json::{JsonError, parse_object, shorten, singles};
+use crate::service::json::{JsonError, parse_object, shorten};
 use crate::store::system_clock as now_ms;
 
 /// Error message for metadata with the character U+0000 in a key.

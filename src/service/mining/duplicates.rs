@@ -197,8 +197,7 @@ async fn find(context: &JobContext, plan: &DuplicatesPlan) -> Result<(), JobErro
     let written = blocking(move || {
         let occurrences = Occurrences::new(rule, limits.size_max, corpus.numbers(), &documents, &languages);
         let pairs = occurrences.near(&lists).chain(occurrences.copies(&lists)).chain(occurrences.equal());
-        let may_pair = |one, other| occurrences.may_pair(one, other);
-        let clusters = cluster(corpus.positions(), pairs, &limits, may_pair).map_err(MineError::from)?;
+        let clusters = cluster(corpus.positions(), pairs, &limits).map_err(MineError::from)?;
         write(&canceled_by, ResultsFile::create(folder, CLUSTERS, reserve)?, &clusters, &corpus)
     })
     .await;

@@ -56,11 +56,11 @@ struct Group {
     number: u32,
     /// Only set under `LanguageRule::Same`.
     language: Option<Language>,
+    /// The first of its occurrences.
     first: u32,
     /// The first occurrence that may be paired with `first`.
     second: Option<u32>,
-    /// Its range in `Occurrences::sorted`.
-    /// `first` is the first of them.
+    /// The range of its occurrences in `Occurrences::sorted`.
     positions: Range<usize>,
 }
 
@@ -168,22 +168,15 @@ impl<'a> Occurrences<'a> {
         })
     }
 
-    /// Pairs each occurrence in a group with the first one of another kind, and each part of a text's occurrences with the next
-    /// part. No cluster holds two parts, so the latter pairs only show in the number of refused pairs. Returns places.
+    /// Pairs each occurrence in a group with the first one of another kind. Returns places.
     pub(super) fn equal(&self) -> impl Iterator<Item = (u32, u32, f32)> {
-        let within = self.groups.iter().flat_map(move |group| {
+        self.groups.iter().flat_map(move |group| {
             self.positions(group).iter().skip(1).filter_map(move |&position| {
                 let mut firsts = [Some(group.first), group.second].into_iter().flatten();
                 let other = firsts.find(|first| self.may_pair(*first, position))?;
                 Some((other, position, EQUAL))
             })
-        });
-        let of_one_text = |two: &&[Group]| (two[0].number, two[0].language) == (two[1].number, two[1].language);
-        let between = self.groups.windows(2).filter(of_one_text).filter_map(move |two| {
-            let (one, other) = self.pair(&two[0], &two[1])?;
-            Some((one, other, 1.0))
-        });
-        within.chain(between)
+        })
     }
 
     /// Finds an occurrence of one text and an occurrence of the other that may be paired.
@@ -268,7 +261,7 @@ mod tests {
         let occurrences = Occurrences::new(rule, size_max, &numbers, &documents, &languages);
         let limits = DuplicateRule { score_min: 0.8, size_max };
         let pairs = occurrences.near(&lists).chain(occurrences.copies(&lists)).chain(occurrences.equal());
-        let found = cluster(passages.len(), pairs, &limits, |one, other| occurrences.may_pair(one, other)).unwrap();
+        let found = cluster(passages.len(), pairs, &limits).unwrap();
         (found.iter().map(|one| one.members.to_vec()).collect(), found.refused)
     }
 
@@ -325,12 +318,6 @@ mod tests {
         check_sizes(LanguageRule::Any, &copies(0, 10, "").collect::<Vec<_>>(), None, &[10]);
         check_sizes(LanguageRule::Any, &copies(0, 11, "").collect::<Vec<_>>(), None, &[5, 6]);
         check_sizes(LanguageRule::Same, &copies(0, 31, "de").collect::<Vec<_>>(), None, &[7, 8, 8, 8]);
-    }
-
-    #[test]
-    fn dividing_copies_counts_as_refusing_pairs() {
-        let copies: Vec<_> = copies(0, 31, "de").collect();
-        assert_eq!([10, 31].map(|size_max| clusters(LanguageRule::Any, size_max, &copies, None).1), [3, 0]);
     }
 
     #[test]

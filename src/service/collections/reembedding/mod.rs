@@ -92,7 +92,8 @@ impl CollectionHandle {
             Ok(collection.store.counts()?)
         });
         let counts = counts.await?;
-        let (memory_bytes, disk_bytes) = needs(&service.state, &collection, &counts, plan.dimension)?;
+        let passages = within_bounds(counts.passages, before, bounds);
+        let (memory_bytes, disk_bytes) = needs(&service.state, &collection, (&counts, passages), plan.dimension)?;
         let details = ReembedDetails {
             from_model: own.name.clone(),
             from_model_fingerprint: own.fingerprint.clone(),
@@ -116,12 +117,24 @@ impl CollectionHandle {
     }
 }
 
-/// Returns the memory and disk space that the job needs, or an error if there is too little. The free space of a database
-/// server is unknown, so it is not checked. Blocks.
-fn needs(state: &State, collection: &OpenCollection, counts: &CollectionCounts, dimension: usize) -> Result<(u64, u64), Error> {
-    let embeddings = counts.passages.saturating_mul(dimension as u64 * 4 + PASSAGE_BYTES);
+/// Estimates how many passages texts have that have this many within the bounds from before: as many as if all were full.
+fn within_bounds(passages: u64, before: PassageBounds, bounds: PassageBounds) -> u64 {
+    let of_text = |bounds: PassageBounds| bounds.tokens_max.saturating_sub(bounds.overlap_tokens).max(1) as u64;
+    let (before, after) = (of_text(before), of_text(bounds));
+    passages.saturating_mul(before.max(after)).div_ceil(after)
+}
+
+/// Returns the memory and disk space that the job needs for this many passages, or an error if there is too little. The free
+/// space of a database server is unknown, so it is not checked. Blocks.
+fn needs(
+    state: &State,
+    collection: &OpenCollection,
+    (counts, passages): (&CollectionCounts, u64),
+    dimension: usize,
+) -> Result<(u64, u64), Error> {
+    let embeddings = passages.saturating_mul(dimension as u64 * 4 + PASSAGE_BYTES);
     let Ok(embedded) = collection.embedded() else { return Ok((0, counts.disk_bytes.saturating_add(embeddings))) };
-    let memory_bytes = memory::of_index(counts.passages, dimension);
+    let memory_bytes = memory::of_index(passages, dimension);
     memory::check_free(memory_bytes)?;
     let disk_bytes = embedded.store.bytes().saturating_add(embeddings).saturating_add(memory_bytes);
     check_disk_space(&state.data_dir, disk_bytes, state.limits.disk_reserve_bytes)?;
@@ -242,5 +255,23 @@ impl State {
         let of =
             |job: &Job| stored::read::<ReembedPlan>(&job.id, &job.request).is_ok_and(|plan| plan.collection_id == *collection);
         Ok(jobs.into_iter().find(|job| job.kind == ReembedJob::TYPE && of(job)).map(|job| job.id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn narrower_bounds_need_room_for_more_passages() {
+        let bounds = |tokens_max, overlap_tokens| PassageBounds { tokens_max, overlap_tokens };
+        for (before, after, expect) in [
+            (bounds(120, 0), bounds(60, 0), 20),
+            (bounds(120, 0), bounds(120, 60), 20),
+            (bounds(120, 0), bounds(100, 0), 12),
+            (bounds(60, 0), bounds(120, 0), 10),
+        ] {
+            assert_eq!(within_bounds(10, before, after), expect, "{before:?} {after:?}");
+        }
     }
 }
