@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::ids::text_id;
+use super::metadata::plain_number;
 use super::names::names;
 use super::{
     CollectionName, DocumentId, Filter, InvalidId, JobFailure, JobId, KnnSettings, Language, Metadata, MetadataPath, MlpSettings,
@@ -322,7 +323,7 @@ pub fn labels_at(metadata: &Metadata, field: &MetadataPath, multi_label: bool) -
     let one = |value: &Value| match value {
         Value::String(text) if text.trim().is_empty() => Err("is a blank string".to_owned()),
         Value::String(text) => Ok(text.clone()),
-        Value::Number(number) => Ok(number_label(number)),
+        Value::Number(number) => Ok(plain_number(number).to_string()),
         Value::Bool(truth) => Ok(truth.to_string()),
         Value::Null => Err("holds null".to_owned()),
         Value::Array(_) => Err("is an array".to_owned()),
@@ -340,16 +341,6 @@ pub fn labels_at(metadata: &Metadata, field: &MetadataPath, multi_label: bool) -
             Ok(Some(labels))
         }
         Some(value) => Ok(Some(vec![one(value).map_err(refuse)?])),
-    }
-}
-
-/// The label of a number: of a whole one, its digits, however it is written.
-fn number_label(number: &serde_json::Number) -> String {
-    /// 2 to the power of 64. From here on, integers are also read as `f64`, so equal numbers are written alike anyway.
-    const INTEGERS_END: f64 = 18_446_744_073_709_551_616.0;
-    match number.as_f64().filter(|real| number.is_f64() && real.fract() == 0.0 && real.abs() < INTEGERS_END) {
-        Some(whole) => (whole as i128).to_string(),
-        None => number.to_string(),
     }
 }
 
@@ -392,7 +383,7 @@ mod tests {
         let smallest = json!([i64::MIN, -9_223_372_036_854_775_808.0]);
         check(json!({"a": {"b": smallest}}), true, Ok(Some(&["-9223372036854775808"])));
         check(json!({"a": {"b": [u64::MAX]}}), true, Ok(Some(&["18446744073709551615"])));
-        let label = |written: &str| number_label(&serde_json::from_str(written).unwrap());
+        let label = |written: &str| plain_number(&serde_json::from_str(written).unwrap()).to_string();
         assert_eq!(label("1e20"), label("100000000000000000000"));
     }
 

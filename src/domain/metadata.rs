@@ -1,7 +1,7 @@
 //! Operations on metadata as a whole: its depth, its size, and merge patches.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Number, Value};
 use utoipa::ToSchema;
 
 /// A caller's JSON object.
@@ -34,6 +34,14 @@ pub fn merge(target: &mut Metadata, patch: &Metadata) {
             }
         }
     }
+}
+
+/// Returns a whole number as an integer, 2020.0 as 2020, so that equal numbers are written alike.
+pub fn plain_number(number: &Number) -> Number {
+    /// 2 to the power of 64. From here on, integers are also read as `f64`, so equal numbers are written alike anyway.
+    const INTEGERS_END: f64 = 18_446_744_073_709_551_616.0;
+    let whole = number.as_f64().filter(|real| number.is_f64() && real.fract() == 0.0 && real.abs() < INTEGERS_END);
+    whole.and_then(|real| Number::from_i128(real as i128)).unwrap_or_else(|| number.clone())
 }
 
 /// Whether a merge patch loses a value because it puts an object in the place of one that is not an object.

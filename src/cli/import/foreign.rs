@@ -248,7 +248,7 @@ impl Documents {
         match &mut self.vectors {
             Some(vectors) => {
                 let ambiguous = |problem: String| invalid(format!("{} {problem}", so_far(self.number).0));
-                record.vector = vectors.choose(given).map_err(ambiguous)?;
+                record.vector = vectors.choose(&given).map_err(ambiguous)?;
             }
             None => self.drops_vectors = self.drops_vectors || vectors::has_any(&given),
         }

@@ -17,12 +17,12 @@ pub struct Vectors {
 impl Vectors {
     /// Returns the vector of a record, or null if it has none. Fails if there is no name to choose by and the records so far have
     /// vectors under several names.
-    pub fn choose(&mut self, vector: Value) -> Result<Value, String> {
+    pub fn choose(&mut self, vector: &Value) -> Result<Value, String> {
         let mut chosen = Value::Null;
         for (name, vector) in dense(vector) {
-            self.seen.add(&name);
-            if self.name.as_ref().is_none_or(|wanted| *wanted == name) {
-                chosen = vector;
+            self.seen.add(name);
+            if self.name.as_deref().is_none_or(|wanted| wanted == name) {
+                chosen = vector.clone();
             }
         }
         if self.name.is_none() && self.seen.are_several() {
@@ -34,28 +34,24 @@ impl Vectors {
 
 /// Whether there is a dense vector.
 pub fn has_any(vector: &Value) -> bool {
-    !dense(vector.clone()).is_empty()
+    dense(vector).next().is_some()
 }
 
 /// Returns the dense vectors with their names, without empty ones. A vector without a name gets an empty one, as in Qdrant.
-fn dense(vector: Value) -> Vec<(String, Value)> {
-    let named: Vec<(String, Value)> = match vector {
-        Value::Object(named) => named.into_iter().collect(),
-        unnamed => vec![(String::new(), unnamed)],
-    };
-    let named = named.into_iter().map(|(name, vector)| (name, unwrapped(vector)));
-    named.filter(|(_, vector)| vector.as_array().is_some_and(|values| !values.is_empty())).collect()
+fn dense(vector: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    let named = vector.as_object();
+    let unnamed = named.is_none().then_some(("", vector));
+    let named = named.into_iter().flatten().map(|(name, vector)| (name.as_str(), vector));
+    let unwrapped = named.chain(unnamed).map(|(name, vector)| (name, unwrapped(vector)));
+    unwrapped.filter(|(_, vector)| vector.as_array().is_some_and(|values| !values.is_empty()))
 }
 
 /// Unwraps a vector that is the only one of its name: Meilisearch has an object with a list of vectors.
-fn unwrapped(vector: Value) -> Value {
-    let vector = match vector {
-        Value::Object(mut members) => members.shift_remove("embeddings").unwrap_or_default(),
-        other => other,
-    };
-    match vector {
-        Value::Array(mut list) if list.len() == 1 && list[0].is_array() => list.remove(0),
-        other => other,
+fn unwrapped(vector: &Value) -> &Value {
+    let vector = vector.get("embeddings").unwrap_or(vector);
+    match vector.as_array().map(Vec::as_slice) {
+        Some([only]) if only.is_array() => only,
+        _ => vector,
     }
 }
 
@@ -67,7 +63,7 @@ mod tests {
     #[track_caller]
     fn check(name: Option<&str>, given: Value, expect: Value) {
         let mut vectors = Vectors { name: name.map(str::to_owned), ..Vectors::default() };
-        assert_eq!(vectors.choose(given.clone()), Ok(expect), "{given}");
+        assert_eq!(vectors.choose(&given), Ok(expect), "{given}");
     }
 
     #[test]
@@ -95,9 +91,9 @@ mod tests {
     fn several_names_need_a_choice_even_in_different_records() {
         let expect = r#"the vectors "text", "image"; name the one to import with --vector-name"#;
         let mut vectors = Vectors::default();
-        assert_eq!(vectors.choose(json!({"text": [1.0], "image": [2.0]})), Err(expect.to_owned()));
+        assert_eq!(vectors.choose(&json!({"text": [1.0], "image": [2.0]})), Err(expect.to_owned()));
         let mut vectors = Vectors::default();
-        assert_eq!(vectors.choose(json!({"text": [1.0]})), Ok(json!([1.0])));
-        assert_eq!(vectors.choose(json!({"image": [2.0]})), Err(expect.to_owned()));
+        assert_eq!(vectors.choose(&json!({"text": [1.0]})), Ok(json!([1.0])));
+        assert_eq!(vectors.choose(&json!({"image": [2.0]})), Err(expect.to_owned()));
     }
 }

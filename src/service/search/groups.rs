@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::super::Error;
 use super::hits::Candidate;
+use crate::domain::metadata::plain_number;
 use crate::domain::{GroupKey, Grouping, Metadata, MetadataPath, PassageId};
 use crate::service::open_collection::OpenCollection;
 
@@ -46,16 +47,10 @@ fn keep_first(mut candidates: Vec<Candidate>, values: &HashMap<PassageId, Value>
 fn scalar(metadata: &Metadata, path: &MetadataPath) -> Option<Value> {
     let value = path.find(metadata)?;
     match value {
-        Value::Number(number) => Some(plain_number(number)),
+        Value::Number(number) => Some(Value::Number(plain_number(number))),
         Value::String(_) | Value::Bool(_) => Some(value.clone()),
         Value::Null | Value::Array(_) | Value::Object(_) => None,
     }
-}
-
-/// Converts 2020.0 to 2020, so that equal numbers are in the same group.
-fn plain_number(number: &serde_json::Number) -> Value {
-    let whole = number.as_f64().filter(|real| !number.is_i64() && !number.is_u64() && real.fract() == 0.0 && real.abs() < 9e15);
-    whole.map_or_else(|| Value::Number(number.clone()), |real| Value::from(real as i64))
 }
 
 #[cfg(test)]
