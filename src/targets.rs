@@ -147,6 +147,7 @@ impl Target {
     /// Checks write access by writing a small object and deleting it.
     pub async fn check_writable(&self) -> Result<(), TargetError> {
         let probe = self.path(PROBE);
+        self.remove_unfinished(&probe);
         self.store.put(&probe, PutPayload::from_static(b"probe")).await.map_err(failed("write to", &self.name))?;
         self.store.delete(&probe).await.map_err(failed("remove what was written to", &self.name))
     }
@@ -179,8 +180,9 @@ impl Target {
     /// Uploads an archive. It becomes a snapshot once it is complete and verified. The remains of a crash are replaced by the
     /// next upload of this snapshot.
     pub async fn put(&self, about: &StoredSnapshot, archive: File) -> Result<(), TargetError> {
-        let to = self.archive(&about.snapshot);
-        self.remove_unfinished(&about.snapshot);
+        let (to, description) = (self.archive(&about.snapshot), self.description(&about.snapshot));
+        self.remove_unfinished(&to);
+        self.remove_unfinished(&description);
         let upload = self.store.put_multipart(&to).await.map_err(failed("write to", &self.name))?;
         let part = PART_BYTES.max(about.archive_bytes.div_ceil(PARTS_MAX - 1));
         let mut upload = WriteMultipart::new_with_chunk_size(upload, usize::try_from(part).unwrap_or(usize::MAX));
@@ -196,7 +198,7 @@ impl Target {
             return Err(error);
         }
         let json = serde_json::to_vec_pretty(about).map_err(|error| TargetError::Invalid(error.to_string()))?;
-        let described = self.store.put(&self.description(&about.snapshot), json.into()).await;
+        let described = self.store.put(&description, json.into()).await;
         described.map(drop).map_err(failed("write to", &self.name))
     }
 
@@ -234,10 +236,10 @@ impl Target {
         Ok(())
     }
 
-    /// Removes partial archives that a killed server left in a folder: files with the archive's name, `#` and a number.
-    fn remove_unfinished(&self, id: &SnapshotId) {
+    /// Removes what a killed server left in a folder of its writes to `path`: files with this name, `#` and a number.
+    fn remove_unfinished(&self, path: &Path) {
         let files = if self.is_local { std::fs::read_dir(&self.name).ok() } else { None };
-        let unfinished = format!("{id}{ARCHIVE}#");
+        let unfinished = format!("{}#", path.filename().unwrap_or_default());
         for file in files.into_iter().flatten().flatten() {
             if file.file_name().to_str().is_some_and(|name| name.starts_with(&unfinished)) {
                 let _ = std::fs::remove_file(file.path());

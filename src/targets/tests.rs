@@ -113,13 +113,24 @@ async fn an_archive_without_its_description_is_no_snapshot_and_what_others_put_t
 }
 
 #[tokio::test]
-async fn what_a_killed_server_left_of_an_archive_goes_when_it_is_put_again() {
+async fn what_a_killed_server_left_of_a_snapshot_goes_when_it_is_put_again() {
     let (_folder, target) = folder();
-    let left = std::path::Path::new(target.name()).join(format!("{}.tar.zst#1", snapshot(1, b"").snapshot));
-    std::fs::write(&left, "half").unwrap();
-    target.put(&snapshot(1, b"content"), file(b"content")).await.unwrap();
-    assert!(!left.exists());
+    for kind in ["tar.zst", "json"] {
+        let left = std::path::Path::new(target.name()).join(format!("{}.{kind}#1", snapshot(1, b"").snapshot));
+        std::fs::write(&left, "half").unwrap();
+        target.put(&snapshot(1, b"content"), file(b"content")).await.unwrap();
+        assert!(!left.exists(), "{kind}");
+    }
     assert_eq!(ids(&target).await, [1]);
+}
+
+#[tokio::test]
+async fn what_a_killed_server_left_of_its_check_goes_at_the_next_check() {
+    let (_folder, target) = folder();
+    let left = std::path::Path::new(target.name()).join("dragoman.probe#1");
+    std::fs::write(&left, "pro").unwrap();
+    target.check_writable().await.unwrap();
+    assert!(!left.exists());
 }
 
 #[tokio::test]
