@@ -79,7 +79,7 @@ struct Told {
 }
 
 impl Told {
-    fn goes_on(&self) -> bool {
+    fn is_running(&self) -> bool {
         !self.stop.load(Ordering::Relaxed)
     }
 
@@ -117,7 +117,7 @@ fn ask(address: &str, request: &str, told: &Told) -> Option<(TcpStream, String)>
         match stream.read(&mut some) {
             Ok(0) => return None,
             Ok(read) => head.extend_from_slice(&some[..read]),
-            Err(_) if told.goes_on() => continue,
+            Err(_) if told.is_running() => continue,
             Err(_) => return None,
         }
     }
@@ -125,11 +125,11 @@ fn ask(address: &str, request: &str, told: &Told) -> Option<(TcpStream, String)>
 }
 
 /// A caller that requests the largest answers until it is told to stop, and reads none, some, or all of each.
-fn take_all(number: usize, address: String, key: String, told: Arc<Told>, hits: usize) {
+fn run_greedy_caller(number: usize, address: String, key: String, told: Arc<Told>, hits: usize) {
     let body = json!({"vector": [1, 0], "limit": hits, "include": ["text"]}).to_string();
     let request = request("POST", "/v1/collections/large/search", &key, &body);
     let mut buffer = vec![0; 64 << 10];
-    while told.goes_on() {
+    while told.is_running() {
         let Some((mut stream, head)) = ask(&address, &request, &told) else { continue };
         if !told.note(&head) {
             drop(stream);
@@ -137,7 +137,7 @@ fn take_all(number: usize, address: String, key: String, told: Arc<Told>, hits: 
             continue;
         }
         let since = Instant::now();
-        while told.goes_on() {
+        while told.is_running() {
             match number % 3 {
                 0 => thread::sleep(SILENCE),
                 1 => {
@@ -155,7 +155,7 @@ fn take_all(number: usize, address: String, key: String, told: Arc<Told>, hits: 
 /// Requests `/healthz` on a new connection each time, until it is told to stop; returns the sorted times in seconds.
 fn watch_health(address: String, told: Arc<Told>) -> Vec<f64> {
     let mut times = Vec::new();
-    while told.goes_on() {
+    while told.is_running() {
         let started = Instant::now();
         let mut stream = TcpStream::connect(&address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
@@ -171,9 +171,9 @@ fn watch_health(address: String, told: Arc<Told>) -> Vec<f64> {
 }
 
 /// Searches and writes a little, as often as it can, until it is told to stop; returns the sorted times in seconds.
-fn be_honest(client: Client, told: Arc<Told>) -> Vec<f64> {
+fn run_honest_caller(client: Client, told: Arc<Told>) -> Vec<f64> {
     let mut times = Vec::new();
-    while told.goes_on() {
+    while told.is_running() {
         let started = Instant::now();
         let document = json!({"documents": [{"id": "mine", "text": format!("sentence {}", times.len())}]});
         for (path, body) in [
@@ -290,7 +290,7 @@ fn greedy_callers_do_not_starve_others() {
         .enumerate()
         .map(|(number, key)| {
             let (address, key, told) = (address.clone(), key.clone(), Arc::clone(&told));
-            thread::spawn(move || take_all(number, address, key, told, hits))
+            thread::spawn(move || run_greedy_caller(number, address, key, told, hits))
         })
         .collect();
     let health = thread::spawn({
@@ -299,7 +299,7 @@ fn greedy_callers_do_not_starve_others() {
     });
     let honest = thread::spawn({
         let told = Arc::clone(&told);
-        move || be_honest(honest, told)
+        move || run_honest_caller(honest, told)
     });
     thread::sleep(size.duration());
     let (status, running) = operator.get(&job);

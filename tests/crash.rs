@@ -130,7 +130,7 @@ fn check(client: &Client, writers: &mut [Writer]) {
     let many = client.hits(COLLECTION, &json!({ "query": "anything", "limit": 1_000, "include": ["text"] }));
     let found: BTreeMap<&str, &Value> = many.iter().map(|hit| (hit["id"].as_str().unwrap(), &hit["text"])).collect();
     assert_eq!((found.len(), found.len()), (many.len(), stored.len().min(1_000)), "a document is found twice or not at all");
-    assert!(found.iter().all(|(id, text)| stored[*id]["text"] == **text), "what is found is not what is stored");
+    assert!(found.iter().all(|(id, text)| stored[*id]["text"] == **text), "a hit differs from the stored document");
     let (_, collection) = client.get(&format!("/v1/collections/{COLLECTION}"));
     assert_eq!(collection["documents"], stored.len(), "{collection}");
     assert_eq!(collection["passages_pending"], 0, "{collection}");
@@ -145,7 +145,7 @@ fn is_saving(data: &Path) -> bool {
 }
 
 #[test]
-fn kill_9_loses_nothing_that_was_acknowledged() {
+fn kill_9_loses_no_acknowledged_write() {
     let kills = number("DRAGOMAN_TEST_KILLS").unwrap_or(KILLS);
     let given = number("DRAGOMAN_TEST_SEED");
     let seed = given.unwrap_or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64);

@@ -31,12 +31,12 @@ fn create_news(client: &Client) {
 }
 
 /// The log of a server that fails to start.
-fn refused(command: Command) -> String {
+fn failed_start_log(command: Command) -> String {
     Program::try_spawn(command).err().unwrap()
 }
 
 #[test]
-fn another_server_goes_on_with_what_a_killed_one_has_stored() {
+fn another_server_enforces_the_keys_of_a_killed_one() {
     let database = Database::start();
     let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let mut server = Program::run(on(&database, first.path()));
@@ -47,16 +47,19 @@ fn another_server_goes_on_with_what_a_killed_one_has_stored() {
         {"id": "b", "text": "Le train est en retard."},
     ]});
     assert_eq!(client.post(DOCUMENTS, &documents).0, 200);
-    assert_eq!(client.post("/v1/keys", &json!({"name": "all", "scope": "admin"})).0, 201);
+    let (status, made) = client.post("/v1/keys", &json!({"name": "all", "scope": "admin"}));
+    assert_eq!(status, 201, "{made}");
     let key = json!({"name": "more", "scope": "admin"});
-    assert_eq!(client.post("/v1/keys", &key).0, 401, "from now on it is guarded");
+    assert_eq!(client.post("/v1/keys", &key).0, 401, "once a key exists, requests without one are refused");
     server.kill();
     let another = Program::run(on(&database, second.path()));
-    assert_eq!(another.client().get("/v1/collections/news").0, 401, "it knows the key");
+    assert_eq!(another.client().get("/v1/collections/news").0, 401, "the key protects this server too");
+    let (status, document) = another.client().with_key(made["secret"].as_str().unwrap()).get(&format!("{DOCUMENTS}/a"));
+    assert_eq!((status, &document["text"]), (200, &json!("Der Zug hat Verspätung.")), "{document}");
 }
 
 #[test]
-fn everything_is_there_again_in_another_data_directory() {
+fn a_new_data_directory_on_the_same_database_finds_the_documents() {
     let database = Database::start();
     let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let server = Program::run(on(&database, first.path()));
@@ -75,7 +78,7 @@ fn everything_is_there_again_in_another_data_directory() {
 }
 
 #[test]
-fn a_second_server_works_beside_the_first() {
+fn two_servers_can_share_one_database() {
     let database = Database::start();
     let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let server = Program::run(on(&database, first.path()));
@@ -86,24 +89,24 @@ fn a_second_server_works_beside_the_first() {
 }
 
 #[test]
-fn a_data_directory_and_a_database_are_not_mixed_up() {
+fn a_mismatched_or_unusable_store_is_refused_at_startup() {
     let database = Database::start();
     let data = tempfile::tempdir().unwrap();
     assert!(Program::run(command(data.path(), MODEL)).terminate().success());
-    let log = refused(on(&database, data.path()));
+    let log = failed_start_log(on(&database, data.path()));
     assert!(log.contains("belongs to a server without the setting store"), "{log}");
     let mut unreachable = command(&data.path().join("new"), MODEL);
     unreachable.env("DRAGOMAN_STORE", "postgres://postgres:geheim@%2Fnowhere/postgres");
-    let log = refused(unreachable);
+    let log = failed_start_log(unreachable);
     assert!(log.contains("cannot use the store on the database server") && !log.contains("geheim"), "{log}");
     let mut other = command(&data.path().join("new"), MODEL);
     other.env("DRAGOMAN_STORE", "mysql://root:geheim@host/x");
-    let log = refused(other);
+    let log = failed_start_log(other);
     assert!(log.contains("store must begin with postgres://") && !log.contains("geheim"), "{log}");
 }
 
 #[test]
-fn what_a_database_server_does_not_offer_is_refused_by_name() {
+fn snapshots_are_refused_on_a_database_server() {
     let database = Database::start();
     let data = tempfile::tempdir().unwrap();
     let server = Program::run(on(&database, data.path()));
@@ -113,12 +116,12 @@ fn what_a_database_server_does_not_offer_is_refused_by_name() {
     assert_eq!((status, &answer["code"]), (409, &json!("not_supported")), "{answer}");
     let mut scheduled = on(&database, &data.path().join("new"));
     scheduled.env("DRAGOMAN_SNAPSHOT_TARGET", data.path());
-    let log = refused(scheduled);
+    let log = failed_start_log(scheduled);
     assert!(log.contains("snapshot_target cannot be set together with store"), "{log}");
 }
 
 #[test]
-fn a_re_embedding_goes_on_after_the_database_was_killed() {
+fn reembedding_continues_after_the_database_is_killed() {
     const FILLED: usize = 2_000;
     let database = Database::start();
     let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -152,7 +155,7 @@ fn sample(client: &Client, name: &str) -> Option<f64> {
 }
 
 #[test]
-fn a_replica_gives_the_answers_of_the_primary_and_the_metrics_say_so() {
+fn a_replica_returns_the_primarys_results_and_metrics_report_it() {
     const BY_REPLICA: &str = "dragoman_replica_reads_total{result=\"replica\"}";
     let database = Database::start();
     let replica = database.replica();
@@ -195,17 +198,17 @@ fn a_replica_gives_the_answers_of_the_primary_and_the_metrics_say_so() {
     replica.kill();
     let from_primary: Vec<_> = searches.iter().map(|search| client.hits("news", search)).collect();
     assert_eq!(from_replica, from_primary);
-    client.wait_until("the replica is missed", |client| sample(client, "dragoman_replica_up") == Some(0.0));
+    client.wait_until("the replica is reported as down", |client| sample(client, "dragoman_replica_up") == Some(0.0));
     assert_eq!((sample(&client, "dragoman_replica_lag_bytes"), client.get("/readyz").0), (None, 200));
     assert!(server.terminate().success());
     assert!(Program::run(with_replica()).terminate().success(), "it starts without its replica");
     let mut alone = command(&data.path().join("new"), MODEL);
     alone.env("DRAGOMAN_STORE_REPLICA", replica.url("postgres"));
-    let log = refused(alone);
+    let log = failed_start_log(alone);
     assert!(log.contains("store_replica is set without store"), "{log}");
     let mut same = on(&database, data.path());
     same.env("DRAGOMAN_STORE_REPLICA", database.url("postgres"));
-    let log = refused(same);
+    let log = failed_start_log(same);
     assert!(log.contains("it is not in recovery"), "{log}");
 }
 
@@ -221,7 +224,10 @@ fn write(client: &Client, writer: usize, stop: &AtomicBool) -> Vec<usize> {
         match client.try_post(DOCUMENTS, &document) {
             Ok((200, _)) => acknowledged.push(number),
             Ok((500 | 503, problem)) => {
-                assert!(!problem["detail"].as_str().unwrap().contains("disk"), "it is the database: {problem}");
+                assert!(
+                    !problem["detail"].as_str().unwrap().contains("disk"),
+                    "the database is the cause, not the disk: {problem}"
+                );
                 std::thread::sleep(Duration::from_millis(20));
             }
             Err(_) => std::thread::sleep(Duration::from_millis(20)),

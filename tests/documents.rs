@@ -31,14 +31,14 @@ const DOCUMENTS: [&str; 6] =
     ["README.md", "docs/search.md", "docs/mining.md", "docs/map.md", "docs/classifiers.md", "docs/mcp.md"];
 
 #[test]
-fn the_answers_in_the_documents_are_those_of_the_server() {
+fn documented_responses_match_the_server() {
     let folder = tempfile::tempdir().unwrap();
     let server = Program::start(folder.path(), "models/ems-small");
     check_all(&server.client(), &VOLATILE);
 }
 
 #[test]
-fn a_server_with_a_store_on_a_database_server_gives_the_same_answers() {
+fn documented_responses_match_a_server_with_a_database_store() {
     let (database, folder) = (Database::start(), tempfile::tempdir().unwrap());
     let mut command = program::command(folder.path(), "models/ems-small");
     command.env("DRAGOMAN_STORE", database.url("postgres"));

@@ -3,6 +3,7 @@
 #[path = "support/tiny_bundle.rs"]
 mod tiny_bundle;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use dragoman::bundle::{Bundle, Preprocessing, TOKENIZER};
@@ -32,7 +33,7 @@ async fn submit(embedder: &Embedder, words: &[&str], priority: Priority) -> toki
 }
 
 /// Blocks the encoder with a first batch, so that everything after it waits.
-async fn hold(embedder: &Embedder, control: &FakeControl) -> tokio::task::JoinHandle<()> {
+async fn block_encoder(embedder: &Embedder, control: &FakeControl) -> tokio::task::JoinHandle<()> {
     control.pause();
     let held = embedder.clone();
     let task = tokio::spawn(async move {
@@ -44,7 +45,7 @@ async fn hold(embedder: &Embedder, control: &FakeControl) -> tokio::task::JoinHa
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_come_in_the_order_of_the_texts() {
+async fn embeddings_are_returned_in_the_order_of_the_texts() {
     let (embedder, _control) = fake(1_000, 40);
     let words: Vec<String> = (0..200).map(|n| format!("text{n} {}", "and more ".repeat(n % 7))).collect();
     let together = embedder.embed(words.clone(), Priority::Ingest).await.unwrap();
@@ -55,7 +56,7 @@ async fn answers_come_in_the_order_of_the_texts() {
 }
 
 #[tokio::test]
-async fn a_prepared_text_is_embedded_as_its_passages_are() {
+async fn a_prepared_text_embeds_like_its_passages() {
     let embedder = Embedder::fake(8);
     for (text, passages) in [("The cat sleeps.".to_owned(), 1), ("Der Hund bellt. ".repeat(12), 3), ("  ".to_owned(), 1)] {
         let bounds = PassageBounds::adjacent(16);
@@ -71,7 +72,7 @@ async fn a_prepared_text_is_embedded_as_its_passages_are() {
 }
 
 #[tokio::test]
-async fn no_texts_are_answered_at_once() {
+async fn embedding_no_texts_returns_an_empty_list() {
     assert_eq!(Embedder::fake(8).embed(Vec::new(), Priority::Query).await.unwrap(), []);
 }
 
@@ -84,9 +85,9 @@ async fn a_blank_text_has_an_embedding_and_a_long_one_is_truncated() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_queue_refuses_with_both_numbers_and_recovers() {
+async fn a_full_queue_reports_its_depth_and_limit_and_recovers() {
     let (embedder, control) = fake(3, 1_024);
-    let first = hold(&embedder, &control).await;
+    let first = block_encoder(&embedder, &control).await;
     let waiting = submit(&embedder, &["a", "b"], Priority::Ingest).await;
     assert_eq!(embedder.queue_depth(), 2);
     let refused = embedder.embed(texts(&["c", "d"]), Priority::Query).await;
@@ -100,16 +101,16 @@ async fn a_full_queue_refuses_with_both_numbers_and_recovers() {
 }
 
 #[tokio::test]
-async fn more_than_the_queue_ever_takes_is_another_error() {
+async fn a_request_larger_than_the_queue_gets_its_own_error() {
     let (embedder, _control) = fake(3, 1_024);
     let refused = embedder.embed(texts(&["a", "b", "c", "d"]), Priority::Ingest).await.unwrap_err();
     assert_eq!(refused.to_string(), "a request sent 4 texts at once, but the embedding queue takes at most 3");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn queries_go_ahead_of_bulk_work_that_came_before() {
+async fn queries_overtake_earlier_bulk_work() {
     let (embedder, control) = fake(100, 6);
-    let first = hold(&embedder, &control).await;
+    let first = block_encoder(&embedder, &control).await;
     let bulk = submit(&embedder, &["one two three", "one two three"], Priority::Ingest).await;
     let query = submit(&embedder, &["hello"], Priority::Query).await;
     control.resume();
@@ -121,9 +122,9 @@ async fn queries_go_ahead_of_bulk_work_that_came_before() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bulk_work_gets_its_turn_under_a_stream_of_queries() {
+async fn bulk_work_is_not_starved_by_queries() {
     let (embedder, control) = fake(100, 2);
-    let first = hold(&embedder, &control).await;
+    let first = block_encoder(&embedder, &control).await;
     let bulk = submit(&embedder, &["one two"], Priority::Ingest).await;
     let queries = submit(&embedder, &["q"; 20], Priority::Query).await;
     control.resume();
@@ -135,9 +136,9 @@ async fn bulk_work_gets_its_turn_under_a_stream_of_queries() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn waiting_texts_are_sorted_into_batches_under_the_budget() {
+async fn queued_texts_are_batched_by_length_within_the_token_budget() {
     let (embedder, control) = fake(100, 8);
-    let first = hold(&embedder, &control).await;
+    let first = block_encoder(&embedder, &control).await;
     let many = submit(&embedder, &["a b c d", "a", "a b c d", "a", "a b"], Priority::Ingest).await;
     control.resume();
     many.await.unwrap().unwrap();
@@ -146,10 +147,10 @@ async fn waiting_texts_are_sorted_into_batches_under_the_budget() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failed_batch_answers_its_own_texts_only() {
+async fn a_failed_batch_fails_only_its_own_texts() {
     let (embedder, control) = fake(100, 2);
     control.fail_on("bad");
-    let first = hold(&embedder, &control).await;
+    let first = block_encoder(&embedder, &control).await;
     let bad = submit(&embedder, &["so bad"], Priority::Query).await;
     let good = submit(&embedder, &["so good"], Priority::Query).await;
     control.resume();
@@ -159,7 +160,7 @@ async fn a_failed_batch_answers_its_own_texts_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_panic_is_an_error_and_the_next_text_is_served() {
+async fn an_encoder_panic_returns_an_error_and_the_next_text_succeeds() {
     let (embedder, control) = fake(100, 1_024);
     control.panic_on("boom");
     let error = embedder.embed(texts(&["boom"]), Priority::Query).await.unwrap_err();
@@ -168,9 +169,9 @@ async fn a_panic_is_an_error_and_the_next_text_is_served() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_texts_of_a_caller_who_went_away_are_not_encoded() {
+async fn texts_of_a_canceled_request_are_not_encoded() {
     let (embedder, control) = fake(100, 1_024);
-    let first = hold(&embedder, &control).await;
+    let first = block_encoder(&embedder, &control).await;
     let gone = submit(&embedder, &["never mind", "me"], Priority::Ingest).await;
     let stays = submit(&embedder, &["still here now"], Priority::Ingest).await;
     gone.abort();
@@ -183,9 +184,9 @@ async fn the_texts_of_a_caller_who_went_away_are_not_encoded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn stopping_answers_what_waits_and_refuses_what_comes() {
+async fn stopping_fails_waiting_requests_and_refuses_new_ones() {
     let (embedder, control) = fake(100, 1_024);
-    let first = hold(&embedder, &control).await;
+    let first = block_encoder(&embedder, &control).await;
     let waiting = submit(&embedder, &["a"], Priority::Ingest).await;
     embedder.stop();
     assert!(matches!(waiting.await.unwrap(), Err(EmbedError::Stopping)));
@@ -195,18 +196,25 @@ async fn stopping_answers_what_waits_and_refuses_what_comes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_callers_at_once_all_get_their_own_answer() {
+async fn concurrent_callers_get_equal_embeddings_for_equal_texts() {
     let (embedder, _control) = fake(10_000, 64);
-    let embedder = Arc::new(embedder);
+    // The same encoder with a single caller.
+    let (alone, _control_of_alone) = fake(10_000, 64);
+    let mut expected = HashMap::new();
+    for word in (0..64).flat_map(|caller| (0..20).map(move |turn| format!("caller{caller} turn{turn}"))) {
+        let embedded = alone.embed(vec![word.clone()], Priority::Query).await.unwrap().remove(0);
+        expected.insert(word, embedded);
+    }
+    let (embedder, expected) = (Arc::new(embedder), Arc::new(expected));
     let tasks: Vec<_> = (0..64)
         .map(|caller| {
-            let embedder = Arc::clone(&embedder);
+            let (embedder, expected) = (Arc::clone(&embedder), Arc::clone(&expected));
             tokio::spawn(async move {
                 for turn in 0..20 {
                     let word = format!("caller{caller} turn{turn}");
                     let priority = if turn % 2 == 0 { Priority::Query } else { Priority::Ingest };
-                    let pair = embedder.embed(vec![word.clone(), word], priority).await.unwrap();
-                    assert_eq!(pair[0], pair[1]);
+                    let pair = embedder.embed(vec![word.clone(), word.clone()], priority).await.unwrap();
+                    assert_eq!([&pair[0], &pair[1]], [&expected[&word]; 2], "{word}");
                 }
             })
         })
@@ -238,7 +246,7 @@ async fn check(text: &str, expect: [f32; 4]) {
 }
 
 #[tokio::test]
-async fn the_session_s_output_comes_back_with_unit_length_and_without_padding() {
+async fn embeddings_have_unit_length_and_ignore_padding() {
     let half = 0.5f32.sqrt();
     check("north", [1.0, 0.0, 0.0, 0.0]).await;
     check("north east", [half, half, 0.0, 0.0]).await;
@@ -246,7 +254,7 @@ async fn the_session_s_output_comes_back_with_unit_length_and_without_padding() 
 }
 
 #[tokio::test]
-async fn a_text_without_a_finite_direction_fails_alone() {
+async fn a_text_without_a_finite_embedding_fails_alone() {
     let embedder = tiny(&BundleOptions::default(), &cpu()).unwrap();
     for bad in ["nowhere", "north south"] {
         let (failed, fine) =
@@ -257,7 +265,7 @@ async fn a_text_without_a_finite_direction_fails_alone() {
 }
 
 #[tokio::test]
-async fn tokens_are_counted_and_cut_at_the_model_s_limit() {
+async fn tokens_are_counted_and_truncated_at_the_models_limit() {
     let embedder = tiny(&BundleOptions::default(), &cpu()).unwrap();
     let embedded = embedder.embed(texts(&["north east", &"up ".repeat(9)]), Priority::Ingest).await.unwrap();
     assert_eq!((embedded[0].tokens.len(), embedded[0].truncated), (2, false));
@@ -265,7 +273,7 @@ async fn tokens_are_counted_and_cut_at_the_model_s_limit() {
 }
 
 #[test]
-fn the_model_s_card_comes_from_the_manifest() {
+fn the_model_card_comes_from_the_manifest() {
     let embedder = tiny(&BundleOptions::default(), &cpu()).unwrap();
     let model = embedder.model();
     assert_eq!((model.name.as_str(), model.version.as_str(), model.dimension, model.tokens_max), ("tiny", "1.0.0", 4, 8));
@@ -275,7 +283,7 @@ fn the_model_s_card_comes_from_the_manifest() {
 }
 
 #[tokio::test]
-async fn a_bundle_that_asks_for_preprocessing_gets_it() {
+async fn texts_are_preprocessed_if_the_bundle_asks_for_it() {
     let text = "NORTH,EAST";
     let (plain, prepared) =
         (BundleOptions::default(), BundleOptions { preprocessing: Some(Preprocessing::MosesJieba), ..BundleOptions::default() });
@@ -304,7 +312,7 @@ fn preprocessing_is_part_of_the_fingerprint() {
 }
 
 #[test]
-fn preprocessing_that_this_program_does_not_know_is_refused() {
+fn unknown_preprocessing_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     tiny_bundle::write(
         folder.path(),
@@ -319,20 +327,20 @@ fn preprocessing_that_this_program_does_not_know_is_refused() {
 }
 
 #[test]
-fn without_fp16_weights_auto_runs_on_the_cpu_and_says_why() {
+fn auto_falls_back_to_the_cpu_without_fp16_weights_and_says_why() {
     let embedder = tiny(&BundleOptions::default(), &EmbedOptions { device: DeviceChoice::Auto, ..cpu() }).unwrap();
     assert_eq!(embedder.model().device, Device::Cpu);
     assert_eq!(embedder.model().device_note.as_deref(), Some("not on CUDA: the bundle has no model.fp16.onnx"));
 }
 
 #[test]
-fn without_fp16_weights_a_cuda_device_is_refused() {
+fn a_cuda_device_is_refused_without_fp16_weights() {
     let error = tiny(&BundleOptions::default(), &EmbedOptions { device: DeviceChoice::Cuda(1), ..cpu() }).unwrap_err();
     assert_eq!(error.to_string(), "cannot run on cuda:1: the bundle has no model.fp16.onnx");
 }
 
 #[test]
-fn a_model_with_other_inputs_or_outputs_is_refused_by_name() {
+fn a_model_with_unexpected_inputs_or_outputs_is_rejected() {
     for (shape, expect) in [
         (
             BundleOptions { input: "ids", ..BundleOptions::default() },
@@ -353,7 +361,7 @@ fn a_model_with_other_inputs_or_outputs_is_refused_by_name() {
 }
 
 #[test]
-fn weights_that_are_no_model_are_refused_with_their_path() {
+fn invalid_weights_are_rejected_with_their_path() {
     let folder = tempfile::tempdir().unwrap();
     let bundle = tiny_bundle::write(folder.path(), &BundleOptions::default());
     std::fs::write(folder.path().join("model.onnx"), b"no model").unwrap();
@@ -373,13 +381,13 @@ fn language_head(tokenizer: &Tokenizer) -> LanguageHead {
 }
 
 #[tokio::test]
-async fn queries_go_through_the_encoder_of_questions_where_the_bundle_has_one() {
+async fn queries_use_the_query_encoder_if_the_bundle_has_one() {
     let folder = tempfile::tempdir().unwrap();
     let bundle = tiny_bundle::write(folder.path(), &BundleOptions::default());
     let alike = Embedder::start(&bundle, &cpu()).unwrap();
     let bundle_with = tiny_bundle::add_query_encoder(&bundle);
     let apart = Embedder::start(&bundle_with, &cpu()).unwrap();
-    assert_eq!(alike.model().fingerprint, apart.model().fingerprint, "collections stay");
+    assert_eq!(alike.model().fingerprint, apart.model().fingerprint, "a query encoder does not change the fingerprint");
     for (embedder, as_query) in [(alike, [1.0, 0.0, 0.0, 0.0]), (apart, [0.0, 1.0, 0.0, 0.0])] {
         let passage = embedder.embed(texts(&["north"]), Priority::Query).await.unwrap().remove(0);
         let query = embedder.embed_queries(texts(&["north"]), Priority::Query).await.unwrap().remove(0);
@@ -389,7 +397,7 @@ async fn queries_go_through_the_encoder_of_questions_where_the_bundle_has_one() 
 }
 
 #[test]
-fn a_bundle_with_a_language_head_recognizes_languages_by_it() {
+fn a_bundle_with_a_language_head_detects_languages_with_it() {
     let folder = tempfile::tempdir().unwrap();
     let bundle = tiny_bundle::write(folder.path(), &BundleOptions::default());
     let head = language_head(&Tokenizer::load(&bundle.path(TOKENIZER)).unwrap());
@@ -403,7 +411,7 @@ fn a_bundle_with_a_language_head_recognizes_languages_by_it() {
 }
 
 #[test]
-fn a_bundle_without_a_language_head_recognizes_languages_by_rules() {
+fn a_bundle_without_a_language_head_detects_languages_by_rules() {
     let embedder = tiny(&BundleOptions::default(), &cpu()).unwrap();
     let text = "Der Zug nach Hamburg kommt heute eine halbe Stunde später an.";
     assert_eq!(embedder.detect(text), LanguageDetector::by_rules().detect(text));
@@ -411,7 +419,7 @@ fn a_bundle_without_a_language_head_recognizes_languages_by_rules() {
 }
 
 #[test]
-fn a_broken_language_head_is_refused_with_its_path_and_fault() {
+fn an_invalid_language_head_is_rejected_with_its_path_and_cause() {
     let folder = tempfile::tempdir().unwrap();
     let bundle = tiny_bundle::write(folder.path(), &BundleOptions::default());
     let whole = language_head(&Tokenizer::load(&bundle.path(TOKENIZER)).unwrap()).to_bytes();

@@ -95,7 +95,7 @@ fn questions_find_their_answers_in_other_languages() {
     forget_tokens(folder.path());
     let server = Program::start(folder.path(), MODEL);
     check_answers(&server.client());
-    assert_eq!(check_evidence(&server.client()), before, "tokens are made again where they are missing");
+    assert_eq!(check_evidence(&server.client()), before, "missing tokens are rebuilt");
 }
 
 fn is_asian(language: &str) -> bool {

@@ -39,11 +39,11 @@ fn sources() -> &'static [Source] {
     &SOURCES
 }
 
-fn holds_everywhere(rule: impl Fn(&Source) -> Vec<String>) {
-    holds(sources().iter().flat_map(rule).collect());
+fn assert_all_sources_follow(rule: impl Fn(&Source) -> Vec<String>) {
+    assert_no_violations(sources().iter().flat_map(rule).collect());
 }
 
-fn holds(broken: Vec<String>) {
+fn assert_no_violations(broken: Vec<String>) {
     assert!(broken.is_empty(), "{} times:\n{}", broken.len(), broken.join("\n"));
 }
 
@@ -182,26 +182,26 @@ fn every_folder_has_sources() {
 }
 
 #[test]
-fn imports_point_down_only() {
-    holds_everywhere(forbidden_imports);
+fn modules_import_only_lower_layers() {
+    assert_all_sources_follow(forbidden_imports);
 }
 
 #[test]
-fn the_tables_of_layers_point_down_only() {
-    holds(layers::upward_rows(SERVER));
-    holds(layers::upward_rows(TRAINER));
+fn layer_tables_list_only_lower_layers() {
+    assert_no_violations(layers::upward_rows(SERVER));
+    assert_no_violations(layers::upward_rows(TRAINER));
     assert_eq!(layers::upward_rows(&[("low", &["high", "low", "nowhere"]), ("high", &["low"])]).len(), 3);
     assert!(SHARED.iter().all(|(row, _)| TRAINER.iter().any(|(layer, _)| layer == row)));
 }
 
 #[test]
-fn the_files_of_a_room_import_each_other_in_no_circle() {
+fn server_files_have_no_import_cycles() {
     let server: Vec<&Source> = sources().iter().filter(|source| source.path.starts_with("src/")).collect();
-    holds(circles::circles(&server));
+    assert_no_violations(circles::circles(&server));
 }
 
 #[test]
-fn a_circle_is_found() {
+fn import_cycles_are_found() {
     let check = |files: &[(&str, &str)], broken: usize| {
         let sources: Vec<Source> = files.iter().map(|(path, text)| Source::new(path, text)).collect();
         let found = circles::circles(&sources.iter().collect::<Vec<_>>());
@@ -228,7 +228,7 @@ fn a_circle_is_found() {
 }
 
 #[test]
-fn an_import_that_points_up_or_sideways_is_found() {
+fn imports_from_higher_or_sibling_layers_are_found() {
     let rule = forbidden_imports;
     check(rule, "src/store/rows.rs", "use crate::domain::Page;", 0);
     check(rule, "src/store/rows.rs", "use crate::store::Page; use super::error::Fault;", 0);
@@ -256,7 +256,7 @@ fn an_import_that_points_up_or_sideways_is_found() {
 }
 
 #[test]
-fn an_import_that_the_trainer_must_not_have_is_found() {
+fn forbidden_imports_of_the_trainer_are_found() {
     let rule = forbidden_imports;
     check(rule, "training/src/data/batch.rs", "use dragoman::text::Tokenizer; use dragoman::domain::Language;", 0);
     check(rule, "training/src/data/batch.rs", "use dragoman::bundle::Bundle; use crate::model::encoder;", 2);
@@ -270,7 +270,7 @@ fn an_import_that_the_trainer_must_not_have_is_found() {
 
 #[test]
 fn files_are_short() {
-    holds_everywhere(too_long_file);
+    assert_all_sources_follow(too_long_file);
 }
 
 #[test]
@@ -283,7 +283,7 @@ fn a_long_file_is_found() {
 
 #[test]
 fn functions_are_short() {
-    holds_everywhere(too_long_functions);
+    assert_all_sources_follow(too_long_functions);
 }
 
 #[test]
@@ -308,12 +308,12 @@ fn a_long_function_is_found() {
 }
 
 #[test]
-fn files_open_with_what_they_are_for() {
-    holds_everywhere(no_opening);
+fn files_start_with_a_purpose_comment() {
+    assert_all_sources_follow(no_opening);
 }
 
 #[test]
-fn a_file_without_opening_is_found() {
+fn files_without_a_purpose_comment_are_found() {
     check(no_opening, "src/a.rs", "//! Rows.\n", 0);
     check(no_opening, "src/a.rs", "//!\n", 1);
     check(no_opening, "src/a.rs", "/// Rows.\n", 1);
@@ -322,12 +322,12 @@ fn a_file_without_opening_is_found() {
 }
 
 #[test]
-fn names_say_something() {
-    holds_everywhere(empty_names);
+fn module_names_are_meaningful() {
+    assert_all_sources_follow(empty_names);
 }
 
 #[test]
-fn an_empty_name_is_found() {
+fn meaningless_module_names_are_found() {
     check(empty_names, "src/store/rows.rs", "mod tests {}", 0);
     check(empty_names, "src/store/utils.rs", "", 1);
     check(empty_names, "tests/common/mod.rs", "", 1);
@@ -335,12 +335,12 @@ fn an_empty_name_is_found() {
 }
 
 #[test]
-fn unfinished_work_names_its_issue() {
-    holds_everywhere(unfinished_without_issue);
+fn todo_comments_name_an_issue() {
+    assert_all_sources_follow(unfinished_without_issue);
 }
 
 #[test]
-fn unfinished_work_without_issue_is_found() {
+fn todo_comments_without_an_issue_are_found() {
     check(unfinished_without_issue, "src/a.rs", "// TODO(#12): more\n// TODO #3\n", 0);
     check(unfinished_without_issue, "src/a.rs", "const MARK: &str = \"TODO\";", 0);
     check(unfinished_without_issue, "src/a.rs", "// TODO: more\n/* FIXME */\nlet a = 1; // TODO(#x)\n", 3);
@@ -348,7 +348,7 @@ fn unfinished_work_without_issue_is_found() {
 
 #[test]
 fn no_test_is_ignored() {
-    holds_everywhere(ignored_tests);
+    assert_all_sources_follow(ignored_tests);
 }
 
 #[test]
@@ -358,9 +358,9 @@ fn an_ignored_test_is_found() {
 }
 
 #[test]
-fn documents_name_files_that_exist() {
+fn the_architecture_document_names_only_existing_files() {
     if let Some(text) = document("ARCHITECTURE.md") {
-        holds(dead_paths(&text, |path| root().join(path).exists()));
+        assert_no_violations(dead_paths(&text, |path| root().join(path).exists()));
     }
 }
 
@@ -381,11 +381,11 @@ fn the_readme_is_short() {
 }
 
 #[test]
-fn migrations_are_numbered_and_say_why() {
+fn migrations_are_numbered_and_start_with_a_comment() {
     for database in ["catalog", "collection"] {
         for entry in fs::read_dir(root().join("migrations").join(database)).unwrap() {
             let path = entry.unwrap().path();
-            holds(badly_named_migration(path.to_str().unwrap(), &fs::read_to_string(&path).unwrap()));
+            assert_no_violations(badly_named_migration(path.to_str().unwrap(), &fs::read_to_string(&path).unwrap()));
         }
     }
 }
@@ -426,15 +426,19 @@ fn badly_composed(text: &str, settings: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_compose_file_is_in_order() {
+fn the_compose_file_follows_the_rules() {
     let Some(text) = document("docker-compose.yml") else { return };
     let settings = fs::read_to_string(root().join("src/config/mod.rs")).unwrap();
-    holds(badly_composed(&text, &settings));
-    assert_eq!(text.matches("profiles: [postgres]").count(), 2, "the second server has it from the first");
+    assert_no_violations(badly_composed(&text, &settings));
+    assert_eq!(
+        text.matches("profiles: [postgres]").count(),
+        2,
+        "two services name the profile postgres; the second server inherits it from the first"
+    );
 }
 
 #[test]
-fn a_compose_file_that_is_not_is_found() {
+fn compose_file_violations_are_found() {
     let found = |text: &str| badly_composed(text, "env = \"DRAGOMAN_LISTEN\"").len();
     assert_eq!(found("  a:\n    image: b/c:1.2-d\n    environment:\n      DRAGOMAN_LISTEN: x\n    ports:\n      - \"1:1\"\n"), 0);
     assert_eq!(found("  a:\n    image: b/c:latest\n    environment:\n      DRAGOMAN_TEST_LISTN: x\n"), 2);
@@ -442,6 +446,6 @@ fn a_compose_file_that_is_not_is_found() {
 }
 
 #[test]
-fn words_are_told_from_punctuation() {
+fn words_are_distinguished_from_digits_and_punctuation() {
     assert!(["a", "_", "é"].into_iter().all(is_word) && !["1", ":", ""].into_iter().any(is_word));
 }

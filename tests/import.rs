@@ -50,7 +50,7 @@ fn accepted(answer: (u16, Value)) -> String {
 }
 
 #[test]
-fn kill_9_in_the_middle_of_an_import_loses_no_line_and_counts_none_twice() {
+fn an_import_resumes_after_kill_9_without_losing_or_repeating_lines() {
     const LINES: usize = 30_000;
     let folder = tempfile::tempdir().unwrap();
     let mut server = Program::start(folder.path(), MODEL);
@@ -83,7 +83,7 @@ fn kill_9_in_the_middle_of_an_import_loses_no_line_and_counts_none_twice() {
 }
 
 #[test]
-fn the_memory_of_an_import_does_not_grow_with_its_file() {
+fn import_memory_does_not_grow_with_the_file_size() {
     const LINES: usize = 200_000;
     /// Far less than the file, and than anything that grows with it.
     const GROWTH_MAX: u64 = 40 << 20;

@@ -96,11 +96,19 @@ fn check_disk(client: &Client, data: &Path) {
     let folders = names(&data.join("collections"));
     assert_eq!(folders.len(), collections.len(), "{collections:?} {folders:?}");
     for folder in folders {
-        let expect: BTreeSet<_> =
-            ["documents.sqlite", "documents.sqlite-shm", "documents.sqlite-wal", "index.json", "index.usearch", MAP].into();
+        let expect: BTreeSet<_> = [
+            "documents.sqlite",
+            "documents.sqlite-shm",
+            "documents.sqlite-wal",
+            "index.copies",
+            "index.json",
+            "index.usearch",
+            MAP,
+        ]
+        .into();
         let strange: Vec<_> =
             names(&data.join("collections").join(folder)).into_iter().filter(|name| !expect.contains(&**name)).collect();
-        assert_eq!(strange, [""; 0], "nothing strange in a collection's folder");
+        assert_eq!(strange, [""; 0], "a collection's folder has unexpected files");
     }
     for job in names(&data.join("jobs")) {
         let shown = client.get(&format!("/v1/jobs/{job}")).1;
@@ -139,7 +147,7 @@ fn killed(
 }
 
 #[test]
-fn a_killed_job_comes_to_its_end_and_leaves_nothing_behind() {
+fn jobs_complete_after_kill_9_and_leave_no_temporary_files() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path();
     let seed = number("DRAGOMAN_TEST_SEED", std::process::id().into());
@@ -222,7 +230,7 @@ fn killed_over_one_collection(moments: &mut Moments, data: &Path, server: &mut P
 }
 
 #[test]
-fn a_killed_upload_leaves_nothing_behind() {
+fn an_upload_interrupted_by_kill_9_leaves_no_files() {
     let folder = tempfile::tempdir().unwrap();
     let mut server = Program::start(folder.path(), MODEL);
     let snapshots = folder.path().join("snapshots");

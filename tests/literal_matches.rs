@@ -38,7 +38,7 @@ fn search(client: &Client, query: &str) -> Vec<Value> {
 }
 
 #[test]
-fn what_has_the_querys_own_words_is_found_first() {
+fn passages_with_the_exact_query_words_rank_first() {
     let folder = tempfile::tempdir().unwrap();
     let server = Program::start(folder.path(), MODEL);
     let client = server.client();

@@ -45,7 +45,7 @@ fn events_at(level: &str) -> Vec<Value> {
 }
 
 #[test]
-fn no_key_and_no_text_is_logged_however_much_is() {
+fn keys_and_texts_are_not_logged_at_any_level() {
     for level in ["info", "debug", "trace"] {
         let (lines, forbidden) = log_at(level);
         assert!(lines.len() > 10, "{lines:?}");
@@ -57,7 +57,7 @@ fn no_key_and_no_text_is_logged_however_much_is() {
 }
 
 #[test]
-fn each_request_has_a_line_with_its_id_operation_status_and_time() {
+fn each_request_logs_its_id_operation_status_and_duration() {
     let events = events_at("info");
     let search = events.iter().find(|event| event["operation"] == "search_documents").unwrap();
     assert_eq!((&search["message"], &search["level"], &search["status"]), (&json!("request"), &json!("INFO"), &json!(200)));
@@ -76,7 +76,7 @@ fn each_request_has_a_line_with_its_id_operation_status_and_time() {
 }
 
 #[test]
-fn a_message_of_the_model_context_protocol_has_its_line_and_that_of_the_operation_in_it() {
+fn an_mcp_call_logs_both_the_message_and_its_operation() {
     let events = events_at("info");
     let message = events.iter().find(|event| event["operation"] == "call_mcp").unwrap();
     let of_message = |event: &&Value| event["request_id"] == message["request_id"];
@@ -88,15 +88,21 @@ fn a_message_of_the_model_context_protocol_has_its_line_and_that_of_the_operatio
 }
 
 #[test]
-fn each_request_has_the_address_of_its_caller() {
-    for event in events_at("info").iter().filter(|event| event.get("operation").is_some()) {
+fn each_request_logs_its_client_address() {
+    let events = events_at("info");
+    let requests: Vec<&Value> = events.iter().filter(|event| event.get("operation").is_some()).collect();
+    assert!(!requests.is_empty(), "{events:#?}");
+    for event in requests {
         assert_eq!(event["address"], "127.0.0.1", "{event}");
     }
 }
 
 #[test]
-fn times_have_three_digits_at_most() {
-    for event in events_at("info").iter().filter(|event| event["message"] == "request") {
+fn durations_have_at_most_three_significant_digits() {
+    let events = events_at("info");
+    let requests: Vec<&Value> = events.iter().filter(|event| event["message"] == "request").collect();
+    assert!(!requests.is_empty(), "{events:#?}");
+    for event in requests {
         let digits: String = event["took_ms"].to_string().chars().filter(char::is_ascii_digit).collect();
         let digits = digits.trim_start_matches('0').trim_end_matches('0');
         assert!(digits.len() <= 3, "{event}");
@@ -104,7 +110,7 @@ fn times_have_three_digits_at_most() {
 }
 
 #[test]
-fn probes_are_logged_at_debug_alone() {
+fn readiness_probes_are_logged_only_at_debug_level() {
     let probes = |events: &[Value]| events.iter().filter(|event| event["operation"] == "check_readiness").count();
     // Each start waits for `/readyz`.
     assert_eq!(probes(&events_at("info")), 0);

@@ -45,7 +45,7 @@ fn check_all(server: &Program) {
 }
 
 #[test]
-fn more_collections_than_open_files_are_served() {
+fn many_collections_are_served_within_the_open_file_limit() {
     let folder = tempfile::tempdir().unwrap();
     let server = start(folder.path());
     let client = server.client();

@@ -70,7 +70,7 @@ fn newest(kind: &str) -> i64 {
 }
 
 #[test]
-fn released_migrations_are_as_they_were() {
+fn released_migrations_never_change() {
     let mut found = Vec::new();
     for kind in ["catalog", "collection"] {
         for file in files(&root().join("migrations").join(kind)) {
@@ -83,7 +83,7 @@ fn released_migrations_are_as_they_were() {
 }
 
 #[test]
-fn every_migration_is_numbered_and_says_why() {
+fn migrations_are_numbered_consecutively_and_start_with_a_comment() {
     for kind in ["catalog", "collection"] {
         for (place, file) in files(&root().join("migrations").join(kind)).iter().enumerate() {
             let name = file.file_name().unwrap().to_str().unwrap();
@@ -103,7 +103,7 @@ fn a_new_database_has_the_newest_version() {
 }
 
 #[test]
-fn every_version_has_its_fixture() {
+fn every_database_version_has_a_fixture() {
     for kind in ["catalog", "collection"] {
         for version_made in 1..=newest(kind) {
             let path = root().join(format!("tests/fixtures/databases/{kind}_{version_made}.sqlite"));
@@ -115,7 +115,7 @@ fn every_version_has_its_fixture() {
 }
 
 #[test]
-fn catalogs_of_every_version_open_with_what_they_hold() {
+fn catalogs_of_every_version_open_with_their_content() {
     for made in 1..=newest("catalog") {
         let folder = fixture(&format!("catalog_{made}.sqlite"), "catalog.sqlite");
         let catalog = Catalog::open(folder.path()).unwrap();
@@ -131,7 +131,7 @@ fn catalogs_of_every_version_open_with_what_they_hold() {
 }
 
 #[test]
-fn collections_of_every_version_open_with_what_they_hold() {
+fn collections_of_every_version_open_with_their_content() {
     for made in 1..=newest("collection") {
         let folder = fixture(&format!("collection_{made}.sqlite"), "documents.sqlite");
         let store = DocumentStore::open(folder.path(), &OPTIONS).unwrap();
@@ -166,7 +166,7 @@ fn above(made: i64) -> (Option<String>, Option<String>) {
 }
 
 #[test]
-fn collections_from_before_titles_go_on_with_the_passages_that_they_have() {
+fn collections_of_every_version_keep_passages_and_embeddings() {
     for made in 1..=newest("collection") {
         let folder = fixture(&format!("collection_{made}.sqlite"), "documents.sqlite");
         let store = DocumentStore::open(folder.path(), &OPTIONS).unwrap();
@@ -175,7 +175,7 @@ fn collections_from_before_titles_go_on_with_the_passages_that_they_have() {
         let waiting = store.pending(PassageId(0), 10).unwrap();
         assert_eq!((waiting[0].context.headings.clone(), waiting[0].text.as_str()), (headings, "電車が遅れている。"));
         assert_eq!(store.is_cut_by_older_rules().unwrap(), made < 4);
-        assert!(store.check(10).unwrap().is_empty(), "checksums of version {made} hold");
+        assert!(store.check(10).unwrap().is_empty(), "checksums of version {made} still match");
         // Storing the same document again keeps its passage and its embedding.
         let again = all(&store).remove(0);
         let kept = store.embeddings(PassageId(0), 10).unwrap();
@@ -204,7 +204,7 @@ fn all(store: &DocumentStore) -> Vec<Document> {
 }
 
 #[test]
-fn collections_of_every_version_can_be_searched_by_words_once_filled() {
+fn lexical_search_works_in_every_version_after_backfill() {
     for made in 1..=newest("collection") {
         let folder = fixture(&format!("collection_{made}.sqlite"), "documents.sqlite");
         let store = DocumentStore::open(folder.path(), &OPTIONS).unwrap();
@@ -224,7 +224,7 @@ fn collections_of_every_version_can_be_searched_by_words_once_filled() {
 }
 
 #[test]
-fn other_forms_of_words_are_found_in_collections_of_every_version_once_filled() {
+fn inflected_words_are_found_in_every_version_after_backfill() {
     let german = dragoman::domain::Language::parse("de").unwrap();
     for made in 1..=newest("collection") {
         let folder = fixture(&format!("collection_{made}.sqlite"), "documents.sqlite");
@@ -237,7 +237,7 @@ fn other_forms_of_words_are_found_in_collections_of_every_version_once_filled() 
 }
 
 #[test]
-fn passages_of_every_version_have_their_tokens_once_filled() {
+fn passages_of_every_version_have_tokens_after_backfill() {
     for made in 1..=newest("collection") {
         let folder = fixture(&format!("collection_{made}.sqlite"), "documents.sqlite");
         let store = DocumentStore::open(folder.path(), &OPTIONS).unwrap();
@@ -250,7 +250,7 @@ fn passages_of_every_version_have_their_tokens_once_filled() {
 }
 
 #[test]
-fn passages_of_every_version_have_their_words_once_filled() {
+fn passages_of_every_version_have_words_after_backfill() {
     for made in 1..=newest("collection") {
         let folder = fixture(&format!("collection_{made}.sqlite"), "documents.sqlite");
         let store = DocumentStore::open(folder.path(), &OPTIONS).unwrap();
@@ -266,7 +266,7 @@ fn passages_of_every_version_have_their_words_once_filled() {
 }
 
 #[test]
-fn an_older_database_becomes_what_a_new_one_is() {
+fn a_migrated_database_has_the_schema_of_a_new_one() {
     let schema = |database: &Path| -> Vec<(String, Option<String>)> {
         let connection = Connection::open(database).unwrap();
         let mut statement = connection.prepare("select name, sql from sqlite_schema order by name").unwrap();
@@ -283,7 +283,7 @@ fn an_older_database_becomes_what_a_new_one_is() {
 }
 
 #[test]
-fn newer_databases_are_refused_and_left_as_they_are() {
+fn newer_databases_are_refused_and_left_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     drop(Catalog::open(folder.path()).unwrap());
     drop(DocumentStore::open(folder.path(), &OPTIONS).unwrap());
@@ -299,7 +299,7 @@ fn newer_databases_are_refused_and_left_as_they_are() {
 }
 
 #[test]
-fn foreign_databases_are_refused_and_left_as_they_are() {
+fn foreign_databases_are_refused_and_left_unchanged() {
     for (kind, name) in [("catalog", "catalog.sqlite"), ("collection", "documents.sqlite")] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(name);
@@ -315,7 +315,7 @@ fn foreign_databases_are_refused_and_left_as_they_are() {
 }
 
 #[test]
-fn a_catalog_is_no_collection() {
+fn a_catalog_cannot_be_opened_as_a_collection() {
     let folder = fixture("catalog_1.sqlite", "documents.sqlite");
     let error = open("collection", folder.path());
     assert!(matches!(error, StoreError::ForeignDatabase { .. }), "{error:?}");
@@ -330,7 +330,7 @@ fn open(kind: &str, folder: &Path) -> StoreError {
 }
 
 #[test]
-fn databases_of_every_version_are_taken_from_an_archive() {
+fn databases_of_every_version_pass_the_archive_checks() {
     for (kind, name) in [(DatabaseKind::Catalog, "catalog"), (DatabaseKind::Collection, "collection")] {
         for version in 1..=newest(name) {
             let folder = fixture(&format!("{name}_{version}.sqlite"), "database");
@@ -351,7 +351,7 @@ fn adopted(kind: DatabaseKind, fixture_name: &str, name: &str) -> TempDir {
 }
 
 #[test]
-fn rows_of_every_version_are_taken_over() {
+fn importing_a_foreign_database_of_any_version_keeps_its_rows() {
     for made in 1..=newest("collection") {
         let folder = adopted(DatabaseKind::Collection, &format!("collection_{made}.sqlite"), "documents.sqlite");
         let store = DocumentStore::open(folder.path(), &OPTIONS).unwrap();

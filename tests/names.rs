@@ -46,7 +46,7 @@ fn a_name_is_found_in_other_scripts() {
 }
 
 #[test]
-fn a_word_with_a_translation_hardly_counts_by_its_sound() {
+fn a_translation_scores_far_above_a_similar_sound() {
     let known = Translations::new(vec![
         (word_key("mutter"), vec![Sense::new(1, 1.0)]),
         (word_key("matter"), vec![Sense::new(2, 1.0)]),
@@ -59,7 +59,7 @@ fn a_word_with_a_translation_hardly_counts_by_its_sound() {
 }
 
 #[test]
-fn a_removed_name_is_gone_and_the_others_stay_when_room_is_reclaimed() {
+fn reclaiming_space_drops_removed_names_and_keeps_the_others() {
     let none = Translations::default();
     let mut index = WordIndex::default();
     for passage in 0..=REMOVED {
@@ -81,7 +81,7 @@ fn a_removed_name_is_gone_and_the_others_stay_when_room_is_reclaimed() {
 }
 
 #[test]
-fn a_name_put_together_counts_only_where_it_is_found_and_its_parts_do_not_then() {
+fn a_joined_name_counts_only_if_found_and_then_replaces_its_parts() {
     let none = Translations::default();
     let index = index_of(&["Die Malerin Menchik aus Moskau", "도서관 안내"], &none);
     let score = |question: &[QueryWord], passage| index.score(&index.scores(question, None, &none), PassageId(passage));

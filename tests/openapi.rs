@@ -34,7 +34,7 @@ const MAY_BE_NULL: [&str; 4] = [
 const ASKING: &[&str] = &["predict_labels", "evaluate_classifier", "start_evaluation", "apply_classifier"];
 /// The operations that train a classifier.
 const TRAINING: &[&str] = &["create_classifier", "train_classifier"];
-/// Path of the committed file.
+/// Maximum size of the committed file in bytes.
 const BYTES_MAX: usize = 300_000;
 
 /// An operation with its path.
@@ -118,7 +118,7 @@ impl<'a> Operation<'a> {
 }
 
 #[test]
-fn the_committed_file_is_the_generated_one() {
+fn the_committed_file_is_up_to_date() {
     let generated = layout::file(&http::document());
     assert!(generated.len() <= BYTES_MAX, "openapi/openapi.json would have {} bytes, more than {BYTES_MAX}", generated.len());
     assert_eq!(serde_json::from_str::<Value>(&generated).expect("JSON"), http::document());
@@ -183,7 +183,7 @@ fn every_schema_and_property_is_described_and_no_object_is_inline() {
 }
 
 #[test]
-fn schema_names_do_not_collide_with_runtimes_of_generators() {
+fn schema_names_do_not_collide_with_generator_runtimes() {
     let taboo =
         ["Error", "ResponseError", "Response", "ApiResponse", "Configuration", "Document", "Collection", "Model", "Object"];
     for name in http::document()["components"]["schemas"].as_object().expect("schemas").keys() {
@@ -222,7 +222,7 @@ fn optional_members_are_omitted_not_null() {
 }
 
 #[test]
-fn every_code_is_documented_on_each_route_that_can_answer_with_it() {
+fn every_code_is_documented_on_each_route_that_can_return_it() {
     let document = http::document();
     let all = operations(&document);
     for &code in Code::ALL {
@@ -230,7 +230,11 @@ fn every_code_is_documented_on_each_route_that_can_answer_with_it() {
         if matches!(code, Code::RouteNotFound | Code::MethodNotAllowed) {
             assert!(routes.is_empty(), "no operation answers {}", code.name());
             let about = document["info"]["description"].as_str().unwrap_or_default();
-            assert!(about.contains(code.name()), "{} is told where all operations are", code.name());
+            assert!(
+                about.contains(code.name()),
+                "{} must be described in `info.description`, which applies to all operations",
+                code.name()
+            );
             continue;
         }
         assert!(!routes.is_empty(), "{} is documented nowhere", code.name());
@@ -304,7 +308,7 @@ fn can_answer(operation: &Operation, code: Code) -> Option<bool> {
 }
 
 #[test]
-fn every_operation_is_documented_with_the_access_that_its_route_declares() {
+fn every_operation_documents_the_access_its_route_declares() {
     let document = http::document();
     let declared = &http::description().operations;
     let documented: BTreeSet<&str> = operations(&document).iter().map(|operation| operation.id).collect();
@@ -320,7 +324,7 @@ fn every_operation_is_documented_with_the_access_that_its_route_declares() {
 }
 
 #[test]
-fn statuses_are_documented_exactly_for_their_codes() {
+fn each_operation_documents_exactly_the_statuses_of_its_codes() {
     let document = http::document();
     let mut used = BTreeSet::new();
     for operation in operations(&document) {
@@ -354,7 +358,7 @@ fn statuses_are_documented_exactly_for_their_codes() {
 }
 
 #[test]
-fn codes_of_errors_are_a_closed_list() {
+fn error_codes_are_a_closed_enum() {
     let document = http::document();
     let schemas = &document["components"]["schemas"];
     let names: Vec<&str> = Code::ALL.iter().map(|code| code.name()).collect();
@@ -365,7 +369,7 @@ fn codes_of_errors_are_a_closed_list() {
 }
 
 #[test]
-fn tables_are_texts_and_imports_take_bytes() {
+fn result_tables_are_strings_and_imports_list_their_media_types() {
     let document = http::document();
     for schema in ["MinedPairsTable", "DuplicateClustersTable"] {
         let schema = &document["components"]["schemas"][schema];
@@ -378,7 +382,7 @@ fn tables_are_texts_and_imports_take_bytes() {
 }
 
 #[test]
-fn every_body_has_an_example_and_every_example_fits() {
+fn every_body_has_examples_that_match_its_schema() {
     let document = http::document();
     let check = |place: String, content: &Value| {
         let single = content["example"].clone();
@@ -404,7 +408,7 @@ fn every_body_has_an_example_and_every_example_fits() {
 }
 
 #[test]
-fn every_reference_leads_somewhere_and_every_component_is_used() {
+fn every_reference_resolves_and_every_component_is_used() {
     fn references<'a>(value: &'a Value, found: &mut BTreeSet<&'a str>) {
         match value {
             Value::Object(members) => members.iter().for_each(|(name, member)| match member.as_str() {
@@ -431,7 +435,7 @@ fn every_reference_leads_somewhere_and_every_component_is_used() {
 
 /// openapi-typescript treats a member with a default as always present, so requests could not omit it.
 #[test]
-fn members_of_bodies_tell_their_defaults_in_words() {
+fn member_defaults_are_stated_only_in_descriptions() {
     each_schema(&http::document(), &mut |place, schema| {
         for (name, member) in schema["properties"].as_object().into_iter().flatten() {
             assert!(member.get("default").is_none(), "{place}: {name} has a default");
@@ -442,7 +446,7 @@ fn members_of_bodies_tell_their_defaults_in_words() {
 }
 
 #[test]
-fn every_default_fits_its_schema() {
+fn every_default_matches_its_schema() {
     let document = http::document();
     each_schema(&document, &mut |place, schema| {
         if !schema["default"].is_null() {
@@ -459,7 +463,7 @@ fn pattern(document: &Value, pointer: &str) -> regex::Regex {
 }
 
 #[test]
-fn names_ids_and_cursors_have_patterns_that_say_what_the_server_accepts() {
+fn name_id_and_cursor_patterns_match_what_the_server_accepts() {
     let document = http::document();
     let (name, id) = (
         pattern(&document, "/components/schemas/CreateCollectionRequest/properties/name"),

@@ -180,7 +180,7 @@ const OUTSIDE: &[(&str, &[&str])] = &[
 ];
 /// The percentage of these sentences that must be reported as undetermined. The rest are close relatives: Luxembourgish of
 /// German, Yiddish of Hebrew.
-const TOLD_PERCENT_MIN: usize = 90;
+const UNDETERMINED_PERCENT_MIN: usize = 90;
 
 fn detector() -> (LanguageDetector, Vec<GoldenText>) {
     let bundle = Bundle::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("models/ems-small")).unwrap();
@@ -190,16 +190,20 @@ fn detector() -> (LanguageDetector, Vec<GoldenText>) {
 }
 
 #[test]
-fn sentences_in_unknown_languages_are_undetermined() {
+fn most_sentences_in_unknown_languages_are_undetermined() {
     let (detector, _) = detector();
     let all = OUTSIDE.iter().flat_map(|(name, sentences)| sentences.iter().map(move |sentence| (name, sentence)));
-    let (told, taken): (Vec<_>, Vec<_>) =
+    let (undetermined, detected): (Vec<_>, Vec<_>) =
         all.map(|(name, sentence)| (name, sentence, detector.detect(sentence))).partition(|(_, _, found)| found.is_none());
-    assert!(told.len() * 100 >= (told.len() + taken.len()) * TOLD_PERCENT_MIN, "{} told, not {taken:#?}", told.len());
+    assert!(
+        undetermined.len() * 100 >= (undetermined.len() + detected.len()) * UNDETERMINED_PERCENT_MIN,
+        "only {} sentences were undetermined; these got a language: {detected:#?}",
+        undetermined.len()
+    );
 }
 
 #[test]
-fn a_page_in_another_language_is_in_none() {
+fn a_page_in_an_unknown_language_is_undetermined() {
     let (detector, _) = detector();
     for (name, sentences) in OUTSIDE.iter().filter(|(name, _)| !["Luxembourgish", "Yiddish"].contains(name)) {
         let page = sentences.join(" ").repeat(30);
@@ -208,7 +212,7 @@ fn a_page_in_another_language_is_in_none() {
 }
 
 #[test]
-fn every_known_language_is_still_detected() {
+fn no_text_in_a_known_language_is_undetermined() {
     let (detector, golden) = detector();
     let refused: Vec<_> =
         golden.iter().filter(|golden| detector.detect(&golden.text).is_none()).map(|golden| &golden.text).collect();
@@ -216,7 +220,7 @@ fn every_known_language_is_still_detected() {
 }
 
 #[test]
-fn a_text_in_two_languages_is_in_one_of_them() {
+fn a_text_in_two_languages_is_detected_as_one_of_them() {
     let (detector, golden) = detector();
     let of = |code: &str| golden.iter().find(|golden| golden.language == code).map(|golden| golden.text.as_str()).unwrap();
     for pair in [["de", "fr"], ["en", "es"], ["nl", "pl"], ["en", "ru"], ["ar", "en"], ["ja", "en"]] {

@@ -111,13 +111,13 @@ fn check(index: &Index, data: &Data) {
 }
 
 #[test]
-fn a_fresh_index_finds_what_exact_search_finds() {
+fn a_fresh_index_reaches_the_minimum_recall() {
     let data = data();
     check(&build(&data.passages), &data);
 }
 
 #[test]
-fn scores_are_those_of_exact_search_within_the_rounding_of_f16() {
+fn scores_match_exact_search_within_f16_rounding() {
     let data = data();
     let index = build(&data.passages);
     for query in &data.queries {
@@ -153,7 +153,7 @@ fn removing_a_third_costs_no_recall() {
 }
 
 #[test]
-fn a_round_trip_through_disk_costs_nothing() {
+fn a_saved_and_loaded_index_returns_the_same_results() {
     let data = data();
     let index = build(&data.passages);
     let folder = tempfile::tempdir().unwrap();
@@ -166,7 +166,7 @@ fn a_round_trip_through_disk_costs_nothing() {
 }
 
 #[test]
-fn threads_that_build_it_together_cost_no_recall() {
+fn building_with_several_threads_costs_no_recall() {
     let data = data();
     let index = Index::create(&PARAMETERS).unwrap();
     std::thread::scope(|scope| {
@@ -214,7 +214,7 @@ fn recall_of(metric: Metric, quantization: Quantization) -> f64 {
 }
 
 #[test]
-fn every_quantization_and_metric_finds_what_exact_search_finds() {
+fn every_quantization_and_metric_reaches_the_minimum_recall() {
     for metric in Metric::ALL {
         for quantization in Quantization::ALL {
             if quantization.needs_cosine() && metric != Metric::Cosine {
@@ -235,7 +235,7 @@ fn lost(index: &Index, passages: &[(PassageId, Embedding)]) -> Vec<PassageId> {
 }
 
 /// Runs the server's background maintenance until nothing is left to do.
-fn keep_up(index: &Index, passages: &[(PassageId, Embedding)]) {
+fn run_maintenance(index: &Index, passages: &[(PassageId, Embedding)]) {
     let known: HashMap<PassageId, &Embedding> = passages.iter().map(|(key, embedding)| (*key, embedding)).collect();
     let original = |passage: PassageId| known.get(&passage).map(|embedding| (*embedding).clone());
     if index.needs_compaction() {
@@ -247,7 +247,7 @@ fn keep_up(index: &Index, passages: &[(PassageId, Embedding)]) {
 }
 
 #[test]
-fn twenty_rounds_of_replacing_thousands_hide_no_passage() {
+fn every_passage_stays_findable_through_twenty_replacement_rounds() {
     const ROUNDS: u64 = 20;
     const REPLACED: usize = 2_000;
     let mut clusters = Clusters::around(10, 1);
@@ -265,7 +265,7 @@ fn twenty_rounds_of_replacing_thousands_hide_no_passage() {
             assert!(index.remove(old).unwrap());
         }
         compacted += u32::from(index.needs_compaction());
-        keep_up(&index, &passages);
+        run_maintenance(&index, &passages);
         assert_eq!(lost(&index, &passages), [], "after round {round}");
     }
     assert_eq!(index.len() as u64, PASSAGES);
@@ -273,7 +273,7 @@ fn twenty_rounds_of_replacing_thousands_hide_no_passage() {
 }
 
 #[test]
-fn threads_that_add_side_by_side_hide_no_passage() {
+fn every_passage_is_findable_after_concurrent_adds() {
     for quantization in [Quantization::F16, Quantization::I8] {
         let mut clusters = Clusters::around(5, 2);
         let passages: Vec<_> = (0..2 * PASSAGES).map(|key| (PassageId(key), clusters.embedding())).collect();
@@ -283,19 +283,19 @@ fn threads_that_add_side_by_side_hide_no_passage() {
                 scope.spawn(|| part.chunks(200).for_each(|some| index.add_all(some).unwrap()));
             }
         });
-        keep_up(&index, &passages);
+        run_maintenance(&index, &passages);
         assert_eq!(lost(&index, &passages), [], "{quantization:?}");
         assert_eq!(index.len(), passages.len());
     }
 }
 
 #[test]
-fn what_was_settled_beside_another_passage_is_removed_like_any_other() {
+fn every_passage_can_be_removed_once_after_maintenance() {
     let mut clusters = Clusters::around(2, 3);
     let passages: Vec<_> = (0..PASSAGES).map(|key| (PassageId(key), clusters.embedding())).collect();
     let index = Index::create(&PARAMETERS).unwrap();
     index.add_all(&passages).unwrap();
-    keep_up(&index, &passages);
+    run_maintenance(&index, &passages);
     for (gone, (key, _)) in passages.iter().enumerate() {
         assert!(index.remove(*key).unwrap(), "{key:?}");
         assert!(!index.remove(*key).unwrap(), "{key:?}");
@@ -304,7 +304,7 @@ fn what_was_settled_beside_another_passage_is_removed_like_any_other() {
 }
 
 #[test]
-fn a_graph_is_made_anew_beside_changes_and_searches() {
+fn compaction_during_changes_and_searches_loses_no_passage() {
     let mut clusters = Clusters::around(50, 4);
     let mut passages: Vec<_> = (0..2 * PASSAGES).map(|key| (PassageId(key), clusters.embedding())).collect();
     let index = Index::create(&PARAMETERS).unwrap();
@@ -326,7 +326,7 @@ fn a_graph_is_made_anew_beside_changes_and_searches() {
     let gone: Vec<_> = passages.drain(..600).collect();
     passages.extend(later);
     assert!(!index.needs_compaction());
-    keep_up(&index, &passages);
+    run_maintenance(&index, &passages);
     assert_eq!(lost(&index, &passages), []);
     assert_eq!(lost(&index, &gone).len(), gone.len());
     assert_eq!(index.len(), passages.len());

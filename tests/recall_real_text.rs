@@ -95,7 +95,7 @@ impl Passages {
 }
 
 #[test]
-fn the_nearest_passages_are_found_whatever_a_filter_keeps() {
+fn scans_find_the_nearest_passages_at_any_filter_selectivity() {
     let mut passages = passages();
     passages.check("no filter", |_| true);
     for part in [2, 10, 100, 1_000] {

@@ -31,7 +31,7 @@ fn fill(data: &Path, documents: usize) {
     assert!(server.terminate().success());
 }
 
-/// The status of the job that a request created.
+/// Starts re-embedding and returns the path of its job.
 fn reembed(client: &Client) -> String {
     let (status, job) = client.post(&format!("{NEWS}/reembed"), &json!({}));
     assert_eq!(status, 202, "{job}");
@@ -74,7 +74,7 @@ fn folders(data: &Path) -> usize {
 }
 
 #[test]
-fn kill_9_while_it_embeds_costs_no_more_than_a_batch() {
+fn re_embedding_resumes_from_its_progress_after_kill_9() {
     const DOCUMENTS: usize = 6_000;
     let folder = tempfile::tempdir().unwrap();
     fill(folder.path(), DOCUMENTS);
@@ -102,7 +102,7 @@ fn kill_9_while_it_embeds_costs_no_more_than_a_batch() {
 }
 
 #[test]
-fn kill_9_around_the_change_leaves_it_wholly_old_or_wholly_new() {
+fn kill_9_around_the_swap_leaves_a_collection_with_a_single_model() {
     const DOCUMENTS: usize = 400;
     const ROUNDS: u64 = 12;
     let folder = tempfile::tempdir().unwrap();

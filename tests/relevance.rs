@@ -52,7 +52,7 @@ const fn floor(mode: &'static str, scope: &'static str, [success_at_1, mrr_at_10
 }
 
 #[test]
-fn the_set_is_what_its_readme_says() {
+fn the_judged_set_matches_its_readme() {
     let reading = ReadOptions { documents: true, judged: true, split: "test".to_owned() };
     let set = judged::read(Path::new(SET), &reading).unwrap();
     let languages: HashMap<&str, _> = set.documents.iter().map(|page| (page.id.as_str(), page.language.unwrap())).collect();
@@ -122,7 +122,7 @@ fn check_floors(set: &str, floors: &[Floor]) {
 /// A small candidate list finds what a large one finds, with the same relevance per passage: the estimates that select
 /// candidates are not visible. Of a page far down, the small list may have another passage.
 #[test]
-fn few_candidates_find_what_many_find() {
+fn few_candidates_find_nearly_the_same_hits_as_many() {
     if !Path::new(MODEL).join("manifest.json").exists() {
         println!("skipped: there is no {MODEL}/manifest.json");
         return;

@@ -64,7 +64,7 @@ fn run(client: &Client, arguments: &[&str]) -> Output {
     command.output().unwrap()
 }
 
-fn succeed(client: &Client, arguments: &[&str]) -> String {
+fn run_successfully(client: &Client, arguments: &[&str]) -> String {
     let output = run(client, arguments);
     assert!(output.status.success(), "{arguments:?}: {output:?}");
     String::from_utf8(output.stdout).unwrap()
@@ -72,7 +72,7 @@ fn succeed(client: &Client, arguments: &[&str]) -> String {
 
 /// The target's snapshots, newest first, as the command line lists them.
 fn listed(client: &Client, target: &[&str]) -> Vec<Value> {
-    let text = succeed(client, &[&["snapshot", "list", "--json"], target].concat());
+    let text = run_successfully(client, &[&["snapshot", "list", "--json"], target].concat());
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
@@ -94,20 +94,20 @@ fn check(server: &Program, target: &[&str], data: &Path) {
 
     let other_server = Program::start(&data.join("other"), "fake:8");
     let other = other_server.client();
-    succeed(&other, &[&["snapshot", "restore", "latest"], target].concat());
+    run_successfully(&other, &[&["snapshot", "restore", "latest"], target].concat());
     assert_eq!(other.get("/v1/collections/news").1["documents"], 3);
     let older = listed(&client, target)[1]["snapshot"].as_str().unwrap().to_owned();
-    succeed(&other, &[&["snapshot", "restore", &older, "--collection", "news", "--rename-to", "old"], target].concat());
+    run_successfully(&other, &[&["snapshot", "restore", &older, "--collection", "news", "--rename-to", "old"], target].concat());
     assert!(other.get("/v1/collections/old").1["documents"].as_u64().unwrap() >= 2);
     let file = data.join("archive.tar.zst");
-    succeed(&other, &[&["snapshot", "download", "latest", "-o", file.to_str().unwrap()], target].concat());
+    run_successfully(&other, &[&["snapshot", "download", "latest", "-o", file.to_str().unwrap()], target].concat());
     assert!(file.metadata().unwrap().len() > 0);
     let nothing = run(&other, &[&["snapshot", "restore", "0199d1a0-0000-7000-8000-000000000001"], target].concat());
     assert!(String::from_utf8_lossy(&nothing.stderr).contains("there is no snapshot 0199d1a0"), "{nothing:?}");
 }
 
 #[test]
-fn snapshots_go_to_a_folder_and_come_back_from_it() {
+fn scheduled_snapshots_in_a_folder_can_be_restored() {
     let folder = tempfile::tempdir().unwrap();
     let target = folder.path().join("backups");
     let target = target.to_str().unwrap();
@@ -116,7 +116,7 @@ fn snapshots_go_to_a_folder_and_come_back_from_it() {
 }
 
 #[test]
-fn snapshots_go_to_a_bucket_and_come_back_from_it() {
+fn scheduled_snapshots_in_a_bucket_can_be_restored() {
     let folder = tempfile::tempdir().unwrap();
     let (s3, url) = S3::start();
     let server = Program::run(scheduled_to_bucket(&folder.path().join("data"), &url));
@@ -126,7 +126,7 @@ fn snapshots_go_to_a_bucket_and_come_back_from_it() {
 }
 
 #[test]
-fn a_bucket_that_refuses_is_tried_again_and_does_not_disturb_the_server() {
+fn a_failing_bucket_is_retried_and_does_not_disturb_the_server() {
     let folder = tempfile::tempdir().unwrap();
     let (s3, url) = S3::start();
     let server = Program::run(scheduled_to_bucket(&folder.path().join("data"), &url));
@@ -145,7 +145,7 @@ fn a_bucket_that_refuses_is_tried_again_and_does_not_disturb_the_server() {
 }
 
 #[test]
-fn a_server_that_was_killed_goes_on_with_its_snapshots() {
+fn scheduled_snapshots_continue_after_kill_9() {
     let folder = tempfile::tempdir().unwrap();
     let (data, target) = (folder.path().join("data"), folder.path().join("backups"));
     let target = target.to_str().unwrap();
@@ -163,7 +163,7 @@ fn a_server_that_was_killed_goes_on_with_its_snapshots() {
     });
     let other_server = Program::start(&folder.path().join("other"), "fake:8");
     let other = other_server.client();
-    succeed(&other, &["snapshot", "restore", "latest", "--target", target]);
+    run_successfully(&other, &["snapshot", "restore", "latest", "--target", target]);
     assert_eq!(other.get("/v1/collections/news").1["documents"], 4);
     let files: Vec<String> =
         std::fs::read_dir(target).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
@@ -171,7 +171,7 @@ fn a_server_that_was_killed_goes_on_with_its_snapshots() {
 }
 
 #[test]
-fn a_target_that_cannot_be_written_keeps_the_server_from_starting() {
+fn an_unusable_snapshot_target_prevents_startup() {
     let folder = tempfile::tempdir().unwrap();
     let check = |target: &str, endpoint: Option<&str>, words: &[&str]| {
         let mut command = scheduled(&folder.path().join("data"), target);

@@ -112,7 +112,7 @@ async fn connect_tls(address: SocketAddr, trusted: &Certificate, protocols: &[&s
 }
 
 #[tokio::test]
-async fn a_changed_certificate_is_taken_and_a_broken_one_is_not() {
+async fn a_new_certificate_is_loaded_and_a_mismatched_one_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let (old, new) = (certificate(folder.path(), "old"), certificate(folder.path(), "new"));
     let (path, key) = (folder.path().join("server.pem"), folder.path().join("server.key"));
@@ -139,7 +139,7 @@ async fn a_changed_certificate_is_taken_and_a_broken_one_is_not() {
 }
 
 #[tokio::test]
-async fn a_hangup_reloads_at_once() {
+async fn sighup_reloads_the_certificate() {
     use tokio::signal::unix::{SignalKind, signal};
     let folder = tempfile::tempdir().unwrap();
     let (old, new) = (certificate(folder.path(), "old"), certificate(folder.path(), "new"));
@@ -159,7 +159,7 @@ async fn a_hangup_reloads_at_once() {
 }
 
 #[test]
-fn files_that_are_no_certificate_are_named() {
+fn invalid_certificate_and_key_files_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let (one, two) = (certificate(folder.path(), "one"), certificate(folder.path(), "two"));
     let empty = folder.path().join("empty.pem");
@@ -173,7 +173,7 @@ fn files_that_are_no_certificate_are_named() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_finish_its_head_is_let_go() {
+async fn a_client_with_an_unfinished_request_head_is_disconnected() {
     let server = listen(8, Duration::from_millis(100), None).await;
     let mut slow = TcpStream::connect(server.address).await.unwrap();
     slow.write_all(b"GET / HTTP/1.1\r\nhost: local").await.unwrap();
@@ -183,7 +183,7 @@ async fn a_client_that_does_not_finish_its_head_is_let_go() {
 }
 
 #[tokio::test]
-async fn a_client_that_takes_nothing_of_its_answer_is_let_go() {
+async fn a_client_that_does_not_read_its_response_is_disconnected() {
     let listening = listen(1, PATIENCE, None).await;
     let mut idle = TcpStream::connect(listening.address).await.unwrap();
     idle.write_all(b"GET /large HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
@@ -193,7 +193,7 @@ async fn a_client_that_takes_nothing_of_its_answer_is_let_go() {
 }
 
 #[tokio::test]
-async fn an_answer_of_one_piece_keeps_its_place_until_the_client_has_taken_it() {
+async fn a_large_response_holds_its_permit_until_the_client_has_read_it() {
     let place = Arc::new(());
     let counted = Arc::clone(&place);
     let large = async move || Body::new(PermitBody::new(Body::from(vec![b'x'; 64 << 20]), Arc::clone(&counted)));
@@ -223,7 +223,7 @@ async fn an_answer_of_one_piece_keeps_its_place_until_the_client_has_taken_it() 
 }
 
 #[tokio::test]
-async fn idle_connections_give_way_to_those_who_ask() {
+async fn idle_connections_give_way_to_new_requests() {
     let server = listen(4, PATIENCE, None).await;
     let mut idle = Vec::new();
     for number in 0..12 {
@@ -245,7 +245,7 @@ async fn idle_connections_give_way_to_those_who_ask() {
 }
 
 #[tokio::test]
-async fn while_all_connections_work_others_wait_for_a_place() {
+async fn a_new_connection_waits_while_all_others_are_busy() {
     let server = listen(1, PATIENCE, None).await;
     let mut first = TcpStream::connect(server.address).await.unwrap();
     first.write_all(b"GET /held HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
@@ -260,7 +260,7 @@ async fn while_all_connections_work_others_wait_for_a_place() {
 }
 
 #[tokio::test]
-async fn what_runs_is_answered_and_what_comes_later_is_closed() {
+async fn shutdown_answers_running_requests_and_closes_all_connections() {
     let server = listen(8, PATIENCE, None).await;
     let mut idle = TcpStream::connect(server.address).await.unwrap();
     idle.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();

@@ -24,7 +24,7 @@ fn failure(mut command: Command) -> String {
 }
 
 #[test]
-fn a_missing_model_is_named() {
+fn startup_reports_a_missing_model() {
     let folder = tempfile::tempdir().unwrap();
     let error = failure(program::command(folder.path(), "no/such/model"));
     assert!(error.starts_with("error: there is no model in no/such/model"), "{error}");
@@ -32,7 +32,7 @@ fn a_missing_model_is_named() {
 }
 
 #[test]
-fn a_taken_port_is_named() {
+fn startup_reports_a_port_in_use() {
     let folder = tempfile::tempdir().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
@@ -43,7 +43,7 @@ fn a_taken_port_is_named() {
 }
 
 #[test]
-fn a_data_directory_in_use_is_named() {
+fn startup_reports_a_data_directory_in_use() {
     let folder = tempfile::tempdir().unwrap();
     let _first = Program::start(folder.path(), "fake:8");
     let error = failure(program::command(folder.path(), "fake:8"));
@@ -51,7 +51,7 @@ fn a_data_directory_in_use_is_named() {
 }
 
 #[test]
-fn a_data_directory_that_cannot_be_made_is_named() {
+fn startup_reports_a_data_directory_that_cannot_be_created() {
     let error = failure(program::command(Path::new("/dev/null/data"), "fake:8"));
     assert!(error.starts_with("error: cannot open the data directory /dev/null/data: "), "{error}");
 }
@@ -71,7 +71,7 @@ fn as_another(folder: &Path, data: &Path) -> Command {
 }
 
 #[test]
-fn a_data_directory_of_another_user_is_named_with_both_users() {
+fn startup_reports_a_data_directory_of_another_user_with_both_users() {
     let parent = tempfile::tempdir().unwrap();
     std::fs::set_permissions(parent.path(), Permissions::from_mode(0o755)).unwrap();
     let folder = parent.path().join("data");
@@ -89,7 +89,7 @@ fn a_data_directory_of_another_user_is_named_with_both_users() {
 }
 
 #[test]
-fn a_folder_in_which_no_data_directory_can_be_made_is_named() {
+fn startup_reports_a_parent_folder_that_cannot_be_written() {
     let parent = tempfile::tempdir().unwrap();
     let error = failure(as_another(parent.path(), &parent.path().join("new/data")));
     let (data, above) = (parent.path().join("new/data"), parent.path());
@@ -99,7 +99,7 @@ fn a_folder_in_which_no_data_directory_can_be_made_is_named() {
 }
 
 #[test]
-fn a_bad_log_filter_is_named() {
+fn startup_reports_an_invalid_log_filter() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = program::command(folder.path(), "fake:8");
     command.args(["--log", "dragoman=loudly"]);
@@ -107,7 +107,7 @@ fn a_bad_log_filter_is_named() {
 }
 
 #[test]
-fn told_to_stop_it_ends_in_order_and_goes_on_after_a_restart() {
+fn a_terminated_server_exits_cleanly_and_keeps_its_documents() {
     let folder = tempfile::tempdir().unwrap();
     let server = Program::start(folder.path(), "fake:8");
     let client = server.client();
@@ -130,7 +130,7 @@ fn check(arguments: &[&str], environment: &[(&str, &str)]) -> (bool, String, Str
 }
 
 #[test]
-fn the_configuration_is_shown_with_its_sources() {
+fn config_check_shows_each_setting_with_its_source() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("dragoman.toml");
     std::fs::write(&file, "threads = 3\nadmin_key = \"a secret of the file\"\npage_max = 50\n").unwrap();
@@ -153,7 +153,7 @@ fn the_configuration_is_shown_with_its_sources() {
 }
 
 #[test]
-fn a_wrong_configuration_is_named() {
+fn config_check_reports_invalid_settings() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("dragoman.toml");
     let at = |text: &str| {
@@ -183,7 +183,7 @@ fn a_wrong_configuration_is_named() {
 }
 
 #[test]
-fn a_misspelled_variable_is_refused_with_the_nearest_name() {
+fn a_misspelled_environment_variable_is_refused_with_a_suggestion() {
     let folder = tempfile::tempdir().unwrap();
     let misspelled = ["DRAGOMAN", "LISTN"].join("_");
     let expect = format!("the environment variable {misspelled} belongs to no setting, the nearest name is DRAGOMAN_LISTEN");
@@ -200,7 +200,7 @@ fn a_misspelled_variable_is_refused_with_the_nearest_name() {
 }
 
 #[test]
-fn other_machines_are_not_served_without_a_key() {
+fn listening_publicly_requires_a_key_or_the_insecure_flag() {
     let folder = tempfile::tempdir().unwrap();
     let exposed = || {
         let mut command = program::command(folder.path(), "fake:8");
@@ -219,7 +219,7 @@ fn other_machines_are_not_served_without_a_key() {
 }
 
 #[test]
-fn a_configured_admin_key_makes_keys_that_survive_a_restart() {
+fn keys_created_with_the_configured_admin_key_survive_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = program::command(folder.path(), "fake:8");
     command.env("DRAGOMAN_ADMIN_KEY", "a long admin key of the environment");
@@ -232,17 +232,17 @@ fn a_configured_admin_key_makes_keys_that_survive_a_restart() {
     assert!(server.terminate().success());
 
     let server = Program::start(folder.path(), "fake:8");
-    assert_eq!(server.client().get("/v1/models").0, 401, "the key of before still closes the server");
+    assert_eq!(server.client().get("/v1/models").0, 401, "the key created before the restart still protects the server");
     assert_eq!(
         server.client().with_key("a long admin key of the environment").get("/v1/models").0,
         401,
-        "the key of the configuration is gone with it"
+        "the configured admin key is no longer accepted"
     );
     assert_eq!(server.client().with_key(&reader).get("/v1/models").0, 200);
 }
 
 #[test]
-fn with_few_open_files_connections_wait_and_writes_go_on() {
+fn writes_and_searches_work_despite_a_low_open_file_limit() {
     let folder = tempfile::tempdir().unwrap();
     let mut server = after_shell("ulimit -n 64; export DRAGOMAN_HEADER_TIMEOUT_S=1", folder.path());
     // The idle connection is closed first, perhaps just when a request is sent over it, so this client opens a new one.
@@ -285,7 +285,7 @@ fn check_private(folder: &Path) {
 }
 
 #[test]
-fn no_other_user_may_read_what_the_server_stores() {
+fn stored_files_are_accessible_only_to_their_owner() {
     let parent = tempfile::tempdir().unwrap();
     let folder = parent.path().join("data");
     let server = after_shell("umask 000", &folder);
@@ -309,7 +309,7 @@ fn no_other_user_may_read_what_the_server_stores() {
 }
 
 #[test]
-fn a_data_directory_that_others_could_read_is_narrowed_and_that_is_said_once() {
+fn a_readable_data_directory_is_made_private_and_logged_once() {
     let folder = tempfile::tempdir().unwrap();
     let server = Program::start(folder.path(), "fake:8");
     assert_eq!(server.client().post("/v1/collections", &json!({ "name": "news" })).0, 201);
@@ -325,7 +325,7 @@ fn a_data_directory_that_others_could_read_is_narrowed_and_that_is_said_once() {
         let mut server = Program::start(folder.path(), "fake:8");
         let log = server.kill();
         assert_eq!(log.iter().any(|line| line.contains("changed its modes to 700 and 600")), said, "{log:#?}");
-        assert_eq!(foreign.metadata().unwrap().permissions().mode() & 0o777, 0o644, "what is not ours stays");
+        assert_eq!(foreign.metadata().unwrap().permissions().mode() & 0o777, 0o644, "foreign files keep their mode");
     }
     std::fs::remove_file(foreign).unwrap();
     check_private(folder.path());

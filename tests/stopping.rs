@@ -35,7 +35,7 @@ fn with_endless_writes(data: &Path) -> Program {
 }
 
 #[test]
-fn a_statement_that_never_ends_does_not_keep_the_server_from_stopping() {
+fn an_endless_statement_does_not_prevent_shutdown() {
     let data = tempfile::tempdir().unwrap();
     let server = with_endless_writes(data.path());
     let client = server.client();
@@ -59,5 +59,5 @@ fn a_statement_that_never_ends_does_not_keep_the_server_from_stopping() {
     database(data.path()).execute_batch("drop trigger endless").unwrap();
     let server = Program::start(data.path(), "fake:16");
     let documents = server.client().get("/v1/collections/news").1["documents"].clone();
-    assert_eq!(documents, 1, "what was acknowledged is there, what was interrupted is not");
+    assert_eq!(documents, 1, "the acknowledged document is stored, the interrupted one is not");
 }

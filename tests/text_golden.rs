@@ -27,7 +27,7 @@ fn every_language_has_a_golden_text() {
 }
 
 #[test]
-fn token_ids_are_equal() {
+fn token_ids_match_the_golden_texts() {
     let (bundle, golden) = golden();
     let tokenizer = Tokenizer::load(&bundle.path(TOKENIZER)).unwrap();
     for text in golden {
@@ -37,7 +37,7 @@ fn token_ids_are_equal() {
 }
 
 #[tokio::test]
-async fn embeddings_are_near_alone_and_in_a_batch() {
+async fn embeddings_match_the_golden_texts_alone_and_in_a_batch() {
     let (bundle, golden) = golden();
     let options = EmbedOptions { device: DeviceChoice::Cpu, threads: 1, batch_tokens_max: 2_048, queue_texts_max: 1_000 };
     let embedder = Embedder::start(&bundle, &options).unwrap();

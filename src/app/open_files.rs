@@ -15,16 +15,19 @@ const DATABASES_MIN: usize = 2;
 
 /// How many databases may be open at once: `wanted`, unless the limit on open files is too low for them.
 pub fn databases_open_max(wanted: usize) -> usize {
-    let limit = raised();
-    let allowed = left(limit, used()) / DATABASES_PART / FILES_PER_DATABASE;
+    databases_within(raised(), used(), wanted)
+}
+
+fn databases_within(limit: Option<u64>, used: usize, wanted: usize) -> usize {
+    let allowed = left(limit, used) / DATABASES_PART / FILES_PER_DATABASE;
     allowed.clamp(DATABASES_MIN.min(wanted), wanted)
 }
 
 /// How many connections may be open at once: `wanted`, unless the limit on open files is too low for them.
 pub fn connections_max(wanted: usize) -> usize {
     let (limit, used) = (raised(), used());
-    let allowed = allowed(limit, used);
-    if allowed >= wanted {
+    let allowed = connections_within(limit, used, wanted);
+    if allowed == wanted {
         return wanted;
     }
     let limit = limit.unwrap_or(u64::MAX);
@@ -57,8 +60,8 @@ fn left(limit: Option<u64>, used: usize) -> usize {
 }
 
 /// Half of the remaining files, at least one, are for connections.
-fn allowed(limit: Option<u64>, used: usize) -> usize {
-    if limit.is_none() { usize::MAX } else { (left(limit, used) / 2).max(1) }
+fn connections_within(limit: Option<u64>, used: usize, wanted: usize) -> usize {
+    if limit.is_none() { wanted } else { (left(limit, used) / 2).max(1).min(wanted) }
 }
 
 #[cfg(test)]
@@ -66,17 +69,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_leave_files_to_the_databases() {
-        assert_eq!(allowed(None, 40), usize::MAX);
-        assert_eq!(allowed(Some(1_024), 24), 500);
-        assert_eq!(allowed(Some(64), 40), 12);
-        assert_eq!((allowed(Some(64), 63), allowed(Some(64), 64), allowed(Some(64), 99)), (1, 1, 1));
-        assert_eq!(connections_max(1), 1);
+    fn connections_are_limited_to_half_of_the_free_file_descriptors() {
+        assert_eq!(connections_within(None, 40, 10_000), 10_000);
+        assert_eq!([499, 500, 501].map(|wanted| connections_within(Some(1_024), 24, wanted)), [499, 500, 500]);
+        assert_eq!(connections_within(Some(64), 40, 10_000), 12);
+        assert_eq!([63, 64, 99].map(|used| connections_within(Some(64), used, 10_000)), [1, 1, 1]);
     }
 
     #[test]
-    fn databases_leave_files_to_connections() {
-        assert_eq!((databases_open_max(1), databases_open_max(2)), (1, 2));
-        assert!(left(Some(1_024), 24) / DATABASES_PART / FILES_PER_DATABASE >= 20);
+    fn two_databases_always_fit_and_twenty_fit_in_1024_open_files() {
+        assert_eq!([1, 2, 3].map(|wanted| databases_within(Some(64), 40, wanted)), [1, 2, 2]);
+        assert_eq!([19, 20, 21].map(|wanted| databases_within(Some(1_024), 24, wanted)), [19, 20, 20]);
+        assert_eq!(databases_within(None, 40, 10_000), 10_000);
     }
 }

@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_temperature_makes_confidence_accuracy() {
+    fn the_fitted_temperature_makes_confidence_equal_accuracy() {
         // Four predictions, each with logits 2 and 0, of which three are correct: the optimum is e^(2 / T) = 3, so T = 2 / ln
         // 3; the loss is -(3 ln 3/4 + ln 1/4) / 4 = 0.562335. At T = 1: ln(1 + e^-2) + 2 / 4 = 0.626928.
         let fit = fit_temperature(&[2.0, 0.0].repeat(4), Targets::Classes(&[0, 0, 1, 0]), 2).unwrap().unwrap();
@@ -163,14 +163,14 @@ mod tests {
     }
 
     #[test]
-    fn cosines_are_sharpened() {
+    fn fitting_cosines_returns_a_temperature_below_one() {
         // The margin is 0.1 and three of four are correct: T = 0.1 / ln 3.
         let fit = fit_temperature(&[0.5, 0.4].repeat(4), Targets::Classes(&[0, 0, 1, 0]), 2).unwrap().unwrap();
         assert!((fit.temperature - 0.1 / 3.0_f32.ln()).abs() < 1e-5, "{fit:?}");
     }
 
     #[test]
-    fn label_sets_count_each_label() {
+    fn label_set_calibration_counts_every_label() {
         // Four labels, each with logit 2, of which three are true: sigmoid(2 / T) = 3/4.
         let sets = [vec![0, 1], vec![1]];
         let fit = fit_temperature(&[2.0; 4], Targets::LabelSets(&sets), 2).unwrap().unwrap();
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_temperature_is_best_there_is_none() {
+    fn returns_no_temperature_when_none_is_optimal() {
         let fit = |scores: &[f32], classes: &[u32]| fit_temperature(scores, Targets::Classes(classes), 2).unwrap();
         assert_eq!(fit(&[], &[]), None);
         // All correct, all wrong, and no difference between the scores.
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_scores_are_refused() {
+    fn invalid_scores_and_labels_are_rejected() {
         let fit = |scores: &[f32], classes: &[u32]| fit_temperature(scores, Targets::Classes(classes), 2).unwrap_err();
         assert_eq!(fit(&[1.0], &[0]), ClassifyError::Length { what: "scores", expected: 2, got: 1 });
         assert_eq!(fit(&[1.0, 0.0, f32::NAN, 0.0], &[0, 0]), ClassifyError::NotFinite { example: 1 });
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_expected_calibration_error_is_the_one_worked_by_hand() {
+    fn the_expected_calibration_error_matches_a_hand_calculation() {
         // Two bins. Lower: 0.3 wrong and 0.5 correct, confidence 0.4, accuracy 0.5: off by 0.1. Upper: 0.9, 0.9 and 0.6, one
         // correct, confidence 0.8, accuracy 1/3: off by 0.466667. Expected (2 · 0.1 + 3 · 0.466667) / 5 = 0.32.
         let answers = [(0.3, false), (0.5, true), (0.9, true), (0.9, false), (0.6, false)];

@@ -205,7 +205,7 @@ mod tests {
     const ANSWERED: [Option<u32>; 8] = [Some(0), Some(0), Some(1), None, Some(1), Some(0), Some(2), None];
 
     #[test]
-    fn scores_are_those_worked_by_hand() {
+    fn scores_match_a_hand_calculation() {
         let report = evaluate_classes(&EXPECTED, &ANSWERED, 4).unwrap();
         assert_eq!((report.examples, report.abstained), (8, 2));
         near(report.accuracy, 4.0 / 8.0);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn languages_are_told_apart_and_the_gap_is_measured() {
+    fn reports_accuracy_per_language_and_the_transfer_gap() {
         let [en, de, fr] = ["en", "de", "fr"].map(Language::parse);
         // English 2 of 2; German 0 of 2; French 1 of 2; unknown 1 of 2.
         let languages = [en, en, de, de, fr, fr, None, None];
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn without_two_languages_there_is_no_transfer() {
+    fn the_transfer_gap_needs_the_training_language_and_another() {
         let [en, de] = ["en", "de"].map(Language::parse);
         let transfer = |languages: [Option<Language>; 2], from| {
             evaluate_languages(&[0, 1], &[Some(0), Some(1)], 2, &languages, from).unwrap().transfer
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_judged_without_a_number_that_is_none() {
+    fn empty_and_fully_abstained_evaluations_score_zero() {
         let report = evaluate_classes(&[], &[], 2).unwrap();
         assert_eq!((report.accuracy, report.accuracy_answered, report.macro_f1), (0.0, 0.0, 0.0));
         let silent = evaluate_classes(&[0], &[None], 2).unwrap();
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_and_classes_that_do_not_fit_are_refused() {
+    fn mismatched_lengths_and_unknown_classes_are_rejected() {
         let judge = |expected: &[u32], answered: &[Option<u32>]| evaluate_classes(expected, answered, 2).unwrap_err();
         assert_eq!(judge(&[0], &[]), ClassifyError::Length { what: "answers", expected: 1, got: 0 });
         assert_eq!(judge(&[0, 2], &[None, None]), ClassifyError::Label { example: 1, got: 2, labels: 2 });
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equally_frequent_classes_the_lowest_is_the_majority() {
+    fn majority_ties_go_to_the_lowest_class() {
         assert_eq!((majority(&[2, 1, 1, 2, 0]), majority(&[])), (Some(1), None));
     }
 

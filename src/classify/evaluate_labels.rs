@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn scores_are_those_worked_by_hand() {
+    fn scores_match_a_hand_calculation() {
         let expected = [vec![0, 1], vec![1], vec![], vec![0], vec![2, 0]];
         let answered = [Some(vec![1, 0]), Some(vec![1, 2]), Some(vec![]), None, Some(vec![0])];
         let report = evaluate_labels(&expected, &answered, 4).unwrap();
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_that_do_not_fit_are_refused() {
+    fn mismatched_lengths_and_invalid_labels_are_rejected() {
         let judge = |expected: &[Vec<u32>], answered: &[Option<Vec<u32>>]| evaluate_labels(expected, answered, 2).unwrap_err();
         assert_eq!(judge(&[vec![]], &[]), ClassifyError::Length { what: "answers", expected: 1, got: 0 });
         assert_eq!(judge(&[vec![2]], &[None]), ClassifyError::Label { example: 0, got: 2, labels: 2 });

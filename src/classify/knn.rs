@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn votes_count_by_their_weight() {
+    fn vote_shares_follow_the_weighting_rule() {
         let neighbors: &[(f32, &[u32])] = &[(0.9, &[1]), (0.5, &[2]), (0.4, &[2]), (-0.2, &[3])];
         check(neighbors, &ALL, &[(2, 0.5), (1, 0.25), (3, 0.25)]);
         // 0.9 of 1.8 each: label 1 has the nearer neighbor. A neighbor with a negative cosine has no weight.
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equal_votes_the_nearer_wins_then_the_lower_label() {
+    fn vote_ties_go_to_the_nearer_neighbor_then_the_lower_label() {
         check(&[(0.4, &[1]), (0.5, &[2]), (0.4, &[3])], &ALL, &[(2, 1.0 / 3.0), (1, 1.0 / 3.0), (3, 1.0 / 3.0)]);
     }
 
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn doubt_abstains() {
+    fn abstains_when_shares_or_scores_are_too_low() {
         let neighbors: &[(f32, &[u32])] = &[(0.3, &[1]), (0.2, &[2]), (0.1, &[1])];
         assert_eq!(votes(neighbors, &ALL).winner(0.6), Some(1));
         assert_eq!(votes(neighbors, &ALL).winner(0.7), None);
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_score_or_temperature_is_refused() {
+    fn nan_scores_and_a_zero_temperature_are_rejected() {
         let nan = [LabeledNeighbor { score: f32::NAN, labels: &[] }];
         assert_eq!(vote(nan, &ALL), Err(ClassifyError::NotFinite { example: 0 }));
         let cold = VoteRule { weight: VoteWeight::Softmax { temperature: 0.0 }, ..ALL };
@@ -197,13 +197,13 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_is_the_first_of_equal_ones() {
+    fn highest_returns_the_first_of_equal_scores() {
         assert_eq!((highest(&[0.1, 0.4, 0.4]), highest(&[])), (Some(1), None));
     }
 
     proptest! {
         #[test]
-        fn shares_are_parts_of_one_and_order_does_not_matter(
+        fn shares_sum_to_one_and_ignore_the_order_of_neighbors(
             mut neighbors in prop::collection::vec((-1.0_f32..1.0, 0_u32..5), 1..30), temperature in 0.01_f32..2.0,
         ) {
             let rule = VoteRule { weight: VoteWeight::Softmax { temperature }, ..ALL };

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_are_numbered_by_name_and_found_again() {
+    fn labels_are_numbered_in_name_order_and_looked_up_both_ways() {
         let names = LabelNames::of(["ville", "книга", "animal", "ville"].map(str::to_owned));
         assert_eq!(names.iter().collect::<Vec<_>>(), ["animal", "ville", "книга"]);
         assert_eq!((names.number("ville"), names.number("Ville")), (Some(1), None));
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_beyond_the_last_is_refused() {
+    fn out_of_range_and_repeated_labels_are_rejected() {
         let sets = [vec![0, 1], vec![], vec![1, 2]];
         assert_eq!(Targets::LabelSets(&sets).check(3), Ok(()));
         let refused = ClassifyError::Label { example: 2, got: 2, labels: 2 };

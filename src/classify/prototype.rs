@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_direction_is_named() {
+    fn classes_without_a_usable_direction_are_rejected() {
         let check = |classes: &[Vec<Embedding>], expect: &str| {
             assert_eq!(Prototypes::of(classes).unwrap_err().to_string(), expect);
         };

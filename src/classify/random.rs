@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mask_keeps_the_mean() {
+    fn a_dropout_mask_preserves_the_mean() {
         let mut mask = vec![9.0; 40_001];
         Random::new(5).fill_mask(&mut mask, 0.2);
         let zeros = mask.iter().filter(|value| **value == 0.0).count();
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_within_a_bound_reach_both_sides() {
+    fn bounded_numbers_spread_over_both_signs() {
         let mut random = Random::new(2);
         let drawn: Vec<f32> = (0..1_000).map(|_| random.within(0.5)).collect();
         assert!(drawn.iter().all(|value| value.abs() <= 0.5));

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_get_their_shares_by_the_largest_remainder() {
+    fn validation_shares_use_the_largest_remainder_method() {
         check(&[100, 50], 0.1, &[10, 5]);
         // Quotas 1.5, 0.8 and 0.7 of 3: the first gets 1, then 0.8 and 0.7 are the largest remainders.
         check(&[15, 8, 7], 0.1, &[1, 1, 1]);
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_keeps_one_example_to_learn_from() {
+    fn every_class_keeps_a_training_example() {
         check(&[1, 1, 8], 0.5, &[0, 0, 5]);
         check(&[1], 0.9, &[0]);
         check(&[2], 0.99, &[1]);
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn the_seed_decides_which() {
+    fn the_seed_decides_which_examples_are_held_out() {
         let strata = [0; 40];
         let split = |seed| stratified_split(&strata, 0.25, seed).unwrap();
         assert_eq!(split(1), split(1));
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_of_all_is_refused() {
+    fn invalid_validation_shares_are_rejected() {
         for share in [1.0, -0.1, f64::NAN] {
             let refused = stratified_split(&[0, 1], share, 1).unwrap_err().to_string();
             assert!(refused.starts_with("validation_share: expected a share from 0 to below 1, got "), "{refused}");
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rarest_label_is_the_stratum() {
+    fn label_sets_are_stratified_by_their_rarest_label() {
         // Label 0 occurs three times, 1 twice, 2 and 3 once.
         let sets = [vec![0, 1], vec![0, 2, 3], vec![0], vec![], vec![1]];
         assert_eq!(strata_of_label_sets(&sets), [1, 2, 0, UNLABELED, 1]);
@@ -126,7 +126,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_example_is_on_one_side_and_every_class_is_learned(
+        fn every_example_is_in_one_part_and_every_class_in_training(
             strata in prop::collection::vec(0_u32..8, 0..200), share in 0.0..0.99_f64, seed: u64,
         ) {
             let split = stratified_split(&strata, share, seed).unwrap();

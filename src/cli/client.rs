@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn only_bounds_are_waited_for_and_not_forever() {
+    fn only_429_and_503_are_retried_and_only_after_a_bounded_delay() {
         assert_eq!(retry_delay_s(&refusal(503, Some(7)), 1), Some(7));
         assert_eq!(retry_delay_s(&refusal(429, Some(0)), 1), Some(1));
         assert_eq!(retry_delay_s(&refusal(503, None), 1), Some(2));

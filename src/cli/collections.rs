@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::client::{Call, Client};
 use super::confirm::ConfirmArgs;
 use super::error::{CliError, Outcome};
-use super::output::{Column, Output, bytes, count, described, shown};
+use super::output::{Column, Output, bytes, count, described, plural, shown};
 use super::server::Group;
 use super::{jobs, listing};
 use crate::domain::CollectionName;
@@ -218,8 +218,8 @@ fn reembed(client: &Client, output: &Output, args: &ReembedArgs) -> Result<Outco
 fn delete(client: &Client, output: &Output, args: &DeleteArgs) -> Result<(), CliError> {
     let name = args.collection.as_str();
     if !args.confirm.yes {
-        let documents = count(&client.send(&Call::get(&["v1", "collections", name]))?.body["documents"]);
-        args.confirm.ask(&format!("delete collection {name} with {documents} documents"))?;
+        let documents = client.send(&Call::get(&["v1", "collections", name]))?.body["documents"].as_u64().unwrap_or(0);
+        args.confirm.ask(&format!("delete collection {name} with {}", plural(documents, "document")))?;
     }
     client.send(&Call::delete(&["v1", "collections", name]))?;
     output.note(&format!("deleted collection {name}"));
@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn languages_are_named_up_to_a_number() {
+    fn languages_are_listed_up_to_a_maximum_count() {
         let value = json!([{"language": "fr", "documents": 1200}, {"documents": 3}, {"language": "de", "documents": 1}]);
         assert_eq!(languages(&value, 3), "fr 1,200, none 3, de 1");
         assert_eq!(languages(&value, 1), "fr 1,200, and 2 more");
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_an_object() {
+    fn settings_must_be_a_json_object() {
         assert!(json_object(r#"{"a": 1}"#).is_ok());
         assert_eq!(json_object("[1]").unwrap_err(), "expected a JSON object");
         assert!(json_object("{").unwrap_err().starts_with("expected a JSON object: EOF"));

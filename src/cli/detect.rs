@@ -10,7 +10,7 @@ use super::client::{Call, Client};
 use super::error::{CliError, Outcome};
 use super::files::Input;
 use super::lines::Lines;
-use super::output::{Output, shown};
+use super::output::{Output, plural, shown};
 use super::server::ServerArgs;
 use crate::domain::Limits;
 
@@ -62,7 +62,10 @@ fn detect(client: &Client, output: &Output, texts: &[String]) -> Result<(), CliE
             let mut body = client.send(&call)?.body;
             match body["detections"].take() {
                 Value::Array(detections) if detections.len() == asked.len() => detections,
-                _ => return Err(client.unexpected_response(format!("it does not have {} detections", asked.len()))),
+                _ => {
+                    let expected = plural(asked.len() as u64, "detection");
+                    return Err(client.unexpected_response(format!("it does not have {expected}")));
+                }
             }
         }
     };

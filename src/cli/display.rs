@@ -134,7 +134,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_text_becomes_one_harmless_line() {
+    fn one_line_removes_line_breaks_and_control_characters() {
         for (text, expect) in [
             ("  two\n\twords  ", "two words"),
             ("\u{1b}[31mred\u{7}", "[31mred"),
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn cuts_count_columns() {
+    fn truncation_counts_display_columns() {
         for (text, columns, expect) in [
             ("short", 5, "short"),
             ("longer", 5, "long…"),
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_without_spaces_break_between_characters() {
+    fn text_without_spaces_breaks_between_characters() {
         check("新しい高速列車は二つの都市を", 10, 3, &["新しい高速", "列車は二つ", "の都市を"]);
         check("The 新しい高速列車", 10, 3, &["The 新しい", "高速列車"]);
         check("과학자들이 바다에서", 12, 3, &["과학자들이", "바다에서"]);
@@ -192,7 +192,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_line_is_wider_than_asked_and_none_is_lost(text in "[a-z 日本語ก-ฮא-ת]{0,80}", columns in 2usize..40) {
+        fn wrapped_lines_fit_the_width_and_lose_no_text(text in "[a-z 日本語ก-ฮא-ת]{0,80}", columns in 2usize..40) {
             let text = one_line(&text);
             let lines = wrap(&text, columns, usize::MAX);
             for line in &lines {

@@ -15,7 +15,7 @@ use super::display::cut;
 use super::error::{CliError, Outcome};
 use super::files::Input;
 use super::lines::{Line, Lines};
-use super::output::{Column, Output, Unit, described, shown, time, titled};
+use super::output::{Column, Output, Unit, count, described, plural, shown, time, titled};
 use super::server::Group;
 use crate::domain::{CollectionName, Limits, UpsertCounts, Wait};
 
@@ -147,7 +147,8 @@ fn update(client: &Client, output: &Output, args: &UpdateArgs) -> Result<Outcome
     if output.json {
         output.json_status(&answer)?;
     } else {
-        output.note(&format!("updated {} of {} documents", shown(&answer["updated"]), shown(&answer["matched"])));
+        let matched = plural(answer["matched"].as_u64().unwrap_or(0), "document");
+        output.note(&format!("updated {} of {matched}", count(&answer["updated"])));
     }
     Ok(Outcome::Done)
 }

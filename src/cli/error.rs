@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn problems_are_read_with_their_places() {
+    fn problem_responses_show_the_location_of_each_error() {
         let body = r#"{"type": "t", "title": "T", "status": 422, "detail": "/limit: too large; and 1 more", "instance": "/x",
             "code": "invalid_request", "request_id": "body", "errors": [{"pointer": "/limit", "detail": "too large"},
             {"parameter": "wait", "detail": "unknown"}]}"#;
@@ -198,20 +198,20 @@ mod tests {
     }
 
     #[test]
-    fn open_ai_errors_take_the_request_id_of_the_header() {
+    fn openai_errors_show_the_request_id_from_the_header() {
         let body = r#"{"error": {"message": "/input: is blank", "type": "invalid_request_error", "param": "input", "code": "invalid_request"}}"#;
         let text = CliError::Refused(Box::new(refusal(body))).text();
         assert_eq!(text, "error: invalid_request: /input: is blank\n  request id: header");
     }
 
     #[test]
-    fn an_answer_of_something_else_is_quoted() {
+    fn error_responses_that_are_not_json_are_quoted() {
         let text = CliError::Refused(Box::new(refusal("<html>\u{1b}[31mBad\nGateway</html>"))).text();
         assert_eq!(text, "error: the server answered 422: <html>[31mBad Gateway</html>\n  request id: header");
     }
 
     #[test]
-    fn places_of_one_error_are_bounded() {
+    fn the_number_of_error_locations_shown_is_bounded() {
         let place = |n: usize| (format!("/documents/{n}"), "bad".to_owned());
         let many = ErrorResponse { places: (0..25).map(place).collect(), ..refusal(r#"{"detail": "bad", "code": "c"}"#) };
         let text = CliError::Refused(Box::new(many)).text();

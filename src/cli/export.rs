@@ -4,14 +4,14 @@ use std::io::{self, Read, Write};
 use std::path::PathBuf;
 
 use clap::Args;
-use indicatif::{BinaryBytes, HumanCount, ProgressBar};
+use indicatif::{BinaryBytes, ProgressBar};
 
 use super::EXIT_CODES;
 use super::client::{Call, Client};
 use super::error::{CliError, Outcome};
 use super::files::Target;
 use super::import::{Compression, format_from_name};
-use super::output::{Unit, stdout_error};
+use super::output::{Unit, plural, stdout_error};
 use super::server::ServerArgs;
 use crate::domain::CollectionName;
 
@@ -65,7 +65,7 @@ pub fn run(args: ExportArgs) -> Result<Outcome, CliError> {
         None => copy(content, &mut io::stdout().lock(), (&bar, plain), stdout_error)?,
     };
     bar.finish_and_clear();
-    output.note(&if plain { format!("{} documents", HumanCount(copied)) } else { format!("{} compressed", BinaryBytes(copied)) });
+    output.note(&if plain { plural(copied, "document") } else { format!("{} compressed", BinaryBytes(copied)) });
     Ok(Outcome::Done)
 }
 

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_appears_when_it_is_complete() {
+    fn an_output_file_appears_only_once_it_is_complete() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out.npy");
         let names = || fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect::<Vec<_>>();
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_written_as_it_is() {
+    fn a_device_file_is_written_directly() {
         let mut target = Target::create(Path::new("/dev/null")).unwrap();
         target.write_all(b"gone").unwrap();
         target.finish().unwrap();

@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_that_listens_everywhere_is_called_here() {
+    fn wildcard_listen_addresses_become_loopback_addresses() {
         for (listen, expect) in [
             ("0.0.0.0:7700", Some("127.0.0.1:7700")),
             ("[::]:7700", Some("[::1]:7700")),

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::client::{Call, Client};
 use super::error::{CliError, Outcome};
 use super::listing;
-use super::output::{Column, Output, Unit, described, shown, time};
+use super::output::{Column, Output, Unit, count, described, plural, shown, time};
 use super::server::Group;
 use crate::domain::CollectionName;
 
@@ -201,12 +201,33 @@ pub fn finish(client: &Client, output: &Output, job: &Value) -> Result<Outcome, 
     }
 }
 
-/// Formats the job's type, its status and the numbers in its details.
+/// Formats the job's type, its status and what it counted.
 fn summary(job: &Value) -> String {
-    let details = job["details"].as_object().into_iter().flatten().filter(|(_, value)| value.is_number());
-    let numbers: Vec<String> = details.map(|(name, value)| format!("{name} {}", super::output::count(value))).collect();
-    let details = if numbers.is_empty() { String::new() } else { format!(": {}", numbers.join(", ")) };
+    let details = &job["details"];
+    let counted = if job["type"] == "classify" { labeled(details) } else { numbers(details) };
+    let details = if counted.is_empty() { String::new() } else { format!(": {}", counted.join(", ")) };
     format!("{} {}{details}", shown(&job["type"]), shown(&job["status"]))
+}
+
+/// Formats the numbers in a job's details, with the server's names.
+fn numbers(details: &Value) -> Vec<String> {
+    let numbers = details.as_object().into_iter().flatten().filter(|(_, value)| value.is_number());
+    numbers.map(|(name, value)| format!("{name} {}", count(value))).collect()
+}
+
+/// Says how many documents a job labeled, and what happened to the others.
+fn labeled(details: &Value) -> Vec<String> {
+    let Some(documents) = details["documents"].as_u64() else { return Vec::new() };
+    let number = |name: &str| details[name].as_u64().unwrap_or(0);
+    let others = [
+        ("left", number("abstained"), "without a label because the classifier abstained"),
+        ("skipped", number("changed"), "whose text changed meanwhile"),
+        ("failed on", number("failed"), "whose metadata cannot hold the label"),
+    ];
+    let others = others.into_iter().filter(|(_, number, _)| *number > 0);
+    let others = others.map(|(what, number, why)| format!("{what} {} {why}", count(&number.into())));
+    let labeled = format!("labeled {} of {}", count(&number("labeled").into()), plural(documents, "document"));
+    std::iter::once(labeled).chain(others).collect()
 }
 
 fn has_ended(job: &Value) -> bool {
@@ -298,7 +319,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn events_are_read_over_comments_and_pieces() {
+    fn events_are_parsed_across_comments_and_buffer_boundaries() {
         let stream = ": hello\n\nevent: progress\ndata: {\"status\":\ndata: \"running\"}\n\ndata:{\"status\":\"succeeded\"}\r\n\r\n\
                       data: no json\n\ndata: {\"cut\": 1}";
         let found: Vec<Value> = events(BufReader::with_capacity(4, stream.as_bytes())).collect();
@@ -306,16 +327,34 @@ mod tests {
     }
 
     #[test]
-    fn progress_is_told_in_percent() {
+    fn progress_is_shown_as_a_percentage() {
         assert_eq!(percent(&json!({"done": 999, "total": 1000})), "99 %");
         assert_eq!(percent(&json!({"done": 0, "total": 0})), "");
         assert_eq!(percent(&json!(null)), "");
     }
 
     #[test]
-    fn the_end_is_told_with_its_numbers() {
+    fn the_summary_shows_the_status_and_counts() {
         let job = json!({"type": "import", "status": "succeeded", "details": {"created": 1200, "failed": 0, "format": "csv"}});
         assert_eq!(summary(&job), "import succeeded: created 1,200, failed 0");
         assert_eq!(summary(&json!({"type": "restore", "status": "canceled"})), "restore canceled");
+    }
+
+    #[test]
+    fn the_summary_of_labeled_documents_says_what_happened_to_the_others() {
+        let check = |counts: [u64; 5], expect: &str| {
+            let [documents, labeled, abstained, changed, failed] = counts;
+            let details = json!({"classifier": "topics", "documents": documents, "labeled": labeled, "abstained": abstained,
+                "changed": changed, "failed": failed});
+            assert_eq!(summary(&json!({"type": "classify", "status": "succeeded", "details": details})), expect);
+        };
+        check([1, 1, 0, 0, 0], "classify succeeded: labeled 1 of 1 document");
+        check(
+            [1_300, 1_290, 1, 2, 7],
+            "classify succeeded: labeled 1,290 of 1,300 documents, left 1 without a label because the classifier abstained, \
+             skipped 2 whose text changed meanwhile, failed on 7 whose metadata cannot hold the label",
+        );
+        let unread = json!({"type": "classify", "status": "canceled", "details": {"classifier": "topics"}});
+        assert_eq!(summary(&unread), "classify canceled");
     }
 }

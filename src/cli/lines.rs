@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_lose_their_ends_only() {
+    fn lines_lose_only_their_line_endings_and_a_leading_bom() {
         check(b"", &[]);
         check(b"a\nb", &[Ok("a"), Ok("b")]);
         check(b"a\r\n\r\n b \n", &[Ok("a"), Ok(""), Ok(" b ")]);

@@ -4,7 +4,6 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use indicatif::HumanCount;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -15,7 +14,7 @@ use super::error::{CliError, Outcome};
 use super::files::{Input, Target};
 use super::jobs;
 use super::lines::Lines;
-use super::output::{Output, shown, stdout_error};
+use super::output::{Output, plural, shown, stdout_error};
 use super::server::ServerArgs;
 use crate::domain::{CollectionName, Limits};
 
@@ -233,7 +232,7 @@ fn follow(client: &Client, output: &Output, call: &Call, args: &ResultsArgs, wha
     }
     let threshold = job["details"]["threshold"].as_f64().map(|threshold| format!(" with threshold {threshold:.4}"));
     let count = job["details"][what].as_u64().unwrap_or(0);
-    output.note(&format!("{} {what}{}", HumanCount(count), threshold.unwrap_or_default()));
+    output.note(&format!("{}{}", plural(count, what.trim_end_matches('s')), threshold.unwrap_or_default()));
     Ok(Outcome::Done)
 }
 

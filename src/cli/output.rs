@@ -188,6 +188,12 @@ pub fn count(value: &Value) -> String {
     value.as_u64().map_or_else(|| shown(value), |number| indicatif::HumanCount(number).to_string())
 }
 
+/// Formats a number with thousands separators and what it counts: `1 hit`, `1,200 hits`.
+pub fn plural(number: u64, one: &str) -> String {
+    let end = if number == 1 { "" } else { "s" };
+    format!("{} {one}{end}", indicatif::HumanCount(number))
+}
+
 /// Formats a number of bytes with a binary unit.
 pub fn bytes(value: &Value) -> String {
     value.as_u64().map_or_else(|| shown(value), |number| indicatif::BinaryBytes(number).to_string())
@@ -218,7 +224,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn values_are_shown_for_people() {
+    fn values_are_formatted_for_people() {
         assert_eq!(shown(&json!(null)), "");
         assert_eq!(shown(&json!({"a": 1})), r#"{"a":1}"#);
         assert_eq!(titled(&json!("Fahrplan"), "Der Zug fährt.".to_owned()), "Fahrplan: Der Zug fährt.");
@@ -226,6 +232,7 @@ mod tests {
         assert_eq!(titled(&json!("Fahrplan"), String::new()), "Fahrplan");
         assert_eq!(count(&json!(1_234_567)), "1,234,567");
         assert_eq!(count(&json!(-0.5)), "-0.5");
+        assert_eq!([0, 1, 1_200].map(|number| plural(number, "hit")), ["0 hits", "1 hit", "1,200 hits"]);
         assert_eq!(bytes(&json!(1_536)), "1.50 KiB");
         assert_eq!(time(&json!("2026-01-02T03:04:05.678Z")), "2026-01-02 03:04:05Z");
         assert_eq!(time(&json!("yesterday")), "yesterday");

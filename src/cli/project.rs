@@ -12,7 +12,7 @@ use super::collections::given;
 use super::error::{CliError, Outcome};
 use super::files::Target;
 use super::jobs;
-use super::output::{shown, stdout_error};
+use super::output::{plural, shown, stdout_error};
 use super::server::ServerArgs;
 use crate::domain::CollectionName;
 
@@ -70,7 +70,7 @@ pub fn run(args: ProjectArgs) -> Result<Outcome, CliError> {
         table(&points, &mut target).map_err(failed)?;
         target.finish()?;
     }
-    output.note(&format!("{} points", super::output::count(&json!(points["ids"].as_array().map_or(0, Vec::len)))));
+    output.note(&plural(points["ids"].as_array().map_or(0, Vec::len) as u64, "point"));
     Ok(Outcome::Done)
 }
 
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn points_are_a_table_with_languages_and_values_by_name() {
+    fn points_are_written_as_a_table_with_language_and_value_names() {
         let points = json!({
             "ids": ["a", "b\tc"], "x": [0.5, -1.0], "y": [0.25, 1.0], "languages": ["de"], "language": [0, -1],
             "values": ["sport"], "value": [-1, 0],

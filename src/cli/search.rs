@@ -9,7 +9,7 @@ use super::client::{Call, Client};
 use super::collections::{JsonObject, OnlyArgs, given, json_object};
 use super::display::{cut, width, wrap};
 use super::error::{CliError, Outcome};
-use super::output::{Column, Output, shown, titled};
+use super::output::{Column, Output, plural, shown, titled};
 use super::server::ServerArgs;
 use crate::domain::CollectionName;
 
@@ -140,10 +140,7 @@ fn summary(hits: usize, answer: &Value) -> String {
     } else {
         ""
     };
-    match hits {
-        1 => format!("1 hit{took}{cut_off}"),
-        _ => format!("{hits} hits{took}{cut_off}"),
-    }
+    format!("{}{took}{cut_off}", plural(hits as u64, "hit"))
 }
 
 /// Prints one row per hit. A passage takes one line in a file or a pipe. On a terminal it is wrapped to the remaining width.

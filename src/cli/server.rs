@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_checked() {
+    fn server_urls_are_validated() {
         for (text, expect) in [
             ("http://127.0.0.1:7700", Some("http://127.0.0.1:7700")),
             ("https://search.example/dragoman/", Some("https://search.example/dragoman")),
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_never_shown() {
+    fn keys_are_validated_and_never_shown() {
         let key: Key = "secret".parse().unwrap();
         assert!(!format!("{key:?}").contains("secret"));
         assert_eq!(key.authorization(), "Bearer secret");

@@ -10,7 +10,7 @@ use super::client::{Call, Client};
 use super::error::{CliError, Outcome};
 use super::files::Input;
 use super::lines::Lines;
-use super::output::{Output, shown};
+use super::output::{Output, plural, shown};
 use super::server::ServerArgs;
 use crate::domain::Limits;
 
@@ -65,7 +65,8 @@ fn compare(client: &Client, output: &Output, pairs: &[(String, String)]) -> Resu
     let call = Call::post(&["v1", "similarity"]).repeatable().json(&json!({ "pairs": body }));
     let answer = client.send(&call)?.body;
     let results = answer["results"].as_array().filter(|results| results.len() == pairs.len());
-    let results = results.ok_or_else(|| client.unexpected_response(format!("it does not have {} results", pairs.len())))?;
+    let expected = || format!("it does not have {}", plural(pairs.len() as u64, "result"));
+    let results = results.ok_or_else(|| client.unexpected_response(expected()))?;
     for (result, (first, second)) in results.iter().zip(pairs) {
         if output.json {
             let mut line = result.clone();

@@ -273,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_downloaded_file_keeps_its_id() {
+    fn the_id_is_read_from_the_downloaded_file_name() {
         let id = "0199d1a0-0000-7000-8000-000000000001";
         assert_eq!(id_in_name(Path::new(&format!("backups/{id}.tar.zst"))).map(|id| id.to_string()).as_deref(), Some(id));
         assert_eq!(id_in_name(Path::new("monday.tar.zst")), None);

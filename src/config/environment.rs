@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_tools_of_the_repository_read_is_known() {
+    fn every_variable_used_in_the_repository_is_known() {
         let mut named = BTreeSet::new();
         for part in ["Dockerfile", "Makefile", "clients", "docker-compose.yml", "examples", "scripts", "src", "tests", "training"]
         {
@@ -128,7 +128,10 @@ mod tests {
         assert!(named.contains("DRAGOMAN_BLESS") && named.contains("DRAGOMAN_LISTEN"), "{named:?}");
         let variables = named.into_iter().map(|name| (name.into(), "1".into()));
         let unknown = misspelled(&CommandLine::command(), variables);
-        assert_eq!(unknown, None, "a server that inherits it does not start: add it to the names of the project");
+        assert_eq!(
+            unknown, None,
+            "the server would refuse to start with this variable set; add it to the list of known project variables"
+        );
     }
 
     fn check(name: &str, value: &str, expect: Option<Option<&str>>) {
@@ -148,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_of_settings_commands_tools_and_others_are_left_alone() {
+    fn known_and_unrelated_variables_are_not_reported() {
         check("DRAGOMAN_LISTEN", "127.0.0.1:1", None);
         check("DRAGOMAN_PAGE_MAX", "50", None);
         check("DRAGOMAN_KEY", "secret", None);
@@ -159,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_kubernetes_tells_of_services_is_left_alone() {
+    fn kubernetes_service_variables_are_not_reported() {
         for (name, value) in [
             ("SERVICE_HOST", "10.0.0.9"),
             ("SERVICE_PORT", "7700"),
@@ -176,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn edits_are_counted() {
+    fn edit_distance_is_correct_in_both_directions() {
         for (one, other, expect) in [("", "", 0), ("abc", "", 3), ("", "ab", 2), ("LISTN", "LISTEN", 1), ("kitten", "sitting", 3)]
         {
             assert_eq!((edits(one, other), edits(other, one)), (expect, expect), "{one} {other}");

@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_are_read() {
+    fn device_settings_are_parsed() {
         for (text, expect) in [
             ("auto", Some(DeviceSetting::Auto)),
             ("cpu", Some(DeviceSetting::Cpu)),
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_is_a_folder_or_the_stand_in() {
+    fn a_model_is_a_bundle_folder_or_the_fake_model() {
         for (text, expect) in [
             ("models/mine", ModelSetting::Bundle("models/mine".into())),
             ("fake:64", ModelSetting::Fake { dimension: 64 }),

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_file_has_wrong_is_named() {
+    fn errors_name_what_is_wrong_in_the_file() {
         refuse("treads = 3", &["dragoman.toml", "treads is unknown"]);
         refuse("config = 'other.toml'", &["config is unknown"]);
         refuse("[limits]\npage_max = 3", &["limits is unknown"]);
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_shown_nowhere() {
+    fn secrets_are_never_shown() {
         let secret = "correct horse battery staple";
         let (config, settings) = load(Some(&format!("admin_key = '{secret}'")), &[]).unwrap();
         assert_eq!(config.access.admin_key.as_ref().map(|key| key.expose().to_owned()), Some(secret.to_owned()));

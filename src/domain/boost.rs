@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_matches_gets_the_weight() {
+    fn matching_documents_get_the_weight() {
         let by = BoostBy::Filter(Filter::Field(Field::parse("a").unwrap(), Test::Eq(Scalar::Integer(1))));
         check(by.clone(), 3.0, json!({"a": 1}), 3.0);
         check(by.clone(), 0.5, json!({"a": 1}), 0.5);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_weight_fades_with_the_distance_from_a_number_in_either_direction() {
+    fn a_boost_decays_with_distance_on_both_sides_of_the_origin() {
         let by = decay("n", DecayOrigin::Number(10.0), DecayShape::Exponential { half_life: 5.0 });
         for (n, share) in [(10.0, 1.0), (15.0, 0.5), (5.0, 0.5), (20.0, 0.25)] {
             check(by.clone(), 4.0, json!({ "n": n }), 4.0_f64.powf(share));
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_days_apart() {
+    fn time_decay_is_measured_in_days() {
         let shape = DecayShape::Exponential { half_life: 10.0 };
         let by = |field| decay(field, DecayOrigin::Time(NOW), shape);
         check(by("at"), 4.0, json!({"at": "2025-12-22T00:00:00Z"}), 2.0);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_value_of_that_kind_nothing_changes() {
+    fn missing_or_mismatched_values_leave_the_score_unchanged() {
         let shape = DecayShape::Exponential { half_life: 1.0 };
         for metadata in [json!({}), json!({"n": null}), json!({"n": "10"}), json!({"n": [10]}), json!({"n": true})] {
             check(decay("n", DecayOrigin::Number(10.0), shape), 4.0, metadata.clone(), 1.0);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn together_they_change_a_score_a_thousandfold_at_most() {
+    fn combined_boosts_change_a_score_at_most_a_thousandfold() {
         assert_eq!(Boost::product([2.0, 0.25]), 0.5);
         assert_eq!(Boost::product([100.0; 10]), 1_000.0);
         assert_eq!(Boost::product([0.01; 10]), 0.001);

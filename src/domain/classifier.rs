@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_scalars_or_sets_of_them() {
+    fn labels_are_scalars_or_arrays_of_scalars() {
         check(json!({"a": {"b": "x"}}), false, Ok(Some(&["x"])));
         check(json!({"a": {"b": 5}}), false, Ok(Some(&["5"])));
         check(json!({"a": {"b": true}}), true, Ok(Some(&["true"])));
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn the_language_of_training_is_that_of_nearly_all_examples() {
+    fn the_training_language_is_that_of_nearly_all_examples() {
         let report = |counts: &[(&str, usize)]| TrainingReport {
             examples: counts.iter().map(|(_, count)| count).sum(),
             languages: counts

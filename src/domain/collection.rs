@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_leaves_what_it_does_not_name() {
+    fn a_change_keeps_the_fields_it_does_not_set() {
         let mut changed = collection(Metric::Cosine);
         changed.change(CollectionChange { description: Some("points".to_owned()), ..CollectionChange::default() });
         changed.change(CollectionChange { ef_search: Some(200), ..CollectionChange::default() });

@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_title_is_one_line_within_its_bound() {
+    fn a_title_is_one_nonblank_line_within_the_length_limit() {
         let check = |title: &str, expect: Option<&str>| {
             let problem = check_title(title).err();
             assert!(problem.as_deref().unwrap_or_default().contains(expect.unwrap_or_default()), "{title:?}: {problem:?}");

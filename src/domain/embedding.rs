@@ -119,19 +119,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn normalized_has_unit_length() {
+    fn normalized_embeddings_have_unit_length() {
         assert_eq!(Embedding::normalized(vec![3.0, 4.0]), Some(Embedding(vec![0.6, 0.8])));
     }
 
     #[test]
-    fn nothing_without_direction_is_an_embedding() {
+    fn vectors_without_a_direction_cannot_be_normalized() {
         for bad in [vec![0.0, 0.0], vec![f32::NAN, 1.0], vec![f32::INFINITY, 1.0], vec![]] {
             assert_eq!(Embedding::normalized(bad), None);
         }
     }
 
     #[test]
-    fn the_mean_lies_between_and_opposites_have_none() {
+    fn the_mean_lies_between_embeddings_and_opposites_have_none() {
         let axis = |x: f32, y: f32| Embedding::normalized(vec![x, y]).unwrap();
         let mean = Embedding::mean(&[axis(1.0, 0.0), axis(0.0, 1.0)]).unwrap();
         assert!((mean.cosine(&axis(1.0, 1.0)) - 1.0).abs() < 1e-6);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn values_taken_as_they_are_are_finite() {
+    fn unscaled_embeddings_must_be_finite_and_nonempty() {
         assert_eq!(Embedding::unscaled(vec![0.0, 2.0]), Some(Embedding(vec![0.0, 2.0])));
         for bad in [vec![f32::NAN, 1.0], vec![f32::NEG_INFINITY], vec![]] {
             assert_eq!(Embedding::unscaled(bad), None);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_round_trip_and_torn_bytes_are_refused() {
+    fn bytes_round_trip_and_invalid_bytes_are_rejected() {
         let embedding = Embedding::normalized(vec![1.0, -2.0, 0.5]).unwrap();
         let bytes = embedding.to_bytes();
         assert_eq!(Embedding::from_bytes(&bytes), Some(embedding));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_of_any_length_are_told_from_those_of_unit_length() {
+    fn embeddings_without_unit_length_round_trip_with_a_marker_byte() {
         for values in [vec![1.0, -2.0, 0.5], vec![0.0, 0.0, 0.0]] {
             let embedding = Embedding::unscaled(values).unwrap();
             let bytes = embedding.to_bytes();
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn products_and_distances_are_those_of_the_definition() {
+    fn dot_products_and_distances_match_their_definitions() {
         for dimension in [1, 15, 16, 17, 100] {
             let a: Vec<f32> = (0..dimension).map(|place| (place % 7) as f32 - 3.0).collect();
             let b: Vec<f32> = (0..dimension).map(|place| (place % 5) as f32 - 1.0).collect();

@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_matches_only_what_is_denied() {
+    fn missing_fields_match_only_negated_conditions() {
         check("missing", Test::Eq(Scalar::Integer(1)), false);
         check("missing", Test::Ne(Scalar::Integer(1)), true);
         check("year", Test::Ne(text("2020")), true);
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_print_as_they_are_read() {
+    fn metadata_paths_print_as_parsed_without_a_redundant_prefix() {
         for path in ["year", "author.name", r"a\.b.c\\d", "metadata.language", "metadata.metadata.x", "metadata"] {
             assert_eq!(MetadataPath::parse(path).unwrap().to_string(), path);
         }

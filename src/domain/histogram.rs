@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_fall_into_intervals_of_the_calendar_in_utc() {
+    fn dates_fall_into_utc_calendar_intervals() {
         check_date("hour", "2024-02-29T13:59:59.999Z", "2024-02-29T13:00:00");
         check_date("day", "2024-02-29T23:30:00-01:00", "2024-03-01T00:00:00");
         check_date("week", "2026-11-22", "2026-11-16T00:00:00");
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_multiple_of_a_decimal_interval_begins_its_bucket() {
+    fn multiples_of_a_decimal_interval_start_their_own_bucket() {
         let from = |width: f64, value: f64| {
             let found = histogram(HistogramInterval::Width(width), &[(1, NumberOrTime::Number(value))]);
             match found[..] {
@@ -267,20 +267,20 @@ mod tests {
     }
 
     #[test]
-    fn a_document_counts_once_in_a_bucket_and_in_each_of_its_buckets() {
+    fn a_document_counts_once_in_each_bucket_of_its_values() {
         let values = [(1, 1.0), (1, 2.0), (1, 12.0), (2, 3.0), (3, -0.5)].map(|(key, n)| (key, NumberOrTime::Number(n)));
         let expect = [(Scalar::Integer(-10), 1), (Scalar::Integer(0), 2), (Scalar::Integer(10), 1)];
         assert_eq!(histogram(HistogramInterval::Width(10.0), &values), expect);
     }
 
     #[test]
-    fn what_is_of_the_other_kind_is_in_no_bucket() {
+    fn values_of_the_wrong_kind_fall_into_no_bucket() {
         assert_eq!(histogram(HistogramInterval::Day, &[(1, NumberOrTime::Number(5.0))]), []);
         assert_eq!(histogram(HistogramInterval::Width(1.0), &[(1, NumberOrTime::Time(5))]), []);
     }
 
     #[test]
-    fn the_range_is_that_of_numbers_or_else_of_dates() {
+    fn stats_cover_numbers_if_any_and_otherwise_dates() {
         let mut summary = ValueSummary::new(None);
         assert_eq!(summary.stats(), FacetStats { count: 0, min: None, max: None, sum: None, mean: None });
         summary.add(1, NumberOrTime::Time(0));
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_are_bounded() {
+    fn the_number_of_buckets_is_bounded() {
         let mut summary = ValueSummary::new(Some(HistogramInterval::Width(1.0)));
         let max = HistogramInterval::BUCKETS_MAX;
         assert!((0..max).all(|n| summary.add(0, NumberOrTime::Number(n as f64))));
@@ -303,7 +303,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_number_has_a_bucket_that_begins_no_later(number in proptest::num::f64::NORMAL, width in 1e-3..1e6) {
+        fn no_bucket_starts_above_its_number(number in proptest::num::f64::NORMAL, width in 1e-3..1e6) {
             let start = HistogramInterval::Width(width).start(NumberOrTime::Number(number)).unwrap();
             prop_assert!(start <= number + number.abs() * 1e-15 && start.is_finite(), "{} in {}", number, start);
         }

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_of_columns_are_read() {
+    fn column_types_are_parsed() {
         let types = ColumnTypes::parse("year:int, a:b:date").unwrap();
         assert_eq!(types.0, [("year".to_owned(), CellType::Int), ("a:b".to_owned(), CellType::Date)]);
         for wrong in ["", "year", "year:integer", ":int", "year:int,"] {

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_expires_at_its_time() {
+    fn a_key_expires_at_its_expiry_time() {
         let key = |expires_at_ms| Key {
             id: KeyId::parse(&"0".repeat(32)).unwrap(),
             name: String::new(),

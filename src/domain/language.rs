@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_code_is_found_again() {
+    fn every_language_is_parsed_from_its_code() {
         for language in Language::all() {
             assert_eq!(Language::parse(language.code()), Some(language));
         }

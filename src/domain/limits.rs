@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bound_of_zero_is_refused() {
+    fn limits_must_be_whole_numbers_of_at_least_one() {
         assert_eq!(at_least_one::<usize>("1"), Ok(1));
         for bad in ["0", "-1", "many", ""] {
             assert!(at_least_one::<usize>(bad).is_err() && at_least_one::<u64>(bad).is_err(), "{bad:?}");

@@ -97,7 +97,7 @@ mod tests {
 
     /// The examples of RFC 7396, appendix A, whose target and patch are objects.
     #[test]
-    fn a_merge_patch_does_what_the_rfc_shows() {
+    fn merge_patches_match_the_examples_of_rfc_7396() {
         let check = |target: Value, patch: Value, expect: Value| {
             let mut merged = object(target);
             merge(&mut merged, &object(patch.clone()));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_object_in_the_place_of_another_value_loses_it() {
+    fn only_replacing_a_nonobject_value_with_an_object_loses_it() {
         let check = |target: Value, expect: bool| {
             assert_eq!(loses_value(&object(target.clone()), &object(json!({"a": {"b": 1}}))), expect, "{target}");
         };
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zero_in_a_key_is_found_at_any_depth() {
+    fn a_nul_character_in_a_key_is_found_at_any_depth() {
         assert!(has_zero_in_key(&object(json!({"a": [{"b\0": 1}]}))));
         assert!(!has_zero_in_key(&object(json!({"a": [{"b": "\0"}]}))));
     }

@@ -132,21 +132,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_counts_once_and_comes_back_from_its_bytes() {
+    fn token_sets_drop_duplicates_and_round_trip_through_bytes() {
         let tokens = TokenSet::of(&[7, 60_000, 7, 3, 70_000]);
         assert_eq!(tokens.as_slice(), [3, 7, 60_000]);
         assert_eq!(TokenSet::from_bytes(&tokens.to_bytes()), Some(tokens));
     }
 
     #[test]
-    fn bytes_that_are_no_ascending_ids_are_refused() {
+    fn bytes_without_strictly_ascending_ids_are_rejected() {
         for bytes in [&[1][..], &[2, 0, 1, 0], &[2, 0, 2, 0]] {
             assert_eq!(TokenSet::from_bytes(bytes), None, "{bytes:?}");
         }
     }
 
     #[test]
-    fn a_passage_stands_below_its_title_and_its_headings() {
+    fn a_passage_follows_its_title_and_headings() {
         let check = |title: Option<&str>, headings: Option<&str>, expect: &str| {
             let context = PassageContext { title: title.map(str::to_owned), headings: headings.map(str::to_owned) };
             assert_eq!(context.with("Open daily."), expect);

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_subscribers() {
+    fn quota_owners_are_ipv4_addresses_and_ipv6_64_prefixes() {
         let at = |text: &str| QuotaOwner::at(Some(text.parse().unwrap()));
         assert_eq!(at("2001:db8:1:2::1"), at("2001:db8:1:2:ffff::9"));
         assert_ne!(at("2001:db8:1:2::1"), at("2001:db8:1:3::1"));

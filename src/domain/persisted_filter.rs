@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_filter_is_read_as_it_was_written() {
+    fn every_kind_of_filter_round_trips() {
         let path =
             |keys: &[&str]| Field::Metadata(MetadataPath::new(keys.iter().map(|key| (*key).to_owned()).collect()).unwrap());
         let text = |text: &str| Scalar::Text(text.to_owned());
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_filter_is_not_read() {
+    fn invalid_persisted_filters_are_rejected() {
         for text in
             ["null", "[]", r#"["xor", []]"#, r#"["field", "title", "eq", {"text": "a"}]"#, r#"["field", [], "exists", true]"#]
         {

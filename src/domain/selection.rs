@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_precondition_is_about_one_version() {
+    fn preconditions_check_presence_and_version() {
         let version = |number| Some(Sequence(number));
         let check = |precondition: &Precondition, version, expect| assert_eq!(precondition.holds(version), expect);
         check(&Precondition::None, None, true);

@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sound_has_its_symbols_and_its_script() {
+    fn a_sound_round_trips_with_its_symbols_and_script() {
         let symbols = [SoundSymbol::K, SoundSymbol::A, SoundSymbol::Y];
         let sound = Sound::new(Script::Hangul, &symbols);
         assert_eq!((sound.symbols().collect::<Vec<_>>(), sound.script()), (symbols.to_vec(), Script::Hangul));
@@ -156,13 +156,13 @@ mod tests {
     }
 
     #[test]
-    fn no_sound_is_stored_as_zero() {
+    fn the_absence_of_a_sound_is_stored_as_zero() {
         assert_eq!((Sound::NONE.to_bits(), Sound::from_bits(0)), (0, Some(Sound::NONE)));
         assert!(Sound::NONE.symbols().next().is_none());
     }
 
     #[test]
-    fn a_number_that_is_no_sound_is_refused() {
+    fn bits_that_encode_no_sound_are_rejected() {
         let gap = u64::from(SoundSymbol::A as u8) << (2 * SYMBOL_BITS);
         assert_eq!([gap, 31, 15 << SYMBOLS_BITS].map(Sound::from_bits), [None; 3]);
     }

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_counted_and_come_back_from_their_bytes() {
+    fn word_counts_are_capped_and_round_trip_through_bytes() {
         let sound = Sound::new(Script::Latin, &SoundSymbol::ALL);
         let last = (1 << WORD_KEY_BITS) - 1;
         let words = [9.into(), word(7, sound), word(9, sound)];
@@ -231,20 +231,20 @@ mod tests {
     }
 
     #[test]
-    fn words_from_before_they_had_sounds_are_read() {
+    fn word_counts_stored_without_sounds_are_still_read() {
         let counts = WordCounts::of([2, 3, 3]);
         assert_eq!(WordCounts::from_bytes(&older_form(&[0x21, 0x32])), Some(counts));
         assert_eq!(WordCounts::from_bytes(&[]), Some(WordCounts::default()));
     }
 
     #[test]
-    fn other_bytes_are_no_words() {
+    fn invalid_word_count_bytes_are_rejected() {
         assert_eq!(WordCounts::from_bytes(&[1, 2, 3]), None);
-        assert_eq!(WordCounts::from_bytes(&older_form(&[0x20, 0x11])), None, "not ascending");
-        assert_eq!(WordCounts::from_bytes(&older_form(&[0x21, 0x22])), None, "a word twice");
-        assert_eq!(WordCounts::from_bytes(&older_form(&[0x20])), None, "no count");
+        assert_eq!(WordCounts::from_bytes(&older_form(&[0x21, 0x11])), None, "words are not in ascending order");
+        assert_eq!(WordCounts::from_bytes(&older_form(&[0x21, 0x22])), None, "a word occurs twice");
+        assert_eq!(WordCounts::from_bytes(&older_form(&[0x20])), None, "a count is zero");
         let bytes = WordCounts::of([word(1, Sound::new(Script::Latin, &SoundSymbol::ALL))]).to_bytes();
-        assert_eq!(WordCounts::from_bytes(&bytes[..bytes.len() - 1]), None, "cut off");
-        assert_eq!(WordCounts::from_bytes(&[WITH_SOUNDS, 0x11, 0, 0, 0, 31]), None, "no sound");
+        assert_eq!(WordCounts::from_bytes(&bytes[..bytes.len() - 1]), None, "the last sound is truncated");
+        assert_eq!(WordCounts::from_bytes(&[WITH_SOUNDS, 0x11, 0, 0, 0, 31]), None, "31 is not a sound");
     }
 }

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn times_and_dates_are_read_and_nothing_else() {
+    fn only_rfc_3339_times_and_dates_are_parsed() {
         for (text, expect) in [
             ("2026-01-01T00:00:00.25Z", Some(1_767_225_600_250)),
             ("2026-01-01T02:00:00+02:00", Some(1_767_225_600_000)),

@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn tokenizing_ends_with_the_request() {
+    async fn canceling_a_request_stops_its_tokenizing() {
         let options = FakeOptions::of(4);
         let (_, encoder, _control) = fake::make(&options);
         let (hold, wait) = mpsc::channel();
@@ -381,6 +381,6 @@ mod tests {
         assert!(request.await.unwrap_err().is_cancelled());
         drop(hold);
         let _all = embedder.parts.tokenizing.acquire_many(turns as u32).await.unwrap();
-        assert_eq!(begun.load(Ordering::SeqCst), 1, "only the turn that ran has come to its end");
+        assert_eq!(begun.load(Ordering::SeqCst), 1, "after the request is canceled, no further text is tokenized");
     }
 }

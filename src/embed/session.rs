@@ -273,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_operators_library_takes_precedence_over_the_one_beside_the_program() {
+    fn the_configured_library_path_overrides_the_bundled_library() {
         let folder = tempfile::tempdir().unwrap();
         let beside = folder.path().join("libonnxruntime.so");
         std::fs::write(&beside, "").unwrap();
@@ -296,13 +296,17 @@ mod tests {
     }
 
     #[test]
-    fn each_session_has_budget_for_the_longest_text() {
+    fn the_token_budget_limits_the_number_of_sessions() {
         assert_eq!(threads_of_sessions(4, 2), [2, 2]);
-        assert_eq!(threads_of_sessions(4, 0), [4], "one session always, though a long text is more than the budget");
+        assert_eq!(
+            threads_of_sessions(4, 0),
+            [4],
+            "there is always at least one session, even if the longest text exceeds the token budget"
+        );
     }
 
     #[test]
-    fn a_missing_library_says_how_to_get_it() {
+    fn the_missing_library_error_says_how_to_get_it() {
         let error = load_library(Path::new("/nowhere/libonnxruntime.so")).unwrap_err();
         assert_eq!(
             error.to_string(),

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn margin_finds_what_a_candidate_near_to_everything_hides_from_the_cosine() {
+    fn margin_finds_translations_that_a_hub_hides_from_cosine() {
         // The third query is beyond the requested two.
         //                 b0=(0.96,0.28)  b1=(0.6,0.8)   mean
         // a0=(0.8,0.6)        0.936           0.96       0.948
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn candidates_beyond_the_queries_compete() {
+    fn extra_candidates_compete_with_the_translations() {
         // The third candidate equals the second query, but the second candidate is its translation.
         let files = [("candidates.fr-en.fr", "1 0\n0 1\n"), ("candidates.fr-en.en", "1 0\n0.8 0.6\n0 1\n")];
         let report = measure_files(&files, QUERIES).unwrap().unwrap();
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_candidates_are_refused_by_file() {
+    fn errors_name_the_file_with_too_few_candidates() {
         let files = [("candidates.fr-en.fr", "1 0\n0 1\n"), ("candidates.fr-en.en", "1 0\n")];
         let error = measure_files(&files, QUERIES).unwrap_err().to_string();
         assert!(error.contains("candidates.fr-en.en") && error.contains("each of the 2 queries, got 1 lines"), "{error}");
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_without_files_gives_nothing() {
+    fn a_folder_without_complete_pairs_returns_no_report() {
         assert_eq!(measure_files(&[("candidates.fr-en.en", "1 0\n")], QUERIES).unwrap(), None);
     }
 }

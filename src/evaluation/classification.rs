@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_learned_in_english_is_asked_in_the_others() {
+    fn a_classifier_trained_in_english_is_tested_in_other_languages() {
         // French: all four have the same direction as in English. German: one of four has the direction of another class.
         let french = "dev\t0\tanimals\tane\ndev\t0\tanimals\tagneau\ndev\t0\tbooks\tbouquin\ndev\t0\tcities\tcité\n";
         let german =
@@ -333,13 +333,13 @@ mod tests {
     }
 
     #[test]
-    fn the_deviation_is_that_of_a_sample() {
+    fn the_deviation_is_the_sample_standard_deviation() {
         // The mean is 80; the variance is (100 + 0 + 100) / 2 = 100, so the deviation is 10.
         assert_eq!(Accuracy::of(&[70.0, 80.0, 90.0], 50.0), Accuracy { mean: 80.0, deviation: 10.0, majority: 50.0 });
     }
 
     #[test]
-    fn sets_are_reported_by_name() {
+    fn data_sets_are_reported_by_name() {
         let part = "ja\tape\nnein\tbook\n";
         let files = ["en.train.1000", "en.dev", "en.test", "en.dvd.train", "en.dvd.test", "fr.dvd.test"]
             .map(|name| (name, part.to_owned()));
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_training_part_and_an_unknown_label_are_named() {
+    fn errors_name_missing_training_splits_and_unknown_labels() {
         let check = |files: &[(&str, String)], expect: &str| {
             let error = measure_files(files).unwrap_err().to_string();
             assert!(error.contains(expect), "{error}");

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_judged_by_language() {
+    fn accuracy_is_reported_by_language_beside_the_majority_class() {
         let set = set();
         let task = Task::new(&set, language("en")).unwrap();
         let answers = [
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_training_part_an_unknown_label_and_missing_answers_are_refused() {
+    fn missing_splits_unknown_labels_and_missing_answers_are_rejected() {
         let mut set = set();
         let error = |set: &Labeled, from: &str| Task::new(set, language(from)).err().unwrap().to_string();
         assert_eq!(error(&set, "de"), "expected a train split of de, got none");
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_network_learns_what_embeddings_tell() {
+    fn the_network_transfers_separable_classes_to_another_language() {
         // Weather is around 0 degrees and sports around 90, ten of each; in German both are rotated by ten degrees.
         let (mut train, mut values) = (Vec::new(), Vec::new());
         for number in 0..20 {

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn an_embedding_without_direction_is_refused_by_number() {
+    fn errors_name_the_text_whose_embedding_has_no_direction() {
         for bad in [0.0, f32::NAN, f32::INFINITY] {
             let error = Embeddings::normalized(vec![1.0, 0.0, bad, 0.0], 2).unwrap_err();
             assert!(error.to_string().contains("text 1"), "{error}");

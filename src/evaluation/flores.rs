@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn every_language_meets_english_and_every_other() {
+    fn every_language_is_matched_with_english_and_every_other() {
         // French equals English. The second German sentence is 10 degrees from the first English one, so de to en finds one of
         // two. From en to de, 0 is nearest to 0, and 90 is nearest to 10.
         let files = [("flores.en.txt", "0\n90\n"), ("flores.fr.txt", "1\n91\n"), ("flores.de.txt", "0\n10\n")];
@@ -150,12 +150,12 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_without_files_gives_nothing() {
+    fn a_folder_without_files_returns_no_report() {
         assert_eq!(measure_files(&[]).unwrap(), None);
     }
 
     #[test]
-    fn misaligned_and_empty_lines_are_refused_by_file() {
+    fn errors_name_the_file_with_misaligned_or_empty_lines() {
         let check = |files: &[(&str, &str)], expect: &str| {
             let error = measure_files(files).unwrap_err().to_string();
             assert!(error.contains(expect), "{error}");

@@ -56,7 +56,7 @@ fn gains(read: &TestCollection, query: &str) -> Vec<(String, f64)> {
 }
 
 #[test]
-fn beir_is_read() {
+fn the_beir_layout_is_read() {
     let read = read_files(&BEIR, &reading()).unwrap();
     let [first, second, third] = &read.documents[..] else { panic!("{:?}", read.documents) };
     assert_eq!((first.title.as_deref(), first.text.as_str(), first.language), (Some("Wetter"), "Regen", Language::parse("de")));
@@ -68,15 +68,15 @@ fn beir_is_read() {
 }
 
 #[test]
-fn a_document_of_beir_may_be_blank() {
+fn a_beir_document_may_be_blank() {
     let corpus = "{\"_id\": \"d\", \"title\": \" \", \"text\": \"\"}\n{\"_id\": \"e\", \"text\": \"soleil\"}\n";
     let read = read_files(&[("corpus.jsonl", corpus), BEIR[1], BEIR[2]], &reading()).unwrap();
     assert_eq!((read.documents.len(), read.documents[0].text.as_str()), (2, ""));
-    assert_eq!(gains(&read, "q"), [("d".to_owned(), 2.0)], "it stays relevant");
+    assert_eq!(gains(&read, "q"), [("d".to_owned(), 2.0)], "a blank document keeps its judgment");
 }
 
 #[test]
-fn another_split_of_beir_is_read_with_and_without_its_heading() {
+fn another_beir_split_is_read_without_a_header_line() {
     let files = [BEIR[0], BEIR[1], ("qrels/dev.tsv", "r\te\t1\n")];
     let read = read_files(&files, &ReadOptions { split: "dev".to_owned(), ..reading() }).unwrap();
     assert_eq!(gains(&read, "r"), [("e".to_owned(), 1.0)]);
@@ -85,7 +85,7 @@ fn another_split_of_beir_is_read_with_and_without_its_heading() {
 }
 
 #[test]
-fn trec_is_read_and_spam_is_not_relevant() {
+fn the_trec_layout_is_read_and_negative_grades_are_not_relevant() {
     let read = read_files(&TREC, &reading()).unwrap();
     assert_eq!((read.documents.len(), read.queries[0].text.as_str()), (2, "warm rain"));
     assert_eq!(gains(&read, "301"), [("d".to_owned(), 1.0)]);
@@ -105,7 +105,7 @@ fn layouts_can_be_mixed() {
 }
 
 #[test]
-fn documents_and_judgments_may_be_missing_where_they_are_not_asked_for() {
+fn documents_and_judgments_that_are_not_requested_may_be_missing() {
     let here = ReadOptions { documents: false, ..reading() };
     assert_eq!(read_files(&TREC[1..], &here).unwrap().documents, []);
     let unjudged = ReadOptions { judged: false, ..here };
@@ -113,7 +113,7 @@ fn documents_and_judgments_may_be_missing_where_they_are_not_asked_for() {
 }
 
 #[test]
-fn a_folder_without_a_part_says_which_files_it_can_be_in() {
+fn errors_list_the_files_that_a_missing_or_duplicate_part_can_be_in() {
     let end = "is not usable: expected documents in one of corpus.jsonl, documents.tsv, corpus.tsv, got none";
     check_refused(&TREC[1..], end);
     check_refused(&TREC[..2], "expected judgments in one of qrels, qrels.tsv, qrels.txt, got none");
@@ -123,7 +123,7 @@ fn a_folder_without_a_part_says_which_files_it_can_be_in() {
 }
 
 #[test]
-fn a_line_of_beir_that_does_not_fit_is_named() {
+fn errors_name_the_invalid_beir_line() {
     for (content, expect) in [
         ("{\"_id\": 5, \"text\": \"a\"}\n", "corpus.jsonl:1: _id: expected a string, got 5"),
         ("{\"text\": \"a\"}\n", "corpus.jsonl:1: _id: expected a string that is not blank, got nothing"),
@@ -150,7 +150,7 @@ fn a_line_of_beir_that_does_not_fit_is_named() {
 }
 
 #[test]
-fn a_line_of_trec_that_does_not_fit_is_named() {
+fn errors_name_the_invalid_trec_line() {
     let four = "qrels.txt:1: line: expected 4 fields separated by white space (query id, 0, document id, grade), got 3";
     check(TREC, "qrels.txt", "301 d 1\n", four);
     check(TREC, "qrels.txt", "301 0 d high\n", "qrels.txt:1: grade: expected a number, got high");
@@ -159,7 +159,7 @@ fn a_line_of_trec_that_does_not_fit_is_named() {
 }
 
 #[test]
-fn a_line_of_the_plain_layout_that_does_not_fit_is_named() {
+fn errors_name_the_invalid_line_of_the_plain_layout() {
     check(
         PLAIN,
         "queries.tsv",

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_sib200_that_does_not_fit_is_named() {
+    fn errors_name_the_invalid_sib200_line() {
         let check = |content: &str, expect: &str| {
             let error = with_files(&[("sib200.ja.tsv", content)], |folder| read_sib200(folder, "dev")).unwrap_err().to_string();
             assert!(error.contains(expect), "{error}");
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn mldoc_names_languages_by_code_or_in_english() {
+    fn mldoc_file_names_use_language_codes_or_english_names() {
         let files = [
             ("german.train.1000", "CCAT\tDer Gewinn stieg.\n"),
             ("german.dev", "ECAT\tDie Preise fielen.\n"),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn cls_stops_training_by_the_test_part_of_the_same_language() {
+    fn cls_uses_the_test_split_of_a_training_language_as_its_dev_split() {
         let files = [
             ("en.books.train", "negative\tDull.\n"),
             ("en.books.test", "positive\tA joy.\n"),
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_label_is_named() {
+    fn errors_name_the_line_without_a_label_or_text() {
         for (content, expect) in [
             ("CCAT\tA.\nno label\n", "en.test:2: line: expected label<TAB>text, got no tab"),
             ("CCAT\t \n", "en.test:1: line: expected label<TAB>text, got a blank label or text"),

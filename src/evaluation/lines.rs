@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_does_not_fit_is_named_by_line_and_field() {
+    fn errors_name_the_line_and_field_of_an_invalid_row() {
         check_rows("1\ta\n2\n", "set.tsv:2: line: expected 2 tab-separated fields (score, text), got 1");
         check_rows("1\ta\tb\n", "set.tsv:1: line: expected 2 tab-separated fields (score, text), got 3");
         check_rows("1\t \n", "set.tsv:1: text: expected something besides white space, got nothing");
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blank_sentence_is_named_by_line() {
+    fn errors_name_the_line_of_a_blank_sentence() {
         let error = with_file("sol\n\nluna\n", sentences).unwrap_err().to_string();
         assert!(error.ends_with("set.tsv:2: sentence: expected a sentence, got an empty line"), "{error}");
     }

@@ -13,7 +13,7 @@ fn near(got: f64, expect: f64) {
 }
 
 #[test]
-fn the_threshold_is_where_f1_is_highest() {
+fn the_threshold_maximizes_f1() {
     // Gold: 3 pairs. In descending order of score: right, wrong, right, wrong. F1 = 2 right / (proposed + gold): 2/4 = 0.5, 2/5
     // = 0.4, 4/6 = 0.667, 4/7 = 0.571. So between 1.1 and 1.0.
     let pairs = [pair(0, 0, 1.5), pair(1, 2, 1.2), pair(2, 2, 1.1), pair(3, 0, 1.0)];
@@ -27,7 +27,7 @@ fn the_threshold_is_where_f1_is_highest() {
 }
 
 #[test]
-fn pairs_of_equal_score_stand_or_fall_together() {
+fn pairs_with_equal_scores_are_accepted_or_rejected_together() {
     // Only a cut between the two pairs at 1.2 would give F1 = 1, which no threshold can do. All three: 2 / (3 + 1) = 0.5; two:
     // 2 / 3.
     let pairs = [pair(0, 0, 1.2), pair(1, 1, 1.2), pair(2, 2, 1.0)];
@@ -40,7 +40,7 @@ fn pairs_of_equal_score_stand_or_fall_together() {
 }
 
 #[test]
-fn when_all_are_right_the_threshold_lets_all_through() {
+fn the_threshold_accepts_all_pairs_when_all_are_correct() {
     let pairs = [pair(0, 0, 1.2), pair(1, 1, 1.1)];
     let gold = HashSet::from([(0, 0), (1, 1)]);
     let threshold = threshold(&pairs, &gold);
@@ -49,7 +49,7 @@ fn when_all_are_right_the_threshold_lets_all_through() {
 }
 
 #[test]
-fn when_none_is_right_nothing_is_found() {
+fn quality_is_zero_when_no_pair_is_correct() {
     let gold = HashSet::from([(7, 7)]);
     let pairs = [pair(0, 0, 1.2), pair(1, 1, 1.1)];
     near(threshold(&pairs, &gold), 1.2);
@@ -75,7 +75,7 @@ fn borrowed<'a>(files: &'a [(String, &'a str)]) -> Vec<(&'a str, &'a str)> {
 }
 
 #[test]
-fn a_threshold_of_one_part_is_applied_to_another() {
+fn a_threshold_tuned_on_one_split_is_applied_to_the_test_split() {
     let mut files = part("training");
     files.extend(part("test"));
     let report = measure_files(&borrowed(&files)).unwrap().unwrap();
@@ -89,7 +89,7 @@ fn a_threshold_of_one_part_is_applied_to_another() {
 }
 
 #[test]
-fn dev_comes_before_training_and_test_may_be_absent() {
+fn dev_is_preferred_for_tuning_and_test_may_be_absent() {
     let mut files = part("training");
     files.extend(part("dev"));
     let report = measure_files(&borrowed(&files)).unwrap().unwrap();
@@ -100,7 +100,7 @@ fn dev_comes_before_training_and_test_may_be_absent() {
 }
 
 #[test]
-fn ids_that_do_not_fit_are_refused_by_file_and_line() {
+fn errors_name_the_file_and_line_of_invalid_ids() {
     let check = |end: &str, content: &'static str, expect: &str| {
         let mut files = part("dev");
         files.iter_mut().filter(|(name, _)| name.ends_with(end)).for_each(|file| file.1 = content);
@@ -114,6 +114,6 @@ fn ids_that_do_not_fit_are_refused_by_file_and_line() {
 }
 
 #[test]
-fn a_folder_without_gold_files_gives_nothing() {
+fn a_folder_without_gold_pairs_for_tuning_returns_no_report() {
     assert_eq!(measure_files(&[("de-en.dev.de", "d1\t0\n"), ("de-en.test.gold", "d1\te1\n")]).unwrap(), None);
 }

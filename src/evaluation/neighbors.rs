@@ -124,14 +124,14 @@ mod tests {
     }
 
     #[test]
-    fn a_set_smaller_than_the_number_of_neighbors_is_taken_whole() {
+    fn a_set_smaller_than_the_neighbor_count_is_returned_whole() {
         let (forward, backward) = bidirectional_neighbors(&side(&[[1.0, 0.0]]), &side(&[[0.0, 1.0], [1.0, 0.0]]), 4).unwrap();
         assert_eq!(numbers(&forward, 0), [1, 0]);
         assert_eq!([numbers(&backward, 0), numbers(&backward, 1)], [[0], [0]]);
     }
 
     #[test]
-    fn of_equally_near_ones_the_lower_number_comes_first_whatever_the_blocks() {
+    fn ties_go_to_the_lower_number_for_any_block_size() {
         let (first, second) = (side(&[[1.0, 0.0]; 3]), side(&[[2.0, 0.0]; 5]));
         for (threads, columns) in [(1, 1), (2, 2), (8, 8)] {
             let (forward, backward) = by_blocks(&first, &second, 3, threads, columns).unwrap();
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_do_not_change_what_is_found() {
+    fn thread_counts_and_block_sizes_do_not_change_the_result() {
         // Directions at 17 and 11 different angles, without ties.
         let fan = |count: usize, step: f32| {
             let angles = (0..count).map(|number| (number as f32 * step).to_radians());
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_that_cannot_be_compared_are_refused() {
+    fn sets_of_different_dimensions_are_rejected() {
         let wide = Embeddings::normalized(vec![1.0; 3], 3).unwrap();
         let error = bidirectional_neighbors(&side(&[[1.0, 0.0]]), &wide, 4).unwrap_err().to_string();
         assert!(error.contains("got 1 of 2 values, 1 of 3"), "{error}");

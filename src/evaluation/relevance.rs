@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_judged_as_worked_by_hand() {
+    fn ranking_scores_match_a_hand_calculation() {
         // Ranks 2 and 4 are relevant with gains 1 and 3; one with gain 2 is missing.
         // DCG = 1 / log2(3) + 3 / log2(5); the ideal 3 / log2(2) + 2 / log2(3) + 1 / log2(4).
         let score = score_ranking(["x", "a", "y", "b"], &gains(&[("a", 1.0), ("b", 3.0), ("c", 2.0)]));
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_first_ten_count_but_for_the_recall_of_a_hundred() {
+    fn only_recall_at_100_looks_beyond_the_first_ten_results() {
         let ids: Vec<String> = (0..120).map(|number| number.to_string()).collect();
         let listed = || ids.iter().map(String::as_str);
         let all: Gains = ids.iter().take(12).map(|id| (id.clone(), 1.0)).collect();
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn means_are_of_groups() {
+    fn mean_scores_are_computed_per_group() {
         let score = |ndcg_at_10| Scores { ndcg_at_10, ..Scores::default() };
         let groups = MeanScores::by([("de", score(100.0)), ("ja", score(30.0)), ("de", score(50.0))]);
         let means = (groups["de"].queries, groups["de"].scores.ndcg_at_10, groups["ja"].scores.ndcg_at_10);

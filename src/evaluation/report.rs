@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_has_a_line_per_language_and_a_dash_for_what_was_not_measured() {
+    fn the_table_has_a_row_per_language_and_dashes_for_missing_values() {
         let text = report().to_string();
         for line in [
             "| fr French             |         90.0 |         80.0 |           - |           - |           - |",
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn topics_stand_in_a_column_of_their_own() {
+    fn topic_accuracy_has_its_own_column() {
         let text = with_topics().by_language().to_string();
         for line in [
             "| en English            |            - |            - |           - |           - |           - |    80.0 |",
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn the_manifest_gets_the_means_with_two_digits() {
+    fn the_manifest_gets_the_means_rounded_to_two_decimals() {
         let quality = report().quality();
         assert_eq!(quality["flores_p_at_1_english"], 85.0);
         assert_eq!(quality["short_p_at_1"], 41.67);

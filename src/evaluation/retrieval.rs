@@ -52,12 +52,12 @@ mod tests {
     }
 
     #[test]
-    fn translations_in_the_same_direction_are_all_found() {
+    fn translations_with_the_nearest_vectors_are_all_found() {
         check(&[[1.0, 0.0], [0.0, 1.0]], &[[5.0, 1.0], [1.0, 5.0]], 100.0, 100.0);
     }
 
     #[test]
-    fn the_directions_differ_when_one_candidate_draws_all_queries() {
+    fn forward_and_backward_precision_can_differ() {
         //          b0=(1,0)  b1=(0.6,0.8)  b2=(0,-1)
         // a0=(1,0)    1        0.6            0       -> b0, right
         // a1=(0,1)    0        0.8           -1       -> b1, right
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_tie_only_the_first_counts() {
+    fn only_the_first_of_tied_candidates_counts() {
         check(&[[1.0, 0.0], [1.0, 0.0]], &[[1.0, 0.0], [1.0, 0.0]], 50.0, 50.0);
     }
 

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_runs_are_read_back() {
         let mut text = Vec::new();
         write(&mut text, "dense", "q1", &[("b".to_owned(), 0.75), ("a".to_owned(), 0.5)]).unwrap();
         write(&mut text, "dense", "q2", &[("c".to_owned(), -3.0)]).unwrap();
@@ -85,13 +85,13 @@ mod tests {
     }
 
     #[test]
-    fn scores_decide_and_then_ranks() {
+    fn runs_are_ordered_by_score_then_by_rank() {
         let read = read_text("q Q0 a 3 1.5 x\nq Q0 b 2 1.5 x\nq\tQ0\tc\t1\t0.1\tx\n").unwrap();
         assert_eq!(read["q"], ["b", "a", "c"]);
     }
 
     #[test]
-    fn a_line_that_does_not_fit_is_named() {
+    fn errors_name_what_is_invalid_in_a_run() {
         for (text, expect) in [
             (
                 "q Q0 a 1 0.5\n",

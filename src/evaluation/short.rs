@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn the_directions_are_not_mixed_up() {
+    fn to_english_and_from_english_scores_are_not_swapped() {
         // To English: c finds c; both s find the only English s, the third.
         // From English: c finds c; z finds nothing, so the first; s finds the first s, the second.
         let report = measure_file("cas\tcase\nsun\tzoo\nsee\tsea\n").unwrap().unwrap();
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_no_pair_is_refused_by_number() {
+    fn errors_name_the_line_that_is_not_a_pair() {
         for (content, expect) in [
             ("see\tsea\nboot\n", "short.af-en.tsv:2: line: expected 2 tab-separated fields (sentence, English sentence), got 1"),
             ("see\tsea\tmer\n", "short.af-en.tsv:1: line: expected 2 tab-separated fields (sentence, English sentence), got 3"),

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_way_does_not_differ_from_itself() {
+    fn identical_scores_show_no_difference() {
         let scores = [0.0, 100.0, 50.0, 33.3];
         let same = paired_bootstrap(&scores, &scores, 1_000, SEED);
         assert_eq!(same, Difference { difference: 0.0, low: 0.0, high: 0.0, p: 1.0 });
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_of_few_queries_is_not() {
+    fn a_difference_in_a_few_queries_is_not_significant() {
         let first = [50.0; 20];
         let mut second = first;
         (second[0], second[1], second[2]) = (100.0, 100.0, 0.0);
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn chance_finds_few_differences_where_there_are_none() {
+    fn random_scores_rarely_show_a_significant_difference() {
         // 200 comparisons of 50 queries with pure noise: about one in twenty has p below 0.05.
         let mut random = Random::new(7);
         let mut draw = || -> Vec<f64> { (0..50).map(|_| random.below(101) as f64).collect() };
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_not_significant() {
+    fn a_comparison_without_queries_is_not_significant() {
         assert_eq!(paired_bootstrap(&[], &[], RESAMPLES, SEED).p, 1.0);
     }
 }

@@ -120,13 +120,13 @@ mod tests {
     }
 
     #[test]
-    fn equal_values_share_their_ranks() {
+    fn equal_values_share_their_mean_rank() {
         assert_eq!(ranks(&[3.0, 1.0, 3.0, 2.0, 3.0]), [4.0, 1.0, 4.0, 2.0, 4.0]);
         assert_eq!(ranks(&[0.0, -0.0]), [1.5, 1.5]);
     }
 
     #[test]
-    fn the_correlation_is_of_ranks() {
+    fn spearman_correlations_match_a_hand_calculation() {
         // Ranks 1 2 3 4 and 1 3 2 4: differences 0 1 1 0, so 1 - 6 * 2 / (4 * 15) = 0.8.
         assert!((spearman(&[0.1, 0.2, 0.3, 9.0], &[-5.0, 7.0, 6.0, 8.0]).unwrap() - 0.8).abs() < 1e-12);
         // Ranks 1 2 3 4 and 1 2.5 2.5 4. Deviations -1.5 -0.5 0.5 1.5 and -1.5 0 0 1.5: 4.5 / sqrt(5 * 4.5) = 0.9486833.
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn cosines_are_ranked_against_the_scores() {
+    fn cosines_are_rank_correlated_with_the_scores() {
         // Cosines of 0, 60 and 90 degrees: 1, 0.5, 0. The scores have the same order but for the last two:
         // ranks 3 2 1 and 3 1 2, so 1 - 6 * 2 / (3 * 8) = 0.5.
         let report = measure_file("5\t10\t10\n1.5\t0\t60\n2\t0\t90\n").unwrap().unwrap();
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_does_not_fit_is_refused_by_number_and_field() {
+    fn invalid_lines_and_constant_scores_are_rejected() {
         for (content, expect) in [
             ("5\t1\t2\nhigh\t1\t2\n", "sts.en-de.tsv:2: score: expected a number, got high"),
             ("NaN\t1\t2\n", "sts.en-de.tsv:1: score: expected a number, got NaN"),

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn each_language_meets_english_in_both_directions() {
+    fn each_language_is_matched_with_english_in_both_directions() {
         // To English: 0 finds 0, but 10 also finds 0, which is 10 degrees away: half. From English: 0 finds 0, 90 finds 10:
         // all.
         let files = [
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn the_paper_s_mean_has_max_and_ours_has_standard_malay() {
+    fn the_paper_mean_uses_the_code_max_and_ours_uses_zsm() {
         let all_right = |code: &str| (format!("tatoeba.{code}-eng.{code}"), "0\n90\n".to_owned());
         let half_right = |code: &str| (format!("tatoeba.{code}-eng.{code}"), "0\n0\n".to_owned());
         let english = |code: &str| (format!("tatoeba.{code}-eng.eng"), "0\n90\n".to_owned());
@@ -193,12 +193,12 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_without_files_gives_nothing() {
+    fn a_folder_without_files_returns_no_report() {
         assert_eq!(measure_files(&[("tatoeba.readme", "0\n")]).unwrap(), None);
     }
 
     #[test]
-    fn a_missing_or_misaligned_side_is_refused_by_file() {
+    fn errors_name_the_missing_or_misaligned_file() {
         let check = |files: &[(&str, &str)], expect: &str| {
             let error = measure_files(files).unwrap_err().to_string();
             assert!(error.contains(expect), "{error}");
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn every_code_is_of_one_of_the_62_languages() {
+    fn every_listed_code_maps_to_a_supported_language() {
         for (code, language) in TABLE_IV.iter().chain(&OTHER_CODES) {
             assert!(Language::parse(language).is_some(), "{code}");
         }

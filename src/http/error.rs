@@ -396,14 +396,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn several_violations_are_told_by_the_first_and_their_number() {
+    fn the_detail_shows_the_first_violation_and_how_many_more() {
         let violations = |n: usize| (0..n).map(|i| Violation::at(format!("/{i}"), "bad")).collect::<Vec<_>>();
         assert_eq!(ApiError::several(Code::InvalidRequest, violations(1)).detail, "/0: bad");
         assert_eq!(ApiError::several(Code::InvalidRequest, violations(3)).detail, "/0: bad; and 2 more");
     }
 
     #[test]
-    fn checks_tell_all_that_they_refuse() {
+    fn checks_collect_every_violation() {
         let refuse = |place: &str| Err(ApiError::at(Code::InvalidRequest, place, "bad"));
         let places = |error: ApiError| error.errors.into_iter().filter_map(|one| one.pointer).collect::<Vec<_>>();
         assert_eq!(Checks::all([Ok(1), Ok(2)]), Ok(vec![1, 2]));
@@ -415,20 +415,23 @@ mod tests {
     }
 
     #[test]
-    fn a_quoted_value_is_cut_at_a_character() {
-        let error = ApiError::at(Code::InvalidRequest, "/text", "語".repeat(10_000));
-        assert!(error.errors[0].detail.len() < 700);
+    fn long_details_are_truncated_at_a_character_boundary() {
+        // The maximum length is within a character of this text.
+        let error = ApiError::at(Code::InvalidRequest, "/text", format!("a{}", "語".repeat(10_000)));
+        let detail = &error.errors[0].detail;
+        assert!(detail.starts_with("a語語") && detail.ends_with("語…"), "{detail}");
+        assert!((500..700).contains(&detail.len()), "{} bytes", detail.len());
     }
 
     #[test]
-    fn open_ai_names_the_outermost_field() {
+    fn the_openai_param_is_the_outermost_field() {
         let error = ApiError::at(Code::InvalidRequest, "/input/3", "is blank");
         assert_eq!(error.open_ai().error.param.as_deref(), Some("input"));
         assert_eq!(ApiError::at(Code::InvalidRequest, "", "no object").open_ai().error.param, None);
     }
 
     #[test]
-    fn every_capacity_code_says_when_to_come_again() {
+    fn exactly_the_capacity_codes_have_a_retry_delay() {
         for &code in Code::ALL {
             assert_eq!(retry_after_s(code).is_some(), code.class() == ErrorClass::Capacity, "{code:?}");
         }

@@ -36,7 +36,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_the_limit_are_returned() {
+    fn returns_at_most_the_limit() {
         check(CROSS, [1.0, 0.0], 2, &[1, 2]);
         check(CROSS, [1.0, 0.0], 0, &[]);
     }
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn among_equal_scores_the_lower_key_comes_first() {
+    fn equal_scores_are_ordered_by_key() {
         check(&[(9, [1.0, 0.0]), (7, [1.0, 0.0]), (8, [1.0, 0.0])], [1.0, 0.0], 2, &[7, 8]);
     }
 }

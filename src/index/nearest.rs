@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_are_kept_in_any_order_of_arrival() {
+    fn keeps_the_nearest_whatever_the_insertion_order() {
         for step in [1u64, 7, 389] {
             let mut nearest = Nearest::new(10);
             for turn in 0..1_000 {

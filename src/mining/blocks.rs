@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn cosines_are_those_of_the_directions() {
+    fn cosines_do_not_depend_on_vector_length() {
         let one = block(2, &[vec![3.0, 4.0], vec![0.0, 0.0]]);
         let other = block(2, &[vec![10.0, 0.0], vec![-3.0, -4.0], vec![0.3, 0.4]]);
         let mut room = vec![7.0; 1];
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equally_near_ones_the_lower_numbers_stay_whatever_their_order() {
+    fn ties_keep_the_lowest_numbers_in_any_insertion_order() {
         for order in [[3, 1, 2, 0], [0, 1, 2, 3], [2, 3, 0, 1]] {
             let mut nearest = Nearest::new(1, 2).unwrap();
             order.iter().for_each(|number| nearest.offer(0, *number, 0.5));
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_takes_embeddings_of_its_dimension_alone() {
+    fn mismatched_dimensions_and_zero_neighbors_are_refused() {
         let rows = [vec![1.0, 2.0, 3.0]];
         assert!(Block::new(2, (0..).zip(rows.iter().map(Vec::as_slice))).is_err());
         let (one, other) = (block(3, &rows), block(1, &[vec![1.0]]));
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_block_has_nothing_to_compare() {
+    fn comparing_with_an_empty_block_changes_no_neighbors() {
         let (none, one) = (block(2, &[]), block(2, &[vec![1.0, 0.0]]));
         let (mut of_none, mut of_one) = (Nearest::new(0, 1).unwrap(), Nearest::new(1, 1).unwrap());
         of_one.offer(0, 7, 0.5);
@@ -340,7 +340,7 @@ mod tests {
 
     /// A few near-duplicates among many others: rounding skips most pairs, but must not lose any of these.
     #[test]
-    fn rounding_changes_nothing_that_is_found() {
+    fn rounding_does_not_change_the_neighbors_found() {
         let row = |number: usize, copy: usize| {
             let mut state = number as u64 + 1;
             let mut random = || {
@@ -374,7 +374,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn blocks_find_what_sorting_all_cosines_finds(
+        fn blocks_find_the_same_top_cosines_as_exhaustive_comparison(
             rows in prop::collection::vec(prop::collection::vec(-1.0_f32..1.0, 3), 2..60),
             split in 0_usize..60,
             parts in (1_usize..20, 1_usize..40),

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn strategies_propose_what_was_worked_by_hand() {
+    fn strategies_propose_the_pairs_computed_by_hand() {
         //       b0    b1    b2
         // a0   0.9   0.8   0.1
         // a1   0.85  0.2   0.3
@@ -141,13 +141,13 @@ mod tests {
     }
 
     #[test]
-    fn of_equal_scores_the_lower_numbers_are_taken() {
+    fn one_to_one_breaks_ties_by_lower_numbers() {
         let tied = pairs(&[(1, 1, 0.5), (1, 0, 0.5), (0, 1, 0.5), (0, 0, 0.5)]);
         check(&one_to_one(tied, 2, 2), &[(0, 0), (1, 1)]);
     }
 
     #[test]
-    fn a_pair_found_both_ways_is_one() {
+    fn a_pair_found_in_both_directions_is_proposed_once() {
         let (forward, backward) = both_ways(&[&[0.5]], 1);
         let scores = MarginScores::new(&forward, &backward, Margin::Ratio).unwrap();
         check(&candidate_pairs(&scores), &[(0, 0)]);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_memory_of_a_sentence_is_what_is_said() {
+    fn bytes_needed_matches_the_memory_per_sentence_and_saturates() {
         assert_eq!(std::mem::size_of::<Candidate>(), 12);
         assert_eq!(bytes_needed(1, 0, 4, Margin::Ratio), 33 + 25);
         assert_eq!(bytes_needed(1_000_000, 1_000_000, 16, Margin::Ratio), 308_000_000);
@@ -182,7 +182,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn strategies_keep_what_they_promise((second, cosines) in cosines(), per_query in 1_usize..4) {
+        fn strategies_satisfy_their_defining_properties((second, cosines) in cosines(), per_query in 1_usize..4) {
             let rows: Vec<&[f32]> = cosines.chunks(second).collect();
             let (forward, backward) = both_ways(&rows, per_query);
             let scores = MarginScores::new(&forward, &backward, Margin::Ratio).unwrap();

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_connected_belongs_together() {
+    fn connected_sentences_form_one_cluster() {
         // 7 has 0.9 + 0.85, more than 2 and 4. The score of 5-6 is too low. 9 and 1 have equal sums, so the lower one
         // represents them.
         let pairs = [(7, 2, 0.9), (4, 7, 0.85), (5, 6, 0.79), (9, 1, 0.8), (3, 3, 1.0)];
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn chains_end_at_the_largest_size() {
+    fn clusters_stop_growing_at_the_maximum_size() {
         // 1-2 joins first, then 3-4. 2-3 would make four, but the maximum is three. 0-1 makes three.
         let pairs = [(0, 1, 0.81), (2, 3, 0.85), (1, 2, 0.99), (3, 4, 0.9)];
         let refused = check(&pairs, &DuplicateRule { size_max: 3, ..RULE }, &[(1, &[0, 1, 2]), (3, &[3, 4])]);

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_candidate_that_is_near_to_everything_loses_to_a_less_near_one() {
+    fn ratio_and_distance_margins_penalize_hubs() {
         //             b0=(0.96,0.28)  b1=(0.6,0.8)    mean
         // a0=(0.8,0.6)    0.936          0.96          0.948
         // a1=(0.6,0.8)    0.8            1             0.9
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_nearest_are_candidates() {
+    fn only_nearest_neighbors_are_candidates() {
         // The neighborhood of a0 is b1 alone, that of b0 and b1 is a0. a0-b1: 0.8 / ((0.8 + 0.8) / 2) = 1;
         // a0-b0: 0.6 / ((0.8 + 0.6) / 2) = 0.8571429.
         let (forward, backward) = both_ways(&[&[0.6, 0.8]], 1);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equal_scores_the_nearest_is_best_and_the_lonely_are_left_out() {
+    fn ties_go_to_the_first_neighbor_and_isolated_sentences_are_skipped() {
         let mut forward = NeighborLists::new(2, 2, 2).unwrap();
         forward.put(1, &[(1, 0.5), (0, 0.5)]).unwrap();
         let backward = NeighborLists::new(2, 2, 2).unwrap();
@@ -192,14 +192,14 @@ mod tests {
     }
 
     #[test]
-    fn neighborhoods_that_point_away_score_nothing() {
+    fn ratio_is_zero_over_a_negative_neighborhood_but_distance_is_not() {
         assert_eq!(Margin::Ratio.score(-0.5, -0.5, -0.5), 0.0);
         assert_eq!(Margin::Ratio.score(0.5, 0.5, 0.0), 2.0);
         assert_eq!(Margin::Distance.score(-0.5, -0.5, -1.0), 0.25);
     }
 
     #[test]
-    fn directions_that_do_not_belong_together_are_refused() {
+    fn mismatched_forward_and_backward_lists_are_refused() {
         let (forward, backward) = (NeighborLists::new(2, 3, 1).unwrap(), NeighborLists::new(3, 3, 1).unwrap());
         let error = MarginScores::new(&forward, &backward, Margin::Ratio).unwrap_err().to_string();
         assert_eq!(error, "forward is from 2 sentences to 3, backward from 3 to 3");

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_are_kept_in_order() {
+    fn put_keeps_the_nearest_neighbors_in_descending_order() {
         let mut lists = NeighborLists::new(2, 9, 3).unwrap();
         lists.put(1, &[(4, 0.5), (8, 0.9), (2, 0.5), (6, -0.1)]).unwrap();
         assert_eq!(lists.of(1).collect::<Vec<_>>(), [(8, 0.9), (2, 0.5), (4, 0.5)]);
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_neighbor_is_refused_and_changes_nothing() {
+    fn invalid_neighbors_are_refused_and_change_nothing() {
         let mut lists = NeighborLists::new(2, 3, 2).unwrap();
         lists.put(0, &[(1, 0.5)]).unwrap();
         let before = lists.clone();
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_a_neighbor_in_an_empty_set() {
+    fn an_empty_set_accepts_no_neighbors() {
         let mut lists = NeighborLists::new(1, 0, 4).unwrap();
         lists.put(0, &[]).unwrap();
         assert!(lists.put(0, &[(0, 0.5)]).is_err());

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_and_their_error_are_those_worked_by_hand() {
+    fn rounding_and_its_error_match_hand_computed_values() {
         // The step is 0.8 / 127. 0.6 is 95.25 steps, so the error is 0.25. 0.1 is 15.875 steps, so the error is 0.125.
         let (integers, scale) = round(2, &[0.6, 0.8, 0.1, 0.0]);
         assert_eq!(integers, [95, 127, 16, 0]);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn products_come_in_parts_that_cover_all_rows() {
+    fn the_parts_of_the_products_cover_every_row() {
         let ones = vec![1.0; ROWS_PER_PART * 2 + 3];
         let (mut rows, columns) = (RoundedRows::new(1, &ones).unwrap(), Rounded::new(1, &[1.0, -0.25]).unwrap());
         let mut seen = 0;
@@ -164,14 +164,14 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_never_leaves_the_integers() {
+    fn the_bound_saturates_at_the_i32_range() {
         let bound = Bound { step: 0.25, error: 0.25 };
         assert_eq!((bound.least(f32::NEG_INFINITY), bound.least(0.9), bound.least(f32::INFINITY)), (i32::MIN, 1, i32::MAX - 1));
     }
 
     proptest! {
         #[test]
-        fn no_pair_that_reaches_a_cosine_stays_below_its_product(
+        fn the_bound_never_exceeds_the_actual_product(
             pairs in prop::collection::vec((prop::collection::vec(-1.0_f32..1.0, 37), any::<bool>(), -0.2_f32..0.2), 1..80),
         ) {
             let firsts: Vec<Vec<f32>> = pairs.iter().map(|(row, _, _)| unit(row.clone())).collect();

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn of_pairs_with_equal_texts_the_best_stays() {
+    fn deduplicate_keeps_the_best_of_pairs_with_equal_texts() {
         let first = TextGroups::of(["はい。", "いいえ。", "はい。"]).unwrap();
         let second = TextGroups::of(["Yes.", "No.", "No.", "Yes."]).unwrap();
         let pair = |first, second, score| Candidate { first, second, score };

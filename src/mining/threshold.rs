@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_threshold_is_the_one_worked_by_hand() {
+    fn the_best_threshold_matches_the_hand_computed_one() {
         // Correct, wrong, correct, wrong, with three known pairs: F1 is 2/4, 2/5, 4/6, 4/7. The threshold is halfway between
         // 1.2 and 1.0.
         let proposed = pairs(&[(0, 0, 1.5), (1, 2, 1.3), (2, 2, 1.2), (3, 1, 1.0)]);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn of_some_known_pairs_nothing_is_concluded_about_other_sentences() {
+    fn with_some_known_pairs_other_sentences_are_not_evaluated() {
         // 5-5 and 6-6 are not evaluated; 0-3 is wrong, because 0 belongs to 0. Correct, wrong, correct, with two known pairs:
         // 2/3, 2/4, 4/5.
         let proposed = pairs(&[(5, 5, 1.9), (0, 0, 1.5), (6, 6, 1.4), (0, 3, 1.3), (2, 2, 1.2), (7, 7, 0.9)]);
@@ -140,20 +140,20 @@ mod tests {
     }
 
     #[test]
-    fn pairs_of_equal_score_stand_or_fall_together() {
+    fn equal_scores_fall_on_the_same_side_of_the_threshold() {
         let proposed = pairs(&[(0, 0, 1.5), (1, 2, 1.5), (3, 3, 1.0)]);
         check(best_threshold(&proposed, KnownPairs::All(&HashSet::from([(0, 0)]))), 1.25, 2, 2.0 / 3.0);
     }
 
     #[test]
-    fn of_equally_good_thresholds_the_highest_is_taken() {
+    fn ties_take_the_highest_threshold() {
         // With two known pairs, F1 is 2/3, 2/4, 2/5, 4/6.
         let proposed = pairs(&[(0, 0, 1.5), (1, 2, 1.4), (3, 2, 1.3), (4, 4, 1.2)]);
         check(best_threshold(&proposed, KnownPairs::All(&HashSet::from([(0, 0), (4, 4)]))), 1.45, 1, 2.0 / 3.0);
     }
 
     #[test]
-    fn where_nothing_known_is_proposed_there_is_no_threshold() {
+    fn there_is_no_threshold_if_no_known_pair_is_proposed() {
         let proposed = pairs(&[(0, 1, 1.5)]);
         assert_eq!(best_threshold(&proposed, KnownPairs::All(&HashSet::from([(0, 0)]))), None);
         assert_eq!(best_threshold(&proposed, KnownPairs::All(&HashSet::new())), None);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_threshold_stands_between_neighboring_scores() {
+    fn a_threshold_lies_strictly_between_adjacent_floats() {
         let (above, below) = (1.5_f32, 1.5_f32.next_down());
         let proposed = pairs(&[(0, 0, above), (1, 2, below)]);
         let fit = best_threshold(&proposed, KnownPairs::All(&HashSet::from([(0, 0)]))).unwrap();

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_plane_is_that_of_the_largest_spreads() {
+    fn the_principal_plane_spans_the_axes_of_largest_variance() {
         // A large variance along one axis, a smaller one along another, hardly any along the rest, and a mean far from the
         // origin.
         let mut random = Random::new(3);
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn vectors_on_a_line_and_equal_ones_have_places_all_the_same() {
+    fn collinear_and_equal_vectors_get_finite_points() {
         let mut line = Vectors::new(2);
         (0..40).for_each(|n| line.push(&[1.0, n as f32]));
         let mut equal = Vectors::new(3);

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sureties_of_neighbors_add_up_to_the_logarithm_of_their_number() {
+    fn membership_strengths_sum_to_the_log_of_the_neighbor_count() {
         for distances in [vec![0.1_f32, 0.2, 0.3, 0.4], vec![0.0, 0.0, 0.05, 0.9, 1.0, 1.1, 1.2, 1.3], vec![0.5; 8]] {
             let scale = Scale::of(&distances, 0.3);
             let sum: f64 = distances.iter().map(|distance| scale.membership_strength(*distance)).sum();
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn two_points_belong_together_when_either_says_so() {
+    fn an_edge_is_strong_if_either_point_is_the_others_nearest() {
         let mut lists = NeighborLists::new(3, 3, 2).unwrap();
         lists.put(0, &[(1, 0.9), (2, 0.8)]).unwrap();
         lists.put(1, &[(0, 0.9), (2, 0.5)]).unwrap();
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_points_are_surely_together() {
+    fn equal_points_have_edges_of_weight_one() {
         let mut lists = NeighborLists::new(3, 3, 2).unwrap();
         for point in 0..3 {
             let others: Vec<(u32, f32)> = (0..3).filter(|other| *other != point).map(|other| (other, 0.999_999_9)).collect();

@@ -59,10 +59,9 @@ impl Layout {
         if *epoch >= *epochs {
             return false;
         }
-        let (before, rate) = (*epoch as f32, 1.0 - *epoch as f32 / *epochs as f32);
+        let rate = 1.0 - *epoch as f32 / *epochs as f32;
         for edge in edges {
-            // The edge attracts in its share of the epochs, evenly distributed.
-            if (edge.weight * before).floor() == (edge.weight * (before + 1.0)).floor() {
+            if !is_due(edge.weight, *epoch) {
                 continue;
             }
             for (one, other) in [edge.ends, (edge.ends.1, edge.ends.0)] {
@@ -101,6 +100,12 @@ impl Layout {
     }
 }
 
+/// Whether an edge with this weight attracts in this epoch. It does in its share of the epochs, evenly distributed.
+fn is_due(weight: f32, epoch: usize) -> bool {
+    let before = epoch as f32;
+    (weight * before).floor() != (weight * (before + 1.0)).floor()
+}
+
 /// Returns the attraction between `one` and `other`: the gradient of the logarithm of the curve, with reversed sign.
 fn attraction(one: Point, other: Point) -> Point {
     let (difference, squared) = difference(one, other);
@@ -137,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_curve_is_the_best_fit() {
+    fn the_curve_constants_minimize_the_squared_error() {
         let error = |a: f64, b: f64| -> f64 {
             let at = |step: u32| {
                 let distance = f64::from(step) * 3.0 / 299.0;
@@ -153,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn attraction_and_repulsion_are_the_slopes_of_the_logarithms() {
+    fn attraction_and_repulsion_match_finite_difference_gradients() {
         // Compares with finite differences of ln(1 / (1 + a·d^(2b))) and of ln(1 - 1 / (1 + a·d^(2b))) along the first axis.
         let curve = |x: f64| 1.0 / (1.0 + f64::from(A) * (x * x + 0.25).powf(f64::from(B)));
         let slope = |of: &dyn Fn(f64) -> f64, x: f64| (of(x + 1e-5) - of(x - 1e-5)) / 2e-5;
@@ -171,16 +176,19 @@ mod tests {
     }
 
     #[test]
-    fn heavy_edges_have_their_turn_in_every_epoch_and_light_ones_seldom() {
+    fn a_new_layout_rescales_weights_and_points_and_drops_light_edges() {
         let edge = |other: u32, weight: f32| Edge { ends: (0, other), weight };
         let graph = FuzzyGraph { points: 4, edges: vec![edge(1, 0.5), edge(2, 0.25), edge(3, 0.000_5)] };
         let layout = Layout::new(graph, &[[0.0, 0.0], [1.0, 0.0], [0.0, 2.0], [1.0, 1.0]]);
         assert_eq!(layout.edges.iter().map(|edge| edge.weight).collect::<Vec<_>>(), [1.0, 0.5]);
         assert!(layout.points.iter().flatten().all(|value| value.abs() < START + 2.0 * JITTER));
         assert!((layout.points[2][1] - START).abs() < 2.0 * JITTER);
-        let due = |weight: f32| {
-            (0..500).filter(|epoch| (weight * *epoch as f32).floor() != (weight * (*epoch as f32 + 1.0)).floor()).count()
-        };
-        assert_eq!((due(1.0), due(0.5), due(0.01)), (500, 250, 5));
+    }
+
+    #[test]
+    fn an_edge_is_due_in_its_share_of_the_epochs_evenly_distributed() {
+        let due = |weight: f32| (0..500).filter(|epoch| is_due(weight, *epoch)).collect::<Vec<_>>();
+        assert_eq!((due(1.0).len(), due(0.5).len(), due(0.01).len()), (500, 250, 5));
+        assert!(due(0.25).windows(2).all(|pair| pair[1] - pair[0] == 4));
     }
 }

@@ -74,7 +74,7 @@ mod tests {
     use crate::mining::BLOCK_SENTENCES;
 
     #[test]
-    fn neighbors_are_those_of_comparing_all_over_several_parts() {
+    fn neighbors_across_parts_match_exhaustive_comparison() {
         let (count, dimension, per_query) = (2 * BLOCK_SENTENCES + 70, 12, 7);
         let mut random = Random::new(4);
         let mut vectors = Vectors::new(dimension);
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn of_few_vectors_all_others_are_neighbors() {
+    fn with_few_vectors_all_others_are_neighbors() {
         let mut vectors = Vectors::new(2);
         (0..4).for_each(|n| vectors.push(&[1.0, n as f32]));
         let neighborhood = Neighborhood::new(vectors, 100).unwrap();

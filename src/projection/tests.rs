@@ -102,19 +102,19 @@ fn two_clusters_stay_apart() {
 }
 
 #[test]
-fn neighbors_on_the_plane_are_neighbors_among_the_vectors() {
+fn neighbors_on_the_plane_are_neighbors_in_the_vector_space() {
     let vectors = clusters(400, 8, 0.5);
     let rows = rows(&vectors);
     let plane = trustworthiness(&rows, &principal_plane(&vectors, || false).unwrap(), 5);
     let points = project(vectors, 15);
     let trust = trustworthiness(&rows, &points, 5);
-    assert!(trust > 0.94 && trust > plane + 0.05, "{trust}, on the plane of the components {plane}");
+    assert!(trust > 0.94 && trust > plane + 0.05, "trustworthiness: {trust}, of the principal plane: {plane}");
     let same = share(&points, 1, |one, other| one % 8 == other % 8);
-    assert!(same > 0.99, "{same} have one of their own group beside them");
+    assert!(same > 0.99, "share of points whose nearest neighbor is in their group: {same}");
 }
 
 #[test]
-fn centering_shows_topics_in_place_of_languages() {
+fn centering_groups_points_by_topic_instead_of_language() {
     let (topics, languages, count) = (6, 4, 240);
     let mut random = Random::new(11);
     let topic_directions = directions(topics, 1.0, &mut random);
@@ -135,7 +135,10 @@ fn centering_shows_topics_in_place_of_languages() {
     vectors.center(&groups);
     let points = project(vectors, 15);
     let (topic, mixed) = (share(&points, 10, same_topic), share(&points, 10, same_language));
-    assert!(topic > 0.95 && mixed < 0.65, "{topic} of one topic, {mixed} of one language");
+    assert!(
+        topic > 0.95 && mixed < 0.65,
+        "share of nearest points with the same topic: {topic}, with the same language: {mixed}"
+    );
 }
 
 #[test]
@@ -160,7 +163,7 @@ fn points_fill_the_range_and_keep_their_proportions() {
 }
 
 #[test]
-fn few_equal_and_directionless_vectors_have_points_all_the_same() {
+fn few_equal_or_zero_vectors_get_points_within_range() {
     for count in [1, 2, 3, 10] {
         let points = project(clusters(count, 2, 0.5), 15);
         assert_eq!(points.len(), count);

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn vectors_come_in_blocks_and_have_unit_length() {
+    fn vectors_are_split_into_blocks_and_normalized() {
         let mut vectors = Vectors::new(2);
         for _ in 0..BLOCK_SENTENCES + 3 {
             vectors.push(&[3.0, 4.0]);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn centering_takes_away_what_a_group_shares() {
+    fn centering_removes_the_group_mean() {
         // Two groups of six vectors on opposite sides along the first axis, with the same six topics.
         let topics: [[f32; 3]; 6] =
             [[0.5, 0.0, 0.0], [-0.5, 0.0, 0.0], [0.0, 0.5, 0.0], [0.0, -0.5, 0.0], [0.0, 0.0, 0.5], [0.0, 0.0, -0.5]];
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_group_loses_the_mean_of_all_and_equal_vectors_have_no_direction_left() {
+    fn small_groups_use_the_overall_mean_and_equal_vectors_become_zero() {
         let mut vectors = of(&[&[1.0, 0.0], &[0.0, 1.0]]);
         vectors.center(&[1, 2]);
         let half = 0.5_f32.sqrt();

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_the_maximum_is_kept() {
+    fn the_cache_keeps_at_most_the_maximum_weight() {
         let expansions = ExpansionCache::default();
         for word in 0..1_000 {
             expansions.get(word.into(), 1, || expansion(word, REMEMBERED_MAX as usize / 100));

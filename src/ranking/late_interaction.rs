@@ -125,14 +125,14 @@ mod tests {
     }
 
     #[test]
-    fn each_token_of_the_question_is_matched_with_its_nearest_in_the_passage() {
+    fn each_question_token_matches_its_nearest_passage_token() {
         // 0° finds 45°, and 90° finds itself. Order and repetition in the passage do not matter.
         let half = 0.5f32.sqrt();
         check(&[0, 1], &[&[2, 1], &[1, 2, 2, 1], &[3]], &[(half + 1.0) / 2.0, (half + 1.0) / 2.0, (-1.0 + 0.0) / 2.0]);
     }
 
     #[test]
-    fn a_longer_row_weighs_more_unless_weights_are_given() {
+    fn longer_token_vectors_weigh_more_unless_weights_are_given() {
         let half = 0.5f32.sqrt();
         check(&[0, 2], &[&[0], &[2]], &[(1.0 + 3.0 * half) / 4.0, (half + 3.0) / 4.0]);
         let even = LateInteraction::new(vec![1.0, 0.0, 3.0, 3.0], 2, Some(vec![1.0, 1.0]));

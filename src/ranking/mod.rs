@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn among_equal_scores_the_oldest_are_best() {
+    fn ties_rank_the_oldest_passages_first() {
         // Slots hold passages from the newest to the oldest, 40 of each score. One of four groups of five slots is empty.
         let scores: Vec<f32> = (0..200).map(|slot| (slot % 5) as f32 / 4.0).collect();
         let passage = |slot: usize| (slot / 5 % 4 != 3).then(|| PassageId(1_000 - slot as u64));

@@ -75,11 +75,26 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_with_the_table() {
-        let rows = rows(20_000);
+    fn precomputing_ends_after_the_table_is_dropped() {
+        // Computing all of them takes thousands of turns, and the thread must end after the first one without a table.
+        const TOKENS: usize = 20_000;
+        let rows = rows(TOKENS);
         let weak = Arc::downgrade(&rows);
-        let thread = std::thread::spawn(move || compute_all(&weak));
+        let thread = std::thread::spawn({
+            let weak = weak.clone();
+            move || compute_all(&weak)
+        });
+        while rows.found() == 0 && !thread.is_finished() {
+            std::thread::yield_now();
+        }
         drop(rows);
+        let mut found = 0;
+        while let Some(rows) = weak.upgrade() {
+            found = rows.found();
+            drop(rows);
+            std::thread::yield_now();
+        }
         thread.join().unwrap();
+        assert!(found < TOKENS, "the thread kept the table until it had computed all tokens");
     }
 }

@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn passages_that_were_read_before_score_the_same() {
+    fn reading_passages_in_advance_does_not_change_their_scores() {
         let (scorer, index) = (TokenScorer::new(table()), passages());
         for question in [&[5, 290, 17][..], &(0..25).map(|n| n * 11).collect::<Vec<_>>()] {
             let fresh = scorer.question(question, &index).unwrap();
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn near_tokens_are_found_once() {
+    fn near_tokens_are_cached_across_questions() {
         let (scorer, index) = (TokenScorer::new(table()), passages());
         let first = scorer.question(&[5, 120, 17], &index).unwrap();
         let again = scorer.question(&[17, 5], &index).unwrap();
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_passages_are_found_in_their_order() {
+    fn the_best_passages_are_returned_in_order_of_score() {
         let (scorer, mut index) = (TokenScorer::new(table()), passages());
         let asked = scorer.question(&[5, 120, 17], &index).unwrap();
         let waiting = asked.estimate(&index).nearest(&index, 60, |_| true);
@@ -404,12 +404,12 @@ mod tests {
                 let (estimate, score) = (estimates.get(&index, passage), asked.score(tokens));
                 assert!((0.0..=score + 1e-4).contains(&estimate), "{passage:?}: {estimate}, {score}");
             }
-            assert_eq!(estimates.get(&index, PassageId(900)), 0.0, "not there");
+            assert_eq!(estimates.get(&index, PassageId(900)), 0.0, "a passage that is not in the index");
         }
     }
 
     #[test]
-    fn in_large_collections_a_token_of_nearly_all_passages_does_not_find_them() {
+    fn in_large_collections_very_common_tokens_retrieve_no_passages() {
         // Three tokens with the same direction, and another one.
         let rows = vec![127, 0, 0, 127, 127, 0, 127, 0];
         let table = TokenTable { dimension: 2, rows, scales: vec![1.0; 4], weights: vec![1.0; 4] };
@@ -421,7 +421,7 @@ mod tests {
         index.prepare();
         let asked = TokenScorer::new(table).question(&[0, 1], &index).unwrap();
         let found = asked.estimate(&index).nearest(&index, 1_000, |_| true);
-        assert_eq!(found.len(), 200, "those that have the rare token");
+        assert_eq!(found.len(), 200, "only passages with the rare token are found");
         assert!(found.iter().all(|(passage, score)| passage.0 % 1_000 == 0 && *score < asked.score(&[0, 1])));
     }
 
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn passage_tokens_that_are_not_in_the_table_count_for_nothing() {
+    fn passage_tokens_missing_from_the_table_score_zero() {
         let (scorer, mut index) = (TokenScorer::new(table()), passages());
         let before = scorer.question(&[5, 17], &index).unwrap().estimate(&index).nearest(&index, 60, |_| true);
         index.insert(PassageId(900), &TokenSet::of(&[300, 65_535]));
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_tokens_of_a_passage_are_distinguished_from_insignificant_ones() {
+    fn passage_tokens_are_classified_as_near_light_or_other() {
         let scorer = TokenScorer::new(TokenTable {
             dimension: 2,
             rows: vec![127, 0, 0, 127, 120, 40, 90, 90, 126, 12],
@@ -460,15 +460,16 @@ mod tests {
         (200..205).for_each(|passage| index.insert(PassageId(passage), &TokenSet::of(&[0, 2, 3, 4])));
         let asked = scorer.question(&[0, 1], &index).unwrap();
         let (near, light, other) = (TokenMatch::Near, TokenMatch::Light, TokenMatch::Other);
-        assert_eq!(asked.matches(&[0, 1, 2], &[]), [near, light, other], "all passages have 1");
-        assert_eq!(asked.matches(&[2, 4, 4, 1, 999], &[]), [other, near, near, light, other], "only the nearest");
-        assert_eq!(asked.matches(&[3], &[]), [near], "as near as 0.7");
+        assert_eq!(asked.matches(&[0, 1, 2], &[]), [near, light, other], "token 1 is light because nearly every passage has it");
+        let nearest = asked.matches(&[2, 4, 4, 1, 999], &[]);
+        assert_eq!(nearest, [other, near, near, light, other], "only the nearest token counts as near");
+        assert_eq!(asked.matches(&[3], &[]), [near], "a cosine of 0.7 counts as near");
         assert_eq!(asked.matches(&[], &[]), []);
-        assert_eq!(asked.matches(&[3, 0], &[0]), [other, other], "nothing is near to what is ignored");
+        assert_eq!(asked.matches(&[3, 0], &[0]), [other, other], "ignored question tokens match nothing");
     }
 
     #[test]
-    fn a_token_is_significant_beside_a_much_heavier_one() {
+    fn a_rare_token_is_significant_unless_another_is_far_heavier() {
         let table = |weights| TokenTable { dimension: 2, rows: vec![127, 0, 0, 127], scales: vec![1.0; 2], weights };
         let mut index = TokenIndex::default();
         index.insert(PassageId(1), &TokenSet::of(&[0]));
@@ -477,8 +478,8 @@ mod tests {
             let scorer = TokenScorer::new(table(vec![1.0, weight]));
             scorer.question(&[0, 1], &index).unwrap().is_significant(0)
         };
-        assert!(significant(1.0) && significant(10.0), "a rare token");
-        assert!(!significant(10_000.0), "one that says little itself");
+        assert!(significant(1.0) && significant(10.0), "a rare token is significant");
+        assert!(!significant(10_000.0), "not if another token is far heavier");
     }
 
     #[test]

@@ -66,7 +66,7 @@ mod tests {
         let weights = RelevanceWeights { translated: 2.0, ..RelevanceWeights::default() };
         let translated = Evidence { translated: 0.5, ..SOME };
         assert!(translated.relevance(&weights) > SOME.relevance(&weights));
-        assert_eq!(relevance(translated), base, "it counts nothing for a model without translations");
+        assert_eq!(relevance(translated), base, "by default, translations have no weight");
     }
 
     #[test]

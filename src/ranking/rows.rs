@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signs_lose_no_token_that_is_near_and_find_none_that_is_not() {
+    fn the_sign_scan_finds_every_near_token_and_no_distant_one() {
         let (mut state, dimension) = (7_u32, 256);
         let mut next = || {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

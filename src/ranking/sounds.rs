@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn other_names_are_not_similar() {
+    fn different_names_are_not_similar() {
         for (one, other) in [("hodler", "$i$kin"), ("rubinstein", "rubens"), ("levitan", "leverkuzen"), ("men$ik", "mehiko")] {
             let (one, other) = (sound(one), sound(other));
             assert_eq!(similarity(one, other, similar_min(one)), None, "{one:?} {other:?}");
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn the_distance_is_symmetric_and_zero_only_for_equal_sounds() {
+    fn similarity_is_symmetric_and_one_only_for_equal_sounds() {
         let words = ["manin", "menin", "panters", "paintars", "obama"].map(sound);
         for (one, other) in words.iter().flat_map(|one| words.iter().map(move |other| (*one, *other))) {
             assert_eq!(similarity(one, other, 0.0), similarity(other, one, 0.0));
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_similar_words_are_found_by_their_skeletons() {
+    fn similar_words_are_found_by_their_consonant_skeletons() {
         let names = ["pankreas", "panters", "panterz", "panter", "zebra"].map(sound);
         let index = SoundIndex::of((0..).zip(names).map(|(place, sound)| SoundingWord { place, sound }));
         let found = index.similar(of(Script::Arabic, "bntrz"));
@@ -323,13 +323,13 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_the_maximum_is_compared_and_found() {
+    fn a_search_compares_and_returns_at_most_the_maximum() {
         let (near, same) = (sound("banters"), sound("panters"));
         let words = (0..COMPARED_MAX as u32 + 1).map(|place| (place, if place < COMPARED_MAX as u32 { near } else { same }));
         let index = SoundIndex::of(words.map(|(place, sound)| SoundingWord { place, sound }));
         let found = index.similar(same);
         assert_eq!(found.len(), FOUND_MAX);
-        assert!(found.iter().all(|(word, _)| word.sound == near), "the last word, which is the most similar, was compared");
+        assert!(found.iter().all(|(word, _)| word.sound == near), "the last word is the most similar, but beyond the maximum");
     }
 
     #[test]

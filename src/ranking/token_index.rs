@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_passage_that_is_added_again_gets_its_new_tokens() {
+    fn reinserting_a_passage_replaces_its_tokens() {
         let mut index = TokenIndex::default();
         index.insert(PassageId(1), &tokens(&[3, 4]));
         index.insert(PassageId(2), &tokens(&[4]));
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_reclaimed_after_many_removals() {
+    fn space_is_reclaimed_after_many_removals() {
         let mut index = TokenIndex::default();
         let many = tokens(&(0..40_000).collect::<Vec<_>>());
         (0..4).for_each(|passage| index.insert(PassageId(passage), &many));
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn postings_and_tail_together_have_every_passage_of_a_token() {
+    fn postings_and_tail_together_list_every_passage_of_a_token() {
         let mut index = TokenIndex::default();
         let add = |index: &mut TokenIndex, passages: std::ops::Range<u64>| {
             passages.for_each(|passage| index.insert(PassageId(passage), &tokens(&[passage as u32 % 3, 7])));

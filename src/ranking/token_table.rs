@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_place_of_a_tensor_is_the_position_of_its_bytes_in_the_file() {
+    fn place_locates_a_tensors_bytes_in_the_file() {
         let bytes = table().to_bytes().unwrap();
         let rows = TokenTable::place(&bytes, ROWS).unwrap();
         assert_eq!(bytes[rows.offset..][..rows.length], [127, 0, 253, 4, 0, 129]);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_table_is_refused_with_the_tensors_name() {
+    fn an_invalid_table_is_refused_with_a_specific_error() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tokens.safetensors");
         for (table, expect) in [

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_has_its_concepts() {
+    fn senses_returns_the_concepts_of_a_word() {
         let table = table();
         let concepts = |word| table.senses(word).iter().map(|sense| sense.concept).collect::<Vec<_>>();
         assert_eq!((concepts(3), concepts(900_000)), (vec![7, 65_535], vec![7]));

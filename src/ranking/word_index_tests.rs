@@ -41,27 +41,27 @@ fn nearest(index: &WordIndex, words: &[u32]) -> Vec<u64> {
 }
 
 #[test]
-fn a_word_finds_its_translations_the_likelier_ones_first() {
+fn a_word_finds_its_translations_most_probable_first() {
     let index = index(&[&[TREE, 1, 2], &[SHIP, 3, 4], &[BOAT, 5, 6], &[7, 8, 9]]);
     assert_eq!(nearest(&index, &[BATEAU]), [2, 1]);
-    assert_eq!(nearest(&index, &[SHIP]), [1], "the concept of a boat is another");
+    assert_eq!(nearest(&index, &[SHIP]), [1], "a boat is a different concept");
 }
 
 #[test]
-fn a_word_itself_counts_most() {
+fn the_word_itself_outranks_its_translations() {
     let index = index(&[&[BOAT, 1, 2], &[BATEAU, 3, 4], &[5, 6, 7]]);
     assert_eq!(nearest(&index, &[BATEAU]), [1, 0]);
 }
 
 #[test]
-fn a_word_without_translations_finds_itself() {
+fn a_word_without_translations_matches_only_itself() {
     let index = index(&[&[BOAT, 1], &[KUBERNETES, 2]]);
     assert_eq!(nearest(&index, &[KUBERNETES]), [1]);
     assert_eq!(nearest(&index, &[60]), [0_u64; 0]);
 }
 
 #[test]
-fn significant_words_come_with_what_they_mean_in_the_collection() {
+fn significant_words_list_their_meanings_in_the_collection() {
     let index = index(&[&[BOAT, 1], &[SHIP, 1], &[TREE, 1], &[1]]);
     let significant = |words: &[u32]| {
         let significant = index.scores(&question(words), None, &translations()).into_significant_words();
@@ -70,13 +70,17 @@ fn significant_words_come_with_what_they_mean_in_the_collection() {
             .map(|SignificantWord { word, meanings }| (word, BTreeSet::from_iter(meanings)))
             .collect::<Vec<_>>()
     };
-    assert_eq!(significant(&[BATEAU, 1]), [(BATEAU, BTreeSet::from([BOAT, SHIP]))], "all passages have word 1");
+    assert_eq!(
+        significant(&[BATEAU, 1]),
+        [(BATEAU, BTreeSet::from([BOAT, SHIP]))],
+        "word 1 is insignificant because all passages have it"
+    );
     assert_eq!(significant(&[TREE]), [(TREE, BTreeSet::from([TREE]))]);
     assert_eq!(significant(&[60]), [(60, BTreeSet::new())]);
 }
 
 #[test]
-fn what_a_word_finds_is_looked_up_again_after_a_change() {
+fn a_change_invalidates_cached_expansions() {
     let mut index = index(&[&[BOAT, 1], &[2]]);
     assert_eq!(nearest(&index, &[BATEAU]), [0]);
     index.insert(PassageId(5), &WordCounts::of(vec![BATEAU, 3]), &translations());
@@ -84,7 +88,10 @@ fn what_a_word_finds_is_looked_up_again_after_a_change() {
     let before = index.scores(&question(&[BOAT]), None, &translations()).possible;
     index.remove(PassageId(5));
     assert_eq!(nearest(&index, &[BATEAU]), [0]);
-    assert!(index.scores(&question(&[BOAT]), None, &translations()).possible < before, "a larger part of the passages has it");
+    assert!(
+        index.scores(&question(&[BOAT]), None, &translations()).possible < before,
+        "after the removal the word is in a larger share of the passages, so it weighs less"
+    );
 }
 
 #[test]
@@ -102,7 +109,7 @@ fn the_score_follows_the_formula() {
 }
 
 #[test]
-fn a_rare_word_says_more_than_a_common_one() {
+fn a_rare_word_scores_higher_than_a_common_one() {
     let index = index(&[&[BOAT, TREE], &[BOAT, 1], &[BOAT, 2], &[3, 4]]);
     assert_eq!(nearest(&index, &[BOAT, TREE])[0], 0);
     let scores = index.scores(&question(&[BOAT, TREE]), None, &translations());
@@ -110,7 +117,7 @@ fn a_rare_word_says_more_than_a_common_one() {
 }
 
 #[test]
-fn a_word_whose_tokens_matter_more_says_more() {
+fn words_with_heavier_tokens_weigh_more() {
     let index = index(&[&[BOAT], &[TREE], &[3]]);
     let table = TokenTable { dimension: 2, rows: vec![127, 0, 0, 127], scales: vec![0.01; 2], weights: vec![8.0, 1.0] };
     let mut tokens = TokenIndex::default();
@@ -135,7 +142,7 @@ fn only_accepted_passages_are_found() {
 }
 
 #[test]
-fn replaced_or_removed_passages_are_gone_whenever_room_is_reclaimed() {
+fn replaced_and_removed_passages_are_not_found_and_free_their_slots() {
     let (mut index, translations) = (WordIndex::default(), translations());
     let words =
         |round: u32, passage: u32| WordCounts::of(vec![if round == 9 { BOAT } else { TREE }, 100 + round, 1_000 + passage]);
@@ -156,7 +163,7 @@ fn replaced_or_removed_passages_are_gone_whenever_room_is_reclaimed() {
 }
 
 #[test]
-fn scores_are_the_same_before_and_after_entries_are_arranged() {
+fn arranging_entries_does_not_change_scores() {
     let (translations, mut index, mut other) = (translations(), WordIndex::default(), WordIndex::default());
     let add = |index: &mut WordIndex, passages: std::ops::Range<u32>| {
         for passage in passages {
@@ -178,12 +185,16 @@ fn scores_are_the_same_before_and_after_entries_are_arranged() {
     add(&mut index, 25_000..25_100);
     index.prepare();
     add(&mut other, 0..25_100);
-    assert_eq!((index.arranged, index.entries.len()), (arranged, arranged), "there is room for a few");
+    assert_eq!(
+        (index.arranged, index.entries.len()),
+        (arranged, arranged),
+        "a few new entries fit into the room that arranging left"
+    );
     assert!(found(&index) == found(&other));
 }
 
 #[test]
-fn what_sounds_alike_is_found_unless_it_is_a_known_word() {
+fn words_that_sound_alike_are_found_with_known_words_ranked_lower() {
     use crate::domain::{Script, SoundSymbol as S};
     let sounding = |key: u32, script, symbols: &[S]| Word { sound: Sound::new(script, symbols), ..key.into() };
     let hodler = sounding(60, Script::Latin, &[S::H, S::O, S::D, S::L, S::E, S::R]);

@@ -230,19 +230,22 @@ mod tests {
         IpAddr::from([192, 0, 2, last])
     }
 
-    fn is_closed(place: &ConnectionSlot) -> bool {
+    fn is_asked_to_close(place: &ConnectionSlot) -> bool {
         place.wait_for_close_request().now_or_never().is_some()
     }
 
     #[test]
-    fn the_longest_idle_connection_of_the_greediest_address_gives_way() {
+    fn the_address_with_the_most_connections_loses_its_longest_idle_one() {
         let connections = Connections::new(4, ConnectionMeter::default());
         let enter = |last| connections.try_enter(address(last)).unwrap();
         let honest = enter(1);
         let greedy = [enter(2), enter(2), enter(2)];
-        assert!(connections.try_enter(address(3)).is_none(), "the place is not free yet");
-        assert!(is_closed(&greedy[0]) && !is_closed(&greedy[1]) && !is_closed(&honest));
-        assert!(connections.try_enter(address(3)).is_none() && !is_closed(&greedy[1]), "one gives way to one");
+        assert!(connections.try_enter(address(3)).is_none(), "the idle connection has not closed yet");
+        assert!(is_asked_to_close(&greedy[0]) && !is_asked_to_close(&greedy[1]) && !is_asked_to_close(&honest));
+        assert!(
+            connections.try_enter(address(3)).is_none() && !is_asked_to_close(&greedy[1]),
+            "only one idle connection is asked to close at a time"
+        );
         let [first, _second, _third] = greedy;
         drop(first);
         let _next = enter(3);
@@ -250,25 +253,28 @@ mod tests {
     }
 
     #[test]
-    fn places_are_cleared_before_the_last_one_is_taken() {
+    fn idle_connections_are_closed_before_slots_run_out() {
         let connections = Connections::new(32, ConnectionMeter::default());
         let enter = || connections.try_enter(address(1)).unwrap();
         let mut open: Vec<ConnectionSlot> = (0..30).map(|_| enter()).collect();
-        assert!(!open.iter().any(is_closed), "two places are free");
+        assert!(!open.iter().any(is_asked_to_close), "two slots are still free");
         open.extend([enter(), enter()]);
-        assert!(is_closed(&open[0]) && is_closed(&open[1]) && !is_closed(&open[2]), "the next two come in without waiting");
-        assert!(connections.try_enter(address(1)).is_none(), "never more than the bound");
+        assert!(
+            is_asked_to_close(&open[0]) && is_asked_to_close(&open[1]) && !is_asked_to_close(&open[2]),
+            "two are asked to close, so that the next two callers need not wait"
+        );
+        assert!(connections.try_enter(address(1)).is_none(), "there are never more connections than the maximum");
     }
 
     #[test]
-    fn a_connection_that_works_keeps_its_place() {
+    fn a_busy_connection_keeps_its_slot() {
         let connections = Connections::new(2, ConnectionMeter::default());
         let (one, two) = (connections.try_enter(address(1)).unwrap(), connections.try_enter(address(1)).unwrap());
         let (working, busy) = (one.work(), two.work());
-        assert!(connections.try_enter(address(2)).is_none(), "all work");
+        assert!(connections.try_enter(address(2)).is_none(), "all connections are busy");
         drop(working);
         assert!(connections.try_enter(address(2)).is_none());
-        assert!(is_closed(&one) && !is_closed(&two));
+        assert!(is_asked_to_close(&one) && !is_asked_to_close(&two));
         drop(one);
         assert!(connections.try_enter(address(2)).is_some());
         drop((busy, two));
@@ -276,16 +282,16 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_whose_request_has_come_stays_and_the_next_one_is_asked() {
+    fn a_connection_with_a_new_request_stays_open_and_another_must_close() {
         let connections = Connections::new(2, ConnectionMeter::default());
         let (one, two) = (connections.try_enter(address(1)).unwrap(), connections.try_enter(address(1)).unwrap());
-        assert!(connections.try_enter(address(2)).is_none() && is_closed(&one));
-        assert!(!one.must_close(true), "its request is unread");
-        assert!(connections.try_enter(address(2)).is_none() && is_closed(&two) && !is_closed(&one));
+        assert!(connections.try_enter(address(2)).is_none() && is_asked_to_close(&one));
+        assert!(!one.must_close(true), "it has a request that has not been read");
+        assert!(connections.try_enter(address(2)).is_none() && is_asked_to_close(&two) && !is_asked_to_close(&one));
         let working = two.work();
         assert!(!two.must_close(false), "its request is being answered");
         drop(working);
-        assert!(connections.try_enter(address(2)).is_none() && is_closed(&one));
+        assert!(connections.try_enter(address(2)).is_none() && is_asked_to_close(&one));
         assert!(one.must_close(false));
         drop(one);
         assert!(connections.try_enter(address(2)).is_some());
@@ -302,7 +308,7 @@ mod tests {
         assert!(waits.as_mut().now_or_never().is_none());
         drop(working);
         assert!(waits.as_mut().now_or_never().is_none());
-        assert!(is_closed(&first));
+        assert!(is_asked_to_close(&first));
         drop(first);
         waits.await;
     }

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn bytes_go_both_ways_and_the_end_is_seen() {
+    async fn bytes_flow_both_ways_and_shutdown_ends_the_stream() {
         let (mut socket, mut client) = pair().await;
         client.write_all(b"question").await.unwrap();
         let mut read = [0; 8];
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn bytes_that_wait_are_seen_and_stay() {
+    async fn has_unread_detects_pending_bytes_without_consuming_them() {
         let (mut socket, mut client) = pair().await;
         assert!(!socket.has_unread());
         client.write_all(b"?").await.unwrap();
@@ -143,6 +143,6 @@ mod tests {
         assert_eq!(socket.read_u8().await.unwrap(), b'?');
         assert!(!socket.has_unread());
         drop(client);
-        assert!(!socket.has_unread(), "the end is no request");
+        assert!(!socket.has_unread(), "the end of the stream is not a request");
     }
 }

@@ -313,7 +313,7 @@ mod tests {
                 Ok(content)
             }
             Err(error) => {
-                assert!(!path.exists(), "a refused file stays");
+                assert!(!path.exists(), "a refused upload must leave no file behind");
                 Err(error)
             }
         }
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn files_are_decompressed_however_they_are_split_into_pieces() {
+    async fn files_are_decompressed_for_any_chunk_size() {
         let text = "Дождь идёт.\n雨が降る。\n".repeat(5_000).into_bytes();
         let packed = [
             (FileEncoding::Identity, text.clone()),
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_incomplete_body_is_refused() {
+    async fn an_incomplete_or_undecodable_body_is_refused() {
         let text = "une phrase\n".repeat(1_000).into_bytes();
         let mut broken = pieces(&text, 100);
         broken.truncate(5);
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_sender_that_is_silent_for_too_long_counts_as_gone() {
+    async fn a_silent_upload_times_out_as_incomplete() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         let silent = stream::iter([Ok::<_, ()>(b"half of".to_vec())]).chain(stream::pending());

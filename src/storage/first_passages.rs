@@ -95,6 +95,6 @@ mod tests {
         assert_eq!(taken(&mut found, &[(13, 0.9), (31, 0.7), (41, 0.5)]), 1);
         assert!(found.is_full());
         let passages: Vec<u64> = found.into_vec().iter().map(|(neighbor, _)| neighbor.passage.0).collect();
-        assert_eq!(passages, [11, 31, 21], "nearest first, though one was looked at later");
+        assert_eq!(passages, [11, 31, 21], "nearest first, although 31 was seen after 21");
     }
 }

@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replacement_takes_over_the_name_the_aliases_and_the_request_that_created_it() {
+    fn a_replacement_takes_over_the_name_aliases_and_idempotency_key() {
         let folder = tempfile::tempdir().unwrap();
         let catalog = Catalog::open(folder.path()).unwrap();
         let request = RequestKey::new("r1", "f1".to_owned()).unwrap();
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_data_directory_has_one_server() {
+    fn a_data_directory_in_use_cannot_be_opened_again() {
         let folder = tempfile::tempdir().unwrap();
         let catalog = Catalog::open(folder.path()).unwrap();
         let error = Catalog::open(folder.path()).err().unwrap();
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_lost_acknowledged_changes_is_refused_and_stays() {
+    fn a_damaged_log_is_refused_and_left_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         let catalog = Catalog::open(folder.path()).unwrap();
         ["a", "b", "c"].iter().for_each(|name| catalog.create(&collection(name)).unwrap());
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_row_is_named() {
+    fn a_corrupt_row_error_names_its_table_and_row() {
         let folder = tempfile::tempdir().unwrap();
         let catalog = Catalog::open(folder.path()).unwrap();
         catalog.create(&collection("news")).unwrap();

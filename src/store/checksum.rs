@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn every_column_of_a_document_counts() {
+    fn the_checksum_covers_every_document_column() {
         let others = [
             DocumentRow { id: "b", ..row() },
             DocumentRow { language: None, ..row() },
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_without_title_and_headings_have_the_checksum_of_earlier_versions() {
+    fn checksums_without_title_or_headings_match_earlier_versions() {
         assert_eq!(row().checksum(), 0xdbe0_377c);
         assert_eq!(passage_checksum([1, 2, 3, 4, 5], None), 0xbaa2_4928);
         assert_ne!(passage_checksum([1, 2, 3, 4, 5], Some("")), passage_checksum([1, 2, 3, 4, 5], None));

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn durability_decides_what_a_commit_waits_for() {
+    fn power_safety_sets_the_synchronous_pragma() {
         let folder = tempfile::tempdir().unwrap();
         for (power_safe, synchronous) in [(true, 2), (false, 1)] {
             let path = folder.path().join(format!("{power_safe}.sqlite"));
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_statement_from_the_cache_is_not_prepared_anew() {
+    fn a_cached_statement_is_not_prepared_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("documents.sqlite");
         let writer = open_writer(&path, &COLLECTION, false).unwrap();
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_above_the_database_are_created() {
+    fn missing_parent_folders_are_created() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a/b/c/documents.sqlite");
         drop(open_writer(&path, &COLLECTION, true).unwrap());
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_cannot_be_created_is_named() {
+    fn the_error_names_a_folder_that_cannot_be_created() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         fs::write(&file, "no folder").unwrap();

@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn statements_without_an_end_are_interrupted_and_the_store_closes() {
+    fn the_deadline_interrupts_endless_statements_and_the_store_closes() {
         let (_folder, store) = store();
         std::thread::scope(|scope| {
             let reading = scope.spawn(|| store.read("counting", count));
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_of_a_caller_that_is_gone_are_interrupted_and_give_their_connections_back() {
+    fn reads_of_a_disconnected_caller_end_and_release_their_connections() {
         let (_folder, store) = store();
         let callers: Vec<Arc<()>> = (0..3).map(|_| Arc::new(())).collect();
         std::thread::scope(|scope| {
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_that_others_need_does_not_end_with_its_caller() {
+    fn a_shared_read_outlives_its_caller() {
         let (_folder, store) = store();
         let one = |connection: &Connection| -> Result<i64, Fault> {
             let enough =

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_or_failing_disk_is_not_an_sqlite_failure() {
+    fn a_full_or_failing_disk_is_reported_as_storage_unavailable() {
         check(ffi::SQLITE_FULL, true);
         check(ffi::SQLITE_READONLY, true);
         check(ffi::SQLITE_READONLY_DBMOVED, true);

@@ -97,7 +97,7 @@ fn values_of_different_types_are_never_equal() {
 }
 
 #[test]
-fn a_path_leads_through_objects_only() {
+fn a_metadata_path_traverses_only_objects() {
     check(json!({"a": {"b": {"c": 1}}}), &["a", "b", "c"], Scalar::Integer(1), true);
     check(json!({"a": {"b": 1}}), &["a", "c"], Scalar::Integer(1), false);
     check(json!({"a": "b"}), &["a", "b"], text("b"), false);
@@ -108,7 +108,7 @@ fn a_path_leads_through_objects_only() {
 }
 
 #[test]
-fn any_text_is_a_key() {
+fn any_text_can_be_a_metadata_key() {
     let keys = [
         " ",
         ".",
@@ -149,7 +149,7 @@ fn any_text_is_a_key() {
 }
 
 #[test]
-fn languages_are_alternatives_and_conditions_hold_together() {
+fn any_language_may_match_but_every_condition_must() {
     let french = Language::parse("fr").unwrap();
     let german = Language::parse("de").unwrap();
     let metadata = json!({"year": 2020, "draft": false});
@@ -320,12 +320,12 @@ proptest! {
     }
 
     #[test]
-    fn equality_is_that_of_the_domain(stored in scalar(), asked in scalar()) {
+    fn sql_equality_agrees_with_the_domain(stored in scalar(), asked in scalar()) {
         prop_assert_eq!(matches(&json!({"key": to_json(&stored)}), &equals(&["key"], asked.clone())), equal(&stored, &asked));
     }
 
     #[test]
-    fn sql_means_what_the_domain_means(document in few_documents(), filters in prop::collection::vec(few_filters(), 8)) {
+    fn sql_filters_agree_with_the_domain(document in few_documents(), filters in prop::collection::vec(few_filters(), 8)) {
         for filter in filters {
             let expect = filter.matches(&document);
             prop_assert_eq!(by_sql(&document, &filter), [expect, expect], "{:?}", filter);
@@ -334,7 +334,7 @@ proptest! {
 }
 
 #[test]
-fn a_declared_path_is_searched_through_its_index() {
+fn filters_on_a_declared_path_use_its_index() {
     let connection = connection();
     let declared = [path(&["year"]), path(&["author's", "name"])];
     for (number, path) in declared.iter().enumerate() {
@@ -362,7 +362,7 @@ fn a_declared_path_is_searched_through_its_index() {
 }
 
 #[test]
-fn a_path_that_sqlite_cannot_name_exactly_has_no_index() {
+fn a_path_that_sqlite_cannot_express_exactly_is_not_indexed() {
     for keys in [["a\"b", "c"], ["a\\b", "c"], ["c", "a\0b"], ["\n", "c"]] {
         assert_eq!(index_expression(&path(&keys), "metadata"), None, "{keys:?}");
     }

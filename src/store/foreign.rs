@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_that_the_migrations_do_not_make_are_refused() {
+    fn schema_objects_unknown_to_the_migrations_are_refused() {
         check("", None);
         check("create index by_text on documents (text)", Some(("index", "by_text")));
         check("create table more (a text)", Some(("table", "more")));
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_foreign_database_can_only_be_read() {
+    fn a_foreign_database_allows_only_plain_reads() {
         let folder = tempfile::tempdir().unwrap();
         let path = database(folder.path(), "insert into tombstones values (1, 1)");
         let foreign = ForeignDatabase::open(DatabaseKind::Collection, &path, || false).unwrap().connection;
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn any_path_can_be_opened() {
+    fn a_path_with_special_characters_can_be_opened() {
         let folder = tempfile::tempdir().unwrap();
         let odd = folder.path().join("a b?mode=memory&c=%20#é");
         check_foreign(DatabaseKind::Collection, &database(&odd, "")).unwrap();

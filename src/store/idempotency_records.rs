@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_found_for_its_request_for_a_day() {
+    fn a_response_is_found_for_its_request_for_one_day() {
         let folder = tempfile::tempdir().unwrap();
         let connection = open_writer(&folder.path().join("documents.sqlite"), &COLLECTION, false).unwrap();
         keep_answer(&connection, &request("a", "1"), "done", 5_000);
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_answers_are_deleted_first() {
+    fn the_oldest_responses_are_deleted_first() {
         let folder = tempfile::tempdir().unwrap();
         let connection = open_writer(&folder.path().join("documents.sqlite"), &COLLECTION, false).unwrap();
         for number in 0..ANSWERS_MAX + 2 {
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_jumps_back_keeps_new_answers() {
+    fn new_responses_are_kept_after_the_clock_jumps_back() {
         let folder = tempfile::tempdir().unwrap();
         let connection = open_writer(&folder.path().join("documents.sqlite"), &COLLECTION, false).unwrap();
         let fill = "with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < ?1)
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_from_more_than_a_day_ahead_are_forgotten() {
+    fn responses_dated_more_than_a_day_ahead_are_discarded() {
         let folder = tempfile::tempdir().unwrap();
         let connection = open_writer(&folder.path().join("documents.sqlite"), &COLLECTION, false).unwrap();
         keep_answer(&connection, &request("a", "1"), "done", 5_000 + KEPT_MS + 1);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_jumps_back_keeps_new_creations() {
+    fn new_creations_are_kept_after_the_clock_jumps_back() {
         let folder = tempfile::tempdir().unwrap();
         let connection = open_writer(&folder.path().join("catalog.sqlite"), &CATALOG, false).unwrap();
         let fill = "with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < ?1)
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn creations_from_more_than_a_day_ahead_are_forgotten() {
+    fn creations_dated_more_than_a_day_ahead_are_discarded() {
         let folder = tempfile::tempdir().unwrap();
         let connection = open_writer(&folder.path().join("catalog.sqlite"), &CATALOG, false).unwrap();
         keep_creation(&connection, &request("a", "1"), "first", 5_000 + KEPT_MS + 1).unwrap();
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_creates_one_thing() {
+    fn reusing_an_idempotency_key_for_another_creation_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let connection = open_writer(&folder.path().join("catalog.sqlite"), &CATALOG, false).unwrap();
         keep_creation(&connection, &request("a", "1"), "first", 5_000).unwrap();

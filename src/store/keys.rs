@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_key_is_named() {
+    fn a_corrupt_key_error_names_its_table_and_row() {
         let folder = tempfile::tempdir().unwrap();
         let catalog = Catalog::open(folder.path()).unwrap();
         catalog.add_key(&stored("0", None)).unwrap();

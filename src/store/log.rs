@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_log_lost_nothing() {
+    fn an_intact_or_missing_log_passes_the_check() {
         let (_folder, path, connection) = database();
         commit(&connection, 10);
         look(&path, |_| ()).unwrap();
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_in_the_middle_is_named_whatever_is_wrong_with_it() {
+    fn a_damaged_middle_frame_is_reported_by_number() {
         let (_folder, path, connection) = database();
         commit(&connection, 10);
         for byte in [0, 4, 9, 17, FRAME_HEADER_BYTES + 4_000] {
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_does_not_fit_is_named() {
+    fn a_damaged_log_header_is_reported() {
         let (_folder, path, connection) = database();
         commit(&connection, 3);
         for byte in [0, 7, 10, 13, 17, 21, 25, 30] {
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_log_may_be_torn() {
+    fn a_torn_log_end_is_accepted() {
         let (_folder, path, connection) = database();
         commit(&connection, 3);
         let before = std::fs::metadata(path_of(&path)).unwrap().len() as usize;
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_of_an_older_generation_do_not_count() {
+    fn stale_frames_from_before_a_log_restart_are_ignored() {
         let (_folder, path, connection) = database();
         commit(&connection, 20);
         connection.query_row("pragma wal_checkpoint(restart)", [], |_| Ok(())).unwrap();
@@ -272,12 +272,12 @@ mod tests {
     }
 
     #[test]
-    fn frames_of_a_rolled_back_transaction_do_not_count() {
+    fn frames_of_a_rolled_back_transaction_are_ignored() {
         let (_folder, path, connection) = database();
         commit(&connection, 3);
         connection.execute_batch("pragma cache_size = 5; begin; insert into t values (zeroblob(400000)); rollback").unwrap();
         commit(&connection, 1);
-        assert!(std::fs::metadata(path_of(&path)).unwrap().len() > 100_000, "the transaction was written before it ended");
+        assert!(std::fs::metadata(path_of(&path)).unwrap().len() > 100_000, "the rolled-back transaction was written to the log");
         look(&path, |_| ()).unwrap();
         // Creating the table took two frames, and each commit took one. Frame 6 is the last one, which may not have been
         // acknowledged.

@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_read_along_the_index_of_its_field() {
+    fn a_sorted_list_is_read_through_the_index_of_its_field() {
         for descending in [false, true] {
             let plan = plan("year", descending);
             assert!(plan.contains("SEARCH d USING INDEX by_year"), "{plan}");

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_database_gets_only_what_it_lacks() {
+    fn an_older_database_runs_only_the_missing_migrations() {
         let mut connection = database(&OLD);
         migrate(&mut connection, &NEW).unwrap();
         let rows: (i64, String) =
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_migration_that_fails_leaves_the_old_version() {
+    fn a_failed_migration_leaves_the_database_unchanged() {
         let mut connection = database(&OLD);
         assert!(matches!(migrate(&mut connection, &BROKEN), Err(Fault::Sqlite(_))));
         assert_eq!(version(&connection), 1);
@@ -167,11 +167,11 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_definition_counts_as_damage() {
+    fn a_changed_schema_definition_counts_as_damage() {
         let connection = database(&NEW);
         assert!(check_schema(&connection, &NEW).is_ok());
         connection.execute_batch("create index words_language on words (language)").unwrap();
-        assert!(check_schema(&connection, &NEW).is_ok(), "what somebody added does no harm");
+        assert!(check_schema(&connection, &NEW).is_ok(), "an added index is tolerated");
         connection.execute_batch("alter table words rename column language to lang").unwrap();
         let result = check_schema(&connection, &NEW);
         assert!(matches!(&result, Err(Fault::Store(error)) if error.is_damage()), "{result:?}");

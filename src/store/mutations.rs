@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_jumps_back_does_not_make_a_document_older() {
+    fn updated_at_never_moves_back_with_the_clock() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("documents.sqlite");
         let writer =

@@ -147,6 +147,7 @@ impl Drop for Lease<'_> {
 #[cfg(test)]
 mod tests {
     use std::sync::Barrier;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::thread;
 
     use super::super::clock::system_clock;
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_run_at_once_and_connections_are_kept() {
+    fn concurrent_reads_return_their_connections_to_the_pool() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("documents.sqlite");
         let _writer = open_writer(&path, &COLLECTION, false).unwrap();
@@ -179,21 +180,39 @@ mod tests {
     }
 
     #[test]
-    fn a_read_beyond_the_bound_waits_for_a_connection() {
+    fn a_pool_of_one_connection_serves_many_concurrent_reads() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("documents.sqlite");
         let _writer = open_writer(&path, &COLLECTION, false).unwrap();
-        let readers = Readers::new(path, 1, Deadline::default(), system_clock);
+        let (readers, begun) = (Readers::new(path, 1, Deadline::default(), system_clock), AtomicUsize::new(0));
+        let read = &|| {
+            let work = |connection: &Connection| {
+                begun.fetch_add(1, Ordering::SeqCst);
+                count(connection)
+            };
+            readers.read("testing", work).unwrap()
+        };
         thread::scope(|scope| {
-            for _ in 0..8 {
-                scope.spawn(|| readers.read("testing", count).unwrap());
-            }
+            let first = readers.read("testing", |connection| {
+                scope.spawn(read);
+                loop {
+                    // Only a read that waits for a connection can be notified.
+                    let waits = readers.changed.notify_all() > 0;
+                    assert_eq!(begun.load(Ordering::SeqCst), 0, "a read began while another used the only connection");
+                    if waits {
+                        break count(connection);
+                    }
+                    thread::yield_now();
+                }
+            });
+            first.unwrap();
+            (0..7).for_each(|_| drop(scope.spawn(read)));
         });
-        assert_eq!(readers.pool.lock().idle.len(), 1);
+        assert_eq!((begun.into_inner(), readers.pool.lock().idle.len()), (8, 1));
     }
 
     #[test]
-    fn a_read_sees_one_state() {
+    fn a_read_does_not_see_concurrent_writes() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("documents.sqlite");
         let writer = open_writer(&path, &COLLECTION, false).unwrap();
@@ -208,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_cannot_be_opened_leaves_its_place() {
+    fn a_connection_that_fails_to_open_frees_its_slot() {
         let folder = tempfile::tempdir().unwrap();
         let readers = Readers::new(folder.path().join("absent.sqlite"), 1, Deadline::default(), system_clock);
         for _ in 0..2 {
@@ -218,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_pool_refuses() {
+    fn a_closed_pool_refuses_reads() {
         let readers = Readers::new(PathBuf::from("unused"), 1, Deadline::default(), system_clock);
         readers.close();
         assert!(matches!(readers.read("testing", count), Err(StoreError::Closed)));

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_collection_that_got_another_id_meanwhile_keeps_its_aliases() {
+    fn aliases_are_copied_even_if_the_collection_got_a_new_id() {
         let folder = tempfile::tempdir().unwrap();
         let origin = Catalog::open(&folder.path().join("origin")).unwrap();
         let (old, new, other) = (collection("old", "news"), collection("new", "news"), collection("other", "other"));

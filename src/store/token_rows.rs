@@ -31,7 +31,7 @@ mod tests {
         let tokens = TokenSet::of(&[5, 9, 300]);
         let sealed = seal(PassageId(7), &tokens);
         assert_eq!(unseal(PassageId(7), &sealed), Some(tokens));
-        assert_eq!(unseal(PassageId(8), &sealed), None, "of another passage");
+        assert_eq!(unseal(PassageId(8), &sealed), None, "the tokens belong to another passage");
         for bit in 0..sealed.len() * 8 {
             let mut damaged = sealed.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);

@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_refuses_and_loses_nothing() {
+    fn a_full_queue_refuses_new_writes_and_loses_none() {
         let fixture = fixture(3);
         let (stalled, gate) = fixture.stall();
         let waiting = [1, 2, 3].map(|key| fixture.submit(key));
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_that_wait_are_committed_together() {
+    fn queued_writes_are_committed_together() {
         let fixture = fixture(100);
         let (_stalled, gate) = fixture.stall();
         let waiting: Vec<_> = (1..=50).map(|key| fixture.submit(key)).collect();
@@ -370,7 +370,7 @@ mod tests {
         });
         drop(gate);
         assert_eq!(has_reached.recv().unwrap(), 50, "the last command sees the others before the commit");
-        assert_eq!(fixture.keys(), [0; 0], "nobody else does");
+        assert_eq!(fixture.keys(), [0; 0], "other connections do not see them yet");
         drop(last_gate);
         last.unwrap().wait().unwrap();
         assert_eq!(fixture.keys().len(), 50);
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_fails_is_undone_alone() {
+    fn a_failed_command_is_rolled_back_alone() {
         let fixture = fixture(100);
         let (_stalled, gate) = fixture.stall();
         let before = fixture.submit(1);
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_that_fails_fails_every_command_and_leaves_nothing() {
+    fn a_failed_commit_fails_all_its_commands_and_stores_nothing() {
         let fixture = fixture(100);
         let (stalled, gate) = fixture.stall();
         let before = fixture.submit(1);
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_reported_and_writes_work_again_when_there_is_room() {
+    fn writes_fail_on_a_full_disk_and_recover_when_there_is_space() {
         let fixture = fixture(100);
         let pages = |pages: i64| {
             let set = move |transaction: &mut WriteTransaction<'_>| {
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn closing_answers_waiting_writes() {
+    fn closing_completes_queued_writes_and_refuses_new_ones() {
         let fixture = fixture(100);
         let (stalled, gate) = fixture.stall();
         let waiting = [1, 2].map(|key| fixture.submit(key));
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn patient_writes_wait_for_a_place() {
+    fn patient_writes_wait_for_room_in_the_queue() {
         let fixture = fixture(1);
         let (_stalled, gate) = fixture.stall();
         let waiting = fixture.submit(1);
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_died_answers_closed() {
+    fn writes_return_closed_after_the_writer_thread_panics() {
         let fixture = fixture(100);
         let died = fixture.writer.write("testing", |_| -> Result<(), Fault> { panic!("a defect, made for this test") });
         assert!(matches!(died, Err(StoreError::Closed)));

@@ -61,7 +61,7 @@ async fn check(target: &Target) {
         assert_eq!(target.store.head(&target.archive(&snapshot(number, b"").snapshot)).await.is_ok(), there, "{number}");
     }
     target.prune(0).await.unwrap();
-    assert_eq!(ids(target).await, [4], "the last one stays");
+    assert_eq!(ids(target).await, [4], "the newest snapshot is always kept");
     assert!(matches!(target.find(first.snapshot.as_str()).await, Err(TargetError::NotFound { .. })));
 }
 
@@ -72,16 +72,16 @@ async fn snapshots_are_put_found_fetched_and_pruned_in_a_folder_and_a_bucket() {
 }
 
 #[tokio::test]
-async fn an_archive_that_differs_from_its_description_is_no_snapshot() {
+async fn an_archive_that_does_not_match_its_description_is_refused() {
     let (_folder, target) = folder();
     let error = target.put(&snapshot(1, b"expected"), file(b"but this")).await.unwrap_err();
     assert!(matches!(error, TargetError::Damaged { .. }), "{error}");
     assert_eq!(ids(&target).await, [0; 0]);
-    assert_eq!(std::fs::read_dir(target.name()).unwrap().count(), 0, "nothing of it is left");
+    assert_eq!(std::fs::read_dir(target.name()).unwrap().count(), 0, "a refused archive leaves no files");
 }
 
 #[tokio::test]
-async fn what_is_damaged_there_is_not_fetched_and_nothing_is_pruned_for_it() {
+async fn a_damaged_snapshot_is_not_fetched_and_blocks_pruning() {
     let (store, target) = in_memory();
     for number in 1..=2 {
         target.put(&snapshot(number, b"content"), file(b"content")).await.unwrap();
@@ -90,11 +90,11 @@ async fn what_is_damaged_there_is_not_fetched_and_nothing_is_pruned_for_it() {
     store.put(&target.archive(&newest.snapshot), PutPayload::from_static(b"cut")).await.unwrap();
     assert!(matches!(target.fetch(&newest, &mut Vec::new(), |_| ()).await, Err(TargetError::Damaged { .. })));
     assert!(matches!(target.prune(1).await, Err(TargetError::Damaged { .. })));
-    assert_eq!(ids(&target).await, [1, 2], "the last good one stays");
+    assert_eq!(ids(&target).await, [1, 2], "no snapshot is pruned, so the undamaged one stays");
 }
 
 #[tokio::test]
-async fn an_archive_without_its_description_is_no_snapshot_and_what_others_put_there_stays() {
+async fn archives_without_a_description_and_other_files_are_left_alone() {
     let (store, target) = in_memory();
     let alone = target.archive(&snapshot(1, b"").snapshot);
     let others = [alone, target.path("notes.txt"), target.path("mine.json"), Path::from("backups/other/0.json")];
@@ -108,12 +108,12 @@ async fn an_archive_without_its_description_is_no_snapshot_and_what_others_put_t
     target.prune(1).await.unwrap();
     assert_eq!(ids(&target).await, [3]);
     for path in &others {
-        assert!(store.head(path).await.is_ok(), "{path} is somebody else's");
+        assert!(store.head(path).await.is_ok(), "{path} is not a snapshot, but was pruned");
     }
 }
 
 #[tokio::test]
-async fn what_a_killed_server_left_of_a_snapshot_goes_when_it_is_put_again() {
+async fn putting_a_snapshot_again_removes_its_partial_files() {
     let (_folder, target) = folder();
     for kind in ["tar.zst", "json"] {
         let left = std::path::Path::new(target.name()).join(format!("{}.{kind}#1", snapshot(1, b"").snapshot));
@@ -125,7 +125,7 @@ async fn what_a_killed_server_left_of_a_snapshot_goes_when_it_is_put_again() {
 }
 
 #[tokio::test]
-async fn what_a_killed_server_left_of_its_check_goes_at_the_next_check() {
+async fn a_writability_check_removes_leftovers_of_an_interrupted_one() {
     let (_folder, target) = folder();
     let left = std::path::Path::new(target.name()).join("dragoman.probe#1");
     std::fs::write(&left, "pro").unwrap();
@@ -134,7 +134,7 @@ async fn what_a_killed_server_left_of_its_check_goes_at_the_next_check() {
 }
 
 #[tokio::test]
-async fn a_target_that_cannot_be_is_refused() {
+async fn invalid_and_unreachable_targets_are_refused() {
     let check = |name: &str, endpoint: Option<&str>, word: &str| {
         let error = crate::domain::chain(&Target::open(name, endpoint).unwrap_err());
         assert!(error.contains(word), "{name}: {error}");

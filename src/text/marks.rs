@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_found_by_their_numbers_in_every_script() {
+    fn words_are_found_by_their_keys_in_several_scripts() {
         let check = |words: &[&str], passage: &str, expect: &str| {
             let wanted: Vec<u32> = words.iter().map(|word| word_key(word)).collect();
             let marks = merge_marks(PassageWords::new(passage, None).find_words(|key| wanted.contains(&key)));
@@ -341,13 +341,13 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_separated_from_its_letter_is_joined_with_it() {
+    fn a_diacritic_separated_from_its_letter_is_joined_with_it() {
         let marks = marks("ガラス", "ｶ\u{ad}\u{ff9e}ラス");
         assert_eq!((marks.len(), marks.first()), (1, Some(&(0..14))));
     }
 
     #[test]
-    fn words_are_marked_whatever_their_case_accents_and_width() {
+    fn words_are_marked_regardless_of_case_accents_and_width() {
         check("verspatung zug", "Der ZUG hat „Verspätung“.", "Der [ZUG] hat „[Verspätung]“.");
         check("ÉTÉ", "L’e\u{301}te\u{301} dernier, un été", "L’[e\u{301}te\u{301}] dernier, un [été]");
         check("full 12", "Ｆｕｌｌ ｗｉｄｔｈ １２", "[Ｆｕｌｌ] ｗｉｄｔｈ [１２]");
@@ -364,14 +364,14 @@ mod tests {
     }
 
     #[test]
-    fn part_of_a_word_is_not_a_word() {
+    fn a_part_of_a_word_is_not_marked() {
         check("art", "The cart departs, art stays.", "The cart departs, [art] stays.");
         check("?! …", "What?! …", "What?! …");
         check("", "nothing", "nothing");
     }
 
     #[test]
-    fn characters_that_only_control_the_display_do_not_split_words() {
+    fn formatting_characters_do_not_split_words() {
         check("verspätung", "Ver\u{ad}spätung", "[Ver\u{ad}spätung]");
         check("خواهم", "می\u{200c}خواهم یک کتاب", "می\u{200c}[خواهم] یک کتاب");
         check("مدرسة", "الى مَدْرَسَه", "الى [مَدْرَسَه]");
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_without_spaces_are_marked_by_pairs() {
+    fn scripts_without_spaces_are_marked_by_character_pairs() {
         check("合約", "雙方昨天簽訂了合約。", "雙方昨天簽訂了[合約]。");
         check("京都大学", "東京大学は東京にある", "東京[大学]は東京にある");
         check("京", "東京と京都", "東[京]と[京]都");
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_is_marked_if_pieces_make_up_half_of_it() {
+    fn a_word_is_marked_if_matched_pieces_cover_half_of_it() {
         let check = |passage: &str, pieces: &[&str], expect: &str| {
             let pieces: Vec<_> = pieces.iter().map(|piece| passage.find(piece).map(|at| at..at + piece.len()).unwrap()).collect();
             let marks = merge_marks(PassageWords::new(passage, None).find_pieces(&pieces));
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_are_bounded() {
+    fn marks_are_limited_in_count_and_text_length() {
         let many = "a ".repeat(60_000);
         assert_eq!(marks("a", &many).len(), MARKS_MAX);
         let late = format!("{}word", "é ".repeat(MARKED_BYTES_MAX));
@@ -434,7 +434,7 @@ mod tests {
 
         /// A query for a text marks all letters of that text, if its scripts are never mixed within a grapheme cluster.
         #[test]
-        fn a_text_marks_all_of_its_own_words(text in "[a-zÄéßİıΣŀ·мйя'’＇\"״אבשׁ东京タｶﾞที่น้ำ도서관កភ្នиё0-9 .,‘\u{301}\u{ad}\u{200c}]{0,40}") {
+        fn a_text_as_query_marks_all_letters(text in "[a-zÄéßİıΣŀ·мйя'’＇\"״אבשׁ东京タｶﾞที่น้ำ도서관កភ្នиё0-9 .,‘\u{301}\u{ad}\u{200c}]{0,40}") {
             let marks = marks(&text, &text);
             for run in PassageWords::new(&text, None).characters {
                 prop_assert!(marks.iter().any(|mark| mark.start <= run.source.start && run.source.end <= mark.end), "{:?}", marks);

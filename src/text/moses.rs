@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comma_stays_between_digits() {
+    fn a_comma_between_digits_is_not_separated() {
         check("en", "1,500 people,2 dogs, 3,", "1,500 people , 2 dogs , 3 ,");
     }
 
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn several_periods_are_one_word() {
+    fn consecutive_periods_form_one_token() {
         check("en", "well...maybe .. no....", "well ... maybe .. no ....");
     }
 
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_that_are_not_letters_are_separated() {
+    fn non_alphabetic_combining_marks_are_separated() {
         // The virama U+094D and the tone mark U+0E49 are not Alphabetic.
         check("hi", "नमस्ते", "नमस \u{94d} ते");
         check("th", "น้ำ", "น \u{e49} ำ");

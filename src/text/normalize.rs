@@ -49,14 +49,14 @@ mod tests {
     }
 
     #[test]
-    fn full_width_and_ligatures_become_plain() {
+    fn full_width_characters_and_ligatures_become_plain() {
         check("ＡＢＣ　１２３", "abc 123");
         check("ﬁnden", "finden");
         check("ｶﾞｷﾞ", "ガギ");
     }
 
     #[test]
-    fn every_script_with_case_becomes_lower_case() {
+    fn letters_with_case_are_lowercased() {
         check("ÇA VA", "ça va");
         check("ΚΑΛΗΜΈΡΑ", "καλημέρα");
         check("ПРИВІТ", "привіт");
@@ -64,13 +64,13 @@ mod tests {
     }
 
     #[test]
-    fn marks_compose_after_lowering() {
+    fn combining_marks_compose_after_lowercasing() {
         check("J\u{30c}", "\u{1f0}");
         check("e\u{301}", "é");
     }
 
     #[test]
-    fn scripts_without_case_stay() {
+    fn letters_without_case_are_unchanged() {
         for text in ["你好", "नमस्ते", "สวัสดี", "გამარჯობა", "မင်္ဂလာပါ"]
         {
             check(text, text);

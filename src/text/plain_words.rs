@@ -190,13 +190,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_in_lower_case_and_without_accents() {
+    fn words_are_lowercased_and_lose_their_accents() {
         assert_eq!(plain_words("Le Marché de Köln, 2024!"), ["le", "marche", "de", "koln", "2024"]);
         assert_eq!(plain_words("Он читает книги."), ["он", "читает", "книги"]);
     }
 
     #[test]
-    fn without_spaces_words_come_from_a_dictionary() {
+    fn scripts_without_spaces_are_segmented_by_a_dictionary() {
         assert_eq!(plain_words("河水上涨 a 桥"), ["河水", "上涨", "a", "桥"]);
         assert_eq!(plain_words("エッフェルは技師です"), ["エッフェル", "は", "技師", "です"]);
         assert_eq!(plain_words("ตลาดเปิดทุกวัน"), ["ตลาด", "เปิด", "ทุก", "วัน"]);
@@ -207,17 +207,17 @@ mod tests {
         let has = |text: &str, word: &str| word_counts(text).iter().any(|one| one.key == word_key(word));
         assert!(["下雨天", "下雨", "雨天"].iter().all(|word| has("下雨天路滑", word)));
         assert!(["新幹線", "幹線"].iter().all(|word| has("新幹線で行く", word)));
-        assert!(!has("下雨天路滑", "雨"), "single characters hardly say anything");
-        assert_eq!(plain_words("下雨天路滑")[0], "下雨天", "a text in order has each of its characters once");
+        assert!(!has("下雨天路滑", "雨"), "single characters are not counted, because they say little");
+        assert_eq!(plain_words("下雨天路滑")[0], "下雨天", "plain_words returns each character once");
     }
 
     #[test]
-    fn korean_words_are_pairs_of_characters() {
+    fn korean_words_are_split_into_character_pairs() {
         assert_eq!(plain_words("도서관에서 책"), ["도서", "서관", "관에", "에서", "책"]);
     }
 
     #[test]
-    fn names_that_no_dictionary_has_are_words_that_only_have_a_sound() {
+    fn transliterated_names_are_joined_into_one_word() {
         let names = |text: &str| {
             let (mut names, shown) = (Vec::new(), normalized(text));
             for run in runs(&shown) {
@@ -227,11 +227,11 @@ mod tests {
         };
         assert_eq!(names("佩顿·曼宁出生在新奥尔良"), ["佩顿", "曼宁"]);
         assert_eq!(names("페이턴 매닝은 어디에서"), ["페이턴"]);
-        assert!(names("Peyton Manning played in Denver.").is_empty(), "words are names themselves");
+        assert!(names("Peyton Manning played in Denver.").is_empty(), "words separated by spaces are not joined");
     }
 
     #[test]
-    fn a_text_counts_its_words() {
+    fn word_counts_ignore_case_and_punctuation() {
         let counts = word_counts("Row, row the boat. ROW!");
         let counted: Vec<(u32, u8)> = counts.iter().map(|word| (word.key, word.count)).collect();
         let mut expect = [("row", 3), ("the", 1), ("boat", 1)].map(|(word, count)| (word_key(word), count));
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn the_beginning_of_a_long_text_counts_several_times() {
+    fn opening_words_of_a_long_text_get_a_higher_count() {
         let counts = |words: usize| {
             let words: Vec<String> = (0..words).map(|number| format!("word{number}")).collect();
             let counts = word_counts(&words.join(" "));
@@ -251,6 +251,10 @@ mod tests {
         };
         let rest = vec![1; WITH_BEGINNING_MIN - BEGINNING];
         assert_eq!(counts(WITH_BEGINNING_MIN), [vec![BEGINNING_COUNT; BEGINNING], rest].concat());
-        assert_eq!(counts(WITH_BEGINNING_MIN - 1), vec![1; WITH_BEGINNING_MIN - 1], "a short text has no beginning");
+        assert_eq!(
+            counts(WITH_BEGINNING_MIN - 1),
+            vec![1; WITH_BEGINNING_MIN - 1],
+            "in a short text, all words have the same count"
+        );
     }
 }

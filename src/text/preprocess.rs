@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn the_language_decides_how_words_are_found() {
+    fn word_segmentation_depends_on_the_language() {
         check("The children don't read the old books.", "the children don 't read the old books .");
         check("L'école est fermée et les enfants jouent dans l'eau.", "l' école est fermée et les enfants jouent dans l' eau .");
         check("我们明天去图书馆看书。", "我们 明天 去 图书馆 看书 。");
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_lead_back_to_the_source() {
+    fn tokens_map_back_to_the_source_text() {
         let text = " Don't  STOP,\u{1} ok";
         let aligned = prepared(text);
         assert!(aligned.text.ends_with("stop , ok"), "{}", aligned.text);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_character_that_becomes_longer_in_lower_case_keeps_its_position() {
+    fn a_character_that_lowercases_to_two_maps_back_to_its_source() {
         // İ becomes i and a dot above, which is not a letter and is separated.
         let text = "İZMİR!";
         let aligned = prepared(text);
@@ -135,14 +135,14 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_range_has_no_source() {
+    fn an_empty_range_maps_to_an_empty_source_range() {
         let aligned = prepared(" \u{2} ");
         assert_eq!((aligned.text.as_str(), aligned.source(0..0)), ("", 0..0));
     }
 
     proptest! {
         #[test]
-        fn only_white_space_and_control_characters_change(text in "[a-cÄİΣ.,'’ \\t本はと你好\u{1}0-9-]{0,30}") {
+        fn only_case_white_space_and_control_characters_change(text in "[a-cÄİΣ.,'’ \\t本はと你好\u{1}0-9-]{0,30}") {
             let kept = |text: &str| text.to_lowercase().chars().filter(|c| !c.is_whitespace() && *c != '\u{1}').collect::<String>();
             let aligned = prepared(&text);
             prop_assert_eq!(kept(&aligned.text), kept(&text));

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_that_are_not_operators_are_text() {
+    fn quotes_and_hyphens_that_are_not_operators_are_plain_text() {
         plain("well-known, e-mail and 1990-1995");
         plain("from -5 to +5 degrees");
         plain("rain - wind – sea -- land");
@@ -256,18 +256,18 @@ mod tests {
     }
 
     #[test]
-    fn words_stay_apart_without_their_marks() {
+    fn removing_quotes_keeps_adjacent_words_apart() {
         check("the„old“wall", "the old wall", &["old"], &[]);
         check("«vieux»mur", "«vieux»mur", &[], &[]);
     }
 
     #[test]
-    fn if_two_marks_open_the_inner_one_counts() {
+    fn the_inner_of_two_opening_quotes_starts_the_phrase() {
         check("„aussen „innen“ draussen", "„aussen innen draussen", &["innen"], &[]);
     }
 
     #[test]
-    fn a_long_query_of_marks_is_read_in_linear_time() {
+    fn long_runs_of_operator_marks_are_parsed_quickly() {
         let clock = std::time::Instant::now();
         for marks in ["„", "\"", " \"", "« ", "-\"", " -„", "\" ", "\"a", " \"a", "“”", "「"] {
             QueryText::read(&marks.repeat(20_000));
@@ -278,7 +278,7 @@ mod tests {
 
     /// Checks what a query requires. Forms are separated by |, and a star marks one that may continue.
     #[track_caller]
-    fn demands(query: &str, all_words: bool, required: &[&str], excluded: &[&str]) {
+    fn check_required_terms(query: &str, all_words: bool, required: &[&str], excluded: &[&str]) {
         let terms = QueryText::read(query).terms(all_words, None).expect("the query is fine");
         let shown = |phrase: &TermPhrase| phrase.terms.join(" ") + if phrase.prefix { "*" } else { "" };
         let forms: Vec<String> =
@@ -292,13 +292,13 @@ mod tests {
     }
 
     #[test]
-    fn phrases_are_terms_in_order() {
-        demands("\"Schöne Straße\"", false, &["schöne strasse"], &[]);
-        demands("rain -l'Été", false, &[], &["l été"]);
-        demands("\"北京大学\" \"京\"", false, &["北京 京大 大学", "京*"], &[]);
-        demands("\"東京 大阪\"", false, &["東京 京 大阪"], &[]);
-        demands("\"iPhoneを買う\"", false, &["iphone を買 買う"], &[]);
-        demands(
+    fn quoted_and_excluded_phrases_become_term_sequences() {
+        check_required_terms("\"Schöne Straße\"", false, &["schöne strasse"], &[]);
+        check_required_terms("rain -l'Été", false, &[], &["l été"]);
+        check_required_terms("\"北京大学\" \"京\"", false, &["北京 京大 大学", "京*"], &[]);
+        check_required_terms("\"東京 大阪\"", false, &["東京 京 大阪"], &[]);
+        check_required_terms("\"iPhoneを買う\"", false, &["iphone を買 買う"], &[]);
+        check_required_terms(
             "\"도서관\" \"도서관에서 책\" \"그 도서관\"",
             false,
             &["도서 서관", "도서 서관 관에 에서 서 책*", "그 도서관*"],
@@ -307,15 +307,15 @@ mod tests {
     }
 
     #[test]
-    fn all_words_are_found_with_or_without_accents() {
-        demands("Verspätung Zug zug", true, &["verspätung|verspatung", "zug"], &[]);
-        demands("北京 天气", true, &["北京", "天气"], &[]);
-        demands("rain \"old wall\" -sea", true, &["old wall", "old", "wall", "rain"], &["sea"]);
-        demands("?!", true, &[], &[]);
+    fn all_words_mode_requires_each_word_with_or_without_accents() {
+        check_required_terms("Verspätung Zug zug", true, &["verspätung|verspatung", "zug"], &[]);
+        check_required_terms("北京 天气", true, &["北京", "天气"], &[]);
+        check_required_terms("rain \"old wall\" -sea", true, &["old wall", "old", "wall", "rain"], &["sea"]);
+        check_required_terms("?!", true, &[], &[]);
     }
 
     #[test]
-    fn queries_that_cannot_be_answered_are_refused() {
+    fn queries_of_only_exclusions_or_too_many_terms_are_rejected() {
         for (query, expect) in
             [("-wind", false), ("-wind -\"old wall\" ?!", false), ("-wind sea", true), ("-\"old\" \"sea\"", true), ("?!", true)]
         {
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn words_in_quotes_are_the_last_to_be_cut_off() {
+    fn truncating_a_long_query_keeps_its_quoted_words() {
         let many: String = (0..300).map(|n| format!("w{n} ")).collect();
         let terms = QueryText::read(&format!("{many}\"old wall\"")).terms(false, None).expect("the query is fine");
         assert!(["old", "wall"].iter().all(|word| terms.terms.iter().any(|term| term.text == *word)) && terms.truncated);
@@ -340,7 +340,7 @@ mod tests {
     proptest! {
         /// Only marks, minus signs and excluded parts are lost, and only spaces are added.
         #[test]
-        fn text_and_exclusions_together_have_all_letters_of_a_query(query in "[ab5 \"„“”«»「」\\-]{0,24}") {
+        fn parsing_keeps_all_letters_in_the_text_or_the_exclusions(query in "[ab5 \"„“”«»「」\\-]{0,24}") {
             let read = QueryText::read(&query);
             let letters = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<String>();
             let excluded: usize = read.excluded.iter().map(|one| letters(one).len()).sum();
@@ -351,7 +351,7 @@ mod tests {
         }
 
         #[test]
-        fn any_query_can_be_read(query in any::<String>()) {
+        fn any_string_parses_as_a_query(query in any::<String>()) {
             let read = QueryText::read(&query);
             prop_assert!(read.phrases.iter().chain(&read.excluded).all(|one| one.contains(char::is_alphanumeric)));
         }

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn the_known_parts_of_an_unknown_word_follow_it() {
+    fn an_unknown_word_is_followed_by_its_known_parts() {
         let known = keys(&["die", "brucken", "sanierung"]);
         let words = query_words("Die Brückensanierung", &[], |key| known.contains(&key));
         let found: Vec<u32> = words.iter().map(|word| word.word.key).collect();
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn the_known_words_within_an_unknown_chinese_word_follow_it() {
+    fn an_unknown_chinese_word_is_followed_by_its_known_inner_words() {
         let found = |known: &[&str]| {
             let known = keys(known);
             let words = query_words("下雨天", &[], |key| known.contains(&key));
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_has_the_tokens_that_it_overlaps() {
+    fn a_word_gets_the_tokens_that_overlap_it() {
         let pieces = [(5, 0..3), (6, 3..7), (7, 7..14), (8, 14..17), (9, 17..19)];
         let words = query_words("Où est l’été ?", &pieces, |_| true);
         let tokens: Vec<&[u32]> = words.iter().map(|word| word.tokens.as_slice()).collect();
@@ -95,8 +95,12 @@ mod tests {
     }
 
     #[test]
-    fn one_or_two_letters_of_a_longer_word_are_a_fragment() {
+    fn tokens_of_one_or_two_letters_inside_a_longer_word_are_fragments() {
         let pieces = [(1, 0..2), (2, 2..3), (3, 3..5), (4, 6..8), (5, 8..9), (3, 10..12), (6, 13..16), (7, 16..19)];
-        assert_eq!(fragments("heavy CO2 vy 東京都", &pieces), [1, 2, 4, 5], "a word of its own and other scripts are none");
+        assert_eq!(
+            fragments("heavy CO2 vy 東京都", &pieces),
+            [1, 2, 4, 5],
+            "whole words and tokens of other scripts are not fragments"
+        );
     }
 }

@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_quick_form_of_a_character_is_its_normalized_form() {
+    fn fast_character_normalization_matches_full_normalization() {
         for c in '\0'..='\u{1ffff}' {
             let text = c.to_string();
             if let Some(shown) = normalized_character(&text) {

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn each_heading_begins_a_section_under_the_headings_above() {
+    fn each_heading_starts_a_section_below_its_parent_headings() {
         check("no heading", 0, 0, &[("no heading", &[])]);
         check(
             "before\n# A\none\n## B\ntwo\n### C\nthree\n## D\nfour\n# E\nfive",
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_heading_without_a_text_joins_what_follows() {
+    fn a_heading_without_text_joins_the_adjacent_section() {
         check("# A\n## B\none\n## C\ntwo", 0, 0, &[("# A\n## B\none", &[]), ("## C\ntwo", &["A"])]);
         check("# A\none\n# B", 0, 0, &[("# A\none\n# B", &[])]);
         check("# A", 0, 0, &[("# A", &[])]);

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn sentences_end_in_every_script() {
+    fn sentence_ends_are_found_in_many_scripts() {
         check_sentences(&["Der Regen hört auf. ", "Wir gehen hinaus! ", "Kommst du mit?"]);
         check_sentences(&["雨停了。", "我们出去吧！", "你来吗？"]);
         check_sentences(&["「雨がやんだ。」", "出かけよう。"]);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn sentences_end_where_unicode_has_no_rule() {
+    fn sentence_ends_are_found_where_unicode_has_no_rule() {
         check_sentences(&["ฝนหยุดแล้ว ", "เราออกไปข้างนอกกัน"]);
         check_sentences(&["Έρχεσαι μαζί μας; ", "Ναι, έρχομαι."]);
         check_sentences(&["Անձրևը դադարեց: ", "Դուրս ենք գալիս:"]);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_many_separators_is_a_sentence_and_takes_no_longer_for_it() {
+    fn long_runs_of_separators_are_split_correctly_and_quickly() {
         check_sentences(&[&format!("Rain. {}", "\t".repeat(200)), "b"]);
         check_sentences(&[&format!("No end here {}", "(".repeat(200)), "begin. ", "And on."]);
         check_sentences(&["Rain. ", &format!("{} Then.", "=".repeat(50))]);
@@ -138,7 +138,7 @@ mod tests {
         for separator in [" ", "\t", "\n", "(", "\u{a0}", "\r"] {
             assert!(sentence_starts(&format!("x.{}b", separator.repeat(1 << 20))).len() <= 102, "{separator:?}");
         }
-        // The square of a million would take an hour.
+        // Work in proportion to the square of a million would take an hour.
         assert!(started.elapsed() < std::time::Duration::from_secs(60));
     }
 

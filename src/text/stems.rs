@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_of_a_word_have_one_stem() {
+    fn inflected_forms_share_one_stem() {
         check("en", &["ripen", "ripens", "ripened", "ripening"], "ripen");
         check("de", &["haus", "häuser", "häusern", "hauses"], "haus");
         check("es", &["cantamos", "cantaban", "cantar"], "cant");

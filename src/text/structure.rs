@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn number_signs_make_headings_of_six_levels() {
+    fn number_signs_mark_headings_up_to_level_six() {
         headings("# One\ntext\n### Three ###\n###### Six", &[(1, "One"), (3, "Three"), (6, "Six")]);
         headings("   ## 天気 ##\n", &[(2, "天気")]);
         headings("## Learning C#\n", &[(2, "Learning C#")]);
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn an_underline_makes_a_heading() {
+    fn an_underlined_line_is_a_heading() {
         headings("Öffnungszeiten\n=====\nTäglich.\n\nPreise\n---\nFrei.", &[(1, "Öffnungszeiten"), (2, "Preise")]);
         headings("Two lines\nof a paragraph\n---\nand more", &[]);
         headings("A paragraph.\n\n---\n\nAnother.", &[]);
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_line_alone_is_a_heading_if_prose_follows() {
+    fn a_standalone_short_line_before_prose_is_a_heading() {
         headings(
             "Opening hours\n\nThe museum is open every day.\n\nTickets\n\n- adults\n- children",
             &[(1, "Opening hours"), (1, "Tickets")],
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn a_heading_keeps_what_follows_it() {
+    fn a_heading_and_its_first_paragraph_form_one_block() {
         parts("# A\n\nOne.\n\nTwo.\n\n# B\nThree.", &["Two."], &[]);
         parts(
             "Intro of this page.\n\nOpening hours\n\nThe museum is open.\n\nIt is free.",

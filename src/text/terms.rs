@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_in_lower_case_with_and_without_accents() {
+    fn terms_are_lowercase_with_and_without_accents() {
         check("Der Zug hat Verspätung!", "der zug hat verspätung", "verspatung");
         check("STRASSE und Straße", "strasse und strasse", "");
         check("l’été, e\u{301}te\u{301}", "l été été", "ete ete");
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_within_a_word_do_not_separate_it() {
+    fn marks_inside_a_word_do_not_split_it() {
         check("М'ята, м’ята і мʼята", "мята мята і мята", "");
         check("צה״ל צה\"ל ג׳ירפה", "צהל צהל גירפה", "");
         check("col·lecció", "collecció", "colleccio");
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quote_matches_whatever_the_case() {
+    fn phrases_match_regardless_of_case() {
         for (one, other) in [("HAUPTSTRASSE", "Hauptstraße"), ("IŞIK HIZI", "ışık hızı"), ("ISTANBUL", "İstanbul")] {
             assert_eq!(phrase(one), phrase(other), "{one}");
         }
@@ -224,24 +224,24 @@ mod tests {
     }
 
     #[test]
-    fn stems_in_the_passages_language_are_added_to_its_words() {
+    fn passage_terms_include_stems_in_the_passage_language() {
         let terms = |text: &str, language: &str| passage_terms(text, Language::parse(language));
         assert_eq!(terms("Die Häuser", "de").folded, "hauser haus");
-        assert_eq!(terms("groß", "de").folded, "", "the stem is what the word is already");
+        assert_eq!(terms("groß", "de").folded, "", "the word is its own stem");
         assert_eq!(terms("the houses", "en").folded, "hous");
-        assert_eq!(terms("the houses", "ru").folded, "", "rules are for the letters of their language");
+        assert_eq!(terms("the houses", "ru").folded, "", "Russian rules do not apply to Latin letters");
         assert_eq!(terms("las canciones", "es").folded, "cancion");
         assert_eq!(terms("図書館 houses", "ja").folded, "", "there are no rules for Japanese");
     }
 
     #[test]
-    fn a_query_looks_for_the_stems_of_its_language() {
+    fn query_terms_include_stems_in_the_query_language() {
         let found = |text: &str, language: &str| {
             query_terms(text, Language::parse(language)).terms.into_iter().map(|term| term.text).collect::<Vec<_>>()
         };
         assert_eq!(found("Häusern", "de"), ["häusern", "hausern", "haus"]);
         assert_eq!(found("ripens", "en"), ["ripens", "ripen"]);
-        assert_eq!(words("ripens", Language::parse("en"))[0].len(), 2, "either form will do");
+        assert_eq!(words("ripens", Language::parse("en"))[0].len(), 2, "a passage may have either form");
     }
 
     #[test]
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_without_spaces_are_pairs_and_a_last_character() {
+    fn scripts_without_spaces_yield_character_pairs_and_the_last_character() {
         check("合約", "合約 約", "");
         check("我们去北京。", "我们 们去 去北 北京 京", "");
         check("天気がいい", "天気 気が がい いい い", "");
@@ -282,13 +282,13 @@ mod tests {
     }
 
     #[test]
-    fn korean_words_are_terms_in_addition_to_their_pairs() {
+    fn korean_words_yield_the_word_and_its_character_pairs() {
         check("도서관에서 책을", "도서관에서 도서 서관 관에 에서 서 책을 을", "");
         check("K팝", "k 팝", "");
     }
 
     #[test]
-    fn a_query_has_each_term_once() {
+    fn a_query_contains_each_term_once() {
         query("Verspätung, verspätung", &["verspätung", "verspatung"]);
         query("Verspatung", &["verspatung"]);
         query("天気", &["天気"]);
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn long_words_and_long_queries_are_cut() {
+    fn long_words_and_queries_are_truncated() {
         assert_eq!(passage_terms(&"x".repeat(100), None).words.len(), TERM_CHARS_MAX);
         let many: String = (0..300).map(|n| format!("w{n} ")).collect();
         let found = query_terms(&many, None);
@@ -309,14 +309,14 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_alone_is_no_character() {
+    fn a_combining_mark_is_not_a_separate_character() {
         // Unicode does not join the sign of Ahom with the letter before it.
         assert_eq!(passage_terms("ゝ\u{11720}日", None).words, "ゝ\u{11720}日 日");
         assert_eq!(passage_terms("ゝ\u{11720}", None).words, "ゝ\u{11720}");
     }
 
     #[test]
-    fn every_character_of_a_run_begins_a_term() {
+    fn every_character_of_a_run_starts_a_term() {
         let terms = passage_terms("图书馆星期一休息", None).words;
         for c in "图书馆星期一休息".chars() {
             assert!(terms.split(' ').any(|term| term.starts_with(c)), "{c} begins none of {terms}");
@@ -335,7 +335,7 @@ mod tests {
 
         /// A passage with the same text as a query has each term of the query.
         #[test]
-        fn a_text_has_the_terms_of_its_own_query(text in any::<String>()) {
+        fn a_passage_has_all_terms_of_an_identical_query(text in any::<String>()) {
             let terms = passage_terms(&text, None);
             let stored: HashSet<&str> = terms.words.split(' ').chain(terms.folded.split(' ')).collect();
             for term in query_terms(&text, None).terms {

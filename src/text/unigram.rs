@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_and_positions_equal_those_of_the_general_implementation() {
+    fn tokens_and_positions_match_the_general_implementation() {
         let texts = [
             "",
             " \t ",
@@ -378,11 +378,15 @@ mod tests {
         for text in texts {
             assert_eq!(OWN.tokens(text, usize::MAX, refuse), Ok(general(text).unwrap()), "{text}");
         }
-        assert_eq!(OWN.tokens("so ﬁne", usize::MAX, refuse), Err("ﬁne".to_owned()), "word by word");
+        assert_eq!(
+            OWN.tokens("so ﬁne", usize::MAX, refuse),
+            Err("ﬁne".to_owned()),
+            "only the word with the ligature needs the general tokenizer"
+        );
     }
 
     #[test]
-    fn words_that_occurred_before_have_the_same_tokens() {
+    fn repeated_words_get_the_same_tokens() {
         for text in ["Der Zug, der Zugführer, DER ZUG", "京都 京都 １２：１２ １２：１２", "\u{10fffd}x \u{10fffd}x"]
         {
             assert_eq!((own(text), own(text)), (general(text).unwrap(), general(text).unwrap()), "{text}");
@@ -390,14 +394,14 @@ mod tests {
     }
 
     #[test]
-    fn the_first_tokens_are_enough() {
+    fn a_token_limit_returns_only_the_first_tokens() {
         for text in ["one two three four", "<unk> two three four"] {
             assert_eq!(OWN.tokens(text, 2, general).unwrap(), general(text).unwrap()[..2]);
         }
     }
 
     #[test]
-    fn a_tokenizer_of_another_kind_is_refused() {
+    fn an_unsupported_tokenizer_is_rejected() {
         assert!(Unigram::new(b"{}").is_none());
         let other = |change: &dyn Fn(&mut Value)| {
             let mut json: Value = serde_json::from_slice(&JSON).unwrap();
@@ -414,12 +418,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_has_the_tokens_of_the_general_implementation(text in any::<String>()) {
+        fn any_text_tokenizes_like_the_general_implementation(text in any::<String>()) {
             prop_assert_eq!(own(&text), general(&text).unwrap());
         }
 
         #[test]
-        fn any_words_have_the_tokens_of_the_general_implementation(text in WORDS) {
+        fn multilingual_words_tokenize_like_the_general_implementation(text in WORDS) {
             prop_assert_eq!(own(&text), general(&text).unwrap());
         }
     }

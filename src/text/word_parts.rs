@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compound_has_two_words() {
+    fn a_compound_is_split_into_two_known_words() {
         check("fahrradwerkstatt", &["fahrrad", "werkstatt", "fahr", "statt"], &["fahrrad", "werkstatt"]);
         check("zugriffskontrollen", &["zugriff", "kontrolle"], &["zugriff", "kontrolle"]);
         check("cykelverkstaden", &["cykel", "verkstad"], &["cykel", "verkstad"]);
@@ -74,24 +74,24 @@ mod tests {
     }
 
     #[test]
-    fn of_several_splits_the_one_that_leaves_fewest_letters_counts() {
+    fn the_split_that_leaves_the_fewest_letters_wins() {
         check("abcdesfghij", &["abcd", "abcde", "fghij", "sfghij"], &["abcde", "sfghij"]);
     }
 
     #[test]
-    fn a_word_with_an_unknown_ending_has_its_longest_known_beginning() {
+    fn a_word_with_an_unknown_ending_yields_its_longest_known_prefix() {
         check("pyörälläni", &["pyörällä", "pyörä"], &["pyörällä"]);
         check("evlerimizden", &["evlerimiz", "evlerim"], &["evlerimiz"]);
     }
 
     #[test]
-    fn a_short_beginning_is_another_word() {
+    fn a_known_prefix_that_is_too_short_is_ignored() {
         check("katalogtext", &["kata"], &[]);
         check("carpets", &["car"], &[]);
     }
 
     #[test]
-    fn particles_before_a_word_are_left_out_where_they_are_attached() {
+    fn leading_particles_are_stripped_in_hebrew_and_arabic_but_not_latin() {
         check("וספרים", &["ספרים"], &["ספרים"]);
         check("والمدينة", &["المدينة", "مدينة"], &["المدينة"]);
         check("amoral", &["moral"], &[]);

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chinese_words_are_those_of_its_dictionary() {
+    fn chinese_is_segmented_by_its_dictionary() {
         let finder = WordFinder::new();
         let check = |text: &str, expect: &str| assert_eq!(finder.space_chinese(text), expect, "{text}");
         check("我们明天去图书馆看书。", "我们 明天 去 图书馆 看书 。");
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn japanese_words_are_those_of_its_dictionary() {
+    fn japanese_is_segmented_by_its_dictionary() {
         let finder = WordFinder::new();
         let check = |text: &str, expect: &str| assert_eq!(finder.space_japanese(text), expect, "{text}");
         check("図書館で本を読む。", "図書館 で 本 を 読む 。");
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn the_chinese_dictionary_is_loaded_by_the_first_chinese_text() {
+    fn the_chinese_dictionary_is_loaded_on_first_use() {
         let finder = WordFinder::new();
         finder.space_japanese("本を読む");
         assert!(!finder.has_loaded_chinese());

@@ -255,7 +255,7 @@ fn transform(values: &mut [f32]) {
 mod tests {
     use super::*;
 
-    /// Values of no pattern.
+    /// Pseudo-random values from -0.5 to 0.5.
     fn values(number: u64, dimension: usize) -> Vec<f32> {
         let mut state = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let mut next = || {
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn an_estimate_is_that_of_the_formula() {
+    fn estimates_match_the_formula() {
         let (signs, query) = (filled(700, 100), values(9_999, 100));
         let asked = rotated(&query, 128);
         let step = 2.5 / 7.0 * (product(&asked, &asked) / 128.0).sqrt();
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn estimates_are_near_the_products() {
+    fn estimates_are_close_to_the_exact_products() {
         let (signs, query) = (filled(600, 256), values(7, 256));
         let estimates = signs.estimates(&query);
         let wrong = |row: u64| estimates[row as usize] - row as f32 - product(&values(row, 256), &query);
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rows_with_the_greatest_estimates_are_found() {
+    fn at_least_returns_the_rows_whose_estimate_reaches_the_minimum() {
         let (signs, query) = (filled(601, 256), values(7, 256));
         let estimates = signs.estimates(&query);
         for least in [f32::NEG_INFINITY, 300.0, 599.5, f32::INFINITY] {
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn evenly_spread_values_need_no_rotation() {
+    fn unrotated_estimates_are_close_for_evenly_spread_values() {
         let (mut signs, query) = (Signs::unrotated(192), values(7, 192));
         (0..100).for_each(|row| signs.set(row, &values(row as u64, 192), 0.0));
         let length = product(&query, &query);
@@ -329,14 +329,14 @@ mod tests {
     }
 
     #[test]
-    fn a_vector_of_zeros_has_what_is_added_to_it() {
+    fn the_estimate_of_a_zero_vector_is_its_offset() {
         let mut signs = Signs::new(64);
         signs.set(0, &[0.0; 64], 0.25);
         assert_eq!((signs.estimates(&values(1, 64)), signs.estimates(&[0.0; 64])), (vec![0.25], vec![0.25]));
     }
 
     #[test]
-    fn a_product_beyond_all_numbers_is_the_greatest_estimate() {
+    fn an_overflowing_estimate_is_capped_at_the_largest_float() {
         let mut signs = Signs::new(64);
         signs.set(0, &[1e30; 64], 0.0);
         signs.set(1, &[1.0; 64], 0.0);
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_row_takes_the_place_of_a_removed_one() {
+    fn removing_a_row_moves_the_last_row_into_its_place() {
         let (mut signs, query) = (filled(513, 64), values(3, 64));
         let before = signs.estimates(&query);
         signs.swap_remove(5);
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rotation_keeps_angles() {
+    fn rotation_preserves_products_and_spreads_single_values() {
         let (a, b) = (values(1, 100), values(2, 100));
         let turned = product(&rotated(&a, 128), &rotated(&b, 128)) / 128.0_f32.powi(2);
         assert!((turned - product(&a, &b)).abs() < 1e-3);

@@ -1,8 +1,12 @@
-//! `/v1/aliases`.
+//! `/v1/aliases`, and jobs that are started through an alias.
 
-use serde_json::json;
+use dragoman::domain::Limits;
+use dragoman::http::settings::Settings;
+use serde_json::{Value, json};
 
 use crate::server::Server;
+
+const OPERATOR: &str = "the key of the configuration";
 
 async fn with_two() -> Server {
     let server = Server::start();
@@ -15,7 +19,7 @@ async fn with_two() -> Server {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_alias_stands_for_a_collection_and_changes_at_once() {
+async fn requests_to_an_alias_reach_its_current_collection() {
     let server = with_two().await;
     let set = async |collection: &str| server.put("/v1/aliases/current", &json!({ "collection": collection })).await;
     assert_eq!(set("news-1").await.body, json!({"alias": "current", "collection": "news-1"}));
@@ -66,11 +70,95 @@ async fn aliases_and_collections_share_one_namespace() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deleted_collection_takes_its_aliases_with_it() {
+async fn deleting_a_collection_deletes_its_aliases() {
     let server = with_two().await;
     server.put("/v1/aliases/current", &json!({"collection": "news-1"})).await;
     assert_eq!(server.delete("/v1/collections/news-1").await.status, 204);
     assert_eq!(server.get("/v1/aliases").await.body, json!({"aliases": []}));
     server.get("/v1/collections/current").await.assert_error(404, "collection_not_found", "", &["current"]);
     assert_eq!(server.post("/v1/collections", &json!({"name": "current"})).await.status, 201);
+}
+
+/// Starts jobs of several types through the alias `current` of the collection `news-1`. Returns their ids, sorted.
+async fn start_jobs_by_alias(server: &Server) -> Vec<String> {
+    let labeled = |label: &str| json!({"field": "label", "eq": label});
+    let source = json!({"collection": "current", "field": "label"});
+    let made = server.post("/v1/classifiers", &json!({"name": "labels", "kind": "knn", "source": source})).await;
+    assert_eq!(made.status, 201, "{}", made.text);
+    let training = made.body["job"].as_str().expect("a job").to_owned();
+    let path = format!("/v1/jobs/{training}");
+    while server.get(&path).await.body["status"] != "succeeded" {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(server.get(&path).await.body["collection"], "news-1");
+    let mut started = vec![training];
+    for (path, body) in [
+        ("/v1/classifiers/labels/train", Value::Null),
+        ("/v1/classifiers/labels/apply", json!({"collection": "current", "field": "predicted"})),
+        ("/v1/classifiers/labels/evaluations", json!({"documents": source})),
+        ("/v1/collections/current/duplicates", json!({})),
+        ("/v1/collections/current/projections", json!({})),
+        (
+            "/v1/mine",
+            json!({"first": {"collection": "current", "filter": labeled("a")},
+                   "second": {"collection": "news-1", "filter": labeled("b")}}),
+        ),
+    ] {
+        let job = server.finished(&server.post(path, &body).await).await;
+        assert_eq!((&job["collection"], &job["status"]), (&json!("news-1"), &json!("succeeded")), "{path}: {job}");
+        started.push(job["id"].as_str().expect("an id").to_owned());
+    }
+    started.sort();
+    started
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_started_through_an_alias_belongs_to_the_aliased_collection() {
+    let server = Server::with_settings(Limits::default(), Settings::default(), Some(OPERATOR)).with_key(OPERATOR);
+    let document = |n: usize| {
+        let label = ["a", "b"][n % 2];
+        json!({"id": format!("d{n}"), "text": format!("{label} sentence {n}"), "metadata": {"label": label}})
+    };
+    let documents: Vec<Value> = (0..12).map(document).collect();
+    for name in ["news-1", "news-2"] {
+        assert_eq!(server.post("/v1/collections", &json!({"name": name})).await.status, 201);
+    }
+    assert_eq!(server.post("/v1/collections/news-1/documents", &json!({"documents": documents})).await.status, 200);
+    let point = async |collection: &str| server.put("/v1/aliases/current", &json!({"collection": collection})).await.status;
+    assert_eq!(point("news-1").await, 200);
+    let started = start_jobs_by_alias(&server).await;
+
+    let restricted = async |collection: &str| {
+        let made = server.post("/v1/keys", &json!({"name": "k", "scope": "read", "collections": [collection]})).await;
+        server.with_key(made.body["secret"].as_str().expect("a secret"))
+    };
+    let listed = async |server: &Server, filter: &str| {
+        let jobs = server.get(&format!("/v1/jobs?limit=100{filter}")).await.body["jobs"].clone();
+        let jobs = jobs.as_array().expect("jobs").iter();
+        let mut ids: Vec<String> = jobs.map(|job| job["id"].as_str().expect("an id").to_owned()).collect();
+        ids.sort();
+        ids
+    };
+    let (own, alias, other) = (restricted("news-1").await, restricted("current").await, restricted("news-2").await);
+    for (holder, filter) in [
+        (&server, "&collection=news-1"),
+        (&server, "&collection=current"),
+        (&own, ""),
+        (&own, "&collection=news-1"),
+        (&alias, ""),
+        (&alias, "&collection=current"),
+    ] {
+        assert_eq!(listed(holder, filter).await, started, "{filter} with {:?}", holder.key);
+    }
+    let job = format!("/v1/jobs/{}", started[0]);
+    assert_eq!((own.get(&job).await.status, alias.get(&job).await.status), (200, 200));
+    other.get(&job).await.assert_error(403, "forbidden", "", &["restricted"]);
+    alias.get("/v1/jobs?collection=news-1").await.assert_error(403, "forbidden", "", &["restricted"]);
+
+    assert_eq!(point("news-2").await, 200);
+    alias.get(&job).await.assert_error(403, "forbidden", "", &["restricted"]);
+    for (holder, filter) in [(&alias, ""), (&other, ""), (&server, "&collection=current")] {
+        assert!(listed(holder, filter).await.is_empty(), "{filter} with {:?}", holder.key);
+    }
+    assert_eq!(own.get(&job).await.status, 200);
 }

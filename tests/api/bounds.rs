@@ -66,15 +66,15 @@ fn search(limit: usize) -> Request<Body> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_in_flight_share_a_memory_limit_and_small_ones_are_exempt() {
+async fn in_flight_responses_share_a_memory_limit_but_small_ones_are_exempt() {
     let server = with_large_documents(16 << 20).await;
     let unread = begin_all(&server, GREEDY, 6, || search(8)).await;
-    assert_eq!(statuses(&unread), [200, 200, 429, 429, 429, 429], "one caller gets half of it");
+    assert_eq!(statuses(&unread), [200, 200, 429, 429, 429, 429], "one caller may use half of the limit");
     let refused = server.send(from(GREEDY, search(8))).await;
     refused.assert_error(429, "rate_limited", "", &["in_flight_bytes_max", "16777216", "share"]);
     assert!(refused.header("retry-after").is_some());
     let honest = begin_all(&server, OTHER, 1, || search(8)).await;
-    assert_eq!(statuses(&honest), [200], "others have theirs");
+    assert_eq!(statuses(&honest), [200], "other callers still have their share");
     let third = server.send(from("192.0.2.3", search(8))).await;
     third.assert_error(429, "rate_limited", "", &["in_flight_bytes_max"]);
     for _ in 0..20 {
@@ -82,11 +82,11 @@ async fn answers_in_flight_share_a_memory_limit_and_small_ones_are_exempt() {
         assert_eq!(server.send(from(GREEDY, small)).await.status, 200);
     }
     drop((unread, honest));
-    assert_eq!(server.send(from(GREEDY, search(8))).await.status, 200, "it is there again when the answers are sent");
+    assert_eq!(server.send(from(GREEDY, search(8))).await.status, 200, "dropping the responses frees the memory");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_large_answer_is_streamed_unchanged() {
+async fn a_large_response_arrives_complete_and_large_pages_end_early() {
     let server = with_large_documents(64 << 20).await;
     let answer = server.send(from(GREEDY, search(8))).await;
     let hits = answer.body["hits"].as_array().expect("hits");
@@ -110,7 +110,7 @@ async fn pages_get_shorter_when_memory_is_short() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bodies_of_requests_are_bounded_together() {
+async fn a_request_body_beyond_the_memory_limit_is_refused_as_overloaded() {
     let server = Server::with_limits(Limits { in_flight_bytes_max: 1 << 20, ..Limits::default() });
     let large = post("/v1/embeddings", &json!({"input": vec!["word ".repeat(2_000); 200]}));
     let refused = server.send(from(GREEDY, large)).await;
@@ -127,13 +127,13 @@ async fn event_streams_have_their_own_limit_and_take_no_request_slot() {
     let job = server.finished(&server.post("/v1/snapshots", &json!({})).await).await;
     let events = format!("/v1/jobs/{}/events", job["id"].as_str().expect("an id"));
     let mut open = begin_all(&server, GREEDY, 3, || get(&events)).await;
-    assert_eq!(statuses(&open), [200, 200, 429], "one caller gets half of them");
+    assert_eq!(statuses(&open), [200, 200, 429], "one caller may use half of the streams");
     open.extend(begin_all(&server, OTHER, 2, || get(&events)).await);
     assert_eq!(statuses(&open)[3..], [200, 429]);
     let refused = server.send(from(GREEDY, get(&events))).await;
     refused.assert_error(429, "rate_limited", "", &["event_streams_max"]);
     assert!(refused.header("retry-after").is_some());
-    assert_eq!(server.send(from(GREEDY, get("/v1/models"))).await.status, 200, "requests have places of their own");
+    assert_eq!(server.send(from(GREEDY, get("/v1/models"))).await.status, 200, "event streams do not count as requests");
     drop(open);
     assert_eq!(server.send(from(GREEDY, get(&events))).await.status, 200);
 }
@@ -148,7 +148,7 @@ async fn one_caller_gets_at_most_half_of_the_request_slots() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn stalled_uploads_of_one_caller_leave_upload_slots_to_others() {
+async fn stalled_uploads_of_one_caller_leave_upload_slots_for_others() {
     let server = Server::with_limits(Limits { uploads_max: 4, ..Limits::default() });
     assert_eq!(server.post("/v1/collections", &json!({"name": "news"})).await.status, 201);
     let import = |body: Body| {

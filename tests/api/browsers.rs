@@ -9,7 +9,7 @@ use dragoman::http;
 use crate::server::Server;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_answer_has_nosniff_and_a_strict_content_security_policy() {
+async fn every_response_has_nosniff_and_a_strict_content_security_policy() {
     let server = Server::with_news().await;
     for path in
         ["/healthz", "/v1/collections", "/v1/none", "/v1/collections/none", "/openapi.json", "/docs", "/docs/", "/docs/errors"]

@@ -20,7 +20,7 @@ async fn numbered(count: usize) -> Server {
     Server::with_documents(json!((0..count).map(document).collect::<Vec<_>>())).await
 }
 
-/// All pages of a list, concatenated.
+/// The document ids of each page of a scroll, in order.
 async fn pages(server: &Server, mut body: Value) -> Vec<Vec<String>> {
     let mut pages = Vec::new();
     loop {
@@ -34,7 +34,7 @@ async fn pages(server: &Server, mut body: Value) -> Vec<Vec<String>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_follow_each_other_in_every_order() {
+async fn scroll_pages_are_complete_in_every_order() {
     let server = numbered(5).await;
     // Stored later, so it is last by time.
     server.post(DOCUMENTS, &json!({"documents": [{"id": "a", "text": "Es regnet.", "metadata": {"even": true}}]})).await;
@@ -75,7 +75,7 @@ const VALUES: [(&str, &str); 10] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_order_by_a_field_puts_numbers_before_strings_and_documents_without_it_last() {
+async fn order_by_puts_numbers_before_strings_and_missing_values_last() {
     let document = |(id, value): &(&str, &str)| {
         let metadata = if value.is_empty() { "{}".to_owned() } else { format!("{{\"a\": {{\"v\": {value}}}}}") };
         json!({"id": id, "text": "Il pleut.", "metadata": serde_json::from_str::<Value>(&metadata).expect("JSON")})
@@ -99,7 +99,7 @@ async fn the_order_by_a_field_puts_numbers_before_strings_and_documents_without_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn equal_values_are_ordered_by_id_and_a_cursor_outlives_its_document() {
+async fn equal_values_are_ordered_by_id_and_cursors_survive_deletions() {
     let document = |n: usize| json!({"id": format!("d{n}"), "text": "Il pleut.", "metadata": {"third": n / 3}});
     let server = Server::with_documents((0..7).map(document).collect()).await;
     let scroll = format!("{DOCUMENTS}/scroll");
@@ -116,7 +116,7 @@ async fn equal_values_are_ordered_by_id_and_a_cursor_outlives_its_document() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_order_by_a_field_of_the_document_is_the_order_of_that_name() {
+async fn order_by_a_document_field_equals_the_named_order() {
     let server = numbered(4).await;
     for field in ["id", "created_at", "updated_at"] {
         for (direction, descending) in [("asc", false), ("desc", true)] {
@@ -128,7 +128,7 @@ async fn the_order_by_a_field_of_the_document_is_the_order_of_that_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bad_order_names_all_its_places() {
+async fn an_invalid_order_reports_all_error_locations() {
     let server = numbered(1).await;
     let check = async |body: Value, places: &[&str], words: &[&str]| {
         let answer = server.post(&format!("{DOCUMENTS}/scroll"), &body).await;
@@ -147,7 +147,7 @@ async fn a_bad_order_names_all_its_places() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_update_moves_a_document_to_the_end_by_the_time_of_its_update() {
+async fn updating_a_document_moves_it_to_the_end_of_the_updated_at_order() {
     let server = numbered(3).await;
     tokio::time::sleep(std::time::Duration::from_millis(3)).await;
     server.post(DOCUMENTS, &json!({"documents": [{"id": "d000", "text": "Il neige."}]})).await;
@@ -156,7 +156,7 @@ async fn an_update_moves_a_document_to_the_end_by_the_time_of_its_update() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cursor_belongs_to_its_filter_and_order() {
+async fn a_cursor_is_only_valid_with_its_filter_and_order() {
     let server = numbered(3).await;
     let scroll = format!("{DOCUMENTS}/scroll");
     let first = server.post(&scroll, &json!({"limit": 1, "filter": {"field": "n", "gte": 0}})).await;
@@ -174,7 +174,7 @@ async fn a_cursor_belongs_to_its_filter_and_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn documents_are_counted() {
+async fn documents_are_counted_with_and_without_a_filter() {
     let server = numbered(5).await;
     let count = format!("{DOCUMENTS}/count");
     assert_eq!(server.post(&count, &json!({})).await.body, json!({"documents": 5}));
@@ -182,7 +182,7 @@ async fn documents_are_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn documents_are_deleted_by_filter_once() {
+async fn deleting_by_filter_deletes_all_matching_documents() {
     let server = numbered(1_000).await;
     // More documents than one transaction deletes.
     server.post(DOCUMENTS, &json!({"documents": (1_000..1_700).map(|n| json!({"id": format!("e{n}"), "text": "Il neige.", "metadata": {"even": usize::is_multiple_of(n, 2)}})).collect::<Vec<_>>()})).await;
@@ -224,7 +224,7 @@ async fn documents_are_deleted_by_their_ids() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_deletions_at_once_delete_nothing_twice() {
+async fn concurrent_deletions_count_each_document_once() {
     let server = numbered(900).await;
     let (delete, all) = (format!("{DOCUMENTS}/delete"), json!({"filter": {"and": []}}));
     let (one, other) = tokio::join!(server.post(&delete, &all), server.post(&delete, &all));
@@ -260,14 +260,14 @@ async fn facets_count_values_by_type_and_array_elements_separately() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_example_counts_what_it_shows() {
+async fn the_openapi_facets_example_returns_the_documented_counts() {
     let server = Server::with_news().await;
     server.post(DOCUMENTS, &example("upsert_documents.request")).await;
     assert_eq!(server.post(FACETS, &example("count_facets.request")).await.body, example("count_facets.200"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bad_facet_names_its_place() {
+async fn an_invalid_facet_reports_its_location() {
     let server = Server::with_news().await;
     let check = async |facets: Value, place: &str, words: &[&str]| {
         server.post(FACETS, &json!({ "facets": facets })).await.assert_error(422, "invalid_request", place, words);
@@ -279,7 +279,7 @@ async fn a_bad_facet_names_its_place() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_without_a_limit_are_answered_even_with_a_low_server_limit() {
+async fn the_default_limit_is_capped_by_the_server_limit() {
     let server = Server::with_limits(Limits { page_max: 2, ..Limits::default() });
     assert_eq!(server.post("/v1/collections", &json!({"name": "news"})).await.status, 201);
     let documents: Vec<Value> =
@@ -293,7 +293,7 @@ async fn requests_without_a_limit_are_answered_even_with_a_low_server_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn values_beyond_the_size_of_an_answer_are_refused_with_the_way_out() {
+async fn facets_beyond_the_response_size_limit_are_refused() {
     let server = Server::with_limits(Limits { answer_bytes_max: 3_000, ..Limits::default() });
     assert_eq!(server.post("/v1/collections", &json!({"name": "news"})).await.status, 201);
     let document = |n: usize| json!({"id": format!("d{n}"), "text": "Il pleut.", "metadata": {"n": n, "blob": format!("{n}").repeat(1_000)}});
@@ -315,7 +315,7 @@ async fn values_beyond_the_size_of_an_answer_are_refused_with_the_way_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unknown_collection_is_named() {
+async fn scroll_count_delete_and_facets_of_an_unknown_collection_return_404() {
     let server = Server::start();
     for path in [format!("{DOCUMENTS}/scroll"), format!("{DOCUMENTS}/count")] {
         server.post(&path, &json!({})).await.assert_error(404, "collection_not_found", "", &["news"]);

@@ -70,7 +70,7 @@ fn text(value: &Value) -> &str {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_network_learns_from_the_texts_of_the_request() {
+async fn an_mlp_classifier_trains_on_the_examples_of_the_request() {
     let server = Server::start();
     // Few examples and a fast network: this tests the path, not the quality.
     let mlp = json!({"learning_rate": 0.02, "epochs_max": 60, "runs": 2, "validation_share": 0.25, "dropout": 0.0});
@@ -94,7 +94,7 @@ async fn a_network_learns_from_the_texts_of_the_request() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_knn_classifier_uses_new_labels_at_once() {
+async fn a_knn_classifier_uses_new_labels_immediately() {
     let server = Server::with_documents(documents()).await;
     let source = json!({"collection": "news", "field": "topic"});
     let made = server.classifier(&json!({"name": "topics", "kind": "knn", "source": source, "knn": {"neighbors": 3}})).await;
@@ -133,7 +133,7 @@ async fn a_knn_classifier_uses_new_labels_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_neighbors_that_voted_explain_the_prediction_of_a_knn() {
+async fn a_knn_prediction_is_explained_by_the_neighbors_that_voted() {
     let server = Server::with_documents(documents()).await;
     let source = json!({"collection": "news", "field": "topic"});
     for (name, from) in [("documents", json!({"source": source})), ("texts", json!({"examples": weather_and_sports()}))] {
@@ -157,7 +157,7 @@ async fn the_neighbors_that_voted_explain_the_prediction_of_a_knn() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_nearest_labeled_texts_explain_the_prediction_of_a_network() {
+async fn an_mlp_prediction_is_explained_by_the_nearest_labeled_texts() {
     let server = Server::start();
     let mlp = json!({"runs": 1, "epochs_max": 5});
     server.classifier(&json!({"name": "topics", "kind": "mlp", "examples": weather_and_sports(), "mlp": mlp})).await;
@@ -166,7 +166,7 @@ async fn the_nearest_labeled_texts_explain_the_prediction_of_a_network() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn prototypes_need_no_examples_and_are_calibrated_by_some() {
+async fn prototype_classifiers_work_with_and_without_examples() {
     let server = Server::start();
     let labels = json!([{"name": "weather", "descriptions": ["rain", "rain wind"]}, {"name": "goal"}]);
     let made = server.classifier(&json!({"name": "topics", "kind": "prototype", "labels": labels})).await;
@@ -197,7 +197,11 @@ async fn a_multi_label_classifier_predicts_each_label_independently() {
     let expect = json!([["sports", "weather"], [], ["weather"]]);
     assert_eq!(json!(server.labels("topics", asked).await), expect);
     let answer = server.predict("topics", json!({"texts": ["stocks fall"]})).await.body;
-    assert_eq!((&answer["abstained"], &answer["predictions"][0]["abstained"]), (&json!(0), &json!(false)), "none is an answer");
+    assert_eq!(
+        (&answer["abstained"], &answer["predictions"][0]["abstained"]),
+        (&json!(0), &json!(false)),
+        "an empty label set is a prediction, not an abstention"
+    );
     let mlp = json!({"learning_rate": 0.05, "epochs_max": 80, "runs": 1, "validation_share": 0.0, "dropout": 0.0});
     let body = json!({"name": "network", "kind": "mlp", "multi_label": true, "examples": body["examples"], "mlp": mlp});
     server.classifier(&body).await;
@@ -210,7 +214,7 @@ async fn a_multi_label_classifier_predicts_each_label_independently() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn below_the_threshold_it_abstains() {
+async fn a_classifier_abstains_below_the_threshold() {
     let server = Server::start();
     let knn = json!({"neighbors": 2, "weight": "equal", "score_min": 0.5});
     let body = json!({"name": "topics", "kind": "knn", "threshold": 0.9, "examples": weather_and_sports(), "knn": knn});
@@ -228,7 +232,7 @@ async fn below_the_threshold_it_abstains() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_evaluation_tells_labels_languages_and_the_gap() {
+async fn an_evaluation_reports_labels_languages_and_the_transfer_gap() {
     let server = Server::with_documents(documents()).await;
     let source = json!({"collection": "news", "field": "topic"});
     server.classifier(&json!({"name": "topics", "kind": "knn", "source": source, "knn": {"neighbors": 3}})).await;
@@ -265,7 +269,7 @@ async fn an_evaluation_tells_labels_languages_and_the_gap() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_learned_from_is_refused() {
+async fn invalid_training_data_and_settings_are_refused() {
     let server = Server::with_documents(documents()).await;
     let check = async |body: Value, code: &str, place: &str, words: &[&str]| {
         let status = if code == "collection_not_found" { 404 } else { 422 };
@@ -328,7 +332,7 @@ async fn what_cannot_be_learned_from_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_number_beyond_32_bits_is_refused_with_the_limit() {
+async fn numbers_too_large_for_f32_are_refused_with_the_allowed_range() {
     let server = Server::with_documents(documents()).await;
     for (settings, place, limit) in [
         (json!({"kind": "knn", "threshold": 1e39}), "/threshold", "0 to 1"),
@@ -344,7 +348,7 @@ async fn a_number_beyond_32_bits_is_refused_with_the_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn names_are_taken_once_and_free_again_after_deletion() {
+async fn a_classifier_name_is_unique_until_the_classifier_is_deleted() {
     let server = Server::with_news().await;
     let body = json!({"name": "topics", "kind": "knn", "examples": weather_and_sports()});
     server.classifier(&body).await;
@@ -371,7 +375,7 @@ async fn names_are_taken_once_and_free_again_after_deletion() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn classifiers_come_in_pages() {
+async fn classifiers_are_listed_by_name_in_pages() {
     let server = Server::start();
     for name in ["b", "a", "c"] {
         server.classifier(&json!({"name": name, "kind": "knn", "examples": weather_and_sports()})).await;
@@ -387,7 +391,7 @@ async fn classifiers_come_in_pages() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_neighbors_of_a_deleted_collection_are_gone() {
+async fn deleting_the_source_collection_removes_a_classifiers_neighbors() {
     let server = Server::with_documents(documents()).await;
     let source = json!({"collection": "news", "field": "topic"});
     server.classifier(&json!({"name": "topics", "kind": "knn", "source": source})).await;
@@ -402,7 +406,7 @@ async fn the_neighbors_of_a_deleted_collection_are_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restricted_key_reaches_the_classifiers_of_its_collections() {
+async fn a_restricted_key_cannot_use_classifiers_of_other_collections() {
     let open = Server::with_settings(Limits::default(), Settings::default(), Some("open sesame"));
     let admin = open.with_key("open sesame");
     for collection in ["news", "blog"] {
@@ -419,7 +423,11 @@ async fn a_restricted_key_reaches_the_classifiers_of_its_collections() {
     let texts = json!({"name": "news.mood", "kind": "knn", "examples": weather_and_sports()});
     let made = restricted.post("/v1/classifiers", &texts).await.body;
     let training = restricted.get(&format!("/v1/jobs/{}", text(&made["job"]))).await;
-    assert_eq!(training.status, 200, "a classifier of texts alone is anybody's: {}", training.text);
+    assert_eq!(
+        training.status, 200,
+        "the training job of a classifier without a source collection is visible to every key: {}",
+        training.text
+    );
     let hidden = [
         restricted.get("/v1/classifiers/blog").await,
         restricted.delete("/v1/classifiers/blog").await,
@@ -441,7 +449,7 @@ async fn a_restricted_key_reaches_the_classifiers_of_its_collections() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn predictions_beyond_the_limit_are_refused_with_the_way_out() {
+async fn predictions_beyond_the_response_size_limit_are_refused() {
     let server = Server::with_limits(Limits { answer_bytes_max: 3_000, ..Limits::default() });
     let long = "rain storm ".repeat(100);
     let examples = json!([{"text": long, "labels": ["weather"]}, {"text": "goal", "labels": ["sports"]}]);
@@ -455,7 +463,7 @@ async fn predictions_beyond_the_limit_are_refused_with_the_way_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_examples_of_the_document_work() {
+async fn the_openapi_examples_for_classifiers_work() {
     let server = Server::with_news().await;
     let labeled = |n: usize, topic: &str, text: &str, year: u64| json!({"id": format!("d{n}"), "text": text, "metadata": {"topic": topic, "year": year, "split": "test"}});
     let documents: Vec<Value> = (0..20)

@@ -28,13 +28,13 @@ async fn a_collection_without_description_omits_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_is_used_once() {
+async fn a_second_collection_with_the_same_name_conflicts() {
     let server = Server::with_news().await;
     server.post("/v1/collections", &json!({"name": "news"})).await.assert_error(409, "collection_exists", "", &["news"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bad_request_creates_nothing() {
+async fn an_invalid_request_creates_no_collection() {
     let server = Server::start();
     let check = async |body: serde_json::Value, code: &str, place: &str, words: &[&str]| {
         server.post("/v1/collections", &body).await.assert_error(422, code, place, words);
@@ -71,7 +71,7 @@ async fn collections_are_listed_by_name_in_pages() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bad_page_is_refused() {
+async fn invalid_page_parameters_are_refused() {
     let server = Server::start();
     let check = async |query: &str, code: &str, place: &str, words: &[&str]| {
         server.get(&format!("/v1/collections?{query}")).await.assert_error(422, code, place, words);
@@ -85,7 +85,7 @@ async fn a_bad_page_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_bad_parameter_is_named() {
+async fn every_invalid_query_parameter_is_reported() {
     let server = Server::start();
     let answer = server.get("/v1/collections?lmit=1&limit=0&cursor=abc&limit=2&x=y").await;
     answer.assert_error(422, "invalid_request", "lmit", &["unknown parameter `lmit`", "and 4 more"]);
@@ -97,7 +97,7 @@ async fn every_bad_parameter_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deleted_collection_is_gone_and_its_name_free() {
+async fn deleting_a_collection_frees_its_name() {
     let server = Server::with_documents(json!([{"id": "a", "text": "Il pleut."}])).await;
     assert_eq!(server.delete("/v1/collections/news").await.status, 204);
     server.get("/v1/collections/news").await.assert_error(404, "collection_not_found", "", &["news"]);
@@ -107,13 +107,13 @@ async fn a_deleted_collection_is_gone_and_its_name_free() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_path_that_is_no_name_is_refused() {
+async fn an_invalid_collection_name_in_the_path_is_refused() {
     let server = Server::start();
     server.get("/v1/collections/a%20b").await.assert_error(422, "invalid_request", "collection", &["ASCII"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn counts_follow_the_documents() {
+async fn a_collection_reports_its_document_passage_and_language_counts() {
     let documents = json!([{"text": "Il pleut.", "language": "fr"}, {"text": "Il neige.", "language": "fr"}]);
     let server = Server::with_documents(documents).await;
     let answer = server.get("/v1/collections/news").await;
@@ -122,7 +122,7 @@ async fn counts_follow_the_documents() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn metadata_indexes_are_declared_and_dropped_and_change_no_answer() {
+async fn adding_or_dropping_metadata_indexes_changes_no_results() {
     let server = Server::start();
     let created = server.post("/v1/collections", &json!({"name": "news", "metadata_indexes": ["year", "year"]})).await;
     assert_eq!((created.status, &created.body["metadata_indexes"]), (201, &json!(["year"])), "{}", created.text);
@@ -155,7 +155,7 @@ async fn metadata_indexes_are_declared_and_dropped_and_change_no_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bad_metadata_index_is_refused() {
+async fn an_invalid_metadata_index_is_refused() {
     let server = Server::with_news().await;
     let check = async |paths: serde_json::Value, place: &str, words: &[&str]| {
         let body = json!({"metadata_indexes": paths});

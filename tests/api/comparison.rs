@@ -35,7 +35,7 @@ async fn pairs_are_compared_by_the_cosine_of_their_embeddings() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_matrix_has_a_row_for_each_of_the_first() {
+async fn a_similarity_matrix_has_a_row_for_each_first_text() {
     let server = Server::start();
     let (first, second) = (["ein Haus", "eine Brücke"], ["une maison", "ein Haus", "一座桥"]);
     let body = server.post("/v1/similarity/matrix", &json!({"first": first, "second": second})).await.body;
@@ -54,7 +54,7 @@ async fn a_matrix_has_a_row_for_each_of_the_first() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_compared_is_refused() {
+async fn invalid_comparison_and_detection_requests_are_refused() {
     let server = Server::with_limits(Limits { embedding_inputs_max: 4, text_bytes_max: 20, ..Limits::default() });
     let check = async |path: &str, body: Value, place: &str, words: &[&str]| {
         server.post(path, &body).await.assert_error(422, "invalid_request", place, words);
@@ -75,7 +75,7 @@ async fn what_cannot_be_compared_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn languages_are_told_with_their_confidence() {
+async fn languages_are_detected_with_a_confidence() {
     let server = Server::start();
     let texts = ["Поезд сегодня опаздывает на два часа.", "今日は朝から雨が降っています。", "12345 !?"];
     let body = server.post("/v1/detect", &json!({"texts": texts})).await.body;

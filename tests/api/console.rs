@@ -21,7 +21,11 @@ fn folder() -> PathBuf {
 
 fn files() -> Vec<(String, u64)> {
     let entries = std::fs::read_dir(folder()).expect("the folder").map(|entry| entry.expect("an entry"));
-    entries.map(|entry| (entry.file_name().into_string().expect("a name"), entry.metadata().expect("a size").len())).collect()
+    let files: Vec<_> = entries
+        .map(|entry| (entry.file_name().into_string().expect("a name"), entry.metadata().expect("a size").len()))
+        .collect();
+    assert!(!files.is_empty(), "the folder is empty");
+    files
 }
 
 async fn conditional(server: &Server, path: &str, tag: &str) -> Answer {
@@ -30,7 +34,7 @@ async fn conditional(server: &Server, path: &str, tag: &str) -> Answer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_file_has_its_media_type_and_the_strict_policy() {
+async fn every_console_file_has_its_media_type_and_a_strict_policy() {
     let server = Server::start();
     let names = files().into_iter().map(|(name, _)| format!("/console/{name}"));
     for path in names.chain(["/".to_owned()]) {
@@ -60,7 +64,7 @@ async fn every_file_has_its_media_type_and_the_strict_policy() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_browser_asks_each_time_and_gets_only_what_changed() {
+async fn revalidating_an_unchanged_console_file_returns_304() {
     let server = Server::start();
     for path in ["/", "/console/app.js"] {
         let first = conditional(&server, path, "\"another\"").await;
@@ -74,7 +78,7 @@ async fn a_browser_asks_each_time_and_gets_only_what_changed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_console_needs_no_key_where_the_api_does() {
+async fn the_console_needs_no_key_even_if_the_api_does() {
     let server = Server::with_settings(Limits::default(), Settings::default(), Some("an admin key for this test"));
     let ask = async |path: &str| {
         let request = Request::builder().uri(path).body(Body::empty()).expect("a request");
@@ -99,7 +103,7 @@ async fn unknown_console_paths_are_not_found() {
 }
 
 #[test]
-fn the_files_are_small_and_name_no_other_server() {
+fn console_files_are_small_and_reference_no_other_server() {
     let total: u64 = files().iter().map(|(_, bytes)| bytes).sum();
     assert!(total <= BYTES_MAX, "{total} bytes, more than {BYTES_MAX}");
     for (name, _) in files() {
@@ -117,17 +121,18 @@ fn the_files_are_small_and_name_no_other_server() {
 }
 
 #[test]
-fn the_sources_are_short_and_say_what_they_are_for() {
+fn console_sources_are_short_and_start_with_a_comment() {
     for (name, _) in files() {
         let text = std::fs::read_to_string(folder().join(&name)).expect("text");
-        let opening =
-            [(".js", "// "), (".css", "/* ")].iter().find(|(end, _)| name.ends_with(end)).map_or("", |(_, start)| start);
+        // A page and an image start with their type; their content needs no comment.
+        let openings = [(".js", "// "), (".css", "/* "), (".html", "<!doctype html>"), (".svg", "<svg ")];
+        let (_, opening) = openings.iter().find(|(end, _)| name.ends_with(end)).expect("a known file type");
         assert!(text.starts_with(opening) && text.lines().count() < 500, "{name}");
     }
 }
 
 #[test]
-fn the_page_itself_has_no_script_and_no_style() {
+fn the_console_page_has_no_inline_script_or_style() {
     let page = std::fs::read_to_string(folder().join("index.html")).expect("the page");
     assert!(!page.contains("<style") && !page.contains("javascript:"), "{page}");
     for part in page.split("<script").skip(1) {

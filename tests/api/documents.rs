@@ -33,7 +33,7 @@ async fn a_document_comes_back_as_it_was_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn numbers_keep_all_their_digits() {
+async fn metadata_numbers_keep_all_their_digits() {
     let server = Server::with_news().await;
     let numbers = "[0.1,31.245270191439438,-9007199254740993,18446744073709551615,2.2250738585072014e-308]";
     let body = Body::from(format!(r#"{{"text": "x", "metadata": {{"n": {numbers}}}}}"#));
@@ -44,7 +44,7 @@ async fn numbers_keep_all_their_digits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_update_keeps_the_time_of_creation_and_raises_the_version() {
+async fn an_update_keeps_created_at_and_increases_the_version() {
     let server = Server::with_documents(json!([{"id": "a", "text": "eins"}])).await;
     let before = server.get(&format!("{PATH}/a")).await.body;
     server.post(PATH, &json!({"documents": [{"id": "a", "text": "zwei"}]})).await;
@@ -63,15 +63,16 @@ async fn a_document_without_id_gets_a_uuid() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_document_is_durable_when_stored_is_waited_for() {
-    let server = Server::with_news().await;
+async fn an_upsert_with_wait_stored_makes_the_document_readable() {
+    let server = Server::paused_with_news().await;
     let answer = server.post(&format!("{PATH}?wait=stored"), &json!({"documents": [{"id": "a", "text": "Bonjour"}]})).await;
     assert_eq!(answer.status, 200);
-    assert_eq!(server.get(&format!("{PATH}/a")).await.status, 200);
+    let read = server.get(&format!("{PATH}/a")).await;
+    assert_eq!((read.status, &read.body["text"], &read.body["indexed"]), (200, &json!("Bonjour"), &json!(false)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_partly_failed_upsert_answers_207() {
+async fn a_partly_failed_upsert_returns_207() {
     let server = Server::with_news().await;
     let documents =
         json!([{"id": "a", "text": "Bonjour"}, {"id": "b", "text": " \n"}, {"id": "c", "text": "x", "language": "xx"}]);
@@ -86,7 +87,7 @@ async fn a_partly_failed_upsert_answers_207() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_failed_is_an_error() {
+async fn an_upsert_whose_documents_all_fail_returns_422() {
     let server = Server::with_news().await;
     let answer = server.post(PATH, &json!({"documents": [{"text": ""}, {"id": "", "text": "Bonjour"}]})).await;
     answer.assert_error(422, "invalid_request", "/documents/0/text", &["white space", "1 more"]);
@@ -94,7 +95,7 @@ async fn all_failed_is_an_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_document_is_checked_by_itself() {
+async fn invalid_documents_are_refused_with_the_faulty_member() {
     let limits = Limits { text_bytes_max: 100, metadata_bytes_max: 200, metadata_depth_max: 3, ..Limits::default() };
     let server = Server::with_limits(limits);
     server.post("/v1/collections", &json!({"name": "news"})).await;
@@ -116,7 +117,7 @@ async fn each_document_is_checked_by_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_does_not_fit_stores_nothing() {
+async fn an_invalid_upsert_request_stores_nothing() {
     let server = Server::with_limits(Limits { batch_documents_max: 2, ..Limits::default() });
     server.post("/v1/collections", &json!({"name": "news"})).await;
     let good = json!({"id": "a", "text": "Bonjour"});
@@ -136,7 +137,7 @@ async fn a_request_that_does_not_fit_stores_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn json_nested_beyond_what_the_parser_takes_is_malformed() {
+async fn json_nested_too_deeply_is_malformed() {
     let server = Server::with_news().await;
     let nested = (0..200).fold(json!(1), |inner, _| json!([inner]));
     let answer = server.post(PATH, &json!({"documents": [{"text": "a", "metadata": {"a": nested}}]})).await;
@@ -144,7 +145,7 @@ async fn json_nested_beyond_what_the_parser_takes_is_malformed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn parameters_are_checked() {
+async fn invalid_query_parameters_of_an_upsert_are_refused() {
     let server = Server::with_news().await;
     let body = json!({"documents": [{"text": "Bonjour"}]});
     let check = async |query: &str, place: &str, words: &[&str]| {
@@ -155,7 +156,7 @@ async fn parameters_are_checked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_document_that_cannot_be_read_fails_alone() {
+async fn malformed_documents_fail_without_failing_the_others() {
     let server = Server::with_news().await;
     let documents = json!([
         {"id": "a", "text": "Bonjour"},
@@ -193,7 +194,7 @@ async fn a_document_that_cannot_be_read_fails_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn any_text_is_an_id() {
+async fn ids_with_special_characters_work_when_percent_encoded() {
     let server = Server::with_news().await;
     let cases = [
         ("a/b", "a%2Fb"),
@@ -225,7 +226,7 @@ async fn documents_are_listed_by_id_in_pages() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unknown_collection_is_named() {
+async fn an_unknown_collection_returns_404_with_its_name() {
     let server = Server::start();
     let body = json!({"documents": [{"text": "Bonjour"}]});
     for answer in [server.post(PATH, &body).await, server.get(PATH).await, server.get(&format!("{PATH}/a")).await] {
@@ -235,13 +236,13 @@ async fn an_unknown_collection_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unknown_document_cannot_be_deleted() {
+async fn deleting_an_unknown_document_returns_404() {
     let server = Server::with_news().await;
     server.delete(&format!("{PATH}/a")).await.assert_error(404, "document_not_found", "", &["a", "news"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_value_that_no_value_can_be_is_named_with_its_reason() {
+async fn out_of_range_numbers_and_lone_surrogates_are_refused_with_a_reason() {
     let server = Server::with_news().await;
     for (metadata, why) in [(r#"{"n": 1e400}"#, "number out of range"), (r#"{"n": "\ud83d"}"#, "hex escape")] {
         let body = format!(r#"{{"text": "x", "metadata": {metadata}}}"#);

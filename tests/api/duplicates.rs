@@ -35,7 +35,7 @@ fn vector(axis: usize, value: f64, other: usize, other_value: f64) -> Vec<f64> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn vectors_are_duplicates_by_their_cosine_however_long_they_are() {
+async fn duplicate_vectors_are_found_by_cosine_regardless_of_length() {
     let server = Server::start();
     for (name, length) in [("long", 20.0), ("short", 0.1)] {
         let of_axis = |n: usize| {
@@ -71,7 +71,7 @@ async fn short_vectors_with_exact_copies_are_still_paired_with_near_ones() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn equal_texts_are_paired_by_the_languages_that_fit() {
+async fn equal_texts_are_paired_within_or_across_languages_as_requested() {
     let document = |id: &str, language: &str, text: String| json!({"id": id, "language": language, "text": text});
     let mut documents: Vec<Value> = (20..40).map(|n| document(&format!("x{n}"), "de", sentence(n))).collect();
     documents.extend([
@@ -90,7 +90,7 @@ async fn equal_texts_are_paired_by_the_languages_that_fit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn more_equal_texts_than_a_cluster_holds_make_several_clusters() {
+async fn more_equal_texts_than_size_max_form_several_clusters() {
     let document = |n: u64| json!({"id": format!("copy{n}"), "text": sentence(1)});
     let others = (20..40).map(|n| json!({"id": format!("x{n}"), "text": sentence(n)}));
     let server = Server::with_documents((0..31).map(document).chain(others).collect::<Vec<_>>().into()).await;
@@ -105,7 +105,7 @@ async fn more_equal_texts_than_a_cluster_holds_make_several_clusters() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whole_documents_are_compared_when_that_is_asked() {
+async fn unit_document_compares_whole_documents() {
     let document = |id: &str, language: &str, texts: Vec<String>| json!({"id": id, "language": language, "text": texts.iter().map(|text| format!("{text}. ")).collect::<String>()});
     let (long, other) = (|| (0..6).map(sentence).collect::<Vec<_>>(), (20..26).map(sentence).collect());
     let mut documents = vec![document("a", "en", long()), document("b", "en", other)];

@@ -21,7 +21,7 @@ fn assert_open_ai_error(answer: &Answer, status: u16, kind: &str, param: Option<
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_text_gets_a_unit_embedding_in_order() {
+async fn embeddings_are_normalized_and_in_input_order() {
     let server = Server::start();
     let answer = server.post(PATH, &json!({"input": ["Guten Morgen", "おはよう"]})).await;
     assert_eq!((answer.status, &answer.body["object"]), (200, &json!("list")));
@@ -37,7 +37,7 @@ async fn each_text_gets_a_unit_embedding_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_text_is_the_same_as_an_array_of_one() {
+async fn a_single_text_equals_an_array_of_one_text() {
     let server = Server::start();
     let one = server.post(PATH, &json!({"input": "Guten Morgen"})).await;
     let many = server.post(PATH, &json!({"input": ["Guten Morgen"]})).await;
@@ -45,7 +45,7 @@ async fn one_text_is_the_same_as_an_array_of_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn base64_holds_the_same_floats() {
+async fn base64_encodes_the_same_floats() {
     let server = Server::start();
     let floats = server.post(PATH, &json!({"input": "Guten Morgen", "encoding_format": "float"})).await;
     let floats: Vec<f32> = serde_json::from_value(floats.body["data"][0]["embedding"].clone()).expect("numbers");
@@ -60,7 +60,7 @@ async fn base64_holds_the_same_floats() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_without_an_encoder_of_queries_reads_them_as_documents() {
+async fn a_model_without_a_query_encoder_embeds_queries_as_documents() {
     let server = Server::start();
     let plain = server.post(PATH, &json!({"input": "Guten Morgen"})).await;
     for input_type in ["document", "query"] {
@@ -70,7 +70,7 @@ async fn a_model_without_an_encoder_of_queries_reads_them_as_documents() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_loaded_model_may_be_named() {
+async fn a_request_may_name_the_loaded_model() {
     let server = Server::start();
     let models = server.get("/v1/models").await;
     let body = json!({"input": "Hallo", "model": models.body["data"][0]["id"], "dimensions": DIMENSION});
@@ -79,7 +79,7 @@ async fn the_loaded_model_may_be_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bad_requests_are_refused_in_open_ais_shape() {
+async fn invalid_requests_are_refused_in_the_openai_error_format() {
     let server = Server::with_limits(Limits { embedding_inputs_max: 2, text_bytes_max: 50, ..Limits::default() });
     let check = async |body: Value, param: Option<&str>, code: &str, words: &[&str]| {
         assert_open_ai_error(&server.post(PATH, &body).await, 400, "invalid_request_error", param, code, words);
@@ -108,7 +108,7 @@ async fn a_model_that_is_not_loaded_is_not_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn token_ids_are_refused_with_the_way_to_send_texts() {
+async fn token_ids_are_refused_with_advice_to_send_texts() {
     let server = Server::start();
     for input in [json!([1, 2]), json!([[9906, 1917], [3]]), json!([[]])] {
         let answer = server.post(PATH, &json!({"input": input})).await;
@@ -118,7 +118,7 @@ async fn token_ids_are_refused_with_the_way_to_send_texts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_framework_refuses_has_open_ais_shape_too() {
+async fn errors_of_the_web_framework_use_the_openai_format() {
     let server = Server::with_limits(Limits { body_bytes_max: 100, ..Limits::default() });
     let check = async |request: Request<Body>, status: u16, code: &str| {
         assert_open_ai_error(&server.send(request).await, status, "invalid_request_error", None, code, &[]);

@@ -53,7 +53,7 @@ async fn compressed_requests_are_accepted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_size_limit_holds_for_what_a_request_unpacks_to() {
+async fn the_size_limit_applies_to_the_decompressed_request() {
     let server = Server::with_limits(Limits { body_bytes_max: 100_000, ..Limits::default() });
     let body = |spaces: usize| format!("{{\"name\": \"news\"}}{}", " ".repeat(spaces)).into_bytes();
     for encoding in ENCODINGS {
@@ -73,7 +73,7 @@ async fn the_size_limit_holds_for_what_a_request_unpacks_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_are_compressed_on_request() {
+async fn responses_are_compressed_on_request() {
     let documents: Vec<Value> = (0..50).map(|n| json!({"id": n.to_string(), "text": "Le train est en retard."})).collect();
     let server = Server::with_documents(json!(documents)).await;
     for path in ["/v1/collections/news/documents?limit=50", "/openapi.json", "/docs/errors", "/"] {
@@ -91,7 +91,11 @@ async fn answers_are_compressed_on_request() {
     assert_eq!((small.status, small.header("content-encoding")), (200, None));
     let export = ask(&server, "/v1/collections/news/export", "gzip").await;
     assert_eq!(export.header("content-encoding"), Some("gzip"));
-    assert_eq!(unpacked("gzip", &export.bytes).iter().filter(|byte| **byte == b'\n').count(), 50, "packed once");
+    assert_eq!(
+        unpacked("gzip", &export.bytes).iter().filter(|byte| **byte == b'\n').count(),
+        50,
+        "the export is compressed only once"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -15,7 +15,7 @@ async fn export(server: &Server) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_expiry_is_stored_shown_and_exported() {
+async fn an_expiry_is_stored_returned_and_exported() {
     let documents = json!([{"id": "a", "text": "un", "expires_at": "2999-12-31T23:59:59.5+00:00"}, {"id": "b", "text": "deux"}]);
     let server = Server::with_documents(documents).await;
     assert_eq!(server.get(&format!("{DOCUMENTS}/a")).await.body["expires_at"], FUTURE);
@@ -33,7 +33,7 @@ async fn an_expiry_is_stored_shown_and_exported() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn seconds_count_from_the_request() {
+async fn ttl_seconds_counts_from_the_request() {
     let server = Server::with_documents(json!([{"id": "a", "text": "un", "ttl_seconds": 3600}])).await;
     let stored = server.get(&format!("{DOCUMENTS}/a")).await.body;
     let time = |member: &str| stored[member].as_str().expect("a time").parse::<jiff::Timestamp>().expect("RFC 3339");
@@ -42,7 +42,7 @@ async fn seconds_count_from_the_request() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_has_expired_is_not_found_in_any_way() {
+async fn expired_documents_are_never_found() {
     let documents = json!([
         {"id": "old", "text": "Il pleut.", "metadata": {"n": 1}, "expires_at": PAST},
         {"id": "new", "text": "Il neige.", "metadata": {"n": 1}},
@@ -94,7 +94,7 @@ async fn a_patch_sets_and_clears_an_expiry() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bad_expiry_is_refused_by_its_place() {
+async fn an_invalid_expiry_is_refused_with_its_location() {
     let server = Server::with_documents(json!([{"id": "a", "text": "un"}])).await;
     let path = format!("{DOCUMENTS}/a");
     let check = async |members: Value, place: &str, words: &[&str]| {
@@ -132,7 +132,11 @@ async fn documents_are_updated_by_filter_or_ids() {
     assert_eq!(changed["metadata"], json!({"author": {"name": "Ada", "city": "Lyon"}}));
     assert_eq!((&changed["expires_at"], &changed["indexed"]), (&json!(FUTURE), &json!(true)));
     let again = json!({"ids": ["d1", "d2", "nobody"], "metadata": {"author": {"city": "Lyon"}}});
-    assert_eq!(server.post(&update, &again).await.body, json!({"matched": 2, "updated": 1}), "one has that already");
+    assert_eq!(
+        server.post(&update, &again).await.body,
+        json!({"matched": 2, "updated": 1}),
+        "d1 already has this value, so only d2 changes"
+    );
     assert_eq!(server.get(&format!("{DOCUMENTS}/d1")).await.body["version"], changed["version"]);
     let filter = json!({"field": "author.city", "eq": "Lyon"});
     let found = server.post("/v1/collections/news/search", &json!({"query": "Il pleut.", "filter": filter})).await.body;
@@ -143,7 +147,7 @@ async fn documents_are_updated_by_filter_or_ids() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_update_is_repeated_with_its_key() {
+async fn an_update_with_a_used_idempotency_key_returns_the_first_response() {
     let server = Server::with_documents(json!([{"id": "a", "text": "un"}, {"id": "b", "text": "deux"}])).await;
     let (update, key) = (format!("{DOCUMENTS}/update"), ("idempotency-key", "once"));
     let body = json!({"filter": {"field": "done", "ne": true}, "metadata": {"done": true}});
@@ -156,7 +160,7 @@ async fn an_update_is_repeated_with_its_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_update_without_a_choice_or_a_change_is_refused() {
+async fn an_update_without_a_selection_or_a_change_is_refused() {
     let server = Server::with_documents(json!([{"id": "a", "text": "un"}])).await;
     let check = async |body: Value, place: &str, words: &[&str]| {
         server.post(&format!("{DOCUMENTS}/update"), &body).await.assert_error(422, "invalid_request", place, words);

@@ -33,7 +33,7 @@ fn buckets(facet: &Value) -> Vec<(Value, u64)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_numbers_of_a_field_have_a_range_a_sum_and_a_mean() {
+async fn stats_of_a_numeric_field_include_range_sum_and_mean() {
     let server = with_prices().await;
     let price = facet(&server, json!({"field": "price", "stats": true})).await;
     let stats = json!({"count": 5, "min": 3, "max": 31, "sum": 78.5, "mean": 15.7});
@@ -43,7 +43,7 @@ async fn the_numbers_of_a_field_have_a_range_a_sum_and_a_mean() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_field_without_numbers_has_the_range_of_its_dates() {
+async fn stats_of_a_field_without_numbers_cover_its_dates() {
     let server = with_prices().await;
     let at = facet(&server, json!({"field": "at", "stats": true})).await;
     assert_eq!(at["stats"], json!({"count": 5, "min": "2026-01-01T00:30:00.000Z", "max": "2027-02-11T00:00:00.000Z"}));
@@ -72,7 +72,7 @@ async fn a_histogram_counts_each_document_once_per_interval() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn range_histogram_and_values_come_together_among_what_matches() {
+async fn stats_histogram_and_values_count_only_matching_documents() {
     let server = with_prices().await;
     let facets = json!([{"field": "price", "limit": 1, "stats": true, "histogram": {"interval": 100}}, {"field": "updated_at", "stats": true}]);
     let body = json!({"filter": {"field": "price", "gte": 3}, "facets": facets});
@@ -86,7 +86,7 @@ async fn range_histogram_and_values_come_together_among_what_matches() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn too_many_intervals_are_refused_with_the_way_out() {
+async fn a_histogram_with_too_many_buckets_is_refused_with_advice() {
     let document = |n: usize| json!({"id": format!("d{n}"), "text": "Il pleut.", "metadata": {"n": n}});
     let server = Server::with_documents((0..1000).map(document).collect()).await;
     let one_more = json!({"documents": [document(1000)]});
@@ -102,7 +102,7 @@ async fn too_many_intervals_are_refused_with_the_way_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bad_range_or_histogram_names_all_its_places() {
+async fn invalid_stats_or_histograms_report_all_error_locations() {
     let server = with_prices().await;
     let check = async |facet: Value, places: &[&str], words: &[&str]| {
         let answer = server.post(FACETS, &json!({"facets": [{"field": "price"}, facet]})).await;

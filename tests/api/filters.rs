@@ -15,7 +15,7 @@ fn documents() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_operator_keeps_what_it_says_in_lists_counts_and_searches() {
+async fn every_filter_operator_works_in_scroll_count_and_search() {
     let server = Server::with_documents(documents()).await;
     let check = async |filter: Value, expect: &[&str]| {
         let scrolled = server.post("/v1/collections/news/documents/scroll", &json!({"filter": filter})).await;
@@ -55,7 +55,7 @@ async fn every_operator_keeps_what_it_says_in_lists_counts_and_searches() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bad_filter_is_refused_everywhere_with_its_place() {
+async fn an_invalid_filter_is_refused_everywhere_with_its_location() {
     let server = Server::with_news().await;
     let filter = json!({"and": [{"not": {"field": "year", "gte": true}}]});
     let documents = "/v1/collections/news/documents";
@@ -86,7 +86,7 @@ async fn a_field_path_has_at_most_32_keys() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn repeated_languages_are_deduplicated() {
+async fn thousands_of_repeated_languages_are_accepted() {
     let server = Server::with_documents(json!([{"id": "a", "text": "Il pleut.", "language": "fr"}])).await;
     // More than SQLite allows as parameters of one statement.
     let languages = vec!["fr"; 40_000];
@@ -95,11 +95,26 @@ async fn repeated_languages_are_deduplicated() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_booleans_in_a_filter_are_answered_and_many_empty_conditions_refused() {
+async fn many_boolean_values_are_accepted_but_many_empty_conditions_refused() {
     let server = Server::with_documents(json!([{"id": "a", "text": "Il pleut.", "metadata": {"wet": true}}])).await;
     let count = async |filter: Value| server.post("/v1/collections/news/documents/count", &json!({"filter": filter})).await;
     let truths: Vec<bool> = (0..5_000).map(|n| n % 2 == 0).collect();
     assert_eq!(count(json!({"field": "wet", "in": truths})).await.body, json!({"documents": 1}));
     let empty = vec![json!({"and": []}); 5_000];
     count(json!({"and": empty})).await.assert_error(422, "invalid_filter", "/filter/and/100/and", &["filter_conditions_max"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_filter_for_an_undetermined_language_says_how_to_find_such_documents() {
+    let server = Server::with_news().await;
+    let count = async |filter: Value| server.post("/v1/collections/news/documents/count", &json!({"filter": filter})).await;
+    let hint = r#"{"field": "language", "exists": false}"#;
+    for (filter, place) in [
+        (json!({"field": "language", "eq": "und"}), "/filter/eq"),
+        (json!({"field": "language", "in": ["fr", "und"]}), "/filter/in/1"),
+    ] {
+        count(filter).await.assert_error(422, "invalid_filter", place, &["must name a language", "\"und\"", hint]);
+    }
+    let other = count(json!({"field": "language", "eq": "xx"})).await;
+    assert!(other.status == 422 && !other.text.contains("exists"), "{}", other.text);
 }

@@ -91,11 +91,11 @@ async fn mining_jobs_with_texts_are_hidden_from_other_restricted_keys() {
     let job = one.finished(&one.post("/v1/mine", &request).await).await;
     let mining = async |server: &Server| server.get("/v1/jobs?type=mine").await.body["jobs"].as_array().map(Vec::len);
     assert_eq!((mining(&one).await, mining(&server).await), (Some(1), Some(1)), "{job}");
-    assert_eq!(mining(&other).await, Some(0), "what it may not get it does not list");
+    assert_eq!(mining(&other).await, Some(0), "jobs that the key may not read are not listed");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restricted_key_cannot_tell_which_classifiers_there_are() {
+async fn a_restricted_key_cannot_tell_which_classifiers_exist() {
     let server = guarded().await;
     let news = restricted(&server, "news").await;
     let make = async |name: &str| {
@@ -122,4 +122,22 @@ async fn a_restricted_key_cannot_tell_which_classifiers_there_are() {
     assert_eq!(made.status, 201);
     let refused = make("news.pay").await;
     refused.assert_error(403, "forbidden", "/name", &["may not use this name"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conflict_with_an_alias_does_not_reveal_its_collection() {
+    let server = guarded().await;
+    assert_eq!(server.put("/v1/aliases/current", &json!({"collection": "salaries"})).await.status, 200);
+    let made = server.post("/v1/keys", &json!({"name": "k", "scope": "admin", "collections": ["current"]})).await;
+    let holder = server.with_key(made.body["secret"].as_str().expect("a secret"));
+    for refused in [
+        holder.post("/v1/collections", &json!({"name": "current"})).await,
+        holder.put("/v1/collections/current", &json!({})).await,
+        holder.delete("/v1/collections/current").await,
+    ] {
+        refused.assert_error(409, "alias_exists", "", &["current is an alias"]);
+        assert!(!refused.text.contains("salaries"), "{}", refused.text);
+    }
+    let told = server.delete("/v1/collections/current").await;
+    told.assert_error(409, "alias_exists", "", &["current is an alias of collection salaries"]);
 }

@@ -80,9 +80,9 @@ async fn fail(server: &Server, archive: &Parts, words: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_plain_files_of_known_names_are_read() {
+async fn only_regular_files_with_known_names_are_accepted() {
     let (server, good) = attacked().await;
-    assert_eq!(upload(&server, good.pack(9 << 10)).await.status, 201, "what a server makes is taken");
+    assert_eq!(upload(&server, good.pack(9 << 10)).await.status, 201, "the server accepts its own archive");
     assert_eq!(server.delete(&format!("/v1/snapshots/{ID}")).await.status, 204);
     let database = good.database();
     for name in
@@ -118,7 +118,7 @@ async fn only_plain_files_of_known_names_are_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn false_entry_sizes_are_refused_without_allocating() {
+async fn false_entry_sizes_and_truncated_files_are_refused() {
     let (server, good) = attacked().await;
     let database = good.database();
     for declared in [1 << 62, 1 << 50] {
@@ -148,7 +148,7 @@ async fn false_entry_sizes_are_refused_without_allocating() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_archive_of_more_files_than_the_server_may_hold_is_refused_at_the_first_one_too_many() {
+async fn an_archive_with_too_many_files_is_refused_without_reading_the_rest() {
     let (server, good) = attacked().await;
     let head = good.bytes(&good.database())[..100].to_vec();
     let mut many = good.clone();
@@ -162,7 +162,7 @@ async fn an_archive_of_more_files_than_the_server_may_hold_is_refused_at_the_fir
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_manifest_is_checked_against_the_archive() {
+async fn a_manifest_that_contradicts_the_archive_is_refused() {
     let (server, good) = attacked().await;
     let check = async |change: fn(&mut Value), words: &[&str]| {
         refuse(&server, good.clone().with_manifest(change).pack(0), "invalid_snapshot", words).await;
@@ -191,7 +191,7 @@ async fn a_manifest_is_checked_against_the_archive() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn databases_of_other_kinds_are_refused_at_once() {
+async fn foreign_or_newer_databases_are_refused_on_upload() {
     let (server, good) = attacked().await;
     let database = good.database();
     for name in [&*database, CATALOG] {
@@ -208,7 +208,7 @@ async fn databases_of_other_kinds_are_refused_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn databases_with_unknown_schema_objects_are_not_opened() {
+async fn databases_with_unknown_or_missing_schema_objects_are_not_restored() {
     let (server, good) = attacked().await;
     let database = good.database();
     let check = async |name: &str, sql: &str, words: &[&str]| fail(&server, &good.clone().with_sql(name, sql), words).await;
@@ -230,7 +230,7 @@ const RESERVED_NAME: &str = "pragma writable_schema = on;
     update sqlite_schema set name = 'sqlite_lies', sql = replace(sql, 'lies', 'sqlite_lies') where name = 'lies'";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_trigger_under_a_reserved_name_is_refused() {
+async fn a_trigger_with_a_reserved_name_is_refused() {
     let (server, good) = attacked().await;
     for (name, table) in [(&*good.database(), "documents"), (CATALOG, "collections")] {
         let sql = format!("create trigger lies after insert on {table} begin delete from {table}; end; {RESERVED_NAME}");
@@ -263,7 +263,7 @@ async fn an_index_on_an_expression_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_unique_index_that_would_refuse_writes_is_refused() {
+async fn a_unique_index_that_would_block_writes_is_refused() {
     let (server, good) = attacked().await;
     let sql = "create unique index one_of_each on documents (language)";
     fail(&server, &good.clone().with_sql(&good.database(), sql), &["index one_of_each"]).await;
@@ -283,7 +283,7 @@ async fn a_table_with_an_extra_check_constraint_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_that_ends_a_statement_is_not_run() {
+async fn sql_in_an_index_name_is_not_executed() {
     let (server, good) = attacked().await;
     let evil = std::env::temp_dir().join(format!("dragoman-evil-{}", std::process::id()));
     let name = format!("documents_metadata_1; attach '{}' as evil; create table evil.t (a)", evil.display()).replace('\'', "''");
@@ -293,7 +293,7 @@ async fn a_name_that_ends_a_statement_is_not_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_schema_of_many_objects_is_not_read_to_its_end() {
+async fn a_schema_with_too_many_objects_is_refused() {
     let (server, good) = attacked().await;
     let tables: String = (0..300).map(|number| format!("create table t{number} (a);")).collect();
     fail(&server, &good.clone().with_sql(&good.database(), &tables), &["damaged", "too many schema objects"]).await;
@@ -346,7 +346,7 @@ async fn exhausted_or_inconsistent_ids_and_sequences_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn counts_and_terms_are_made_anew_from_the_rows() {
+async fn a_restore_rebuilds_counts_and_terms_from_the_rows() {
     let (server, good) = attacked().await;
     let sql = "update language_counts set documents = 1000000; update state set passages = 1000000; delete from lexical;
                insert into lexical (rowid, words, folded) values (1, 'mensonge', 'mensonge')";
@@ -366,7 +366,7 @@ async fn counts_and_terms_are_made_anew_from_the_rows() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_damaged_embedding_is_made_anew_from_its_text() {
+async fn a_restore_recomputes_damaged_embeddings() {
     let (server, good) = attacked().await;
     let damaged = good.clone().with_sql(&good.database(), "update passages set embedding = x'00'");
     assert_eq!(upload(&server, damaged.pack(0)).await.status, 201);

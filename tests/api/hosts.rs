@@ -22,7 +22,7 @@ async fn get(server: &Server, path: &str, headers: &[(&str, &str)]) -> Answer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_keys_only_names_of_this_machine_are_answered() {
+async fn without_keys_only_local_host_names_are_accepted() {
     let server = Server::start();
     for host in ["localhost:7700", "127.0.0.1:7700", "[::1]:7700", "LocalHost", "db.localhost:7700"] {
         assert_eq!(get(&server, "/v1/collections", &[("host", host)]).await.status, 200, "{host}");
@@ -32,11 +32,11 @@ async fn without_keys_only_names_of_this_machine_are_answered() {
         refused.assert_error(403, "host_not_allowed", "host", &["hosts setting", host]);
     }
     let target = get(&server, "http://rebound.example/v1/collections", &[]).await;
-    assert_eq!(target.code(), Some("host_not_allowed"), "the target of a request may name a host, too");
+    assert_eq!(target.code(), Some("host_not_allowed"), "a host in the request target is checked too");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_setting_adds_names() {
+async fn the_hosts_setting_allows_more_host_names() {
     let hosts = Hosts::parse(&["db.example"]).expect("names");
     let server = Server::with_settings(Limits::default(), Settings { hosts, ..Settings::default() }, None);
     assert_eq!(get(&server, "/v1/collections", &[("host", "db.example:7700")]).await.status, 200);
@@ -45,7 +45,7 @@ async fn a_setting_adds_names() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn with_keys_every_name_is_answered() {
+async fn with_keys_every_host_name_is_accepted() {
     let server = Server::with_settings(Limits::default(), Settings::default(), Some("the key of the configuration"));
     let key = ("authorization", "Bearer the key of the configuration");
     let headers = [key, ("host", "db.example"), ("origin", "https://example.com")];
@@ -54,7 +54,7 @@ async fn with_keys_every_name_is_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn public_routes_are_answered_under_every_host_name() {
+async fn public_routes_accept_every_host_name() {
     let server = Server::start();
     for path in ["/healthz", "/readyz", "/openapi.json", "/docs/"] {
         assert_eq!(get(&server, path, &[("host", "pod-7.example:7700")]).await.status, 200, "{path}");
@@ -63,7 +63,7 @@ async fn public_routes_are_answered_under_every_host_name() {
         let request = Request::get("/metrics").header("host", "pod-7.example:7700").body(Body::empty());
         server.send_unchecked(request.expect("a request")).await.status
     };
-    assert_eq!(metrics(server).await, 403, "they tell the names of collections");
+    assert_eq!(metrics(server).await, 403, "metrics reveal collection names");
     let open = Settings { metrics_open: true, ..Settings::default() };
     assert_eq!(metrics(Server::with_settings(Limits::default(), open, None)).await, 200);
 }
@@ -87,7 +87,7 @@ async fn a_repeated_or_malformed_host_header_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_of_other_origins_are_refused() {
+async fn requests_from_other_origins_are_refused() {
     let server = Server::start();
     let host = ("host", "localhost:7700");
     for origin in ["https://example.com", "http://localhost:3000", "http://localhost", "null", "http://rebound.example:7700"] {
@@ -126,7 +126,7 @@ async fn no_foreign_page_starts_or_cancels_anything() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_link_on_another_page_can_be_followed() {
+async fn a_link_from_another_site_can_be_followed() {
     let server = Server::start();
     let from_elsewhere = ("sec-fetch-site", "cross-site");
     let navigates = get(&server, "/v1/collections", &[from_elsewhere, ("sec-fetch-mode", "navigate")]).await;

@@ -14,7 +14,7 @@ async fn keyed(server: &Server, path: &str, key: &str, body: &Value) -> Answer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_upsert_is_done_once() {
+async fn a_repeated_upsert_returns_the_first_response_and_stores_nothing() {
     let server = Server::with_news().await;
     let body = json!({"documents": [{"text": "Il pleut."}, {"id": "b", "text": " "}, {"id": "c", "text": "Il neige."}, {"id": "c", "text": "zwei"}]});
     let first = keyed(&server, DOCUMENTS, "k1", &body).await;
@@ -29,7 +29,7 @@ async fn an_upsert_is_done_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_belongs_to_one_request() {
+async fn an_idempotency_key_cannot_be_reused_for_another_request() {
     let server = Server::with_news().await;
     let body = json!({"documents": [{"id": "a", "text": "Il pleut."}]});
     assert_eq!(keyed(&server, DOCUMENTS, "k", &body).await.status, 200);
@@ -46,7 +46,7 @@ async fn a_key_belongs_to_one_request() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_stored_nothing_leaves_no_record() {
+async fn a_request_that_stored_nothing_does_not_use_up_its_key() {
     let server = Server::with_news().await;
     let bad = json!({"documents": [{"id": "a", "text": " "}]});
     assert_eq!(keyed(&server, DOCUMENTS, "k", &bad).await.status, 422);
@@ -54,7 +54,7 @@ async fn a_request_that_stored_nothing_leaves_no_record() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deletion_is_answered_again_without_deleting_more() {
+async fn a_repeated_deletion_returns_the_first_response_and_deletes_nothing() {
     let server = Server::with_documents(json!([{"id": "a", "text": "Il pleut."}, {"id": "b", "text": "Il neige."}])).await;
     let (path, all) = (format!("{DOCUMENTS}/delete"), json!({"filter": {"and": []}}));
     assert_eq!(keyed(&server, &path, "k", &all).await.body, json!({"deleted": 2}));
@@ -64,7 +64,7 @@ async fn a_deletion_is_answered_again_without_deleting_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_collection_is_created_once() {
+async fn a_repeated_creation_returns_the_same_collection() {
     let server = Server::start();
     let body = json!({"name": "news"});
     let first = keyed(&server, "/v1/collections", "k", &body).await;
@@ -88,7 +88,7 @@ async fn concurrent_requests_with_one_key_are_executed_once() {
     assert_eq!(server.get("/v1/collections/news").await.body["documents"], 2);
 }
 
-/// A second run would change again what others changed since the first one passed it.
+/// A second run would overwrite changes that others made after the first run.
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_changes_by_filter_with_one_key_are_executed_once() {
     let documents: Vec<Value> = (0..1200).map(|n| json!({"id": format!("d{n}"), "text": format!("{n} ships")})).collect();
@@ -107,7 +107,7 @@ async fn concurrent_changes_by_filter_with_one_key_are_executed_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_of_mining_is_accepted_once() {
+async fn a_repeated_mining_request_returns_the_same_job() {
     let server = Server::with_documents(json!([{"id": "a", "text": "Il pleut."}, {"id": "b", "text": "Il neige."}])).await;
     let texts = json!({"texts": ["Es regnet.", "Es schneit.", "Es hagelt."]});
     let mine = json!({"first": {"collection": "news"}, "second": texts, "neighbors": 2});
@@ -134,7 +134,7 @@ async fn a_job_of_mining_is_accepted_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_jobs_with_one_key_at_once_one_is_accepted() {
+async fn concurrent_job_requests_with_one_key_start_one_job() {
     let server = Server::with_documents(json!([{"id": "a", "text": "Il pleut."}, {"id": "b", "text": "Il neige."}])).await;
     let (path, body) = ("/v1/collections/news/duplicates", json!({}));
     let answers = futures::future::join_all((0..6).map(|_| keyed(&server, path, "k", &body))).await;
@@ -143,7 +143,7 @@ async fn of_jobs_with_one_key_at_once_one_is_accepted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_of_a_request_about_one_collection_does_not_answer_for_another() {
+async fn a_key_used_for_one_collection_conflicts_for_another() {
     let server = Server::with_news().await;
     server.post("/v1/collections", &json!({"name": "blog"})).await;
     let find =
@@ -155,7 +155,7 @@ async fn a_key_of_a_request_about_one_collection_does_not_answer_for_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn callers_with_keys_of_their_own_share_no_idempotency_keys() {
+async fn callers_with_different_api_keys_do_not_share_idempotency_keys() {
     const OPERATOR: &str = "the key of the configuration, 42";
     let server = Server::with_settings(Limits::default(), Settings::default(), Some(OPERATOR)).with_key(OPERATOR);
     server.post("/v1/collections", &json!({"name": "news"})).await;

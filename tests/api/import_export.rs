@@ -31,7 +31,7 @@ async fn results(server: &Server, job: &Value, query: &str) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lines_are_imported_and_each_has_a_result() {
+async fn each_imported_line_has_a_result() {
     let server = Server::with_documents(json!([{"id": "c", "text": "alt"}])).await;
     let body = concat!(
         r#"{"id": "a", "text": "Le train est en retard.", "language": "fr", "metadata": {"year": 2026}}"#,
@@ -67,7 +67,7 @@ async fn lines_are_imported_and_each_has_a_result() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn column_types_are_accepted_only_for_tables() {
+async fn invalid_column_types_of_an_import_are_refused() {
     let server = Server::with_news().await;
     let send = |types: &str, media_type: &str, body: &'static str| {
         let request = Request::post(format!("{IMPORT}?types={types}")).header("content-type", media_type);
@@ -84,7 +84,7 @@ async fn column_types_are_accepted_only_for_tables() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tables_are_imported_with_metadata_by_column() {
+async fn tables_are_imported_with_metadata_columns() {
     let server = Server::with_news().await;
     let job =
         server.import("text/csv; charset=utf-8", "id,text,language,metadata.source\n1,\"Zug, spät\",de,dpa\n2,雨,xx,\n").await;
@@ -98,7 +98,7 @@ async fn tables_are_imported_with_metadata_by_column() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn packed_files_are_unpacked_and_bombs_are_refused() {
+async fn compressed_files_are_imported_but_decompression_bombs_refused() {
     let server = Server::with_news().await;
     let line = b"{\"id\":\"a\",\"text\":\"Bonjour\"}\n";
     let gzip = |bytes: &[u8]| {
@@ -126,7 +126,7 @@ async fn an_octet_stream_is_read_as_ndjson() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_imported_is_refused_and_leaves_nothing() {
+async fn invalid_imports_are_refused_and_leave_no_job() {
     let limits = Limits { import_bytes_max: 1_000, ..Limits::default() };
     let server = Server::with_limits(limits);
     let post = |media_type: &str, body: String| request(media_type, "identity", body);
@@ -154,7 +154,7 @@ async fn what_cannot_be_imported_is_refused_and_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_import_needs_room_on_the_disk() {
+async fn an_import_is_refused_when_disk_space_is_low() {
     let server = Server::with_limits(Limits { disk_reserve_bytes: u64::MAX / 2, ..Limits::default() });
     server.post("/v1/collections", &json!({"name": "news"})).await;
     let refused = server.send(request(NDJSON, "identity", "{}")).await;
@@ -163,7 +163,7 @@ async fn an_import_needs_room_on_the_disk() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_beyond_the_bound_are_refused() {
+async fn jobs_beyond_the_limit_are_refused() {
     let server =
         Server::with_limits(Limits { jobs_running_max: 1, jobs_queued_max: 0, import_backlog_max: 0, ..Limits::default() });
     server.post("/v1/collections", &json!({"name": "news"})).await;
@@ -207,7 +207,7 @@ async fn an_export_can_be_imported_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_export_is_packed_as_the_client_takes_it_and_has_vectors_on_request() {
+async fn exports_are_compressed_and_include_vectors_on_request() {
     let server =
         Server::with_documents(json!([{"id": "a", "text": "Bonjour"}, {"id": "b", "text": "many words ".repeat(40)}])).await;
     let plain = server.get(EXPORT).await.text;
@@ -224,7 +224,7 @@ async fn an_export_is_packed_as_the_client_takes_it_and_has_vectors_on_request()
     }
     let vectors = lines(&server.get(&format!("{EXPORT}?include=vector")).await.text);
     assert_eq!(vectors[0]["vector"].as_array().map(Vec::len), Some(crate::server::DIMENSION));
-    assert!(vectors[1].get("vector").is_none(), "several passages have several embeddings");
+    assert!(vectors[1].get("vector").is_none(), "a document with several passages has no single vector");
     server.get(&format!("{EXPORT}?include=passages")).await.assert_error(422, "invalid_request", "include", &["vector"]);
     server.get("/v1/collections/none/export").await.assert_error(404, "collection_not_found", "", &[]);
 }

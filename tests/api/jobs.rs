@@ -50,7 +50,7 @@ async fn jobs_are_listed_newest_first_with_filters_and_pages() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unknown_job_is_named() {
+async fn an_unknown_job_is_not_found() {
     let server = Server::start();
     for path in ["", "/events", "/results"] {
         server.get(&format!("{NO_JOB}{path}")).await.assert_error(404, "job_not_found", "", &["0198c0de"]);
@@ -60,7 +60,7 @@ async fn an_unknown_job_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_waiting_job_is_canceled_at_once_and_a_running_one_says_how_far_it_came() {
+async fn queued_jobs_are_canceled_at_once_and_running_ones_report_progress() {
     let server = Server::with_limits(Limits { jobs_running_max: 1, import_backlog_max: 0, ..Limits::default() });
     server.post("/v1/collections", &json!({"name": "news"})).await;
     let running = begin(&server, 20_000).await;
@@ -83,7 +83,7 @@ async fn a_waiting_job_is_canceled_at_once_and_a_running_one_says_how_far_it_cam
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn events_tell_progress_and_end_with_the_job() {
+async fn job_events_report_progress_and_end_with_the_job() {
     let server = Server::with_limits(Limits { import_backlog_max: 0, ..Limits::default() });
     server.post("/v1/collections", &json!({"name": "news"})).await;
     let job = begin(&server, 4_000).await;
@@ -101,7 +101,7 @@ async fn events_tell_progress_and_end_with_the_job() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_whose_collection_is_deleted_says_so() {
+async fn a_job_fails_when_its_collection_is_deleted() {
     let server = Server::with_limits(Limits { import_backlog_max: 0, ..Limits::default() });
     server.post("/v1/collections", &json!({"name": "news"})).await;
     let job = begin(&server, 20_000).await;
@@ -111,7 +111,7 @@ async fn a_job_whose_collection_is_deleted_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn old_jobs_are_forgotten_with_their_results() {
+async fn old_jobs_are_deleted_with_their_results() {
     let server = Server::with_limits(Limits { jobs_kept_max: 2, ..Limits::default() });
     server.post("/v1/collections", &json!({"name": "news"})).await;
     let mut made = Vec::new();

@@ -36,7 +36,7 @@ async fn keys(server: &Server) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_is_made_listed_and_revoked() {
+async fn an_api_key_is_created_listed_and_revoked() {
     let server = guarded();
     let made = server.post("/v1/keys", &example("create_key.request")).await;
     assert_eq!(made.status, 201, "{made:?}");
@@ -58,7 +58,7 @@ async fn a_key_is_made_listed_and_revoked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_key_is_made_of_is_checked() {
+async fn key_creation_refuses_invalid_members() {
     let server = guarded();
     let check = async |change: Value, place: &str, words: &[&str]| {
         let mut body = json!({"name": "a", "scope": "read"});
@@ -76,7 +76,7 @@ async fn what_a_key_is_made_of_is_checked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_are_bounded_and_listed_page_by_page() {
+async fn the_number_of_keys_is_limited_and_keys_are_listed_in_pages() {
     let limits = Limits { keys_max: 3, ..Limits::default() };
     let server = Server::with_settings(limits, Settings::default(), Some(OPERATOR)).with_key(OPERATOR);
     for _ in 0..3 {
@@ -93,7 +93,7 @@ async fn keys_are_bounded_and_listed_page_by_page() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_key_closes_the_server_and_can_make_others() {
+async fn the_first_key_locks_the_server_and_can_create_more_keys() {
     let server = Server::start();
     assert_eq!(server.get("/v1/collections").await.status, 200);
     for body in [
@@ -116,7 +116,7 @@ async fn the_first_key_closes_the_server_and_can_make_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_without_a_good_key_is_asked_for_one() {
+async fn a_request_without_a_valid_key_is_unauthorized() {
     let server = guarded();
     let secret = make(&server, "read", None).await;
     let wrong = format!("{}{}", &secret[..100], if secret.ends_with('0') { '1' } else { '0' });
@@ -128,7 +128,7 @@ async fn a_request_without_a_good_key_is_asked_for_one() {
         let answer = server.send(request.body(Body::empty()).expect("a request")).await;
         assert_eq!(answer.status, status, "{header:?}: {answer:?}");
         assert_eq!(answer.header("www-authenticate"), (status == 401).then_some("Bearer realm=\"dragoman\""));
-        assert!(!answer.text.contains(&secret[40..]), "what was sent is not repeated");
+        assert!(!answer.text.contains(&secret[40..]), "the answer does not repeat the key");
     };
     check(Some(&format!("Bearer {secret}")), 200).await;
     check(Some(&format!("bearer {secret}")), 200).await;
@@ -144,7 +144,7 @@ async fn a_request_without_a_good_key_is_asked_for_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_expired_key_is_refused() {
     let server = guarded();
-    let soon = jiff_in_ms(300);
+    let soon = timestamp_in_ms(300);
     let made = server.post("/v1/keys", &json!({"name": "a", "scope": "read", "expires_at": soon})).await;
     let short = server.with_key(made.body["secret"].as_str().expect("a secret"));
     assert_eq!(short.get("/v1/models").await.status, 200);
@@ -158,12 +158,12 @@ async fn an_expired_key_is_refused() {
 }
 
 /// The time this many milliseconds from now, as RFC 3339.
-fn jiff_in_ms(ms: i64) -> String {
+fn timestamp_in_ms(ms: i64) -> String {
     (jiff::Timestamp::now() + jiff::SignedDuration::from_millis(ms)).to_string()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_embeddings_endpoint_refuses_in_the_shape_of_openai() {
+async fn unauthorized_embedding_requests_get_the_openai_error_format() {
     let answer = guarded().with_key("wrong").post("/v1/embeddings", &json!({"input": "hello"})).await;
     assert_eq!(answer.status, 401);
     assert_eq!(answer.header("www-authenticate"), Some("Bearer realm=\"dragoman\""));
@@ -175,7 +175,7 @@ async fn the_embeddings_endpoint_refuses_in_the_shape_of_openai() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restricted_key_sees_and_touches_its_own_collections_alone() {
+async fn a_restricted_key_accesses_only_its_own_collections() {
     let server = guarded();
     for name in ["blog", "news", "shop"] {
         assert_eq!(server.post("/v1/collections", &json!({"name": name})).await.status, 201);
@@ -204,13 +204,13 @@ async fn a_restricted_key_sees_and_touches_its_own_collections_alone() {
     let metrics =
         Request::get("/metrics").header("authorization", format!("Bearer {}", make(&server, "read", Some(&["news"])).await));
     let metrics = server.send_unchecked(metrics.body(Body::empty()).expect("a request")).await;
-    assert_eq!((metrics.status, metrics.code()), (403, Some("forbidden")), "they tell the names of all collections");
+    assert_eq!((metrics.status, metrics.code()), (403, Some("forbidden")), "metrics reveal collection names");
     admin.get("/v1/keys").await.assert_error(403, "forbidden", "", &["restricted"]);
     assert_eq!(admin.delete("/v1/collections/later").await.status, 204);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_restricted_to_an_alias_sees_the_import_that_it_sent_there() {
+async fn a_key_restricted_to_an_alias_sees_its_import_to_that_alias() {
     let server = guarded();
     assert_eq!(server.post("/v1/collections", &json!({"name": "news"})).await.status, 201);
     assert_eq!(server.put("/v1/aliases/latest", &json!({"collection": "news"})).await.status, 200);
@@ -218,7 +218,7 @@ async fn a_key_restricted_to_an_alias_sees_the_import_that_it_sent_there() {
     let request = Request::post("/v1/collections/latest/import").header("content-type", "application/x-ndjson");
     let request = request.header("authorization", format!("Bearer {}", make(&server, "write", Some(&["latest"])).await));
     let accepted = server.send_unchecked(request.body(Body::from("{\"text\":\"Il pleut.\"}")).expect("a request")).await;
-    assert_eq!((accepted.status, &accepted.body["collection"]), (202, &json!("latest")), "{}", accepted.text);
+    assert_eq!((accepted.status, &accepted.body["collection"]), (202, &json!("news")), "{}", accepted.text);
     let job = writer.finished(&accepted).await;
     assert_eq!((&job["status"], &job["details"]["created"]), (&json!("succeeded"), &json!(1)));
     assert_eq!(writer.get("/v1/jobs").await.body["jobs"].as_array().map(Vec::len), Some(1));
@@ -252,7 +252,7 @@ fn operations() -> Vec<(Method, String, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_operation_needs_the_key_that_its_route_declares() {
+async fn every_operation_requires_the_access_its_route_declares() {
     let server = guarded();
     assert_eq!(server.post("/v1/collections", &json!({"name": "news"})).await.status, 201);
     let stranger = Server { key: None, ..server.clone() };
@@ -264,7 +264,7 @@ async fn every_operation_needs_the_key_that_its_route_declares() {
     for (method, path, id) in operations() {
         let call = async |server: &Server| server.call(method.clone(), &path, Body::from("{}")).await.status;
         let Access::Key(needed, reach) = http::description().operations.get(&id).expect("an operation").access else {
-            assert_ne!(call(&stranger).await, 401, "{id} is open");
+            assert_ne!(call(&stranger).await, 401, "{id} needs no key");
             continue;
         };
         assert_eq!(call(&stranger).await, 401, "{id} without a key");
@@ -279,18 +279,18 @@ async fn every_operation_needs_the_key_that_its_route_declares() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_document_and_health_need_no_key_and_the_rest_of_the_routes_do() {
+async fn health_and_documentation_routes_need_no_key() {
     let stranger = Server::with_settings(Limits::default(), Settings::default(), Some(OPERATOR));
     for path in ["/healthz", "/readyz", "/openapi.json", "/docs/", "/docs/errors"] {
         assert_eq!(stranger.get(path).await.status, 200, "{path}");
     }
     assert_eq!(stranger.get("/nothing").await.status, 404);
     let method = Request::patch("/v1/collections").body(Body::empty()).expect("a request");
-    assert_eq!(stranger.send_unchecked(method).await.status, 401, "a method that the path does not have");
+    assert_eq!(stranger.send_unchecked(method).await.status, 401, "an unsupported method also needs a key");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refusal_ends_the_connection_when_it_leaves_a_body_unread_and_says_so() {
+async fn a_refusal_with_an_unread_body_announces_connection_close() {
     let server = guarded().with_key("no key of this server");
     let (read, written) = (server.get("/v1/collections").await, server.post("/v1/collections", &json!({"name": "news"})).await);
     assert_eq!((read.status, read.header("connection")), (401, None));

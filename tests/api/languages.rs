@@ -26,17 +26,17 @@ async fn language(server: &Server, id: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_document_has_the_language_that_its_tag_names() {
+async fn document_language_tags_map_to_supported_languages() {
     let server = Server::with_documents(documents()).await;
     for (id, code) in [("br", "pt"), ("pt", "pt"), ("tw", "zh"), ("latn", "sr"), ("old", "he"), ("long", "de"), ("no", "nb")] {
         assert_eq!(language(&server, id).await, code, "{id}");
     }
     let stored = server.get(&format!("{NEWS}/documents/br")).await;
-    assert_eq!(stored.body.get("language_confidence"), None, "it was given");
+    assert_eq!(stored.body.get("language_confidence"), None, "the language was given, not detected");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_text_of_undetermined_language_is_detected() {
+async fn the_language_of_a_document_tagged_und_is_detected() {
     let server = Server::with_documents(json!([
         {"id": "fr", "text": "Le marché ouvre à sept heures et la bibliothèque ferme à midi.", "language": "und"},
         {"id": "none", "text": "2026-07-14 18:00", "language": "und"},
@@ -47,7 +47,7 @@ async fn a_text_of_undetermined_language_is_detected() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn searches_and_filters_name_languages_by_any_tag() {
+async fn searches_and_filters_accept_bcp_47_language_tags() {
     let server = Server::with_documents(documents()).await;
     let check = async |options: Value, expect: &[&str]| {
         let mut body = json!({"query": "2026", "mode": "lexical"});
@@ -66,7 +66,7 @@ async fn searches_and_filters_name_languages_by_any_tag() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn settings_patches_and_imports_name_languages_by_any_tag() {
+async fn settings_patches_and_imports_accept_bcp_47_language_tags() {
     let server = Server::with_documents(documents()).await;
     let patched = server.patch(NEWS, &json!({"default_languages": ["pt-BR", "por", "zh_TW"]})).await;
     assert_eq!(patched.body["default_languages"], json!(["pt", "zh"]));
@@ -78,7 +78,7 @@ async fn settings_patches_and_imports_name_languages_by_any_tag() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_language_and_what_is_no_tag_are_two_errors() {
+async fn unsupported_languages_and_malformed_tags_are_different_errors() {
     let server = Server::with_documents(documents()).await;
     let check = async |path: &str, body: Value, code: &str, place: &str, words: &[&str]| {
         server.post(&format!("{NEWS}{path}"), &body).await.assert_error(422, code, place, words);

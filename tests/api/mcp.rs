@@ -45,7 +45,11 @@ pub async fn value(server: &Server, tool: &str, arguments: Value) -> Value {
     let result = call(server, tool, arguments).await;
     assert_eq!(result["isError"], false, "{result}");
     let text = result["content"][0]["text"].as_str().expect("a text");
-    assert_eq!(serde_json::from_str::<Value>(text).expect("JSON"), result["structuredContent"], "both forms say the same");
+    assert_eq!(
+        serde_json::from_str::<Value>(text).expect("JSON"),
+        result["structuredContent"],
+        "the text and the structured content are equal"
+    );
     result["structuredContent"].clone()
 }
 
@@ -57,7 +61,7 @@ pub async fn problem(server: &Server, tool: &str, arguments: Value) -> Value {
 }
 
 /// An answer without what differs between calls.
-fn lasting(mut answer: Value) -> Value {
+fn without_volatile_members(mut answer: Value) -> Value {
     if let Some(members) = answer.as_object_mut() {
         ["took_ms", "request_id", "instance"].into_iter().for_each(|name| drop(members.remove(name)));
     }
@@ -77,7 +81,7 @@ pub fn documents() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_and_the_server_introduce_themselves_and_keep_no_session() {
+async fn initialize_returns_the_protocol_version_and_no_session_id() {
     let server = Server::start();
     for version in ["2025-03-26", "2025-06-18", "2025-11-25"] {
         let params = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}});
@@ -94,7 +98,7 @@ async fn a_client_and_the_server_introduce_themselves_and_keep_no_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_of_the_protocol_without_handshakes_is_answered() {
+async fn a_client_without_an_initialize_handshake_is_served() {
     let server = Server::with_documents(documents()).await;
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -122,7 +126,7 @@ async fn a_client_of_the_protocol_without_handshakes_is_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tools_are_described_as_the_operations_are() {
+async fn tools_have_descriptions_annotations_and_input_schemas() {
     let server = Server::start();
     let tools = ask(&server, "tools/list", json!({})).await["tools"].clone();
     let tools = tools.as_array().expect("tools");
@@ -144,7 +148,7 @@ async fn tools_are_described_as_the_operations_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn documents_are_added_read_found_and_deleted() {
+async fn tools_add_read_search_and_delete_documents() {
     let server = Server::with_news().await;
     let added = value(&server, "add_documents", json!({"collection": "news", "documents": documents()})).await;
     assert_eq!((&added["failed"], added["results"].as_array().map(Vec::len)), (&json!(0), Some(2)), "{added}");
@@ -156,14 +160,17 @@ async fn documents_are_added_read_found_and_deleted() {
     arguments["collection"] = json!("news");
     let found = value(&server, "search", arguments).await;
     assert_eq!(found["hits"][0]["id"], "rain");
-    assert_eq!(lasting(found), lasting(server.post("/v1/collections/news/search", &wanted).await.body));
+    assert_eq!(
+        without_volatile_members(found),
+        without_volatile_members(server.post("/v1/collections/news/search", &wanted).await.body)
+    );
     let deleted = value(&server, "delete_documents", json!({"collection": "news", "ids": ["rain"]})).await;
     assert_eq!(deleted["deleted"], 1, "{deleted}");
     assert_eq!(server.get("/v1/collections/news/documents/rain").await.status, 404);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_document_that_fails_alone_is_told_in_the_result() {
+async fn a_partly_failed_add_reports_the_failed_document() {
     let server = Server::with_news().await;
     let both = json!([{"id": "a", "text": "rain"}, {"id": "b", "text": " "}]);
     let added = value(&server, "add_documents", json!({"collection": "news", "documents": both})).await;
@@ -187,7 +194,7 @@ async fn collections_are_listed_page_by_page() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_trained_classifier_predicts() {
+async fn the_classify_tool_predicts_with_a_trained_classifier() {
     let server = Server::with_news().await;
     let examples: Vec<Value> =
         [("rain wind", "weather"), ("rain storm", "weather"), ("goal match", "sports"), ("goal team", "sports")]
@@ -209,18 +216,18 @@ async fn a_trained_classifier_predicts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn texts_are_compared_and_their_languages_detected() {
+async fn tools_compare_texts_and_detect_languages() {
     let server = Server::start();
     let texts = json!({"texts": ["Der Zug hat heute leider Verspätung.", "Поезд сегодня опаздывает."]});
     let detected = value(&server, "detect_language", texts.clone()).await;
-    assert_eq!(lasting(detected), lasting(server.post("/v1/detect", &texts).await.body));
+    assert_eq!(without_volatile_members(detected), without_volatile_members(server.post("/v1/detect", &texts).await.body));
     let pairs = json!({"pairs": [{"first": "the same", "second": "the same"}]});
     let compared = value(&server, "compare_texts", pairs).await;
     assert!(compared["results"][0]["score"].as_f64().is_some_and(|score| score > 0.999), "{compared}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tool_fails_with_the_code_the_places_and_the_words_of_its_operation() {
+async fn a_failed_tool_returns_the_same_problem_as_its_rest_operation() {
     let server = Server::with_documents(documents()).await;
     let check = async |tool: &str, collection: &str, body: Value, path: &str, code: &str| {
         let mut arguments = body.clone();
@@ -228,7 +235,7 @@ async fn a_tool_fails_with_the_code_the_places_and_the_words_of_its_operation() 
         let told = problem(&server, tool, arguments).await;
         let expect = server.post(&format!("/v1/collections/{collection}/{path}"), &body).await.body;
         assert_eq!(told["code"], code, "{told}");
-        assert_eq!(lasting(told), lasting(expect));
+        assert_eq!(without_volatile_members(told), without_volatile_members(expect));
     };
     check("search", "news", json!({"query": "a", "limit": 0}), "search", "invalid_request").await;
     check("search", "news", json!({"query": "a", "limit": "ten", "mode": "fast"}), "search", "invalid_request").await;
@@ -248,7 +255,7 @@ async fn a_tool_fails_with_the_code_the_places_and_the_words_of_its_operation() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn arguments_that_a_tool_does_not_have_or_lacks_are_named() {
+async fn unknown_missing_and_invalid_tool_arguments_are_reported() {
     let server = Server::with_news().await;
     let check = async |tool: &str, arguments: Value, expect: &[(&str, &str)]| {
         let told = problem(&server, tool, arguments).await;
@@ -280,7 +287,7 @@ async fn unknown_tools_and_methods_are_protocol_errors() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_message_is_refused_as_any_bad_request_is() {
+async fn malformed_messages_are_refused_like_any_invalid_request() {
     let limits = Limits { body_bytes_max: 1_000, ..Limits::default() };
     let server = Server::with_limits(limits);
     let send = async |body: &str| server.call(Method::POST, "/mcp", Body::from(body.to_owned())).await;
@@ -296,7 +303,7 @@ async fn what_is_no_message_is_refused_as_any_bad_request_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_huge_message_is_refused_whatever_a_body_may_have() {
+async fn a_message_over_4_mib_is_refused_despite_a_higher_body_limit() {
     let server = Server::with_news().await;
     let text = "x".repeat(4 << 20);
     let arguments = json!({"collection": "news", "documents": [{"text": text}]});

@@ -32,7 +32,7 @@ async fn keyed(server: &Server, scope: &str, collections: Option<&[&str]>) -> Se
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_message_needs_a_key_where_there_are_keys() {
+async fn every_message_needs_a_key_if_the_server_has_keys() {
     let server = guarded();
     for (key, words) in [(None, "Bearer"), (Some("wrong"), "does not know")] {
         let stranger = Server { key: key.map(str::to_owned), ..server.clone() };
@@ -46,7 +46,7 @@ async fn every_message_needs_a_key_where_there_are_keys() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_that_reads_neither_sees_nor_uses_what_writes() {
+async fn a_read_key_can_neither_list_nor_call_write_tools() {
     let server = guarded();
     assert_eq!(server.post("/v1/collections", &json!({"name": "news"})).await.status, 201);
     let reader = keyed(&server, "read", None).await;
@@ -70,7 +70,7 @@ async fn a_key_that_reads_neither_sees_nor_uses_what_writes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restricted_key_learns_nothing_of_other_collections() {
+async fn a_restricted_key_learns_nothing_about_other_collections() {
     let server = guarded();
     for name in ["news", "salaries"] {
         assert_eq!(server.post("/v1/collections", &json!({"name": name})).await.status, 201);
@@ -105,7 +105,7 @@ async fn a_restricted_key_learns_nothing_of_other_collections() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_keys_no_foreign_name_and_no_foreign_page_gets_an_answer() {
+async fn without_keys_foreign_hosts_and_origins_are_refused() {
     let server = Server::start();
     let send = async |name: &str, value: &str| {
         let request = Request::post("/mcp").header("content-type", "application/json").header(name, value);
@@ -121,7 +121,7 @@ async fn without_keys_no_foreign_name_and_no_foreign_page_gets_an_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_of_an_allowed_origin_may_send_what_the_protocol_has_in_headers() {
+async fn cors_allows_the_protocol_headers_for_an_allowed_origin() {
     let cors_origins = vec![Origin::parse("https://page.example").expect("an origin")];
     let server = Server::with_settings(Limits::default(), Settings { cors_origins, ..Settings::default() }, None);
     let preflight = Request::builder().method(Method::OPTIONS).uri("/mcp").header("origin", "https://page.example");
@@ -133,7 +133,7 @@ async fn a_page_of_an_allowed_origin_may_send_what_the_protocol_has_in_headers()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_of_a_tool_is_one_request_to_the_limits() {
+async fn a_tool_call_counts_as_one_request_for_the_limits() {
     let rate = Some(Rate { per_second: 0.001, burst: 2 });
     let settings = Settings { requests_max: 1, caller_requests_max: Some(1), rate, ..Settings::default() };
     let server = Server::with_settings(Limits::default(), settings, None);
@@ -144,14 +144,14 @@ async fn a_call_of_a_tool_is_one_request_to_the_limits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_is_refused_while_the_server_stops() {
+async fn messages_are_refused_during_shutdown() {
     let settings = Settings::default();
     let server = Server::with_settings(Limits::default(), settings.clone(), None);
     settings.drain.begin();
     server.post("/mcp", &message("ping", &json!({}))).await.assert_error(503, "unavailable", "", &["stopping"]);
 }
 
-/// A server with the collection `news` whose encoder the control has paused.
+/// A server without collections, and the control that can pause its encoder.
 fn with_encoder(settings: Settings) -> (Server, FakeControl) {
     let folder = tempfile::tempdir().expect("a folder");
     let (embedder, control) = Embedder::fake_with(&FakeOptions::of(DIMENSION));
@@ -162,7 +162,7 @@ fn with_encoder(settings: Settings) -> (Server, FakeControl) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tool_that_takes_too_long_says_so() {
+async fn a_slow_tool_call_returns_a_timeout_error() {
     let (server, control) = with_encoder(Settings { request_timeout: Duration::from_millis(50), ..Settings::default() });
     control.pause();
     let told = problem(&server, "compare_texts", json!({"pairs": [{"first": "a", "second": "b"}]})).await;
@@ -172,7 +172,7 @@ async fn a_tool_that_takes_too_long_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_ends_with_its_client() {
+async fn a_call_is_aborted_when_its_client_disconnects() {
     let (server, control) = with_encoder(Settings { requests_max: 1, ..Settings::default() });
     control.pause();
     let pairs = json!({"name": "compare_texts", "arguments": {"pairs": [{"first": "a", "second": "b"}]}});
@@ -199,7 +199,7 @@ async fn a_call_ends_with_its_client() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_counts_as_a_message_and_as_its_operation() {
+async fn metrics_count_a_tool_call_as_a_message_and_as_its_operation() {
     let server = Server::with_news().await;
     value(&server, "search", json!({"collection": "news", "query": "rain"})).await;
     problem(&server, "search", json!({"collection": "gone", "query": "rain"})).await;
@@ -214,7 +214,7 @@ async fn a_call_counts_as_a_message_and_as_its_operation() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failed_call_has_the_id_of_its_message() {
+async fn a_failed_call_returns_the_request_id_of_its_message() {
     let server = Server::start();
     for arguments in [json!({"collection": "gone", "query": "a"}), json!({"query": "a"})] {
         let call = message("tools/call", &json!({"name": "search", "arguments": arguments}));

@@ -70,7 +70,7 @@ async fn requests_documents_and_the_encoder_are_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn metrics_need_a_key_that_reads_unless_they_are_open() {
+async fn metrics_need_a_key_unless_they_are_open() {
     let key = "the key of the configuration";
     let server = Server::with_settings(Limits::default(), Settings::default(), Some(key));
     scrape(&server).await.assert_error(401, "unauthorized", "", &[]);
@@ -90,7 +90,7 @@ fn stable(text: &str) -> BTreeSet<&str> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_does_not_ask_for_openmetrics_gets_the_text_format() {
+async fn clients_that_do_not_request_openmetrics_get_the_text_format() {
     let server = Server::with_documents(json!([{"id": "a", "text": "Le chat dort.", "language": "fr"}])).await;
     let openmetrics = scrape_as(&server, "application/openmetrics-text").await.text;
     for accept in [None, Some("*/*"), Some("text/plain;version=0.0.4"), Some("text/html")] {
@@ -145,7 +145,7 @@ fn named(expressions: &str) -> BTreeSet<&str> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_dashboard_and_the_alerts_show_is_measured() {
+async fn every_metric_of_the_dashboard_and_the_alerts_exists() {
     let server = Server::with_documents(json!([{"id": "a", "text": "Le chat dort.", "language": "fr"}])).await;
     // Counted only after the first scrape.
     scrape(&server).await;

@@ -45,7 +45,7 @@ fn request(threshold: f64) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sentences_of_documents_are_mined_with_their_places() {
+async fn sentences_of_documents_are_mined_with_their_positions() {
     let server = with_two().await;
     let (job, pairs) = result(&server, "/v1/mine", &request(1.25), "pairs").await;
     assert_eq!((&job["details"]["first_sentences"], &job["details"]["second_sentences"]), (&json!(15), &json!(15)));
@@ -69,7 +69,7 @@ async fn sentences_of_documents_are_mined_with_their_places() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn known_pairs_name_documents_of_one_sentence() {
+async fn known_pairs_must_name_single_sentence_documents() {
     let server = with_two().await;
     fill(&server, "single", &[document("one", "fr", &[translation(12)]), document("two", "fr", &[sentence(200), sentence(201)])])
         .await;
@@ -86,10 +86,10 @@ async fn known_pairs_name_documents_of_one_sentence() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_same_sentences_on_both_sides_are_refused_and_overlapping_ones_never_pair_with_themselves() {
+async fn identical_sides_are_refused_and_no_sentence_pairs_with_itself() {
     let server = with_two().await;
     let same = json!({"first": {"collection": "german"}, "second": {"collection": "german"}, "unit": "sentence"});
-    assert_ne!(server.post("/v1/mine", &same).await.status, 202);
+    server.post("/v1/mine", &same).await.assert_error(422, "invalid_request", "", &["same sentences"]);
     let documents = [
         document("a", "de", &(0..8).map(sentence).collect::<Vec<_>>()),
         document("b", "fr", &(0..8).map(translation).collect::<Vec<_>>()),
@@ -105,7 +105,7 @@ async fn the_same_sentences_on_both_sides_are_refused_and_overlapping_ones_never
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn duplicate_sentences_are_found_across_documents_and_not_within_one() {
+async fn duplicate_sentences_are_found_across_documents_but_not_within_one() {
     let server = Server::start();
     let documents = [
         document("a", "de", &[sentence(1), sentence(2), sentence(2)]),

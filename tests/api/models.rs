@@ -28,7 +28,7 @@ async fn the_loaded_model_is_found_by_its_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_model_is_not_found_in_open_ais_shape() {
+async fn an_unknown_model_returns_a_404_in_the_openai_error_format() {
     let answer = Server::start().get("/v1/models/text-embedding-3-small").await;
     let error = &answer.body["error"];
     assert_eq!((answer.status, &error["code"], &error["param"]), (404, &json!("unknown_model"), &json!(null)));

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::server::Server;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_member_of_any_example_may_be_null() {
+async fn setting_any_example_member_to_null_is_refused() {
     let server = Server::with_news().await;
     let document = http::document();
     let mut tried = 0;
@@ -35,7 +35,7 @@ async fn no_member_of_any_example_may_be_null() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn null_is_refused_within_and_kept_where_it_is_a_value() {
+async fn null_is_refused_in_members_but_kept_in_metadata() {
     let server = Server::with_news().await;
     let path = "/v1/collections/news/documents";
     let refused = server.post(path, &json!({"documents": [{"id": "a", "text": "Il pleut.", "language": null}]})).await;

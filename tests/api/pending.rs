@@ -8,7 +8,7 @@ use crate::server::Server;
 const DOCUMENTS: &str = "/v1/collections/news/documents";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_search_like_a_document_that_is_not_embedded_yet_says_so() {
+async fn searching_like_an_unembedded_document_returns_document_pending() {
     let server = Server::paused_with_news().await;
     let stored =
         server.post(&format!("{DOCUMENTS}?wait=stored"), &json!({"documents": [{"id": "a", "text": "Il pleut."}]})).await;
@@ -19,7 +19,7 @@ async fn a_search_like_a_document_that_is_not_embedded_yet_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_is_sent_again_meanwhile_waits_for_the_first() {
+async fn a_concurrent_idempotent_retry_waits_for_the_first_request() {
     let server = Server::paused_with_news().await;
     let control = server._control.clone().expect("a hand on the encoder");
     let body = json!({"documents": [{"id": "a", "text": "Il pleut."}]});
@@ -43,7 +43,7 @@ async fn a_request_that_is_sent_again_meanwhile_waits_for_the_first() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ids_that_clients_take_out_of_a_path_are_refused() {
+async fn dot_segments_are_rejected_as_document_ids() {
     let server = Server::with_news().await;
     for id in [".", ".."] {
         let refused = server.post(DOCUMENTS, &json!({"documents": [{"id": id, "text": "Il pleut."}]})).await;

@@ -125,7 +125,7 @@ async fn a_map_is_computed_listed_and_read() {
     assert_eq!(answer.body["languages"], json!(["fr", "de"]), "the most frequent one first");
     let languages: Vec<i32> = (0..60).map(|number| [1, 0, 0][number % 3]).collect();
     assert_eq!(answer.body["language"], json!(languages));
-    assert_eq!(answer.body["values"], json!(["money", "sport"]), "of equally frequent ones the lesser first");
+    assert_eq!(answer.body["values"], json!(["money", "sport"]), "ties are listed in ascending order");
     let values: Vec<usize> = (0..60).map(|number| 1 - number % 2).collect();
     assert_eq!(answer.body["value"], json!(values));
 
@@ -172,7 +172,7 @@ async fn only_the_most_frequent_values_are_listed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_computed_or_read_is_refused() {
+async fn invalid_projection_requests_are_rejected() {
     let server = with_points(9).await;
     let few = server.post(PATH, &json!({})).await;
     few.assert_error(409, "too_few_documents", "", &["at least 10", "points has 9"]);
@@ -222,7 +222,7 @@ async fn what_cannot_be_computed_or_read_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_many_documents_the_same_ones_are_drawn_every_time() {
+async fn sampling_draws_the_same_documents_every_time() {
     let server = with_points(60).await;
     let job = project(&server, json!({"max_documents": 20})).await;
     assert_eq!((&job["details"]["documents"], &job["details"]["sampled"]), (&json!(20), &json!(true)));
@@ -241,11 +241,11 @@ async fn of_many_documents_the_same_ones_are_drawn_every_time() {
     );
     project(&server, json!({"max_documents": 30})).await;
     let more = server.get(&format!("{PATH}/none")).await;
-    assert!(ids(&first).iter().all(|id| ids(&more).contains(id)), "those of fewer points are among those of more");
+    assert!(ids(&first).iter().all(|id| ids(&more).contains(id)), "a smaller sample is a subset of a larger one");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_map_says_when_documents_were_changed_and_shows_them_as_they_are_now() {
+async fn a_stale_map_is_flagged_and_shows_current_document_values() {
     let server = with_points(30).await;
     project(&server, json!({})).await;
     project(&server, json!({"center": "language"})).await;
@@ -269,17 +269,21 @@ async fn a_map_says_when_documents_were_changed_and_shows_them_as_they_are_now()
         column.remove(3);
         column
     };
-    assert_eq!((numbers(&after.body["x"]), numbers(&after.body["y"])), (without("x"), without("y")), "the others stay");
+    assert_eq!(
+        (numbers(&after.body["x"]), numbers(&after.body["y"])),
+        (without("x"), without("y")),
+        "the other documents keep their places"
+    );
     assert!(listed(&server).await.iter().all(|shown| shown["stale"] == true && shown["documents"] == 30));
 
     project(&server, json!({})).await;
     let stale: Vec<Value> = listed(&server).await.iter().map(|shown| shown["stale"].clone()).collect();
-    assert_eq!(stale, [false, true], "the one that was computed again is of today");
+    assert_eq!(stale, [false, true], "the recomputed map is no longer stale");
     assert!(ids(&server.get(&format!("{PATH}/none")).await).contains(&"d70"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_map_survives_a_restart_and_a_damaged_one_counts_as_none() {
+async fn a_map_survives_a_restart_and_a_damaged_map_is_not_found() {
     let folder = Arc::new(tempfile::tempdir().expect("a folder"));
     let (server, _) = server_on(&folder).await;
     fill(&server, 30).await;
@@ -334,7 +338,7 @@ async fn one_job_at_a_time_computes_each_projection() {
     let first = keyed(&body).await;
     assert_eq!((first.status, &first.body["status"]), (202, &json!("queued")), "{first:?}");
     let id = first.body["id"].as_str().expect("an id").to_owned();
-    assert_eq!(keyed(&body).await.body["id"], id, "sent again, it is the same job");
+    assert_eq!(keyed(&body).await.body["id"], id, "a repeated request returns the same job");
     keyed(&json!({"neighbors": 6})).await.assert_error(409, "idempotency_conflict", "", &[]);
     server.post(PATH, &json!({})).await.assert_error(409, "job_running", "", &["points", "center none", &id]);
     let other = server.post(PATH, &example("create_projection.request")).await;
@@ -357,7 +361,7 @@ async fn one_job_at_a_time_computes_each_projection() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_whose_collection_is_deleted_says_so() {
+async fn a_job_fails_with_collection_not_found_if_its_collection_is_deleted() {
     let folder = Arc::new(tempfile::tempdir().expect("a folder"));
     let (server, control) = server_on(&folder).await;
     fill(&server, 20).await;
@@ -373,7 +377,7 @@ async fn a_job_whose_collection_is_deleted_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_compute_maps_with_the_scope_write_and_see_those_of_their_collections() {
+async fn computing_a_map_needs_write_scope_and_access_to_its_collection() {
     let server = Server::with_settings(Limits::default(), Settings::default(), Some(OPERATOR)).with_key(OPERATOR);
     fill(&server, 20).await;
     assert_eq!(server.post("/v1/collections", &json!({"name": "news"})).await.status, 201);
@@ -401,7 +405,7 @@ async fn keys_compute_maps_with_the_scope_write_and_see_those_of_their_collectio
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn documents_without_embeddings_are_left_out_and_long_ones_count_with_their_passages() {
+async fn a_map_skips_unembedded_documents_and_shows_long_ones_once() {
     let server = Server::with_news().await;
     let topics = [["harbor", "ship", "anchor", "sail"], ["bread", "oven", "flour", "yeast"]];
     let text = |number: usize| {

@@ -18,7 +18,7 @@ fn post(body: impl Into<Body>) -> Request<Body> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_problem_has_every_member() {
+async fn an_error_response_has_all_problem_members() {
     let server = Server::start();
     let answer = server.get("/v1/collections/none").await;
     let id = answer.header("x-request-id").expect("an id");
@@ -36,7 +36,7 @@ async fn a_problem_has_every_member() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_id_is_echoed_or_made() {
+async fn a_valid_request_id_is_echoed_and_otherwise_one_is_generated() {
     let server = Server::start();
     let check = async |sent: Option<&str>, echoed: bool| {
         let mut request = Request::get("/healthz");
@@ -55,7 +55,7 @@ async fn a_request_id_is_echoed_or_made() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unknown_routes_and_methods_are_problems() {
+async fn unknown_routes_return_404_and_wrong_methods_return_405() {
     let server = Server::start();
     for path in [
         "/nothing",
@@ -91,7 +91,7 @@ async fn a_body_must_be_json() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn everything_that_is_wrong_with_a_request_is_named() {
+async fn a_rejection_lists_every_error_in_the_request() {
     let server = Server::with_news().await;
     let check = async |path: &str, body: serde_json::Value, places: &[&str]| {
         let answer = server.post(path, &body).await;
@@ -117,7 +117,7 @@ async fn everything_that_is_wrong_with_a_request_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_must_say_that_it_is_json() {
+async fn a_body_needs_a_supported_content_type_and_encoding() {
     let server = Server::start();
     let check = async |header: (&str, &str), words: &[&str]| {
         let request = Request::post(PATH).header(header.0, header.1).body(Body::from("{}")).expect("a request");
@@ -133,7 +133,7 @@ async fn a_body_must_say_that_it_is_json() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_beyond_the_limit_is_refused_with_the_limit() {
+async fn an_oversized_body_is_rejected_and_the_error_states_the_limit() {
     let server = Server::with_limits(Limits { body_bytes_max: 100, ..Limits::default() });
     server.send(post(vec![b' '; 101])).await.assert_error(413, "body_too_large", "", &["at most 100 bytes"]);
     let announced = Request::post(PATH).header("content-type", "application/json").header("content-length", "4000");
@@ -145,7 +145,7 @@ async fn a_body_beyond_the_limit_is_refused_with_the_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_path_must_be_well_encoded() {
+async fn paths_must_be_percent_encoded_utf8() {
     let server = Server::with_news().await;
     let check = async |path: &str, words: &[&str]| {
         server.get(path).await.assert_error(422, "invalid_request", "", words);
@@ -156,7 +156,7 @@ async fn a_path_must_be_well_encoded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_panic_is_an_internal_error_that_hides_its_text() {
+async fn a_panic_returns_an_internal_error_without_its_message() {
     async fn broken() {
         panic!("the secret is 42");
     }
@@ -171,7 +171,7 @@ async fn a_panic_is_an_internal_error_that_hides_its_text() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_document_and_its_pages_are_served() {
+async fn the_openapi_document_and_docs_pages_are_served() {
     let server = Server::start();
     let document = server.get("/openapi.json").await;
     assert_eq!((document.status, document.header("content-type")), (200, Some("application/json")));
@@ -193,7 +193,7 @@ async fn the_document_and_its_pages_are_served() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_load_nothing_from_elsewhere() {
+async fn docs_pages_contain_no_absolute_urls() {
     let server = Server::start();
     for path in ["/docs/", "/docs/errors", "/docs/swagger-initializer.js"] {
         let page = server.get(path).await;
@@ -202,7 +202,7 @@ async fn pages_load_nothing_from_elsewhere() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_slash_at_the_end_of_a_path_means_nothing() {
+async fn a_trailing_slash_in_the_path_is_ignored() {
     let server = Server::with_documents(json!([{"id": "a", "text": "Il pleut."}, {"id": "b/c", "text": "Il neige."}])).await;
     for path in ["/v1/collections", "/v1/collections/news", "/v1/collections/news/documents/b%2Fc", "/v1/models", "/v1/jobs"] {
         let (plain, slashed) = (server.get(path).await, server.get(&format!("{path}/")).await);
@@ -213,7 +213,7 @@ async fn a_slash_at_the_end_of_a_path_means_nothing() {
     let created = server.post("/v1/collections/", &json!({"name": "blog"})).await;
     assert_eq!((created.status, created.header("location")), (201, Some("/v1/collections/blog")));
     assert_eq!(server.post("/v1/collections/blog/documents/", &json!({"documents": [{"text": "a"}]})).await.status, 200);
-    assert_eq!(server.delete("/v1/collections/blog/documents/").await.status, 405, "an empty id is no document");
+    assert_eq!(server.delete("/v1/collections/blog/documents/").await.status, 405, "an empty id names no document");
     let embeddings = server.post("/v1/embeddings/", &json!({"input": []})).await;
     assert_eq!((embeddings.status, &embeddings.body["error"]["param"]), (400, &json!("input")));
     server.get("/v1/collections//").await.assert_error(404, "route_not_found", "", &[]);

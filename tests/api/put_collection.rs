@@ -17,7 +17,7 @@ async fn a_new_collection_is_created_with_its_settings() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_same_request_again_leaves_the_collection_and_its_documents() {
+async fn repeating_a_put_keeps_the_collection_and_its_documents() {
     let server = Server::start();
     let settings = json!({"description": "a", "default_languages": ["pt-BR", "fr"], "metadata_indexes": ["year", "author.name"],
                           "passage_bounds": {"tokens_max": 12}});
@@ -41,7 +41,7 @@ async fn omitted_settings_match_any_value() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_setting_that_differs_is_named_and_nothing_changes() {
+async fn a_conflicting_put_names_every_differing_setting_and_changes_nothing() {
     let server = Server::start();
     server.put(PATH, &json!({"description": "old"})).await;
     let asked = json!({"description": "new", "quantization": "f32", "hnsw": {"m": 32, "ef_search": 96}});
@@ -56,8 +56,8 @@ async fn every_setting_that_differs_is_named_and_nothing_changes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bad_request_creates_nothing() {
     let server = Server::start();
-    let answer = server.put(PATH, &json!({"name": "news", "hnsw": {"m": 1}, "metadata_indexes": [""]})).await;
-    answer.assert_error(422, "invalid_request", "/name", &["must be left out", "and 2 more"]);
+    let answer = server.put(PATH, &json!({"name": "blog", "hnsw": {"m": 1}, "metadata_indexes": [""]})).await;
+    answer.assert_error(422, "invalid_request", "/name", &["must be \"news\"", "be left out", "got \"blog\"", "and 2 more"]);
     server.put(PATH, &json!({"colour": "red"})).await.assert_error(422, "invalid_request", "/colour", &["unknown field"]);
     server.put(PATH, &json!({"model": "other"})).await.assert_error(422, "unknown_model", "", &["other"]);
     server.put("/v1/collections/a%20b", &json!({})).await.assert_error(422, "invalid_request", "collection", &["ASCII"]);
@@ -65,14 +65,14 @@ async fn a_bad_request_creates_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_name_of_an_alias_is_taken() {
+async fn creating_a_collection_with_an_alias_name_conflicts() {
     let server = Server::with_news().await;
     assert_eq!(server.put("/v1/aliases/current", &json!({"collection": "news"})).await.status, 200);
     server.put("/v1/collections/current", &json!({})).await.assert_error(409, "alias_exists", "", &["current"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restricted_key_puts_only_its_own_collections() {
+async fn a_restricted_key_can_create_only_its_own_collections() {
     let server = Server::with_settings(Limits::default(), Settings::default(), Some("a long admin key"));
     let admin = server.with_key("a long admin key");
     let body = json!({"name": "news", "scope": "admin", "collections": ["news"]});
@@ -90,4 +90,16 @@ async fn concurrent_identical_puts_create_one_collection() {
     let mut statuses: Vec<u16> = all.iter().map(|answer| answer.status).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, [200, 200, 200, 200, 200, 200, 200, 201]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_put_may_repeat_the_name_of_its_path() {
+    let server = Server::start();
+    let settings = json!({"name": "news", "description": "what happened"});
+    assert_eq!(server.put(PATH, &settings).await.status, 201);
+    let again = server.put(PATH, &settings).await;
+    assert_eq!((again.status, &again.body["name"]), (200, &json!("news")), "{}", again.text);
+    let refused = server.put(PATH, &json!({"name": "news", "colour": "red"})).await;
+    refused.assert_error(422, "invalid_request", "/colour", &["unknown field"]);
+    assert_eq!(refused.places(), ["/colour"]);
 }

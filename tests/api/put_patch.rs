@@ -14,7 +14,7 @@ fn etag(answer: &Answer) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_document_is_put_whole() {
+async fn put_replaces_the_whole_document() {
     let server = Server::with_news().await;
     let created = server.put(PATH, &example("put_document.request")).await;
     assert_eq!((created.status, &created.body, etag(&created)), (201, &example("put_document.201"), "\"1\"".to_owned()));
@@ -28,7 +28,7 @@ async fn a_document_is_put_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_put_demands_a_version() {
+async fn put_honors_if_match_and_if_none_match() {
     let server = Server::with_news().await;
     let body = example("put_document.request");
     let put = async |header: (&str, &str)| server.send_with(Method::PUT, PATH, header, &body).await;
@@ -59,7 +59,7 @@ async fn path_keywords_are_valid_document_ids() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bad_document_is_not_put() {
+async fn an_invalid_document_is_rejected_and_not_stored() {
     let server = Server::with_news().await;
     let check = async |body: Value, code: &str, place: &str, words: &[&str]| {
         server.put(PATH, &body).await.assert_error(422, code, place, words);
@@ -71,10 +71,15 @@ async fn a_bad_document_is_not_put() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_patch_merges_metadata_and_embeds_nothing() {
+async fn a_patch_merges_metadata_and_leaves_the_document_indexed() {
     let metadata = json!({"topic": "transport", "year": 2026, "author": {"name": "Ada", "city": "Lyon"}});
-    let server = Server::with_documents(json!([{"id": "fr-1", "text": "Le tramway ouvrira.", "metadata": metadata}])).await;
+    let server = Server::paused_with_news().await;
+    let control = server._control.clone().expect("a hand on the encoder");
+    control.resume();
+    assert_eq!(server.put(PATH, &json!({"text": "Le tramway ouvrira.", "metadata": metadata})).await.status, 201);
     let before = server.get(PATH).await;
+    // A patch needs no encoder.
+    control.pause();
     let patch = json!({"metadata": {"topic": null, "year": 2027, "author": {"city": null}, "tags": ["tram"]}, "language": "ca"});
     let patched = server.patch(PATH, &patch).await;
     assert_eq!(patched.status, 200, "{}", patched.text);
@@ -83,6 +88,7 @@ async fn a_patch_merges_metadata_and_embeds_nothing() {
     assert_eq!((&patched.body["text"], &patched.body["indexed"]), (&before.body["text"], &json!(true)));
     assert!(patched.body["version"].as_u64() > before.body["version"].as_u64());
     assert_eq!(server.get(PATH).await.body, patched.body);
+    control.resume();
     let found = async |filter: Value| {
         let body = json!({"query": "Le tramway ouvrira.", "filter": filter});
         server.post("/v1/collections/news/search", &body).await.body["hits"].as_array().expect("hits").len()
@@ -95,7 +101,7 @@ async fn a_patch_merges_metadata_and_embeds_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_patch_that_changes_nothing_leaves_the_version() {
+async fn a_patch_that_changes_nothing_keeps_the_version() {
     let server = Server::with_documents(json!([{"id": "fr-1", "text": "Bonjour", "language": "fr", "metadata": {"a": 1}}])).await;
     let before = server.get(PATH).await;
     let after = server.patch(PATH, &json!({"metadata": {"a": 1, "b": null}, "language": "fr"})).await;
@@ -103,7 +109,7 @@ async fn a_patch_that_changes_nothing_leaves_the_version() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_patch_demands_a_version_and_stays_within_the_limits() {
+async fn patch_honors_if_match_and_rejects_invalid_or_oversized_changes() {
     let server = Server::with_limits(Limits { metadata_bytes_max: 100, metadata_depth_max: 3, ..Limits::default() });
     server.post("/v1/collections", &json!({"name": "news"})).await;
     server.patch(PATH, &json!({"language": "fr"})).await.assert_error(404, "document_not_found", "", &["fr-1"]);
@@ -125,7 +131,7 @@ async fn a_patch_demands_a_version_and_stays_within_the_limits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deletion_demands_a_version() {
+async fn delete_honors_if_match() {
     let server = Server::with_documents(json!([{"id": "fr-1", "text": "Bonjour"}])).await;
     let tag = etag(&server.get(PATH).await);
     let delete = async |tag: &str| server.send_with(Method::DELETE, PATH, ("if-match", tag), &Value::Null).await;
@@ -135,7 +141,7 @@ async fn a_deletion_demands_a_version() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_concurrent_writes_with_the_same_if_match_one_wins() {
+async fn exactly_one_concurrent_write_with_the_same_if_match_succeeds() {
     let server = Server::with_documents(json!([{"id": "fr-1", "text": "Bonjour", "metadata": {"n": 0}}])).await;
     let tag = etag(&server.get(PATH).await);
     let bodies: Vec<Value> = (1..=8).map(|n| json!({"metadata": {"n": n}})).collect();
@@ -146,7 +152,7 @@ async fn of_concurrent_writes_with_the_same_if_match_one_wins() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_put_document_may_have_its_id_and_no_other() {
+async fn the_id_in_a_put_body_must_match_the_path() {
     let server = Server::with_news().await;
     let put = async |body: serde_json::Value| server.put("/v1/collections/news/documents/a", &body).await;
     assert_eq!(put(json!({"id": "a", "text": "Il pleut."})).await.status, 201);
@@ -154,7 +160,7 @@ async fn a_put_document_may_have_its_id_and_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn if_none_match_with_the_current_etag_answers_304() {
+async fn get_with_a_matching_if_none_match_returns_304() {
     let server = Server::with_documents(json!([{"id": "a", "text": "Il pleut."}])).await;
     let path = "/v1/collections/news/documents/a";
     let read = async |tags: &str| server.send_with(Method::GET, path, ("if-none-match", tags), &serde_json::Value::Null).await;

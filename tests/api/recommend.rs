@@ -32,14 +32,14 @@ async fn hits_are_like_the_positive_and_unlike_the_negative_examples() {
     let away =
         found(json!({"positive": {"ids": ["tram"], "texts": ["das Brot ist frisch"]}, "negative": {"ids": ["bus", "road"]}}))
             .await;
-    assert_eq!(away, ["bread", "oven"], "the given documents are no hits");
+    assert_eq!(away, ["bread", "oven"], "the example documents are not returned");
     let narrowed =
         found(json!({"positive": {"ids": ["tram"]}, "filter": {"field": "year", "eq": 2026}, "languages": ["en"]})).await;
     assert_eq!(narrowed, ["bus", "road"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_target_is_the_difference_of_the_means() {
+async fn the_target_is_the_mean_of_positives_minus_the_mean_of_negatives() {
     let server = with_topics().await;
     let axis = |place: usize, value: f64| {
         let mut values = vec![0.0; DIMENSION];
@@ -58,7 +58,7 @@ async fn the_target_is_the_difference_of_the_means() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_example_is_answered() {
+async fn the_documented_example_request_succeeds() {
     let server = Server::with_news().await;
     server.post("/v1/collections/news/documents", &example("upsert_documents.request")).await;
     let answer = server.post(PATH, &example("recommend_documents.request")).await;
@@ -67,7 +67,7 @@ async fn the_example_is_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn other_options_work_as_in_a_search() {
+async fn search_options_apply_to_recommendations() {
     let server = with_topics().await;
     let body = json!({
         "positive": {"ids": ["tram"]}, "offset": 1, "limit": 2, "include": ["vector"], "explain": true, "exact": true,
@@ -79,7 +79,7 @@ async fn other_options_work_as_in_a_search() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bad_recommendation_names_its_place() {
+async fn an_invalid_recommendation_request_names_the_offending_field() {
     let server = Server::with_documents(documents()).await;
     let check = async |body: Value, status: u16, code: &str, place: &str, words: &[&str]| {
         server.post(PATH, &body).await.assert_error(status, code, place, words);
@@ -98,6 +98,7 @@ async fn a_bad_recommendation_names_its_place() {
     check(json!({"positive": {"ids": ["fr"]}, "negative": {"ids": ["fr"]}}), 422, invalid, "", &["cancel each other out"]).await;
     check(json!({"positive": {"ids": ["fr"]}, "query": "a"}), 422, invalid, "/query", &["unknown field"]).await;
     check(json!({"positive": {"ids": ["fr"]}, "limit": 0}), 422, invalid, "/limit", &["got 0"]).await;
+    check(json!({"positive": {"ids": ["fr"]}, "exact": true, "ef_search": 9}), 422, invalid, "/ef_search", &["exact"]).await;
     check(
         json!({"positive": {"ids": ["fr"]}, "filter": {"field": "y", "eq": {}}}),
         422,

@@ -48,7 +48,7 @@ async fn with_another_model() -> Server {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_collection_of_another_model_says_what_to_do_and_it_helps() {
+async fn a_model_mismatch_error_points_to_reembedding_which_resolves_it() {
     let server = with_another_model().await;
     let search = json!({"query": "Pociąg spóźnia się"});
     let words = [PATH, "fake-64", "fake-32"];
@@ -75,7 +75,7 @@ async fn a_collection_of_another_model_says_what_to_do_and_it_helps() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_embedded_anew_is_refused() {
+async fn invalid_or_unnecessary_reembed_requests_are_rejected() {
     let server = with_another_model().await;
     server.post(PATH, &json!({"model": "other"})).await.assert_error(422, "invalid_request", "/model", &[]);
     let long = json!({"passage_bounds": {"tokens_max": 1_000_000}});

@@ -34,7 +34,7 @@ async fn the_nearest_document_comes_first_with_its_passage() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_example_finds_its_document() {
+async fn the_documented_example_finds_its_document() {
     let server = Server::with_news().await;
     server.post("/v1/collections/news/documents", &example("upsert_documents.request")).await;
     assert_eq!(ids(&server.post(PATH, &example("search_documents.request")).await), ["fr-1"]);
@@ -84,7 +84,7 @@ async fn an_empty_collection_has_no_hits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bad_search_names_its_place() {
+async fn an_invalid_search_names_the_offending_field() {
     let server = Server::with_news().await;
     let check = async |body: Value, code: &str, place: &str, words: &[&str]| {
         server.post(PATH, &body).await.assert_error(422, code, place, words);
@@ -112,7 +112,7 @@ async fn a_bad_search_names_its_place() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unknown_collection_is_named() {
+async fn searching_an_unknown_collection_returns_404_with_its_name() {
     let server = Server::start();
     server.post(PATH, &json!({"query": "Hallo"})).await.assert_error(404, "collection_not_found", "", &["news"]);
 }

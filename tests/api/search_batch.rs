@@ -9,13 +9,13 @@ use crate::server::Server;
 const PATH: &str = "/v1/collections/news/search/batch";
 
 /// The answers without their timings.
-fn timeless(mut answer: Value) -> Value {
+fn without_timings(mut answer: Value) -> Value {
     answer.as_object_mut().expect("an object").remove("took_ms");
     answer
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_are_those_of_single_searches_in_order() {
+async fn a_batch_returns_the_results_of_single_searches_in_order() {
     let server = Server::with_documents(documents()).await;
     let searches = [
         json!({"query": "Le marché ouvre à sept heures."}),
@@ -29,12 +29,12 @@ async fn answers_are_those_of_single_searches_in_order() {
     let results = batch.body["results"].as_array().expect("results");
     assert_eq!(results.len(), searches.len());
     for (search, result) in searches.iter().zip(results) {
-        assert_eq!(timeless(result.clone()), timeless(server.post(SINGLE, search).await.body), "{search}");
+        assert_eq!(without_timings(result.clone()), without_timings(server.post(SINGLE, search).await.body), "{search}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_example_is_answered() {
+async fn the_documented_example_request_succeeds() {
     let server = Server::with_news().await;
     server.post("/v1/collections/news/documents", &example("upsert_documents.request")).await;
     let answer = server.post(PATH, &example("search_batch.request")).await;
@@ -42,7 +42,7 @@ async fn the_example_is_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_bad_search_refuses_the_batch_and_is_named() {
+async fn one_invalid_search_rejects_the_whole_batch_and_is_identified() {
     let server = Server::with_documents(documents()).await;
     let check = async |search: Value, status: u16, code: &str, place: &str, words: &[&str]| {
         let body = json!({"searches": [{"query": "good"}, search]});

@@ -39,12 +39,12 @@ fn of(n: usize, weight: f64) -> Value {
 }
 
 /// The boosted score.
-fn moved(score: f64, factor: f64, mode: &Value) -> f64 {
+fn boosted_score(score: f64, factor: f64, mode: &Value) -> f64 {
     if mode == "full" { score * factor / (score * factor + 1.0 - score) } else { score * factor }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn in_every_mode_a_boost_moves_the_score_by_its_formula_and_explain_shows_each_part() {
+async fn boosts_follow_their_formula_in_every_mode_and_explain_shows_each() {
     let server = with_sea().await;
     for options in [
         json!({"mode": "full"}),
@@ -65,7 +65,7 @@ async fn in_every_mode_a_boost_moves_the_score_by_its_formula_and_explain_shows_
         assert_eq!(ids(&boosted)[0], "d2", "{options}");
         for (id, factors) in [("d2", [50.0, 1.0, 2.0]), ("d0", [1.0, 0.5, 2.0]), ("d1", [1.0, 1.0, 2.0])] {
             let (from, factor) = (score(&plain, id), factors.iter().product::<f64>());
-            let expect = moved(from, factor, &options["mode"]);
+            let expect = boosted_score(from, factor, &options["mode"]);
             assert!((score(&boosted, id) - expect).abs() < 1e-4 * expect, "{id} {options}: {}", boosted.text);
             let explained = &hit(&boosted, id)["explanation"]["boosted"];
             assert_eq!(explained["factors"], json!(factors), "{id} {options}");
@@ -76,7 +76,7 @@ async fn in_every_mode_a_boost_moves_the_score_by_its_formula_and_explain_shows_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_weight_is_for_those_documents_that_a_search_with_the_filter_finds() {
+async fn a_filter_boost_applies_to_exactly_the_documents_the_filter_finds() {
     let server = with_sea().await;
     for filter in [
         json!({"field": "n", "in": [1, 4, 7]}),
@@ -100,7 +100,7 @@ async fn the_weight_is_for_those_documents_that_a_search_with_the_filter_finds()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_nearer_a_date_or_a_number_is_to_the_origin_the_more_it_counts() {
+async fn decay_boosts_grow_as_a_date_or_number_nears_the_origin() {
     let text = |id: &str, metadata: Value| json!({"id": id, "text": QUERY, "metadata": metadata});
     let server = Server::with_documents(json!([
         text("none", json!({})),
@@ -130,7 +130,7 @@ async fn the_nearer_a_date_or_a_number_is_to_the_origin_the_more_it_counts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_an_origin_what_was_just_stored_counts_most() {
+async fn the_decay_origin_defaults_to_now() {
     let server = with_sea().await;
     let check = async |decay: Value| {
         let boosts = json!([{"field": "updated_at", "decay": decay, "weight": 4}]);
@@ -143,7 +143,7 @@ async fn without_an_origin_what_was_just_stored_counts_most() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_boosted_document_comes_from_beyond_the_page_and_pages_follow_each_other() {
+async fn boosts_lift_hits_from_beyond_the_page_and_pages_stay_consistent() {
     let server = with_sea().await;
     for mode in ["full", "dense", "lexical", "hybrid"] {
         let options =
@@ -155,7 +155,7 @@ async fn a_boosted_document_comes_from_beyond_the_page_and_pages_follow_each_oth
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_relevance_stays_between_0_and_1_and_the_least_score_is_one_after_boosts() {
+async fn boosted_relevance_stays_in_0_to_1_and_score_min_applies_after_boosts() {
     let server = with_sea().await;
     let strongest: Vec<Value> = vec![json!({"filter": {"and": []}, "weight": 100.0}); 10];
     let found = search(&server, json!({"boosts": strongest})).await;
@@ -169,7 +169,7 @@ async fn a_relevance_stays_between_0_and_1_and_the_least_score_is_one_after_boos
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn boosts_go_along_with_filters_groups_and_languages() {
+async fn boosts_combine_with_filters_groups_and_language_options() {
     let server = with_sea().await;
     let boosts = json!([of(1, 100.0)]);
     let found = async |options: Value| {
@@ -197,7 +197,7 @@ async fn boosts_go_along_with_filters_groups_and_languages() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn recommendations_and_batches_take_both() {
+async fn recommendations_and_batches_accept_boosts_and_diversity() {
     let server = with_sea().await;
     let body = json!({"positive": {"texts": [QUERY]}, "limit": 1, "boosts": [of(4, 100.0)], "diversity": 0.1});
     assert_eq!(ids(&server.post("/v1/collections/news/recommend", &body).await), ["d4"]);
@@ -208,7 +208,7 @@ async fn recommendations_and_batches_take_both() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bad_boost_names_all_its_places() {
+async fn an_invalid_boost_names_every_offending_field() {
     let server = with_sea().await;
     let check = async |options: Value, code: &str, places: &[&str], words: &[&str]| {
         let answer = search(&server, options).await;
@@ -278,7 +278,7 @@ async fn near(server: &Server, options: Value) -> Answer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn diversity_puts_what_is_unlike_the_hits_before_it_earlier_under_every_metric() {
+async fn diversity_moves_dissimilar_hits_up_under_every_metric() {
     for metric in ["cosine", "dot", "l2"] {
         let server = with_points(metric).await;
         let plain = near(&server, json!({})).await;
@@ -295,7 +295,7 @@ async fn diversity_puts_what_is_unlike_the_hits_before_it_earlier_under_every_me
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_diverse_hit_comes_from_beyond_the_page_and_pages_follow_each_other() {
+async fn diversity_lifts_hits_from_beyond_the_page_and_pages_stay_consistent() {
     let server = with_points("cosine").await;
     let all = near(&server, json!({"diversity": 0.5})).await;
     assert_eq!(ids(&all)[..2], ["a", "side"]);
@@ -308,7 +308,7 @@ async fn a_diverse_hit_comes_from_beyond_the_page_and_pages_follow_each_other() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn in_every_mode_a_second_copy_gives_way() {
+async fn diversity_demotes_copies_in_every_mode() {
     let other = "the grey sea rolls against a new bridge";
     let server = Server::with_documents(json!([
         {"id": "one", "text": QUERY, "language": "en"},

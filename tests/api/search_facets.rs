@@ -27,7 +27,7 @@ fn values(answer: &Answer, facet: usize) -> Vec<(Value, u64)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn values_are_counted_among_all_that_the_search_may_find_and_not_among_its_hits() {
+async fn facets_count_all_eligible_documents_not_only_the_hits() {
     let server = with_trains().await;
     for mode in ["dense", "lexical", "hybrid"] {
         let search =
@@ -41,7 +41,7 @@ async fn values_are_counted_among_all_that_the_search_may_find_and_not_among_its
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn languages_and_filter_restrict_what_is_counted() {
+async fn languages_and_filter_restrict_facet_counts() {
     let server = with_trains().await;
     let facets = json!([{"field": "topic"}]);
     let french = server.post(PATH, &json!({"query": QUERY, "languages": ["fr"], "facets": facets})).await;
@@ -52,13 +52,13 @@ async fn languages_and_filter_restrict_what_is_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_search_that_asks_for_no_counts_answers_none() {
+async fn a_search_without_facets_returns_none() {
     let answer = with_trains().await.post(PATH, &json!({"query": QUERY})).await;
     assert_eq!((answer.status, answer.body.get("facets")), (200, None), "{}", answer.text);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn searches_of_a_batch_count_for_themselves() {
+async fn each_search_in_a_batch_gets_its_own_facets() {
     let server = with_trains().await;
     let facets = json!([{"field": "language"}]);
     let searches =
@@ -70,7 +70,7 @@ async fn searches_of_a_batch_count_for_themselves() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bad_facet_names_its_place_and_a_batch_has_at_most_twenty() {
+async fn an_invalid_facet_names_its_field_and_a_batch_has_at_most_twenty() {
     let server = with_trains().await;
     let check = async |facets: Value, place: &str, words: &[&str]| {
         let search = json!({"query": QUERY, "facets": facets});

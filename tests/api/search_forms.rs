@@ -14,7 +14,7 @@ async fn vector_of(server: &Server, id: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_vector_finds_what_is_near_to_it_whatever_its_length() {
+async fn a_vector_search_finds_neighbors_regardless_of_magnitude() {
     let server = Server::with_documents(documents()).await;
     let vector = vector_of(&server, "ja").await;
     let answer = server.post(PATH, &json!({"vector": vector})).await;
@@ -27,7 +27,7 @@ async fn a_vector_finds_what_is_near_to_it_whatever_its_length() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_document_finds_what_is_like_it_but_not_itself() {
+async fn searching_like_a_document_finds_similar_ones_but_not_itself() {
     let server = Server::with_documents(json!([
         {"id": "a", "text": "The tram line opens in spring.", "language": "en"},
         {"id": "b", "text": "The tram line opens in summer.", "language": "en"},
@@ -41,21 +41,24 @@ async fn a_document_finds_what_is_like_it_but_not_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_long_document_is_the_mean_of_its_passages() {
+async fn searching_like_a_long_document_ranks_its_main_topic_first() {
     let server = Server::with_news().await;
     let tram = "The tram line opens in spring and the whole town is waiting for it to come. ".repeat(3);
     let garden = "Wir suchen seit Wochen einen guten Gärtner für den alten Garten hinter dem Haus.";
-    let documents = json!({"documents": [
-        {"id": "long", "text": format!("{tram}{garden}"), "language": "en"},
-        {"id": "tram", "text": "The tram line opens in spring.", "language": "en"},
-        {"id": "garden", "text": "einen guten Gärtner für den Garten", "language": "de"},
-    ]});
-    assert_eq!(server.post("/v1/collections/news/documents", &documents).await.status, 200);
-    assert_eq!(ids(&server.post(PATH, &json!({"like": "long"})).await), ["tram", "garden"]);
+    // The mean of all passages decides, whichever passage comes first.
+    for text in [format!("{tram}{garden}"), format!("{garden} {tram}")] {
+        let documents = json!({"documents": [
+            {"id": "long", "text": text, "language": "en"},
+            {"id": "tram", "text": "The tram line opens in spring.", "language": "en"},
+            {"id": "garden", "text": "einen guten Gärtner für den Garten", "language": "de"},
+        ]});
+        assert_eq!(server.post("/v1/collections/news/documents", &documents).await.status, 200);
+        assert_eq!(ids(&server.post(PATH, &json!({"like": "long"})).await), ["tram", "garden"], "{text}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bad_vector_or_document_is_named() {
+async fn an_invalid_vector_or_example_document_is_rejected() {
     let server = Server::with_documents(documents()).await;
     let check = async |body: Value, status: u16, code: &str, place: &str, words: &[&str]| {
         server.post(PATH, &body).await.assert_error(status, code, place, words);
@@ -73,7 +76,7 @@ async fn a_bad_vector_or_document_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_document_without_embedding_is_waited_for() {
+async fn searching_like_a_pending_document_returns_503_with_retry_after() {
     let server = Server::paused_with_news().await;
     let body = json!({"documents": [{"id": "new", "text": "Ein neuer Text."}]});
     assert_eq!(server.post("/v1/collections/news/documents?wait=stored", &body).await.status, 200);

@@ -12,7 +12,7 @@ fn scores(answer: &Answer) -> Vec<f64> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_query_without_a_mode_is_searched_in_full_mode() {
+async fn a_query_without_a_mode_uses_full_mode() {
     let server = Server::with_documents(documents()).await;
     let plain = server.post(PATH, &json!({"query": QUERY, "explain": true})).await;
     let full = server.post(PATH, &json!({"query": QUERY, "mode": "full", "explain": true})).await;
@@ -22,7 +22,7 @@ async fn a_query_without_a_mode_is_searched_in_full_mode() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn relevance_is_between_zero_and_one_and_falls() {
+async fn relevance_is_between_0_and_1_and_hits_are_sorted_by_it() {
     let server = Server::with_documents(documents()).await;
     let found = scores(&server.post(PATH, &json!({"query": QUERY})).await);
     assert!(found.len() == 3 && found.is_sorted_by(|a, b| a >= b), "{found:?}");
@@ -32,7 +32,7 @@ async fn relevance_is_between_zero_and_one_and_falls() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn shared_words_raise_the_relevance_of_what_means_the_same() {
+async fn a_document_sharing_the_query_words_ranks_first() {
     let texts = ["the harbor wall", "the harbor wall was built of stone", "a wall of the harbor"];
     let documents: Vec<Value> =
         (0..).zip(texts).map(|(n, text)| json!({"id": format!("d{n}"), "text": text, "language": "en"})).collect();
@@ -42,7 +42,7 @@ async fn shared_words_raise_the_relevance_of_what_means_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn filters_and_languages_restrict_it() {
+async fn filters_and_languages_restrict_the_hits() {
     let server = Server::with_documents(documents()).await;
     let only = |rest: Value| {
         let mut body = json!({"query": QUERY});
@@ -57,7 +57,7 @@ async fn filters_and_languages_restrict_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_follow_each_other() {
+async fn consecutive_pages_add_up_to_the_full_result() {
     let documents: Vec<Value> = (0..30)
         .map(|n| json!({"id": format!("d{n}"), "text": format!("rain {}", "and wind ".repeat(n)), "language": "en"}))
         .collect();
@@ -65,7 +65,7 @@ async fn pages_follow_each_other() {
     let page =
         |offset: usize, limit: usize| json!({"query": "rain and wind", "offset": offset, "limit": limit, "candidates": 10});
     let all = server.post(PATH, &page(0, 30)).await;
-    assert_eq!(ids(&all).len(), 30, "few candidates grow with the page");
+    assert_eq!(ids(&all).len(), 30, "the number of candidates grows with the page");
     let (first, second) = (server.post(PATH, &page(0, 15)).await, server.post(PATH, &page(15, 15)).await);
     assert_eq!([ids(&first), ids(&second)].concat(), ids(&all));
 }
@@ -81,7 +81,7 @@ async fn a_long_document_does_not_crowd_out_the_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn languages_take_turns_by_relevance() {
+async fn balance_languages_alternates_languages_by_relevance() {
     let document = |id: &str, text: &str, language: &str| json!({"id": id, "text": text, "language": language});
     let documents = json!([
         document("en-0", "grey sea", "en"),
@@ -96,7 +96,7 @@ async fn languages_take_turns_by_relevance() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_language_takes_its_turn_from_beyond_the_page() {
+async fn balance_languages_lifts_a_hit_from_beyond_the_page() {
     let mut documents: Vec<Value> =
         (0..9).map(|n| json!({"id": format!("en-{n}"), "text": format!("grey sea {n}"), "language": "en"})).collect();
     documents.push(json!({"id": "fr-0", "text": "grey sea, et la mer grise au nord", "language": "fr"}));
@@ -107,7 +107,25 @@ async fn a_language_takes_its_turn_from_beyond_the_page() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_written_or_deleted_shows_in_the_next_search() {
+async fn a_written_document_is_found_by_the_next_search() {
+    let server = Server::with_documents(documents()).await;
+    // From now on, the server keeps the tokens and words of all passages.
+    assert_eq!(ids(&server.post(PATH, &json!({"query": QUERY, "limit": 1})).await), ["ja"]);
+    let text = "The lighthouse keeper counts passing ships.";
+    for id in ["new", "ja"] {
+        let written = json!({"documents": [{"id": id, "text": text, "language": "en"}]});
+        assert_eq!(server.post("/v1/collections/news/documents", &written).await.status, 200);
+        let answer = server.post(PATH, &json!({"query": text, "filter": {"field": "id", "eq": id}})).await;
+        assert_eq!((ids(&answer), &answer.body["hits"][0]["passage"]["text"]), (vec![id], &json!(text)));
+    }
+    let answer = server.post(PATH, &json!({"query": text, "limit": 2})).await;
+    let mut first = ids(&answer);
+    first.sort_unstable();
+    assert_eq!(first, ["ja", "new"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_document_is_gone_from_the_next_search() {
     let server = Server::with_documents(documents()).await;
     assert_eq!(ids(&server.post(PATH, &json!({"query": QUERY, "limit": 1})).await), ["ja"]);
     assert_eq!(server.delete("/v1/collections/news/documents/ja").await.status, 204);
@@ -116,7 +134,7 @@ async fn what_is_written_or_deleted_shows_in_the_next_search() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_does_not_fit_the_mode_is_refused() {
+async fn options_that_do_not_fit_the_mode_are_rejected() {
     let server = Server::with_documents(documents()).await;
     let many = server.post(PATH, &json!({"query": "a", "candidates": 10_001})).await;
     many.assert_error(422, "invalid_request", "/candidates", &["10 to 10000", "10001"]);

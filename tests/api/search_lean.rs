@@ -34,7 +34,7 @@ fn bracketed(answer: &Answer) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_hits_of_long_documents_make_a_small_answer() {
+async fn ten_hits_from_long_documents_make_a_small_response() {
     let server = Server::with_documents(long_documents()).await;
     let lean = server.post(PATH, &json!({"query": "a storm at the pier"})).await;
     let parts = json!(["title", "text", "metadata", "passage"]);
@@ -52,7 +52,7 @@ async fn ten_hits_of_long_documents_make_a_small_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn batches_recommendations_and_documents_alike_are_as_small() {
+async fn batches_recommendations_and_like_searches_return_lean_hits_too() {
     let server = Server::with_documents(documents()).await;
     let keys = |hit: &Value| hit.as_object().expect("a hit").keys().cloned().collect::<Vec<_>>();
     let expect = ["id", "score", "language", "metadata", "passage"];
@@ -66,7 +66,7 @@ async fn batches_recommendations_and_documents_alike_are_as_small() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn words_of_the_query_are_marked_in_every_mode() {
+async fn query_words_are_marked_in_every_mode() {
     let server = Server::with_documents(documents()).await;
     for mode in ["full", "dense", "lexical", "hybrid"] {
         let marked = async |query: &str| bracketed(&server.post(PATH, &json!({"query": query, "mode": mode, "limit": 1})).await);
@@ -76,7 +76,7 @@ async fn words_of_the_query_are_marked_in_every_mode() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn marks_count_characters_of_the_passage_not_of_the_text() {
+async fn mark_offsets_count_characters_within_the_passage() {
     let first = "👩‍👩‍👧 Das Meer ist heute grau und still und weit, und niemand geht am Strand entlang und sieht es. ";
     let second = "Am Abend kommt ein 🌪️ Sturm, und alle Boote liegen fest im Hafen.";
     let document = json!([{"id": "long", "text": format!("{first}{second}"), "language": "de"}]);
@@ -88,7 +88,7 @@ async fn marks_count_characters_of_the_passage_not_of_the_text() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_words_to_look_for_nothing_is_marked() {
+async fn nothing_is_marked_without_matching_query_words() {
     let server = Server::with_documents(documents()).await;
     let none = |answer: Answer| {
         assert_eq!(answer.status, 200, "{}", answer.text);

@@ -44,7 +44,7 @@ async fn found(server: &Server, query: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn words_in_quotes_stand_in_this_order_in_every_hit() {
+async fn quoted_phrases_match_only_in_word_order() {
     let server = with_sentences().await;
     for query in ["\"old stone wall\"", "„Old Stone Wall“ sea", "“old  stone, wall”", "«old stone wall» Garten"] {
         assert_eq!(found(&server, query).await, ["order"], "{query}");
@@ -52,19 +52,19 @@ async fn words_in_quotes_stand_in_this_order_in_every_hit() {
     assert_eq!(found(&server, "\"the sea\" \"old harbour\"").await, ["other"], "every phrase must be there");
     assert_eq!(found(&server, "\"北京大学\"").await, ["zh"]);
     assert_eq!(found(&server, "我找「大学」").await, ["zh", "zh-2"]);
-    assert_eq!(found(&server, "\"도서관에서 책\"").await, ["ko"], "Korean may go on behind the quote");
+    assert_eq!(found(&server, "\"도서관에서 책\"").await, ["ko"], "a quoted Korean phrase may end inside a longer word");
     assert_eq!(found(&server, "\"דובר צה\"ל מסר\"").await, ["he"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn words_in_quotes_are_found_as_they_are_spelled() {
+async fn quoted_phrases_respect_accents_but_not_case() {
     let server = with_sentences().await;
     assert_eq!(found(&server, "\"schöner\"").await, ["accent"]);
     assert_eq!(found(&server, "\"SCHON ALT\"").await, ["plain"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn phrases_without_a_match_find_nothing_lexically_but_full_mode_falls_back_to_meaning() {
+async fn an_unmatched_phrase_finds_nothing_but_full_mode_falls_back() {
     let server = with_sentences().await;
     for query in ["\"stone wall old\"", "\"schoner\"", "\"каменная стена\""] {
         for mode in ["lexical", "hybrid"] {
@@ -81,7 +81,7 @@ async fn phrases_without_a_match_find_nothing_lexically_but_full_mode_falls_back
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_quote_that_only_other_documents_have_is_dropped_too() {
+async fn full_mode_drops_a_phrase_found_only_in_filtered_out_documents() {
     let server = with_sentences().await;
     for query in ["\"stone wall\"", "\"stone wall old\""] {
         let german = server.post(PATH, &json!({"query": query, "languages": ["de"]})).await;
@@ -99,7 +99,11 @@ async fn words_after_a_minus_are_excluded() {
     let with = async |query: &str| found_with(&server, json!({"query": query, "languages": ["en"]})).await;
     assert_eq!(with("old -harbour").await, ["mixed", "order"]);
     assert_eq!(with("old -harbour -\"by the sea\"").await, ["mixed"]);
-    assert_eq!(with("old -\"wall stone\"").await, ["mixed", "order", "other"], "not in this order");
+    assert_eq!(
+        with("old -\"wall stone\"").await,
+        ["mixed", "order", "other"],
+        "the excluded phrase does not occur in this order"
+    );
     assert_eq!(with("\"by the sea\" -harbour").await, ["order"]);
     assert_eq!(
         found_with(&server, json!({"query": "Meer -schön", "languages": ["de"]})).await,
@@ -110,7 +114,7 @@ async fn words_after_a_minus_are_excluded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_word_can_be_demanded() {
+async fn a_query_can_require_every_word() {
     let server = with_sentences().await;
     let all = async |query: &str| found_with(&server, json!({"query": query, "words": "all"})).await;
     assert_eq!(all("wall stone").await, ["mixed", "order"]);
@@ -119,11 +123,11 @@ async fn every_word_can_be_demanded() {
     assert_eq!(all("北京 图书馆").await, ["zh"]);
     assert_eq!(all("wall stone -sea").await, ["mixed"]);
     let lexical = server.post(PATH, &json!({"query": "wall Garten", "words": "any", "mode": "lexical"})).await;
-    assert_eq!(ids(&lexical).len(), 3, "any is enough");
+    assert_eq!(ids(&lexical).len(), 3, "one of the words is enough");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn demands_and_filters_hold_together() {
+async fn operators_and_filters_apply_together() {
     let server = with_sentences().await;
     let body = json!({"query": "\"am Meer\"", "languages": ["en", "de"], "filter": {"field": "id", "ne": "plain"}});
     assert_eq!(found_with(&server, body).await, ["accent"]);
@@ -134,7 +138,7 @@ async fn demands_and_filters_hold_together() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_embedded_text_has_no_operators() {
+async fn operators_are_removed_before_the_query_is_embedded() {
     let server = with_sentences().await;
     let scores = async |query: &str, operators: bool| {
         let body = json!({"query": query, "operators": operators, "mode": "hybrid", "explain": true, "filter": {"field": "id", "eq": "order"}});
@@ -148,7 +152,7 @@ async fn the_embedded_text_has_no_operators() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn operators_are_plain_text_unless_enabled() {
+async fn operators_are_plain_text_when_disabled_or_in_dense_mode() {
     let server = with_sentences().await;
     for mode in MODES {
         let body = json!({"query": "\"stone wall old\" -sea", "operators": false, "mode": mode, "languages": ["en"]});
@@ -164,7 +168,7 @@ async fn operators_are_plain_text_unless_enabled() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn demands_that_cannot_be_met_are_refused_by_name() {
+async fn invalid_operator_queries_and_options_are_rejected() {
     let server = with_sentences().await;
     let check = async |body: Value, place: &str, words: &[&str]| {
         server.post(PATH, &body).await.assert_error(422, "invalid_request", place, words);

@@ -34,7 +34,7 @@ async fn search(server: &Server, options: Value) -> Answer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_follow_each_other() {
+async fn pages_add_up_to_the_full_result_and_offsets_are_bounded() {
     let server = with_sea().await;
     let all = search(&server, json!({"limit": 13})).await;
     let all: Vec<String> = ids(&all).into_iter().map(str::to_owned).collect();
@@ -56,7 +56,7 @@ async fn pages_follow_each_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hits_have_at_least_the_score_asked_for() {
+async fn hits_score_at_least_score_min() {
     let server = with_sea().await;
     let all = scores(&search(&server, json!({"limit": 13})).await);
     let found = scores(&search(&server, json!({"limit": 13, "score_min": all[4]})).await);
@@ -77,6 +77,14 @@ async fn an_exact_search_scans_all_passages_and_reports_the_method() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_exact_search_refuses_ef_search() {
+    let server = with_sea().await;
+    let both = search(&server, json!({"exact": true, "ef_search": 96})).await;
+    both.assert_error(422, "invalid_request", "/ef_search", &["/ef_search: must be left out with exact"]);
+    assert_eq!(search(&server, json!({"exact": false, "ef_search": 96})).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_explanation_has_ranks_scores_and_times() {
     let server = with_sea().await;
     let answer = search(&server, json!({"explain": true, "limit": 3})).await;
@@ -93,7 +101,7 @@ async fn an_explanation_has_ranks_scores_and_times() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hits_carry_what_was_asked_for() {
+async fn include_selects_the_parts_of_a_hit() {
     let server = Server::with_documents(documents()).await;
     let parts = async |include: Value| {
         let mut body = json!({"query": "marché", "limit": 1});
@@ -115,7 +123,7 @@ async fn hits_carry_what_was_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_group_has_no_more_hits_than_allowed() {
+async fn a_group_has_at_most_the_requested_number_of_hits() {
     let server = with_sea().await;
     let answer = search(&server, json!({"group_by": {"field": "topic"}})).await;
     let found = ids(&answer);
@@ -139,7 +147,7 @@ async fn a_group_has_no_more_hits_than_allowed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lexical_search_finds_groups_ranked_behind_several_documents_of_another_group() {
+async fn lexical_search_finds_groups_ranked_below_a_larger_group() {
     let of = |id: &str, text: &str, topic: &str| json!({"id": id, "text": text, "language": "en", "metadata": {"topic": topic}});
     let documents =
         json!([of("a1", "rain", "a"), of("a2", "rain rain", "a"), of("b", "rain on a long grey afternoon by the sea", "b")]);
@@ -150,7 +158,7 @@ async fn a_lexical_search_finds_groups_ranked_behind_several_documents_of_anothe
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn documents_without_a_language_take_turns_however_far_they_are() {
+async fn balance_languages_includes_distant_documents_without_a_language() {
     let english =
         (0..20).map(|n| json!({"id": format!("en-{n}"), "text": format!("the grey sea rolls {}", 100 + n), "language": "en"}));
     let server = Server::with_documents(english.chain([json!({"id": "none", "text": "7 8 9 10 11 12"})]).collect()).await;
@@ -166,7 +174,7 @@ async fn documents_without_a_language_take_turns_however_far_they_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn enough_groups_are_found_behind_a_language_that_has_no_score_high_enough() {
+async fn balanced_groups_are_filled_even_if_a_language_is_below_score_min() {
     let server = with_sea().await;
     let town = scores(&search(&server, json!({"limit": 13, "languages": ["en"]})).await)[8];
     // No Japanese document reaches the score, which says nothing about English.
@@ -177,7 +185,7 @@ async fn enough_groups_are_found_behind_a_language_that_has_no_score_high_enough
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn enough_groups_are_found_behind_documents_whose_margin_is_too_low() {
+async fn groups_are_found_beyond_documents_whose_margin_is_too_low() {
     let document = |id: &str, text: &str, topic: &str| json!({"id": id, "text": text, "metadata": {"topic": topic}});
     let crowd = (0..10).map(|n| document(&format!("crowd-{n}"), &format!("the grey sea rolls {n}"), "sea"));
     let alone = document("alone", "ein brauner Bär", "bear");
@@ -195,7 +203,7 @@ async fn enough_groups_are_found_behind_documents_whose_margin_is_too_low() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn languages_take_turns() {
+async fn balance_languages_alternates_languages() {
     let server = with_sea().await;
     let plain = search(&server, json!({"limit": 4})).await;
     assert!(ids(&plain).iter().all(|id| id.starts_with("en")), "English fills the page: {:?}", ids(&plain));
@@ -213,7 +221,7 @@ async fn languages_take_turns() {
     languages[..3].sort_unstable();
     assert_eq!(languages, ["de", "en", "fr", "en"]);
     let all = search(&server, json!({"limit": 13, "balance_languages": true})).await;
-    assert_eq!((ids(&all).len(), ids(&all).last()), (13, Some(&"ja-0")), "what is far comes last, whatever its language");
+    assert_eq!((ids(&all).len(), ids(&all).last()), (13, Some(&"ja-0")), "a distant hit comes last, whatever its language");
     let two = search(&server, json!({"limit": 2, "balance_languages": true, "languages": ["en", "de", "de"]})).await;
     assert_eq!(ids(&two), ["en-0", "de-0"]);
     let rest = search(&server, json!({"limit": 9, "offset": 4, "balance_languages": true})).await;
@@ -222,7 +230,7 @@ async fn languages_take_turns() {
 
 /// Documents that are all alike are similar to everything. The margin accounts for that, the cosine does not.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_margin_prefers_what_stands_out_of_its_neighborhood() {
+async fn the_margin_favors_documents_that_stand_out_from_their_neighbors() {
     let crowd = (0..6).map(|n| json!({"id": format!("crowd-{n}"), "text": format!("the grey sea rolls {n}"), "language": "en"}));
     let alone = json!({"id": "alone", "text": "ein brauner Bär", "language": "de"});
     let server = Server::with_documents(crowd.chain([alone]).collect()).await;
@@ -241,7 +249,7 @@ async fn the_margin_prefers_what_stands_out_of_its_neighborhood() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_margin_in_a_collection_of_one_or_none_is_answered() {
+async fn the_margin_works_in_collections_of_zero_or_one_document() {
     let server = Server::with_news().await;
     assert_eq!(ids(&server.post(PATH, &json!({"query": "a", "margin": {}})).await), [""; 0]);
     server.post("/v1/collections/news/documents", &json!({"documents": [{"id": "one", "text": "grey sea"}]})).await;
@@ -250,7 +258,7 @@ async fn a_margin_in_a_collection_of_one_or_none_is_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_beyond_the_limit_is_refused_with_the_way_out() {
+async fn an_oversized_response_is_refused_with_a_hint_to_shrink_it() {
     let server = Server::with_limits(Limits { answer_bytes_max: 3_000, ..Limits::default() });
     assert_eq!(server.post("/v1/collections", &json!({"name": "news"})).await.status, 201);
     let text = "grey sea ".repeat(120);

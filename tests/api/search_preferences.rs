@@ -32,7 +32,7 @@ fn score(answer: &Answer, id: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn in_every_mode_a_document_that_is_about_as_good_comes_first() {
+async fn preferred_languages_win_among_similar_scores_in_every_mode() {
     let server = with_sea().await;
     for options in [
         json!({"mode": "full"}),
@@ -51,13 +51,13 @@ async fn in_every_mode_a_document_that_is_about_as_good_comes_first() {
         assert_eq!(ids(&plain)[0], "en-0", "{options}");
         let preferred = search(&server, with("fr-FR")).await;
         assert_eq!((ids(&preferred)[0], ids(&preferred).len()), ("fr", ids(&plain).len()), "{options}");
-        assert_eq!(score(&preferred, "fr"), score(&plain, "fr"), "scores stay what they are: {options}");
-        assert_eq!(ids(&search(&server, with("ja")).await)[0], "en-0", "what is much better stays first: {options}");
+        assert_eq!(score(&preferred, "fr"), score(&plain, "fr"), "scores do not change: {options}");
+        assert_eq!(ids(&search(&server, with("ja")).await)[0], "en-0", "a much better hit stays first: {options}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_document_that_is_about_as_good_comes_from_beyond_the_page() {
+async fn a_preferred_document_is_lifted_from_beyond_the_page() {
     let server = with_sea().await;
     for mode in ["full", "dense", "lexical", "hybrid"] {
         let page = search(&server, json!({"mode": mode, "limit": 1, "prefer_language": ["de"]})).await;
@@ -69,7 +69,7 @@ async fn a_document_that_is_about_as_good_comes_from_beyond_the_page() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_several_languages_the_first_is_preferred_most() {
+async fn the_first_of_several_preferred_languages_ranks_highest() {
     let server = with_sea().await;
     for (languages, first) in [(["fr", "de"], ["fr", "de"]), (["de", "fr"], ["de", "fr"])] {
         let found = search(&server, json!({"mode": "dense", "prefer_language": languages})).await;
@@ -78,7 +78,7 @@ async fn of_several_languages_the_first_is_preferred_most() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_goes_along_with_filters_groups_and_the_least_score() {
+async fn preferences_combine_with_filters_groups_and_score_min() {
     let server = with_sea().await;
     let options = json!({"mode": "dense", "prefer_language": ["de"], "filter": {"field": "n", "eq": 1}});
     assert_eq!(ids(&search(&server, options).await), ["de", "fr"]);
@@ -90,7 +90,7 @@ async fn it_goes_along_with_filters_groups_and_the_least_score() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn auto_is_the_language_of_the_query() {
+async fn auto_prefers_the_language_of_the_query() {
     // Words that are their own stems, and a language without stemming rules: both are matched by the same number of forms.
     let query = "Le parc est ouvert ce matin avec un chat et un chien";
     let server = Server::with_documents(json!([
@@ -109,14 +109,14 @@ async fn auto_is_the_language_of_the_query() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn recommendations_prefer_languages_too() {
+async fn recommendations_honor_language_preferences() {
     let server = with_sea().await;
     let body = json!({"positive": {"texts": [QUERY]}, "limit": 1, "prefer_language": ["de"]});
     assert_eq!(ids(&server.post("/v1/collections/news/recommend", &body).await), ["de"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bad_preference_names_its_place() {
+async fn an_invalid_preference_names_the_offending_field() {
     let server = with_sea().await;
     let check = async |options: Value, code: &str, place: &str, words: &[&str]| {
         search(&server, options).await.assert_error(422, code, place, words);

@@ -40,7 +40,7 @@ async fn export(server: &Server, collection: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_collection_comes_back_as_it_was() {
+async fn restoring_recreates_a_collection_as_it_was() {
     let server = Server::with_documents(documents()).await;
     let before = export(&server, "news").await;
     let id = snapshot(&server, json!({"collections": ["news"]})).await;
@@ -114,7 +114,7 @@ async fn snapshots_are_listed_shown_and_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_archive_goes_to_another_server() {
+async fn an_archive_can_be_uploaded_to_another_server_and_restored() {
     let server = Server::with_documents(documents()).await;
     let id = snapshot(&server, json!({})).await;
     let archive = server.get(&format!("{PATH}/{id}/archive")).await;
@@ -148,7 +148,7 @@ async fn a_damaged_archive_is_refused_and_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_done_is_refused_with_its_place() {
+async fn invalid_requests_are_rejected_with_the_offending_field() {
     let server = Server::with_documents(documents()).await;
     server.post(PATH, &json!({"collections": ["none"]})).await.assert_error(404, "collection_not_found", "", &["none"]);
     server.post(PATH, &json!({"collections": ["a", "a"]})).await.assert_error(
@@ -166,7 +166,7 @@ async fn what_cannot_be_done_is_refused_with_its_place() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn declared_indexes_and_answers_to_repeated_requests_come_back() {
+async fn restoring_brings_back_metadata_indexes_and_idempotency_records() {
     let server = Server::with_documents(documents()).await;
     let path = "/v1/collections/news";
     assert_eq!(server.patch(path, &json!({"metadata_indexes": ["year", "a.b"]})).await.status, 200);
@@ -189,7 +189,7 @@ async fn declared_indexes_and_answers_to_repeated_requests_come_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_damaged_document_comes_back_named_and_hides_no_other() {
+async fn restoring_reports_a_damaged_document_and_keeps_the_others_readable() {
     let server = Server::with_documents(documents()).await;
     let id = snapshot(&server, json!({})).await;
     let archive = parts(&server.get(&format!("{PATH}/{id}/archive")).await.bytes);
@@ -247,4 +247,15 @@ async fn a_collection_that_is_deleted_meanwhile_is_left_out_of_a_snapshot_of_all
         }
     }
     panic!("the collection was always copied before it was deleted");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_of_an_alias_contains_the_aliased_collection_once() {
+    let server = Server::with_documents(documents()).await;
+    assert_eq!(server.put("/v1/aliases/current", &json!({"collection": "news"})).await.status, 200);
+    let job = server.finished(&server.post(PATH, &json!({"collections": ["current", "news"]})).await).await;
+    assert_eq!((&job["status"], &job["collection"], &job["progress"]["total"]), (&json!("succeeded"), &json!("news"), &json!(1)));
+    let shown = server.get(&format!("{PATH}/{}", job["details"]["snapshot"].as_str().expect("an id"))).await.body;
+    assert_eq!(shown["collections"].as_array().map(Vec::len), Some(1), "{shown}");
+    assert_eq!(shown["collections"][0]["name"], "news");
 }

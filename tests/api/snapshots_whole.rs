@@ -82,7 +82,7 @@ async fn predictions(server: &Server) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_server_gets_aliases_and_classifiers_that_answer_the_same() {
+async fn another_server_restores_aliases_and_equally_predicting_classifiers() {
     let server = full().await;
     let before = predictions(&server).await;
     let id = snapshot(&server, json!({})).await;
@@ -143,7 +143,7 @@ async fn keys_and_unselected_parts_are_not_included() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn names_that_are_taken_are_refused_or_replaced() {
+async fn restoring_over_existing_names_is_refused_or_replaces_them() {
     let server = full().await;
     let id = snapshot(&server, json!({})).await;
     let path = format!("{PATH}/{id}/restore");

@@ -100,7 +100,7 @@ fn a_stored_job_needs_the_scope_of_the_operation_that_starts_it() {
         let expect = JobAccess { scope, reach };
         assert_eq!(Service::job_access(&job(kind, Some(news()), &request)), expect, "{kind:?}");
     }
-    assert!(JobType::ALL.iter().all(|kind| stored().iter().any(|(stored, ..)| stored == kind)), "a type has no row here");
+    assert!(JobType::ALL.iter().all(|kind| stored().iter().any(|(stored, ..)| stored == kind)), "a job type is missing here");
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn access_to_a_job_without_a_collection_depends_on_its_request() {
 }
 
 #[test]
-fn a_job_shows_what_its_request_names() {
+fn a_jobs_visibility_follows_what_its_request_names() {
     let with = |mut request: Value, member: &str, value: Value| {
         request[member] = value;
         request
@@ -130,7 +130,11 @@ fn a_job_shows_what_its_request_names() {
     assert_eq!(reach(JobType::Evaluate, Some(news()), &with(evaluate.clone(), "collections", json!(["blog"]))), both);
     let mut older = evaluate;
     older.as_object_mut().expect("members").remove("collections");
-    assert_eq!(reach(JobType::Evaluate, Some(news()), &older), JobVisibility::Everything, "whose labels it shows is not known");
+    assert_eq!(
+        reach(JobType::Evaluate, Some(news()), &older),
+        JobVisibility::Everything,
+        "the collections whose labels it shows are unknown"
+    );
 
     let lists = with(request(JobType::Mine), "second", json!({"collection": null}));
     let caller = KeyId::parse(KEY).expect("an id");
@@ -140,7 +144,7 @@ fn a_job_shows_what_its_request_names() {
 }
 
 #[test]
-fn a_job_with_a_damaged_request_needs_the_scope_admin() {
+fn a_job_with_a_damaged_request_needs_admin_scope() {
     let closed = JobAccess { scope: Scope::Admin, reach: JobVisibility::Everything };
     for kind in JobType::ALL {
         assert_eq!(Service::job_access(&job(kind, Some(news()), &json!({"name": 3}))), closed, "{kind:?}");

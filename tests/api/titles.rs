@@ -27,13 +27,13 @@ fn first(answer: &Answer) -> Option<&str> {
 }
 
 /// The document's score in a dense search for its title.
-async fn nearness(server: &Server) -> f64 {
+async fn title_score(server: &Server) -> f64 {
     let body = json!({"query": "Fishing in Lervik", "filter": {"field": "id", "eq": "harbor"}});
     server.post("/v1/collections/news/search", &body).await.body["hits"][0]["score"].as_f64().expect("a score")
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_title_is_read_as_it_was_written() {
+async fn a_title_is_returned_as_written() {
     let server = Server::with_documents(documents()).await;
     assert_eq!(server.get(PATH).await.body["title"], "Fishing in Lervik");
     let listed = server.get(DOCUMENTS).await.body["documents"].clone();
@@ -43,11 +43,11 @@ async fn a_title_is_read_as_it_was_written() {
     let put = server.put(PATH, &json!({"title": "Nets", "text": TEXT})).await;
     assert_eq!((put.status, &server.get(PATH).await.body["title"]), (200, &json!("Nets")));
     server.put(PATH, &json!({"text": TEXT})).await;
-    assert_eq!(server.get(PATH).await.body.get("title"), None, "a document is put whole");
+    assert_eq!(server.get(PATH).await.body.get("title"), None, "a put replaces the whole document");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_words_of_a_title_find_its_document_in_every_mode() {
+async fn title_words_find_the_document_in_dense_lexical_and_hybrid_mode() {
     let server = Server::with_documents(documents()).await;
     for mode in ["dense", "lexical", "hybrid"] {
         let answer = search(&server, "Lervik fishing", mode).await;
@@ -62,18 +62,24 @@ async fn the_words_of_a_title_find_its_document_in_every_mode() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_passage_is_searched_with_the_title() {
+async fn the_title_finds_a_document_with_several_passages() {
     let text = "The boats leave at dawn. ".repeat(20);
-    let server = Server::with_documents(json!([{"id": "harbor", "title": "Lervik", "text": text}])).await;
+    let documents = json!([
+        {"id": "harbor", "title": "Lervik", "text": text},
+        {"id": "island", "title": "Bergen", "text": text},
+    ]);
+    let server = Server::with_documents(documents).await;
     let stored = server.get(PATH).await.body;
     let passages = stored["passages"].as_u64().expect("a number");
     assert!(passages > 1, "{stored}");
-    let body = json!({"query": "Lervik", "mode": "lexical", "explain": true});
-    assert_eq!(first(&server.post("/v1/collections/news/search", &body).await), Some("harbor"));
+    for (title, id) in [("Lervik", "harbor"), ("Bergen", "island")] {
+        let answer = server.post("/v1/collections/news/search", &json!({"query": title, "mode": "lexical"})).await;
+        assert_eq!((first(&answer), answer.body["hits"].as_array().map(Vec::len)), (Some(id), Some(1)), "{}", answer.text);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn headings_above_a_passage_are_searched_with_it() {
+async fn a_passage_is_searched_with_the_headings_above_it() {
     let text = |place: &str| {
         let walk = "Follow the path along the river until the old mill and cross the bridge. ".repeat(3);
         let boats = "Two boats a day carry cars and bicycles to the islands. ".repeat(3);
@@ -91,7 +97,7 @@ async fn headings_above_a_passage_are_searched_with_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hits_carry_a_title_unless_asked_not_to() {
+async fn the_include_option_controls_titles_in_hits() {
     let server = Server::with_documents(documents()).await;
     let parts = async |include: Value| {
         let body = json!({"query": "The boats leave", "limit": 1, "include": include});
@@ -112,29 +118,29 @@ async fn hits_carry_a_title_unless_asked_not_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_patch_sets_and_removes_a_title_and_embeds_the_text_anew() {
+async fn a_patch_sets_or_removes_a_title_and_reembeds_the_text() {
     let server = Server::with_documents(documents()).await;
-    let titled = nearness(&server).await;
+    let titled = title_score(&server).await;
     let removed = server.patch(PATH, &json!({"title": null})).await;
     assert_eq!((removed.status, removed.body.get("title")), (200, None));
     assert_eq!((&removed.body["indexed"], &removed.body["text"]), (&json!(true), &json!(TEXT)));
     assert!(removed.body["version"].as_u64() > Some(2));
-    assert!(nearness(&server).await < titled - 0.05, "the title no longer counts");
+    assert!(title_score(&server).await < titled - 0.05, "the title no longer counts");
     assert_eq!(first(&search(&server, "Lervik", "lexical").await), None);
 
     let set = server.patch(PATH, &json!({"title": "Fishing in Lervik", "metadata": {"year": 2026}})).await;
     assert_eq!((&set.body["title"], &set.body["metadata"]), (&json!("Fishing in Lervik"), &json!({"year": 2026})));
-    assert!((nearness(&server).await - titled).abs() < 1e-6);
+    assert!((title_score(&server).await - titled).abs() < 1e-6);
     assert_eq!(first(&search(&server, "Lervik", "lexical").await), Some("harbor"));
 
     let same = server.patch(PATH, &json!({"title": "Fishing in Lervik"})).await;
-    assert_eq!(same.body["version"], set.body["version"], "a patch that changes nothing leaves the version");
+    assert_eq!(same.body["version"], set.body["version"], "a patch that changes nothing keeps the version");
     let other = server.patch(PATH, &json!({"metadata": {"year": 2027}})).await;
     assert_eq!(other.body["title"], "Fishing in Lervik");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_title_beyond_its_bounds_is_refused_and_nothing_is_written() {
+async fn an_invalid_title_is_rejected_and_nothing_is_written() {
     let server = Server::with_documents(documents()).await;
     for (title, words) in [
         (json!("x".repeat(1_001)), &["at most 1000 characters", "got 1001"][..]),
@@ -157,7 +163,7 @@ async fn a_title_beyond_its_bounds_is_refused_and_nothing_is_written() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_vector_of_ones_own_may_have_a_title() {
+async fn a_document_with_its_own_vector_can_have_a_title() {
     let server = Server::with_limits(Limits::default());
     server.post("/v1/collections", &json!({"name": "points", "dimension": 2})).await;
     let path = "/v1/collections/points/documents";
@@ -179,7 +185,7 @@ async fn a_vector_of_ones_own_may_have_a_title() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn titles_go_out_and_come_in_as_lines_and_as_columns() {
+async fn titles_are_exported_as_ndjson_and_imported_from_ndjson_and_csv() {
     let server = Server::with_documents(documents()).await;
     let lines = server.get("/v1/collections/news/export").await.text;
     assert!(lines.starts_with(r#"{"id":"harbor","title":"Fishing in Lervik","text":"#), "{lines}");

@@ -28,7 +28,7 @@ async fn from(server: &Server, address: &str) -> Answer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_caller_that_sends_too_much_is_told_when_to_come_again() {
+async fn a_rate_limited_caller_gets_429_with_retry_after() {
     let server = with(Settings { rate: Some(Rate { per_second: 0.01, burst: 2 }), ..Settings::default() });
     assert_eq!(from(&server, "192.0.2.1").await.status, 200);
     assert_eq!(from(&server, "192.0.2.1").await.status, 200);
@@ -59,7 +59,7 @@ async fn rate_limits_apply_per_valid_key_and_per_address_for_invalid_ones() {
 }
 
 /// A server whose encoder a test can pause.
-fn held(settings: Settings) -> (axum::Router, dragoman::embed::FakeControl, tempfile::TempDir) {
+fn pausable_server(settings: Settings) -> (axum::Router, dragoman::embed::FakeControl, tempfile::TempDir) {
     let folder = tempfile::tempdir().expect("a folder");
     let (embedder, control) = Embedder::fake_with(&FakeOptions::of(8));
     let parts = Parts { data_dir: folder.path().to_owned(), embedder, limits: Limits::default(), power_safe: false };
@@ -73,12 +73,12 @@ fn embed() -> Request<Body> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_at_once_are_bounded_over_all_and_per_caller() {
+async fn concurrent_requests_are_limited_in_total_and_per_caller() {
     for (settings, status, code, words) in [
         (Settings { requests_max: 1, ..Settings::default() }, 503, "overloaded", "requests_max"),
         (Settings { caller_requests_max: Some(1), ..Settings::default() }, 429, "rate_limited", "caller_requests_max"),
     ] {
-        let (router, control, _folder) = held(settings);
+        let (router, control, _folder) = pausable_server(settings);
         control.pause();
         let first = tokio::spawn(answer(router.clone(), embed()));
         let waiting = control.clone();
@@ -94,18 +94,18 @@ async fn requests_at_once_are_bounded_over_all_and_per_caller() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_runs_until_its_answer_is_sent() {
-    let (router, _control, _folder) = held(Settings { requests_max: 1, ..Settings::default() });
+async fn a_request_occupies_its_slot_until_its_response_is_done() {
+    let (router, _control, _folder) = pausable_server(Settings { requests_max: 1, ..Settings::default() });
     let models = || Request::get("/v1/models").body(Body::empty()).expect("a request");
     let first = router.clone().oneshot(models()).await.expect("an answer");
-    assert_eq!(answer(router.clone(), models()).await.code(), Some("overloaded"), "nobody has read the first answer");
+    assert_eq!(answer(router.clone(), models()).await.code(), Some("overloaded"), "the first response has not been read yet");
     drop(first);
     assert_eq!(answer(router, models()).await.status, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn metrics_are_answered_when_all_places_are_taken() {
-    let (router, _control, _folder) = held(Settings { requests_max: 1, ..Settings::default() });
+async fn metrics_are_served_when_all_request_slots_are_taken() {
+    let (router, _control, _folder) = pausable_server(Settings { requests_max: 1, ..Settings::default() });
     let get = |path: &str| Request::get(path).body(Body::empty()).expect("a request");
     let _first = router.clone().oneshot(get("/v1/models")).await.expect("an answer");
     assert_eq!(answer(router.clone(), get("/v1/models")).await.code(), Some("overloaded"));
@@ -113,8 +113,9 @@ async fn metrics_are_answered_when_all_places_are_taken() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_takes_too_long_is_ended() {
-    let (router, control, _folder) = held(Settings { request_timeout: Duration::from_millis(50), ..Settings::default() });
+async fn a_slow_request_times_out_with_503() {
+    let (router, control, _folder) =
+        pausable_server(Settings { request_timeout: Duration::from_millis(50), ..Settings::default() });
     control.pause();
     let late = answer(router.clone(), embed()).await;
     assert_eq!((late.status, late.code()), (503, Some("request_timeout")), "{}", late.text);
@@ -123,15 +124,16 @@ async fn a_request_that_takes_too_long_is_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_that_never_ends_is_given_up() {
-    let (router, _control, _folder) = held(Settings { request_timeout: Duration::from_millis(50), ..Settings::default() });
+async fn a_request_whose_body_never_ends_times_out() {
+    let (router, _control, _folder) =
+        pausable_server(Settings { request_timeout: Duration::from_millis(50), ..Settings::default() });
     let body = Body::from_stream(futures::stream::pending::<Result<String, std::io::Error>>());
     let request = Request::post("/v1/embeddings").header("content-type", "application/json").body(body).expect("a request");
     assert_eq!(answer(router, request).await.code(), Some("request_timeout"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_of_other_origins_may_call_only_when_allowed() {
+async fn cross_origin_requests_are_allowed_only_for_configured_origins() {
     let preflight = |origin: &str| {
         let request = Request::builder().method(Method::OPTIONS).uri("/v1/collections").header("origin", origin);
         let request = request.header("access-control-request-method", "POST");
@@ -165,7 +167,7 @@ async fn pages_of_other_origins_may_call_only_when_allowed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_draining_server_refuses_and_closes() {
+async fn a_draining_server_refuses_requests_and_closes_connections() {
     let settings = Settings::default();
     let drain = settings.drain.clone();
     let server = with(settings);

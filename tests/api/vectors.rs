@@ -40,7 +40,8 @@ async fn invalid_settings_are_refused() {
     let invalid = "invalid_request";
     check(json!({"dimension": 0}), invalid, "/dimension", &["1 and 8192", "got 0"]).await;
     check(json!({"dimension": 9000}), invalid, "/dimension", &["1 and 8192", "got 9000"]).await;
-    check(json!({"dimension": 3, "model": "fake"}), invalid, "/dimension", &["expected one of them"]).await;
+    let both = ["left out with model \"fake\"", "got 3", "keep dimension and leave out model"];
+    check(json!({"dimension": 3, "model": "fake"}), invalid, "/dimension", &both).await;
     check(json!({"metric": "dot"}), invalid, "/metric", &["must be cosine", "got dot"]).await;
     check(json!({"dimension": 3, "metric": "taxicab"}), invalid, "/metric", &["taxicab"]).await;
     check(json!({"dimension": 3, "metric": "l2", "quantization": "i8"}), invalid, "/quantization", &["f16", "got i8"]).await;
@@ -55,7 +56,7 @@ async fn invalid_settings_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn documents_bring_their_vectors_with_or_without_text() {
+async fn documents_with_vectors_are_stored_with_or_without_text() {
     let server = with_points(json!({})).await;
     let documents = json!([
         {"id": "a", "vector": [1, 0, 0.5]},
@@ -72,7 +73,7 @@ async fn documents_bring_their_vectors_with_or_without_text() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn vectors_that_do_not_fit_are_refused_one_by_one() {
+async fn invalid_vectors_are_rejected_per_document() {
     let server = with_points(json!({})).await;
     let check = async |document: Value, place: &str, words: &[&str]| {
         let answer = server.post(PATH, &json!({"documents": [document]})).await;
@@ -88,7 +89,7 @@ async fn vectors_that_do_not_fit_are_refused_one_by_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_collection_with_a_model_takes_texts_only() {
+async fn a_collection_with_a_model_accepts_only_texts() {
     let server = Server::with_news().await;
     let post = async |document: Value| server.post("/v1/collections/news/documents", &json!({"documents": [document]})).await;
     let answer = post(json!({"text": "Bonjour", "vector": [1, 2]})).await;
@@ -97,14 +98,14 @@ async fn a_collection_with_a_model_takes_texts_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_text_cannot_be_searched_for_without_a_model() {
+async fn a_text_query_needs_a_collection_with_a_model() {
     let server = with_points(json!({})).await;
     let answer = server.post("/v1/collections/points/search", &json!({"query": "chat"})).await;
     answer.assert_error(422, "no_model", "", &["3 values"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_collection_changes_what_may_change() {
+async fn only_mutable_collection_settings_can_be_patched() {
     let server = Server::with_news().await;
     let answer = server.patch("/v1/collections/news", &example("change_collection.request")).await;
     assert_eq!(answer.status, 200, "{}", answer.text);
@@ -127,7 +128,7 @@ async fn a_collection_changes_what_may_change() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_document_is_put_with_its_vector() {
+async fn a_single_document_can_be_put_with_its_vector() {
     let server = with_points(json!({})).await;
     let path = format!("{PATH}/a");
     let put = async |body: Value| server.put(&path, &body).await;
@@ -170,7 +171,7 @@ async fn vectors_are_exported_imported_and_restored() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn passages_are_as_long_as_their_collection_says() {
+async fn passage_length_follows_the_collections_passage_bounds() {
     let server = Server::start();
     let text = "Un deux trois quatre cinq six. Sept huit neuf dix onze douze. Treize quatorze quinze seize dix-sept dix-huit.";
     let check = async |name: &str, settings: Value, shown: Value, passages: u64| {
@@ -203,7 +204,7 @@ async fn passages_are_as_long_as_their_collection_says() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn vectors_are_searchable_in_every_way_except_by_text() {
+async fn own_vectors_support_the_searches_that_need_no_model() {
     let server = with_points(json!({"metric": "l2"})).await;
     let documents = json!([
         {"id": "a", "vector": [1, 0, 0], "text": "Le chat dort sur le vieux canapé du salon.", "metadata": {"kind": "cat"}},
@@ -235,7 +236,7 @@ async fn vectors_are_searchable_in_every_way_except_by_text() {
     // As far beyond b as b is from a: at 5.
     assert_eq!(recommended.body["hits"][0]["id"], "c", "{}", recommended.text);
     assert_eq!(recommended.body["hits"][0]["score"], -4.0);
-    // Three times as far as a value may be.
+    // The target would lie at almost three times the largest value that a vector may have.
     let far = json!({"positive": {"vectors": [[60_000, 0, 0]]}, "negative": {"vectors": [[-60_000, 0, 0]]}});
     let recommended = server.post("/v1/collections/points/recommend", &far).await;
     assert_eq!(recommended.body["hits"][0]["id"], "c", "{}", recommended.text);
@@ -267,7 +268,7 @@ async fn a_search_can_set_ef_search_and_oversampling() {
         [0, 1].map(|place| found["hits"][place]["score"].as_f64().expect("a score"))
     };
     assert!((scores(json!({"ef_search": 8, "oversampling": 64})).await[1] - 2.0 / 154f64.sqrt()).abs() < 1e-5);
-    // One sign of three differs, a third of a half turn, and nothing is rescored.
+    // One of three signs differs: an angle of 60°, so the cosine is 0.5; nothing is rescored.
     assert!((scores(json!({"oversampling": 1})).await[1] - 0.5).abs() < 1e-5);
     assert!((scores(json!({"exact": true})).await[1] - 2.0 / 154f64.sqrt()).abs() < 1e-5);
     for (body, place, words) in [
@@ -284,7 +285,7 @@ async fn a_search_can_set_ef_search_and_oversampling() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_search_that_names_no_languages_has_those_of_the_collection() {
+async fn a_search_without_languages_uses_the_collections_defaults() {
     let server = Server::start();
     server.post("/v1/collections", &json!({"name": "news", "default_languages": ["fr"]})).await;
     let documents: Vec<Value> =

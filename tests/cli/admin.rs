@@ -82,7 +82,7 @@ fn the_loaded_model_is_listed() {
 }
 
 #[test]
-fn shells_get_completions_of_every_command() {
+fn completion_scripts_are_generated_for_every_supported_shell() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = run("http://127.0.0.1:1", &["completions", shell]);
         for word in ["collections", "reembed", "--quiet"] {
@@ -107,7 +107,7 @@ fn the_manual_has_a_page_for_every_command() {
     }
     let new = folder.path().join("share/man/man1");
     run("http://127.0.0.1:1", &["man", "--output", new.to_str().unwrap()]).expect(0);
-    assert!(new.join("dragoman.1").is_file(), "a folder that is not there is made");
+    assert!(new.join("dragoman.1").is_file(), "a missing folder is created");
     let below_a_file = folder.path().join("dragoman.1/man1");
     let nowhere = run("http://127.0.0.1:1", &["man", "--output", below_a_file.to_str().unwrap()]);
     assert!(nowhere.code == 1 && nowhere.err.contains("dragoman.1/man1"), "{nowhere:?}");

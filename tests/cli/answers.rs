@@ -9,7 +9,7 @@ const REFUSED: &str = r#"{"type": "/docs/errors#unauthorized", "title": "No key"
 const EMPTY: &str = r#"{"collections": []}"#;
 
 #[test]
-fn the_key_is_sent_and_a_wrong_one_is_told_without_showing_it() {
+fn the_key_is_sent_and_a_rejected_key_is_reported_without_showing_it() {
     let script = Script::of(&[("401 Unauthorized\r\ncontent-type: application/problem+json", REFUSED)]);
     let mut command = dragoman(&script.url, &["collections", "list"]);
     command.env("DRAGOMAN_KEY", "open-sesame");
@@ -21,7 +21,7 @@ fn the_key_is_sent_and_a_wrong_one_is_told_without_showing_it() {
 }
 
 #[test]
-fn errors_are_json_when_that_is_asked_for() {
+fn errors_are_json_with_the_json_flag() {
     let script = Script::of(&[("401 Unauthorized", REFUSED)]);
     let run = run(&script.url, &["collections", "list", "--json"]);
     let error: Value = serde_json::from_str(&run.err).unwrap();
@@ -40,14 +40,14 @@ fn a_request_is_retried_after_429_and_503() {
 }
 
 #[test]
-fn a_deletion_is_not_sent_twice() {
+fn a_delete_request_is_not_retried() {
     let script = Script::of(&[("503 Service Unavailable\r\nretry-after: 1", "{}"), ("204 No Content", "")]);
     let run = run(&script.url, &["collections", "delete", "news", "--yes"]);
     assert_eq!((run.code, script.requests().len()), (1, 1), "{run:?}");
 }
 
 #[test]
-fn a_long_retry_after_is_not_waited_for() {
+fn a_long_retry_after_fails_without_waiting() {
     let script = Script::of(&[("503 Service Unavailable\r\nretry-after: 3600", "{}")]);
     let run = run(&script.url, &["collections", "list"]);
     assert_eq!(run.code, 1, "{run:?}");

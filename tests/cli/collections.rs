@@ -45,7 +45,7 @@ fn a_collection_is_created_listed_and_deleted() {
 }
 
 #[test]
-fn lists_go_over_all_pages() {
+fn lists_fetch_every_page() {
     let folder = tempfile::tempdir().unwrap();
     let server = Program::start(folder.path(), "fake:8");
     let client = server.client();
@@ -58,7 +58,7 @@ fn lists_go_over_all_pages() {
 }
 
 #[test]
-fn settings_that_the_server_does_not_know_are_refused_by_it() {
+fn unknown_settings_are_rejected_by_the_server() {
     let folder = tempfile::tempdir().unwrap();
     let server = Program::start(folder.path(), "fake:8");
     let run = run(server.client().url(), &["collections", "create", "news", "--settings", r#"{"colour": "red"}"#]);
@@ -67,7 +67,7 @@ fn settings_that_the_server_does_not_know_are_refused_by_it() {
 }
 
 #[test]
-fn the_passages_of_a_collection_get_another_length() {
+fn reembed_changes_the_passage_length() {
     let folder = tempfile::tempdir().unwrap();
     let server = Program::start(folder.path(), "fake:8");
     let url = server.client().url().to_owned();
@@ -83,7 +83,7 @@ fn the_passages_of_a_collection_get_another_length() {
 }
 
 #[test]
-fn a_collection_gets_the_servers_model() {
+fn reembed_switches_a_collection_to_the_servers_model() {
     let folder = tempfile::tempdir().unwrap();
     let server = Program::start(folder.path(), "fake:8");
     run(server.client().url(), &["collections", "create", "news"]).expect(0);

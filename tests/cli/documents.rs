@@ -23,7 +23,7 @@ fn server() -> (tempfile::TempDir, Program) {
 }
 
 #[test]
-fn lines_are_stored_and_bad_ones_named() {
+fn valid_lines_are_stored_and_invalid_ones_reported() {
     let (_folder, server) = server();
     let client = server.client();
     let run_upsert = |arguments: &[&str], input: &str| run_with(dragoman(client.url(), arguments), input.as_bytes());
@@ -103,7 +103,8 @@ fn documents_are_updated() {
     assert_eq!(update(&["a", "c", "--ttl-seconds", "3600", "--json"]).json()[0], json!({"matched": 1, "updated": 1}));
     let a = client.get("/v1/collections/news/documents/a").1;
     assert_eq!((&a["metadata"], a["expires_at"].is_string()), (&json!({"topic": "sea"}), true));
-    update(&["a", "--no-expiry"]).expect(0);
+    let one = update(&["a", "--no-expiry"]);
+    assert_eq!((one.expect(0), one.err.as_str()), ("", "updated 1 of 1 document\n"));
     assert_eq!(client.get("/v1/collections/news/documents/a").1.get("expires_at"), None);
     for wrong in
         [&["a"][..], &["--metadata", "{}"], &["a", "--filter", "{}", "--no-expiry"], &["a", "--no-expiry", "--ttl-seconds", "1"]]
@@ -113,7 +114,7 @@ fn documents_are_updated() {
 }
 
 #[test]
-fn many_lines_go_in_several_requests() {
+fn many_lines_are_all_stored() {
     let (_folder, server) = server();
     let lines: String =
         (0..450).map(|number| format!("{{\"id\": \"{number}\", \"text\": \"text number {number}\"}}\n")).collect();
@@ -121,10 +122,13 @@ fn many_lines_go_in_several_requests() {
     run.expect(0);
     assert_eq!(run.err, "created 450, updated 0, failed 0\n");
     assert_eq!(server.client().get("/v1/collections/news").1["documents"], 450);
+    // At most 200 lines go into one request.
+    let requests = "\ndragoman_requests_total{operation=\"upsert_documents\",status=\"200\"} 3\n";
+    server.client().wait_until("three requests are counted", |client| client.get_text("/metrics").contains(requests));
 }
 
 #[test]
-fn a_closed_output_pipe_is_no_error() {
+fn a_closed_output_pipe_is_not_an_error() {
     let (_folder, server) = server();
     let text = "word ".repeat(2_000);
     let documents: Vec<_> = (0..200).map(|number| json!({ "id": number.to_string(), "text": text })).collect();

@@ -37,7 +37,7 @@ fn embeddings(body: &Value) -> Vec<f32> {
 }
 
 #[test]
-fn a_server_embeds_lines_as_its_api_does() {
+fn embed_returns_the_same_vectors_as_the_embeddings_api() {
     let folder = tempfile::tempdir().unwrap();
     let server = Program::start(folder.path(), "fake:8");
     let client = server.client();
@@ -52,7 +52,7 @@ fn a_server_embeds_lines_as_its_api_does() {
 }
 
 #[test]
-fn lines_without_a_text_are_told_in_the_output() {
+fn lines_without_text_are_reported_in_the_output() {
     let folder = tempfile::tempdir().unwrap();
     let server = Program::start(folder.path(), "fake:8");
     let input = "{\"id\": \"a\", \"text\": \"some words\"}\n{\"id\": \"b\", \"text\": \"\"}\nno json\n{\"text\": \"more\"}\n";
@@ -75,7 +75,7 @@ fn lines_without_a_text_are_told_in_the_output() {
 }
 
 #[test]
-fn more_lines_than_a_request_takes_stay_in_their_order() {
+fn a_thousand_lines_are_embedded_in_order() {
     let folder = tempfile::tempdir().unwrap();
     let server = Program::start(folder.path(), "fake:8");
     let texts: Vec<String> = (0..1_000).map(|number| format!("text number {number}")).collect();
@@ -88,14 +88,14 @@ fn more_lines_than_a_request_takes_stay_in_their_order() {
 }
 
 #[test]
-fn nothing_in_is_nothing_out() {
+fn empty_input_returns_empty_output() {
     let folder = tempfile::tempdir().unwrap();
     let server = Program::start(folder.path(), "fake:8");
     assert_eq!(run(server.client().url(), &["embed"]).expect(0), "");
 }
 
 #[test]
-fn a_model_of_this_machine_embeds_as_a_server_with_it() {
+fn a_local_model_embeds_like_a_server_with_the_same_model() {
     if !Path::new(MODEL).join("manifest.json").exists() {
         println!("skipped: there is no {MODEL}/manifest.json");
         return;

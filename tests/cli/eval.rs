@@ -123,7 +123,7 @@ fn retrieval_and_similarity_are_measured() {
 }
 
 #[test]
-fn a_report_is_a_table_or_a_file() {
+fn a_report_is_printed_as_a_table_or_written_to_a_file() {
     let measured = Measured::start();
     let told = measured.eval(&["pairs"]);
     let line = "| af Afrikaans          |        100.0 |        100.0 |         0.0 |         0.0 |           2 |";
@@ -135,7 +135,7 @@ fn a_report_is_a_table_or_a_file() {
 }
 
 #[test]
-fn mining_is_measured_here_and_by_the_server() {
+fn mining_is_evaluated_locally_and_on_the_server() {
     let measured = Measured::start();
     let here = measured.report(&["mining"]);
     let score = &here["mining"]["pairs"]["af-en"];
@@ -149,7 +149,7 @@ fn mining_is_measured_here_and_by_the_server() {
 }
 
 #[test]
-fn classifiers_of_the_server_stand_beside_the_same_network_here() {
+fn server_classifiers_are_compared_with_the_same_network_run_locally() {
     let measured = Measured::start();
     let report = measured.report(&["classification", "--kind", "knn,mlp,offline"]);
     let comparison = &report["comparisons"][0];
@@ -171,7 +171,7 @@ fn classifiers_of_the_server_stand_beside_the_same_network_here() {
 }
 
 #[test]
-fn classifiers_are_not_measured_with_another_model_than_the_named_one() {
+fn classification_is_not_evaluated_if_the_server_has_another_model() {
     let measured = Measured::start();
     let kinds: [&[&str]; 3] = [&[], &["--kind", "knn"], &["--kind", "offline"]];
     for kind in kinds {
@@ -195,7 +195,7 @@ fn check_file(task: &[&str], file: &str, content: &str, expect: &str) {
 }
 
 #[test]
-fn a_line_that_does_not_fit_is_named_before_the_server_is_asked() {
+fn an_invalid_line_is_reported_before_the_server_is_contacted() {
     check_file(
         &["tatoeba"],
         "tatoeba.afr-eng.eng",
@@ -242,7 +242,7 @@ fn a_line_that_does_not_fit_is_named_before_the_server_is_asked() {
 }
 
 #[test]
-fn a_folder_without_files_says_so() {
+fn a_folder_without_data_files_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     for task in TASKS {
         let told = run(NOWHERE, &["eval", task, "--data", folder.path().to_str().unwrap()]);
@@ -253,7 +253,7 @@ fn a_folder_without_files_says_so() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_named_by_every_task() {
+fn every_task_names_an_unreachable_server() {
     let folder = tempfile::tempdir().unwrap();
     files(folder.path());
     for task in TASKS {
@@ -264,7 +264,7 @@ fn a_server_that_is_not_there_is_named_by_every_task() {
 }
 
 #[test]
-fn a_wrong_key_is_told_by_every_task() {
+fn every_task_reports_a_wrong_key() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("files");
     fs::create_dir(&data).unwrap();
@@ -282,7 +282,7 @@ fn a_wrong_key_is_told_by_every_task() {
 }
 
 #[test]
-fn each_task_tells_its_format() {
+fn the_help_of_each_task_describes_its_file_format() {
     for (task, part) in [
         ("tatoeba", "tatoeba.XXX-eng.XXX"),
         ("pairs", "short.xx-en.tsv"),

@@ -104,7 +104,7 @@ fn scores(queries: usize, value: f64) -> Value {
 }
 
 #[test]
-fn searches_are_judged_in_all_languages_in_the_own_and_in_the_others() {
+fn search_is_scored_over_all_the_same_and_the_other_languages() {
     let measured = Measured::start(&PLAIN);
     let report = measured.report(&["--mode", "lexical,dense"]);
     let own = row(&report, "same", "lexical");
@@ -120,7 +120,7 @@ fn searches_are_judged_in_all_languages_in_the_own_and_in_the_others() {
 }
 
 #[test]
-fn by_default_all_modes_are_compared_with_the_full_search() {
+fn by_default_every_mode_is_compared_with_full_mode() {
     let measured = Measured::start(&many());
     let told = measured.eval(&["--languages", "same", "--balance-languages", "--exact"]);
     assert!(told.expect(0).starts_with("Search of 12 documents, in percent:\n"), "{}", told.out);
@@ -136,7 +136,7 @@ fn by_default_all_modes_are_compared_with_the_full_search() {
 }
 
 #[test]
-fn configurations_add_to_the_request_and_are_compared_with_the_first() {
+fn configurations_extend_the_request_and_are_compared_with_the_first() {
     let measured = Measured::start(&many());
     let same = "again={\"mode\": \"lexical\"}";
     let nothing = "nothing={\"mode\": \"lexical\", \"score_min\": 1000}";
@@ -153,7 +153,7 @@ fn configurations_add_to_the_request_and_are_compared_with_the_first() {
 }
 
 #[test]
-fn unknown_members_are_refused_by_the_server() {
+fn unknown_modes_and_fields_are_rejected_by_the_server() {
     let measured = Measured::start(&PLAIN);
     for arguments in [["--mode", "sideways"], ["--config", "a={\"sideways\": 1}"]] {
         let told = measured.eval(&arguments);
@@ -164,21 +164,21 @@ fn unknown_members_are_refused_by_the_server() {
 }
 
 #[test]
-fn beir_is_measured_with_titles_and_with_languages_that_are_detected() {
+fn beir_is_evaluated_with_titles_and_optional_languages() {
     let measured = Measured::start(&BEIR);
     let report = measured.report(&["--mode", "lexical"]);
     assert_eq!((&report["queries"], &report["queries_unjudged"]), (&json!(3), &json!(1)));
     assert_eq!(row(&report, "all", "lexical")["all"], scores(2, 100.0));
-    assert_eq!(row(&report, "same", "lexical")["all"]["queries"], 1, "a query without a language has no own one");
+    assert_eq!(row(&report, "same", "lexical")["all"]["queries"], 1, "a query without a language is not counted under 'same'");
     let told = measured.eval(&["--mode", "lexical"]);
-    assert!(told.expect(0).contains("- 1 of 3 queries have no relevant document and are left out\n"), "{}", told.out);
+    assert!(told.expect(0).contains("- queries without a relevant document, which are left out: 1 of 3\n"), "{}", told.out);
     let told = measured.eval(&["--split", "dev"]);
     assert_eq!(told.code, 1);
     assert!(told.err.contains("dev.tsv"), "{}", told.err);
 }
 
 #[test]
-fn documents_of_beir_without_a_text_do_not_end_the_evaluation() {
+fn beir_documents_without_text_do_not_abort_the_evaluation() {
     let corpus = "{\"_id\": \"d1\", \"title\": \"Straßenbahn\", \"text\": \"\"}\n{\"_id\": \"d2\", \"title\": \"\", \"text\": \"図書館は駅の隣です。\"}\n{\"_id\": \"d3\", \"title\": \"\", \"text\": \"\"}\n";
     let qrels = "query-id\tcorpus-id\tscore\nq1\td1\t1\nq2\td2\t1\nq2\td3\t1\n";
     let measured = Measured::start(&[("corpus.jsonl", corpus), BEIR[1], ("qrels/test.tsv", qrels)]);
@@ -187,12 +187,27 @@ fn documents_of_beir_without_a_text_do_not_end_the_evaluation() {
     assert_eq!(row(&report, "all", "lexical")["by_query"][0]["recall_at_10"], 100.0, "the title is the text: {report}");
     assert_eq!(row(&report, "all", "lexical")["by_query"][1]["recall_at_10"], 50.0, "a blank document is never found: {report}");
     assert_eq!(report["documents"], 2);
-    assert!(told.err.contains("1 of 3 documents have neither a title nor a text and are left out"), "{}", told.err);
+    assert!(told.err.contains("left out 1 of 3 documents: neither a title nor a text\n"), "{}", told.err);
     measured.check_nothing_left();
 }
 
 #[test]
-fn another_model_than_the_named_one_is_not_measured() {
+fn beir_titles_beyond_the_limit_are_cut() {
+    let (long, longest) = (format!("Straßenbahn {}", "é".repeat(989)), "語".repeat(1_000));
+    let corpus = format!(
+        "{{\"_id\": \"d1\", \"title\": \"{long}\", \"text\": \"Sie fährt ab Mai.\"}}\n\
+         {{\"_id\": \"d2\", \"title\": \"{longest}\", \"text\": \"図書館は駅の隣です。\"}}\n"
+    );
+    let measured = Measured::start(&[("corpus.jsonl", corpus.as_str()), BEIR[1], BEIR[2]]);
+    let told = measured.eval(&["--mode", "lexical", "--json"]);
+    let report = told.json().remove(0);
+    assert_eq!(row(&report, "all", "lexical")["all"], scores(2, 100.0));
+    assert!(told.err.contains("cut 1 title at 1000 characters\n"), "{}", told.err);
+    measured.check_nothing_left();
+}
+
+#[test]
+fn only_the_named_model_is_evaluated() {
     let measured = Measured::start(&PLAIN);
     measured.eval(&["--mode", "lexical", "--model", "fake"]).expect(0);
     let told = measured.eval(&["--mode", "lexical", "--model", "other"]);
@@ -213,7 +228,7 @@ fn another_model_than_the_named_one_is_not_measured() {
 }
 
 #[test]
-fn trec_is_measured() {
+fn trec_files_are_evaluated() {
     let measured = Measured::start(&TREC);
     let report = measured.report(&["--mode", "lexical"]);
     assert_eq!((&report["documents"], &row(&report, "all", "lexical")["all"]), (&json!(2), &scores(1, 100.0)));
@@ -221,7 +236,7 @@ fn trec_is_measured() {
 }
 
 #[test]
-fn a_run_is_written_and_judged_again_without_a_server() {
+fn a_written_run_can_be_scored_again_without_a_server() {
     let measured = Measured::start(&many());
     let (pattern, data) = (measured.path("{name}.run"), measured.path("files"));
     let report = measured.report(&["--mode", "lexical,dense", "--run", pattern.to_str().unwrap()]);
@@ -241,7 +256,7 @@ fn a_run_is_written_and_judged_again_without_a_server() {
 }
 
 #[test]
-fn runs_can_be_written_before_anything_is_judged() {
+fn runs_can_be_written_without_relevance_judgments() {
     let measured = Measured::start(&PLAIN[..2]);
     let path = measured.path("hits.run");
     let told = measured.eval(&["--mode", "lexical", "--run", path.to_str().unwrap()]);
@@ -279,7 +294,7 @@ fn an_existing_collection_is_searched_and_not_deleted() {
 }
 
 #[test]
-fn arguments_that_do_not_fit_are_refused_before_anything_is_read() {
+fn invalid_arguments_are_rejected_before_any_file_is_read() {
     let cases: [(&[&str], &str); 8] = [
         (&["--config", "a"], "expected NAME={…}, got no ="),
         (&["--config", "a={\"limit\": 3}"], "limit is set by the evaluation; leave it out"),

@@ -25,7 +25,7 @@ fn exported(url: &str, collection: &str) -> Vec<Value> {
 }
 
 #[test]
-fn what_is_imported_is_exported_and_imported_again() {
+fn imported_documents_survive_export_and_reimport() {
     let (folder, server) = server();
     let client = server.client();
     let url = client.url();
@@ -57,7 +57,7 @@ fn what_is_imported_is_exported_and_imported_again() {
 }
 
 #[test]
-fn an_export_overwrites_what_an_interrupted_one_left() {
+fn an_export_overwrites_the_partial_file_of_an_interrupted_one() {
     let (folder, server) = server();
     let url = server.client().url().to_owned();
     run_with(dragoman(&url, &["import", "news", "--create"]), LINES.as_bytes()).expect(3);
@@ -68,7 +68,7 @@ fn an_export_overwrites_what_an_interrupted_one_left() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_as_what_it_is_called_stores_nothing() {
+fn a_file_with_the_wrong_compression_is_rejected_and_stores_nothing() {
     let (_folder, server) = server();
     let client = server.client();
     let wrong = run_with(dragoman(client.url(), &["import", "news", "--create", "--compression", "zstd"]), b"not packed");
@@ -80,7 +80,7 @@ fn a_file_that_cannot_be_read_as_what_it_is_called_stores_nothing() {
 }
 
 #[test]
-fn jobs_are_seen_after_their_end() {
+fn finished_jobs_can_be_inspected() {
     let (_folder, server) = server();
     let url = server.client().url().to_owned();
     let job = run_with(dragoman(&url, &["import", "news", "--create", "--detach", "--json"]), LINES.as_bytes()).json().remove(0);
@@ -100,7 +100,7 @@ fn jobs_are_seen_after_their_end() {
 }
 
 #[test]
-fn a_snapshot_goes_from_one_server_to_another() {
+fn a_snapshot_can_be_restored_on_another_server() {
     let (folder, server) = server();
     let url = server.client().url().to_owned();
     run_with(dragoman(&url, &["import", "news", "--create"]), LINES.as_bytes()).expect(3);

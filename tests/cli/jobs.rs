@@ -21,7 +21,7 @@ fn done(failed: u64) -> String {
 }
 
 #[test]
-fn an_import_is_sent_followed_and_its_failures_are_told() {
+fn an_import_is_followed_to_its_end_and_reports_failures() {
     let folder = tempfile::tempdir().unwrap();
     let input = folder.path().join("documents.csv.gz");
     fs::write(&input, "not looked at here").unwrap();
@@ -65,7 +65,7 @@ fn a_detached_import_prints_its_job() {
 }
 
 #[test]
-fn a_job_is_followed_over_broken_streams_to_its_end() {
+fn watching_a_job_survives_broken_event_streams() {
     let (running, ended) =
         (job("running", ""), job("failed", r#", "error": {"code": "storage_unavailable", "detail": "the disk is full"}"#));
     let cut = format!("data: {running}\n\nda");
@@ -101,7 +101,7 @@ fn jobs_are_listed_and_shown() {
 }
 
 #[test]
-fn results_are_printed_as_they_are() {
+fn job_results_are_printed_unchanged() {
     let results = "{\"line\": 1, \"status\": \"created\"}\n{\"line\": 2, \"status\": \"failed\"}\n";
     let script = Script::of(&[("200 OK", results), ("200 OK", results)]);
     assert_eq!(run(&script.url, &["jobs", "results", ID]).expect(0), results);
@@ -110,7 +110,7 @@ fn results_are_printed_as_they_are() {
 }
 
 #[test]
-fn an_export_that_breaks_off_leaves_no_file() {
+fn an_interrupted_export_leaves_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("out.ndjson");
     let lines = "{\"id\": \"a\"}\n{\"id\": \"b\"}\n";
@@ -132,7 +132,7 @@ fn an_export_that_breaks_off_leaves_no_file() {
 }
 
 #[test]
-fn a_snapshot_is_made_shown_and_restored() {
+fn snapshots_are_created_and_restored_with_the_given_options() {
     let ended = job("succeeded", r#", "details": {"snapshot": "0199d1a0-0000-7000-8000-000000000002"}"#);
     let script = Script::of(&[("202 Accepted", &ended), ("202 Accepted", &ended)]);
     let created = run(&script.url, &["snapshot", "create", "news", "old"]);
@@ -149,7 +149,7 @@ fn a_snapshot_is_made_shown_and_restored() {
 }
 
 #[test]
-fn an_archive_is_checked_while_it_comes() {
+fn a_download_with_a_wrong_checksum_fails_and_keeps_the_old_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("out");
     // The SHA-256 of "abc", from FIPS 180.
@@ -166,7 +166,7 @@ fn an_archive_is_checked_while_it_comes() {
 }
 
 #[test]
-fn an_export_is_compressed_as_its_name_says() {
+fn the_export_compression_follows_the_file_name() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("out.ndjson.zst");
     let collection = ("200 OK", r#"{"documents": 2}"#);

@@ -21,7 +21,7 @@ fn body(request: &str) -> Value {
 }
 
 #[test]
-fn mining_is_asked_for_followed_and_written() {
+fn mine_sends_its_options_follows_the_job_and_writes_the_pairs() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     fs::write(path("fr.txt"), "Le train est en retard.\nIl pleut.\n").unwrap();
@@ -85,7 +85,7 @@ fn mining_is_asked_for_followed_and_written() {
 }
 
 #[test]
-fn a_job_that_fails_is_told_and_writes_nothing() {
+fn a_failed_job_is_reported_and_writes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("pairs.ndjson");
     let failed =
@@ -98,7 +98,7 @@ fn a_job_that_fails_is_told_and_writes_nothing() {
 }
 
 #[test]
-fn wrong_arguments_are_told_before_anything_is_sent() {
+fn invalid_arguments_are_reported_before_anything_is_sent() {
     let folder = tempfile::tempdir().unwrap();
     let known = folder.path().join("known");
     fs::write(&known, "a\tb\nc d\n").unwrap();
@@ -117,7 +117,7 @@ fn wrong_arguments_are_told_before_anything_is_sent() {
 }
 
 #[test]
-fn duplicates_are_printed_as_lines_with_json() {
+fn duplicates_are_printed_as_json_lines_with_the_json_flag() {
     let ended = job("duplicates", "succeeded", r#", "details": {"clusters": 1}"#);
     let line =
         "{\"size\":2,\"representative\":\"a\",\"members\":[{\"id\":\"a\",\"text\":\"x\"},{\"id\":\"b\",\"text\":\"x\"}]}\n";
@@ -148,7 +148,7 @@ fn duplicates_are_printed_as_lines_with_json() {
 }
 
 #[test]
-fn similarities_are_told_for_two_texts_and_for_lines() {
+fn similarity_compares_two_texts_or_lines_of_pairs() {
     let one = r#"{"results": [{"score": 0.8125}]}"#;
     let two = r#"{"results": [{"score": 0.5}, {"score": 1, "truncated": true}]}"#;
     let script = Script::of(&[("200 OK", one), ("200 OK", two), ("200 OK", one)]);
@@ -163,7 +163,7 @@ fn similarities_are_told_for_two_texts_and_for_lines() {
 }
 
 #[test]
-fn languages_are_told_for_texts_and_for_lines() {
+fn detect_reports_the_languages_of_arguments_and_input_lines() {
     let answer = r#"{"detections": [{"language": "de", "confidence": 0.96875}, {}]}"#;
     let script = Script::of(&[("200 OK", answer), ("200 OK", answer), ("200 OK", r#"{"detections": []}"#)]);
     let told = run(&script.url, &["detect", "Es regnet.", "123"]);
@@ -174,4 +174,16 @@ fn languages_are_told_for_texts_and_for_lines() {
     assert_eq!(lines, expect);
     assert_eq!(body(&script.requests()[1]), json!({"texts": ["Es regnet.", "123"]}));
     assert_eq!(run(&script.url, &["detect", "x"]).code, 1);
+}
+
+#[test]
+fn a_single_cluster_is_counted_in_the_singular() {
+    let ended = |clusters: u64| job("duplicates", "succeeded", &format!(r#", "details": {{"clusters": {clusters}}}"#));
+    let (one, two) = (ended(1), ended(2));
+    let script = Script::of(&[("202 Accepted", &one), ("200 OK", "cluster\n"), ("202 Accepted", &two), ("200 OK", "cluster\n")]);
+    for expect in ["\n1 cluster\n", "\n2 clusters\n"] {
+        let told = run(&script.url, &["duplicates", "news"]);
+        assert_eq!(told.expect(0), "cluster\n");
+        assert!(told.err.ends_with(expect), "{}", told.err);
+    }
 }

@@ -8,7 +8,7 @@ use super::dragoman;
 use super::program::Program;
 
 /// Runs a command whose standard output is closed; returns its exit code and its standard error.
-fn unread(mut command: Command) -> (Option<i32>, String) {
+fn run_with_closed_stdout(mut command: Command) -> (Option<i32>, String) {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let child = command.stdin(Stdio::null()).stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
@@ -18,11 +18,11 @@ fn unread(mut command: Command) -> (Option<i32>, String) {
 
 #[track_caller]
 fn check(url: &str, arguments: &[&str]) {
-    assert_eq!(unread(dragoman(url, arguments)), (Some(0), String::new()), "{arguments:?}");
+    assert_eq!(run_with_closed_stdout(dragoman(url, arguments)), (Some(0), String::new()), "{arguments:?}");
 }
 
 #[test]
-fn commands_end_quietly_when_nobody_reads_their_output() {
+fn commands_exit_quietly_when_stdout_is_closed() {
     let folder = tempfile::tempdir().unwrap();
     let server = Program::start(folder.path(), "fake:16");
     let (client, url) = (server.client(), server.client().url().to_owned());
@@ -51,16 +51,16 @@ fn commands_end_quietly_when_nobody_reads_their_output() {
 }
 
 #[test]
-fn a_check_of_the_configuration_ends_as_it_finds_it_when_nobody_reads_it() {
+fn config_check_keeps_its_exit_code_when_stdout_is_closed() {
     let nowhere = "http://127.0.0.1:1";
     check(nowhere, &["config", "check", "--model", "fake:8"]);
-    let (code, said) = unread(dragoman(nowhere, &["config", "check", "--model", "no/such/model"]));
+    let (code, said) = run_with_closed_stdout(dragoman(nowhere, &["config", "check", "--model", "no/such/model"]));
     assert_eq!(code, Some(1), "{said}");
     assert!(said.starts_with("error: ") && said.lines().count() == 1, "{said}");
 }
 
 #[test]
-fn an_error_that_nobody_reads_is_an_exit_code() {
+fn errors_set_the_exit_code_even_when_stderr_is_closed() {
     for arguments in [&["config", "check", "--model", "no/such/model"][..], &["collections", "list"]] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);

@@ -21,7 +21,7 @@ fn body(request: &str) -> Value {
 }
 
 #[test]
-fn a_map_is_asked_for_followed_and_written() {
+fn project_follows_the_job_and_writes_the_map() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("map.tsv").to_str().unwrap().to_owned();
     let events = format!(
@@ -50,7 +50,7 @@ fn a_map_is_asked_for_followed_and_written() {
 }
 
 #[test]
-fn without_a_file_the_end_of_the_job_is_told() {
+fn without_an_output_file_the_job_outcome_is_reported() {
     let ended = job("succeeded", r#", "details": {"documents": 1200}"#);
     let failed = job("failed", r#", "error": {"code": "too_few_documents", "detail": "a projection needs at least 10"}"#);
     let script = Script::of(&[("202 Accepted", &ended), ("202 Accepted", &failed), ("202 Accepted", &job("queued", ""))]);

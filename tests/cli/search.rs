@@ -21,7 +21,7 @@ fn server() -> (tempfile::TempDir, Program) {
 }
 
 #[test]
-fn hits_are_a_table_with_aligned_columns() {
+fn hits_are_printed_as_a_table_with_aligned_columns() {
     let (_folder, server) = server();
     let run = run(server.client().url(), &["search", "news", "הלחם חם"]);
     let lines: Vec<&str> = run.expect(0).lines().collect();
@@ -37,7 +37,7 @@ fn hits_are_a_table_with_aligned_columns() {
 }
 
 #[test]
-fn what_is_asked_for_reaches_the_server() {
+fn search_options_take_effect_on_the_server() {
     let (_folder, server) = server();
     let client = server.client();
     let url = client.url();
@@ -57,7 +57,7 @@ fn what_is_asked_for_reaches_the_server() {
 }
 
 #[test]
-fn refusals_name_the_place() {
+fn errors_name_the_offending_field() {
     let (_folder, server) = server();
     let wrong = run(server.client().url(), &["search", "news", "chaud", "--languages", "xx,fr,yy"]);
     assert_eq!(wrong.code, 1);
@@ -67,7 +67,7 @@ fn refusals_name_the_place() {
 }
 
 #[test]
-fn every_option_is_a_member_of_the_request() {
+fn search_options_are_sent_in_the_request_body() {
     let body = |arguments: &[&str]| {
         let script = Script::of(&[("200 OK", r#"{"hits": [], "took_ms": 1.25}"#)]);
         let run = run(&script.url, &[&["search", "news"], arguments].concat());

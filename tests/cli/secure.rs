@@ -61,7 +61,7 @@ fn call(server: &Program, ca: &Path, key: &str, arguments: &[&str]) -> Run {
 }
 
 #[test]
-fn every_command_takes_a_ca_and_a_key() {
+fn commands_connect_with_a_ca_and_a_key() {
     let folder = tempfile::tempdir().unwrap();
     let files = certificates(folder.path(), "127.0.0.1");
     let server = secure(&folder.path().join("data"), &files);
@@ -97,7 +97,7 @@ fn every_command_takes_a_ca_and_a_key() {
 }
 
 #[test]
-fn what_is_wrong_with_certificates_and_keys_is_said() {
+fn certificate_and_key_problems_are_explained() {
     let folder = tempfile::tempdir().unwrap();
     let files = certificates(folder.path(), "127.0.0.1");
     let other = certificates(folder.path(), "search.example");
@@ -172,7 +172,7 @@ fn health_reads_the_settings_of_the_server() {
 }
 
 #[test]
-fn health_tells_what_an_unwell_server_answers() {
+fn health_reports_the_response_of_an_unhealthy_server() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let answering = std::thread::spawn(move || {
@@ -187,7 +187,7 @@ fn health_tells_what_an_unwell_server_answers() {
 }
 
 #[test]
-fn an_error_as_json_is_one_object() {
+fn a_json_error_is_a_single_object() {
     let run = run("https://127.0.0.1:1", &["collections", "list", "--json"]);
     let error: Value = serde_json::from_str(run.err.trim()).unwrap();
     assert!(run.code == 1 && error["error"]["detail"].as_str().is_some_and(|detail| detail.contains("127.0.0.1:1")), "{run:?}");

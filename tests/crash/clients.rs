@@ -173,7 +173,10 @@ impl Writer {
         };
         let unanswered = std::mem::take(&mut self.unanswered);
         let happened = unanswered.iter().filter(|(id, version)| version_of(id) == **version).count();
-        assert!(happened == 0 || happened == unanswered.len(), "{happened} of a request happened: {unanswered:?}");
+        assert!(
+            happened == 0 || happened == unanswered.len(),
+            "only {happened} changes of an unanswered request were applied: {unanswered:?}"
+        );
         if happened > 0 {
             for (id, version) in unanswered {
                 self.documents.insert(id, Expected { version, searchable: false });

@@ -138,7 +138,7 @@ over_both_catalogs! {
         assert!(matches!(reused, Err(StoreError::KeyReused { .. })), "{reused:?}");
         let again = catalog.create_once(&Collection { created_at_ms: 6_000, ..collection("blog") }, Some(&request("r1", "f2")));
         assert!(matches!(again, Err(StoreError::KeyReused { .. })), "{again:?}");
-        assert_eq!(all(&*catalog).len(), 1, "nothing of it is there");
+        assert_eq!(all(&*catalog).len(), 1, "the refused request created nothing");
         let later = Collection { created_at_ms: 6_000 + DAY_MS, ..collection("blog") };
         catalog.create_once(&later, Some(&request("r1", "f2"))).unwrap();
         assert_eq!(catalog.created_before(&request("r1", "f2"), 7_000 + DAY_MS).unwrap(), Some(later.id.0));
@@ -166,7 +166,7 @@ over_both_catalogs! {
         catalog.import_contents(&whole).unwrap();
         catalog.restart();
         assert_eq!((all(&*catalog), catalog.aliases().unwrap()), (whole.collections, whole.aliases));
-        assert_eq!(catalog.keys().unwrap(), [own, key("1", Some(&["news"]))], "a key that is there stays");
+        assert_eq!(catalog.keys().unwrap(), [own, key("1", Some(&["news"]))], "an existing key stays");
     }
 
     fn a_catalog_with_a_taken_name_is_not_taken_in_at_all(catalog) {

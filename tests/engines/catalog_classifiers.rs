@@ -94,7 +94,7 @@ over_both_catalogs! {
         let now = || catalog.classifier(&row("topics").record.name).unwrap().unwrap();
         let (id, second) = ("id-of-topics", JobId::parse(SECOND).unwrap());
         catalog.create_classifier(&row("topics"), &[text("雨が降る", "weather")], None).unwrap();
-        assert!(!catalog.begin_retraining(id, &second).unwrap(), "the first goes on");
+        assert!(!catalog.begin_retraining(id, &second).unwrap(), "the first training is still running");
         catalog.finish_training(&finished(FIRST, 1_000)).unwrap();
         let first = now();
         let with = |record| StoredClassifier { record, ..first.clone() };
@@ -105,7 +105,7 @@ over_both_catalogs! {
         let error = JobFailure { code: Code::InvalidTrainingSet, detail: "one label".to_owned() };
         catalog.fail_training(&second, &error).unwrap();
         assert_eq!(now(), with(ClassifierRecord { error: Some(error), ..first.record.clone() }));
-        assert!(!catalog.finish_training(&finished(SECOND, 2_000)).unwrap(), "it failed");
+        assert!(!catalog.finish_training(&finished(SECOND, 2_000)).unwrap(), "a failed training cannot finish");
         assert!(catalog.begin_retraining(id, &second).unwrap());
         let key = catalog.classifier_texts(id).unwrap()[0].0;
         let embedding = Embedding::normalized(vec![3.0, 4.0]).unwrap();

@@ -50,12 +50,12 @@ fn wait(what: &str, mut done: impl FnMut() -> bool) {
 }
 
 /// Two servers of one database.
-fn two(options: &PostgresOptions) -> [PostgresCatalog; 2] {
+fn two_catalogs(options: &PostgresOptions) -> [PostgresCatalog; 2] {
     [(); 2].map(|()| PostgresCatalog::open(&server(options)).unwrap())
 }
 
 /// Makes a server read the current catalog.
-fn follow(catalog: &PostgresCatalog) {
+fn refresh(catalog: &PostgresCatalog) {
     let versions = catalog.versions().unwrap();
     CatalogPart::ALL.into_iter().for_each(|part| catalog.set_known(part, versions.of(part)));
 }
@@ -79,24 +79,24 @@ fn job() -> Job {
 
 #[test]
 fn a_server_with_a_stale_catalog_cannot_change_it() {
-    let [one, other] = two(&Database::shared().0.own());
+    let [one, other] = two_catalogs(&Database::shared().0.own());
     CatalogStorage::create_once(&one, &named("a"), None).unwrap();
     CatalogStorage::create_once(&one, &named("b"), None).unwrap();
     let refused = CatalogStorage::create_once(&other, &named("c"), None).unwrap_err();
     assert!(matches!(refused, StoreError::CatalogChanged), "{refused:?}");
     assert_eq!(names(&other), ["a", "b"], "nothing was stored");
-    follow(&other);
+    refresh(&other);
     CatalogStorage::create_once(&other, &named("c"), None).unwrap();
     let versions = one.versions().unwrap();
     assert_ne!(versions.of(CatalogPart::Names), one.known(CatalogPart::Names));
-    assert_eq!(versions.of(CatalogPart::Keys), one.known(CatalogPart::Keys), "each part has a version of its own");
+    assert_eq!(versions.of(CatalogPart::Keys), one.known(CatalogPart::Keys), "each part has its own version");
 }
 
 #[test]
-fn of_two_servers_that_change_the_same_part_at_once_one_does() {
-    let catalogs = two(&Database::shared().0.own());
+fn only_one_of_two_concurrent_changes_to_a_catalog_part_succeeds() {
+    let catalogs = two_catalogs(&Database::shared().0.own());
     for round in 0..20 {
-        catalogs.iter().for_each(follow);
+        catalogs.iter().for_each(refresh);
         let created = std::thread::scope(|scope| {
             let creating = [0, 1].map(|at| {
                 let (catalog, row) = (&catalogs[at], named(&format!("c{round}-{at}")));
@@ -109,12 +109,12 @@ fn of_two_servers_that_change_the_same_part_at_once_one_does() {
 }
 
 #[test]
-fn only_its_owner_changes_a_job_until_it_is_gone() {
-    let [one, other] = two(&Database::shared().0.own());
+fn only_the_owner_updates_a_job_until_the_owner_is_gone() {
+    let [one, other] = two_catalogs(&Database::shared().0.own());
     let (job, id) = (job(), job().id);
     CatalogStorage::create_job(&one, &job).unwrap();
     CatalogStorage::start_job(&one, &id, 2).unwrap();
-    assert_eq!(other.claim_orphaned_jobs(&[], &[], "").unwrap().taken, [], "its owner lives");
+    assert_eq!(other.claim_orphaned_jobs(&[], &[], "").unwrap().taken, [], "its owner is alive");
     let finish = |catalog: &PostgresCatalog| CatalogStorage::finish_job(catalog, &id, JobStatus::Succeeded, None, 3);
     for refused in [
         CatalogStorage::start_job(&other, &id, 2),
@@ -127,7 +127,7 @@ fn only_its_owner_changes_a_job_until_it_is_gone() {
     assert_eq!(
         one.holds(std::slice::from_ref(&id)).unwrap(),
         [(id.clone(), JobOwnership::Canceled)],
-        "everybody may ask for that"
+        "any server may request cancellation"
     );
     drop(one);
     wait("the takeover", || {
@@ -135,11 +135,11 @@ fn only_its_owner_changes_a_job_until_it_is_gone() {
         looked.has_left && looked.taken.iter().any(|taken| taken.id == id && taken.cancel_requested)
     });
     finish(&other).unwrap();
-    assert_eq!(other.holds(&[id]).unwrap(), [], "it is over");
+    assert_eq!(other.holds(&[id]).unwrap(), [], "a finished job has no owner");
 }
 
 #[test]
-fn a_server_writes_no_documents_for_a_job_that_is_another_ones() {
+fn a_server_cannot_write_documents_for_another_servers_job() {
     let options = Database::shared().0.own();
     let (first, second) = (server(&options), server(&options));
     let [one, other] = [&first, &second].map(|server| PostgresCatalog::open(server).unwrap());
@@ -158,9 +158,9 @@ fn a_server_writes_no_documents_for_a_job_that_is_another_ones() {
 }
 
 #[test]
-fn a_server_that_was_taken_for_dead_goes_on_without_its_jobs() {
+fn a_server_presumed_dead_keeps_working() {
     let options = Database::shared().0.own();
-    let [one, other] = two(&options);
+    let [one, other] = two_catalogs(&options);
     let id = job().id;
     CatalogStorage::create_job(&one, &job()).unwrap();
     let mut client = Client::connect(&options.url, NoTls).unwrap();
@@ -172,7 +172,7 @@ fn a_server_that_was_taken_for_dead_goes_on_without_its_jobs() {
     let taken = !other.claim_orphaned_jobs(&[], &[], "").unwrap().taken.is_empty();
     let there = "select count(*) from dragoman.servers where id = $1";
     wait("the first server", || {
-        follow(&one);
+        refresh(&one);
         client.query_one(there, &[&mine]).unwrap().get::<_, i64>(0) == 1
     });
     let hold = one.holds(std::slice::from_ref(&id)).unwrap();
@@ -188,7 +188,7 @@ fn no_catalog_opens_while_another_server_holds_the_lock() {
     let refused = PostgresCatalog::open(&server(&options)).err().unwrap();
     assert!(matches!(refused, StoreError::DatabaseInUse), "{refused:?}");
     drop(client);
-    two(&options);
+    two_catalogs(&options);
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn no_table_is_created_while_another_server_holds_the_lock() {
     let tables = "select count(*) from pg_tables where schemaname = 'dragoman'";
     assert_eq!(alone.query_one(tables, &[]).unwrap().get::<_, i64>(0), 0);
     alone.batch_execute(&format!("select pg_advisory_unlock({LOCK})")).unwrap();
-    two(&options);
+    two_catalogs(&options);
 }
 
 #[test]
@@ -219,14 +219,14 @@ fn a_collection_is_deleted_with_its_documents() {
     }
     let open = engine(&server, &one);
     CatalogStorage::delete(&catalog, &one.name).unwrap().unwrap();
-    assert!(open.upsert_if(vec![document("b", "text")], Precondition::None).is_err(), "nothing is written into it");
+    assert!(open.upsert_if(vec![document("b", "text")], Precondition::None).is_err(), "a deleted collection accepts no writes");
     assert_eq!(engine(&server, &one).counts().unwrap().documents, 0);
     assert_eq!(engine(&server, &other).counts().unwrap().documents, 1);
     assert_eq!(names(&catalog), ["other"]);
 }
 
 #[test]
-fn what_an_interrupted_creation_left_is_removed_but_never_documents() {
+fn leftover_collections_are_removed_only_when_empty() {
     let options = Database::shared().0.own();
     let server = server(&options);
     let (empty, full) = (named("empty"), named("full"));
@@ -240,7 +240,7 @@ fn what_an_interrupted_creation_left_is_removed_but_never_documents() {
 }
 
 #[test]
-fn a_server_goes_on_after_the_database_was_killed() {
+fn a_server_recovers_after_the_database_is_killed() {
     let database = Database::start();
     let server = database.connect();
     let catalog = PostgresCatalog::open(&server).unwrap();
@@ -250,11 +250,11 @@ fn a_server_goes_on_after_the_database_was_killed() {
     wait("the database", || CatalogStorage::list(&catalog, &page).is_ok());
     assert_eq!(names(&catalog), ["one"]);
     let mut client = Client::connect(&database.options().url, NoTls).unwrap();
-    wait("the lock", || held(&mut client));
+    wait("the lock", || lock_is_held(&mut client));
     assert!(server.is_reachable());
     assert!(
         !PostgresCatalog::open(&database.connect()).unwrap().claim_orphaned_jobs(&[], &[], "").unwrap().has_left,
-        "nobody takes it for dead"
+        "no other server considers it dead"
     );
 }
 
@@ -272,7 +272,7 @@ fn tables_of_a_creation_in_progress_are_not_removed() {
 }
 
 /// Whether a server holds the lock of this database.
-fn held(client: &mut Client) -> bool {
+fn lock_is_held(client: &mut Client) -> bool {
     let sql = "select 1 from pg_locks where locktype = 'advisory' and granted
                and database = (select oid from pg_database where datname = current_database())";
     !client.query(sql, &[]).unwrap().is_empty()

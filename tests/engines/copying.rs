@@ -61,7 +61,7 @@ fn by_term(engine: &Engine, term: &str) -> Vec<PassageId> {
 }
 
 over_both_engines! {
-    fn revisions_come_in_the_order_of_changes_in_pages(engine) {
+    fn revisions_are_paged_in_the_order_of_changes(engine) {
         fill(engine);
         let all = revisions(&**engine);
         let found: Vec<_> = engine.documents_by_key(&all.iter().map(|one| one.key).collect::<Vec<_>>(), usize::MAX).unwrap();
@@ -78,7 +78,7 @@ over_both_engines! {
         assert_eq!(engine.revisions(behind, 9).unwrap(), all[1..]);
     }
 
-    fn all_documents_are_counted(engine) {
+    fn the_document_count_includes_expired_documents(engine) {
         assert_eq!(engine.document_count().unwrap(), 0);
         fill(engine);
         let mut expired = document("old", "sea");
@@ -90,7 +90,7 @@ over_both_engines! {
         assert_eq!(engine.document_count().unwrap(), 3);
     }
 
-    fn documents_are_read_by_their_keys_until_they_have_the_bytes(engine) {
+    fn documents_are_read_by_key_up_to_a_size_limit(engine) {
         fill(engine);
         let keys: Vec<_> = revisions(&**engine).iter().map(|revision| revision.key).collect();
         let asked = [keys[1], DocumentKey(999), keys[0], keys[2]];
@@ -100,12 +100,12 @@ over_both_engines! {
         };
         let [c, a, b] = ["c", "a", "b"].map(|name| Some(name.to_owned()));
         assert_eq!(names(usize::MAX), [c.clone(), None, a.clone(), b]);
-        assert_eq!(names(0), std::slice::from_ref(&c), "never none");
-        assert_eq!(names(5), [c, None, a], "until they have the bytes");
+        assert_eq!(names(0), std::slice::from_ref(&c), "at least one document is read");
+        assert_eq!(names(5), [c, None, a], "reading ends once the limit in bytes is reached");
         assert_eq!(engine.documents_by_key(&[], 9).unwrap(), []);
     }
 
-    fn a_replacement_has_the_documents_as_they_are_with_other_passages(engine) {
+    fn a_replacement_copies_documents_with_new_passages(engine) {
         fill(engine);
         let (next, all) = (another(engine), moved(&**engine));
         next.write_copies(&job(), all.clone()).unwrap();
@@ -124,7 +124,7 @@ over_both_engines! {
         assert!(new.sequence > all[2].document.sequence && revisions(&*next)[3].key > all.iter().map(|one| one.key).max().unwrap());
     }
 
-    fn a_passage_without_embedding_waits(engine) {
+    fn a_copied_passage_without_an_embedding_is_pending(engine) {
         fill(engine);
         let (next, mut all) = (another(engine), moved(&**engine));
         all[0].passages.as_mut().unwrap()[0].embedding = None;
@@ -139,7 +139,7 @@ over_both_engines! {
         assert_eq!(next.counts().unwrap().passages_pending, 0);
     }
 
-    fn what_changed_is_copied_over_what_is_there(engine) {
+    fn changed_documents_overwrite_their_copies(engine) {
         fill(engine);
         let next = another(engine);
         next.write_copies(&job(), moved(&**engine)).unwrap();
@@ -158,7 +158,7 @@ over_both_engines! {
         next.write_copies(&job(), changed.clone()).unwrap();
         assert_eq!(revisions(&*next), revisions(&**engine));
         assert_ne!(revisions(&*next), before);
-        assert_eq!((by_term(&next, "infr"), by_term(&next, "inde")), (Vec::new(), own), "it keeps its passage");
+        assert_eq!((by_term(&next, "infr"), by_term(&next, "inde")), (Vec::new(), own), "the unchanged text keeps its passage");
         assert_eq!((by_term(&next, "sea"), by_term(&next, "grey")), (Vec::new(), Vec::new()));
         let counts = next.counts().unwrap();
         assert_eq!((counts.documents, counts.passages), (3, 3));
@@ -174,7 +174,7 @@ over_both_engines! {
         assert!(next.put(document("new", "wall")).sequence.0 > 900);
     }
 
-    fn what_is_gone_is_dropped(engine) {
+    fn deleted_documents_are_dropped_from_the_replacement(engine) {
         fill(engine);
         let (next, all) = (another(engine), moved(&**engine));
         next.write_copies(&job(), all.clone()).unwrap();
@@ -184,6 +184,6 @@ over_both_engines! {
         let counts = next.counts().unwrap();
         assert_eq!((counts.documents, counts.passages), (2, 2));
         let pending = engine.pending(PassageId(0), 9).unwrap();
-        assert_eq!(keys(&pending).len(), 4, "the other one is as it was");
+        assert_eq!(keys(&pending).len(), 4, "the original collection is unchanged");
     }
 }

@@ -47,7 +47,7 @@ fn an_acknowledged_write_survives_a_killed_database() {
 }
 
 #[test]
-fn several_servers_write_one_collection_in_one_order() {
+fn writes_from_several_servers_are_serialized() {
     let row = collection(DIMENSION, Metric::Cosine);
     let engines: Vec<Postgres> =
         (0..2).map(|_| Postgres::open(&Database::shared().1, &row, terms, WRITES_MAX).unwrap()).collect();
@@ -67,7 +67,7 @@ fn several_servers_write_one_collection_in_one_order() {
 }
 
 #[test]
-fn the_first_answer_of_a_connection_may_be_large() {
+fn the_first_response_on_a_connection_can_be_large() {
     const MANY: usize = 3_000;
     let row = collection(64, Metric::Cosine);
     let options = Database::shared().0.own();
@@ -85,7 +85,7 @@ fn the_first_answer_of_a_connection_may_be_large() {
 }
 
 #[test]
-fn a_collection_is_there_again_and_gone_when_it_is_dropped() {
+fn a_collection_persists_until_it_is_removed() {
     let row = collection(DIMENSION, Metric::Cosine);
     let open = || Postgres::open(&Database::shared().1, &row, terms, WRITES_MAX).unwrap();
     let first = open();
@@ -99,7 +99,7 @@ fn a_collection_is_there_again_and_gone_when_it_is_dropped() {
 }
 
 #[test]
-fn a_write_of_a_dropped_collection_is_refused() {
+fn a_write_to_a_removed_collection_is_refused() {
     let row = collection(DIMENSION, Metric::Cosine);
     let open = || Postgres::open(&Database::shared().1, &row, terms, WRITES_MAX).unwrap();
     let (one, other) = (open(), open());
@@ -108,7 +108,7 @@ fn a_write_of_a_dropped_collection_is_refused() {
 }
 
 #[test]
-fn a_statement_that_runs_too_long_is_ended() {
+fn a_statement_past_its_deadline_is_interrupted() {
     let (database, server) = Database::shared();
     let row = collection(DIMENSION, Metric::Cosine);
     let engine = Postgres::open(server, &row, terms, WRITES_MAX).unwrap();
@@ -123,7 +123,7 @@ fn a_statement_that_runs_too_long_is_ended() {
 }
 
 #[test]
-fn writes_beyond_those_that_may_wait_are_refused_at_once() {
+fn writes_beyond_the_queue_limit_are_refused_immediately() {
     let (database, server) = Database::shared();
     let row = collection(DIMENSION, Metric::Cosine);
     let engine = Postgres::open(server, &row, terms, 1).unwrap();
@@ -149,7 +149,7 @@ fn writes_beyond_those_that_may_wait_are_refused_at_once() {
 }
 
 #[test]
-fn a_server_that_is_not_there_or_not_suitable_is_named() {
+fn an_unreachable_or_unsuitable_server_is_rejected() {
     let options = |url: &str| PostgresOptions { url: url.to_owned(), authorities: None, connections_max: 2 };
     let connect = |url: &str| PostgresServer::connect(&options(url)).map(drop).unwrap_err();
     assert!(matches!(connect("host=/nowhere user=postgres"), StoreError::ServerUnreachable { .. }));

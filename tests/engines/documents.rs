@@ -25,7 +25,7 @@ fn texts(engine: &Engine, after: u64, limit: usize) -> Vec<String> {
 }
 
 over_both_engines! {
-    fn a_document_comes_back_as_it_was_sent(engine) {
+    fn documents_round_trip_unchanged(engine) {
         let metadata = json!({"z": 1.0, "a": ["x\0y", "\u{1}", null, {"ключ": -0.5}], "big": u64::MAX, "small": 1e-300});
         let sent = with(document("été/1", "zero \0 and one \u{1}"), metadata);
         let sent = dragoman::store::PreparedDocument {
@@ -44,7 +44,7 @@ over_both_engines! {
         assert_eq!(engine.get(&id("another")).unwrap(), None);
     }
 
-    fn the_same_text_again_keeps_its_passages_and_embeddings(engine) {
+    fn an_unchanged_text_keeps_its_passages_and_embeddings(engine) {
         let first = engine.put(two_passages("a"));
         engine.embed(&first.pending[..1]);
         let again = engine.put(with(two_passages("a"), json!({"year": 2020})));
@@ -55,7 +55,7 @@ over_both_engines! {
         assert!(other.pending[0].id > first.pending[1].id, "keys are never used twice");
     }
 
-    fn one_call_stores_all_or_nothing(engine) {
+    fn a_batch_is_stored_completely_or_not_at_all(engine) {
         engine.put(document("a", "eins"));
         let torn = cut("b", "zwei", vec![0..9, 9..9]);
         let refused = engine.upsert_if(vec![document("a", "drei"), torn], Precondition::None);
@@ -64,7 +64,7 @@ over_both_engines! {
         assert_eq!(engine.counts().unwrap().documents, 1);
     }
 
-    fn an_id_that_comes_twice_is_created_and_then_updated(engine) {
+    fn a_repeated_id_in_a_batch_is_created_and_then_updated(engine) {
         let documents = vec![document("a", "eins"), document("b", "zwei"), document("a", "drei")];
         let outcomes = engine.upsert_if(documents, Precondition::None).unwrap();
         assert_eq!([outcomes[0].created, outcomes[1].created, outcomes[2].created], [true, true, false]);
@@ -72,7 +72,7 @@ over_both_engines! {
         assert_eq!(texts(engine, 0, 10), ["zwei", "drei"]);
     }
 
-    fn pages_follow_the_ids_and_end_before_they_are_too_large(engine) {
+    fn pages_are_ordered_by_id_and_bounded_in_bytes(engine) {
         for name in ["b", "é", "a", "Z", "c"] {
             engine.put(document(name, "123456789"));
         }
@@ -88,7 +88,7 @@ over_both_engines! {
         assert_eq!(list(Some("é"), 5, 1), (String::new(), None));
     }
 
-    fn pages_of_what_matches_come_in_the_order_that_is_asked_for(engine) {
+    fn pages_of_matches_have_the_requested_order(engine) {
         for (name, year) in [("a", 2020), ("b", 2021), ("c", 2020), ("d", 2020)] {
             engine.put(with(document(name, "text"), json!({"year": year})));
         }
@@ -118,7 +118,7 @@ over_both_engines! {
         }
     }
 
-    fn counts_follow_every_change(engine) {
+    fn counts_reflect_every_change(engine) {
         let first = engine.put(two_passages("none"));
         engine.embed(&first.pending[..1]);
         for (name, code) in [("1", "fr"), ("2", "de"), ("3", "de"), ("4", "ja"), ("4", "fr"), ("5", "ja")] {
@@ -131,7 +131,7 @@ over_both_engines! {
         assert!(counts.disk_bytes > 0 && !counts.cut_by_older_rules);
     }
 
-    fn values_are_counted_by_how_many_documents_have_them(engine) {
+    fn facets_count_the_documents_that_have_each_value(engine) {
         let metadata = [
             json!({"tags": ["a", "b", "a"], "n": 1}),
             json!({"tags": "b", "n": 1.5}),
@@ -159,10 +159,10 @@ over_both_engines! {
         let short = engine.facets(&SearchFilter::default(), &[request("tags", 1)], 1_000).unwrap();
         assert_eq!(short.counts[0].values.len(), 1);
         let few_bytes = engine.facets(&SearchFilter::default(), &[request("tags", 9), request("n", 9)], 1).unwrap();
-        assert_eq!(few_bytes.counts.len(), 1, "no more is counted once the values are too long");
+        assert_eq!(few_bytes.counts.len(), 1, "counting stops once the values exceed the limit in bytes");
     }
 
-    fn what_is_deleted_is_gone(engine) {
+    fn deleted_documents_are_gone(engine) {
         let first = engine.put(two_passages("a"));
         let deleted = engine.delete_if(&id("a"), Precondition::None).unwrap().unwrap();
         assert_eq!(deleted.removed, keys(&first.pending));
@@ -173,7 +173,7 @@ over_both_engines! {
         assert!(engine.put(two_passages("a")).created);
     }
 
-    fn what_matches_is_deleted_step_by_step(engine) {
+    fn matching_documents_are_deleted_in_steps(engine) {
         let documents = (0..700).map(|n| with(document(&format!("d{n}"), "text"), json!({"odd": n % 2 == 1}))).collect();
         engine.upsert_if(documents, Precondition::None).unwrap();
         let until = engine.sequence().unwrap();
@@ -187,7 +187,7 @@ over_both_engines! {
         assert_eq!(engine.counts().unwrap().documents, 1);
     }
 
-    fn passages_that_wait_are_read_in_pages(engine) {
+    fn pending_passages_are_read_in_pages(engine) {
         let first = engine.put(two_passages("a"));
         let other = engine.put(document("b", "andere"));
         engine.embed(&first.pending[1..]);
@@ -197,7 +197,7 @@ over_both_engines! {
         assert_eq!(engine.pending_count_besides(&[other.pending[0].id, PassageId(999)]).unwrap(), 1);
     }
 
-    fn embeddings_are_stored_where_their_passage_is_still_there(engine) {
+    fn embeddings_of_removed_passages_are_discarded(engine) {
         let first = engine.put(two_passages("a"));
         let gone = engine.put(document("b", "weg"));
         engine.delete_if(&id("b"), Precondition::None).unwrap();
@@ -208,7 +208,7 @@ over_both_engines! {
         assert!(engine.get(&id("a")).unwrap().unwrap().indexed);
     }
 
-    fn passages_are_read_in_the_order_in_which_they_are_asked_for(engine) {
+    fn passages_are_returned_in_the_requested_order(engine) {
         let first = keys(&engine.put(two_passages("a")).pending);
         let other = keys(&engine.put(document("b", "andere")).pending);
         let asked = [other[0], first[1], PassageId(999), first[0], first[1]];
@@ -228,7 +228,7 @@ over_both_engines! {
         assert_eq!(heads.iter().map(|(passage, _)| *passage).collect::<Vec<_>>(), [other[0], first[1], first[0], first[1]]);
     }
 
-    fn passages_are_read_until_one_is_refused_by_its_bytes(engine) {
+    fn reading_passages_is_aborted_when_a_size_is_refused(engine) {
         let asked = keys(&engine.put(two_passages("a")).pending);
         let mut told = Vec::new();
         let read = engine.passages_while(&asked, &mut |sizes| { told.push(sizes); true }).unwrap().unwrap();
@@ -240,7 +240,7 @@ over_both_engines! {
         assert_eq!(refused, None);
     }
 
-    fn declared_paths_are_remembered_and_change_no_answer(engine) {
+    fn metadata_indexes_are_remembered_and_change_no_results(engine) {
         for (name, metadata) in [("a", json!({"year": 2020})), ("b", json!({"year": "2020"})), ("c", json!({"author's": {"name": "A"}}))] {
             engine.put(with(document(name, "text"), metadata));
         }
@@ -267,7 +267,7 @@ over_both_engines! {
         assert!(matches!(refused, Err(StoreError::PathNotIndexable { .. })), "{refused:?}");
     }
 
-    fn a_closed_engine_refuses(engine) {
+    fn a_closed_engine_rejects_calls(engine) {
         engine.put(document("a", "eins"));
         engine.close().unwrap();
         assert!(matches!(engine.get(&id("a")), Err(StoreError::Closed)));
@@ -275,12 +275,12 @@ over_both_engines! {
         assert!(matches!(engine.sequence(), Err(StoreError::Closed)));
     }
 
-    fn every_write_of_many_threads_is_kept_with_a_number_of_its_own(engine) {
+    fn concurrent_writes_are_all_kept_with_distinct_sequence_numbers(engine) {
         let sequences: Vec<Sequence> = std::thread::scope(|scope| {
             let write = |thread: usize| {
                 let outcomes = (0..20).map(move |number| engine.put(document(&format!("{thread}-{number}"), "text")).sequence);
                 let outcomes: Vec<Sequence> = outcomes.collect();
-                assert!(outcomes.is_sorted(), "answers of one caller come in order");
+                assert!(outcomes.is_sorted(), "the writes of one caller get ascending numbers");
                 outcomes
             };
             let threads: Vec<_> = (0..4).map(|thread| scope.spawn(move || write(thread))).collect();

@@ -95,7 +95,7 @@ fn assert_found(engine: &Engine, both: &[PassageId; 2], expect: usize) {
 }
 
 #[test]
-fn from_its_moment_on_no_read_finds_a_document_and_then_it_is_removed_as_by_any_deletion() {
+fn expired_documents_are_hidden_from_all_reads_and_then_deleted() {
     clock!(NOW, clock);
     for engine in Engine::both_at(clock) {
         NOW.store(0, Ordering::SeqCst);
@@ -118,7 +118,7 @@ fn from_its_moment_on_no_read_finds_a_document_and_then_it_is_removed_as_by_any_
 }
 
 #[test]
-fn many_are_removed_in_several_transactions() {
+fn many_expired_documents_are_deleted_in_batches() {
     clock!(NOW, clock);
     for engine in Engine::both_at(clock) {
         NOW.store(0, Ordering::SeqCst);
@@ -153,13 +153,13 @@ fn a_patch_sets_and_clears_an_expiry() {
         assert_eq!(all(&engine), ["a"]);
         assert_eq!(engine.delete_expired().unwrap().rows, [0; 0]);
         assert_eq!(patch(expiry(Some(600))), PatchOutcome::Absent);
-        assert_eq!(patch(expiry(None)), PatchOutcome::Absent, "what has expired cannot be brought back");
+        assert_eq!(patch(expiry(None)), PatchOutcome::Absent, "an expired document cannot be revived");
         assert!(engine.expiry_due());
     }
 }
 
 #[test]
-fn a_document_that_has_expired_counts_as_absent_in_writes() {
+fn writes_treat_an_expired_document_as_absent() {
     clock!(NOW, clock);
     for engine in Engine::both_at(clock) {
         NOW.store(0, Ordering::SeqCst);
@@ -169,7 +169,7 @@ fn a_document_that_has_expired_counts_as_absent_in_writes() {
         let refused = engine.upsert_if(vec![document("goes", "again")], Precondition::Present).unwrap_err();
         assert!(matches!(refused, StoreError::PreconditionFailed { current: None, .. }), "{refused:?}");
         let again = engine.upsert_if(vec![document("goes", "the tide goes")], Precondition::Absent).unwrap().remove(0);
-        assert!(again.created, "another document than the one that expired");
+        assert!(again.created, "this is a new document, not the expired one");
         assert_eq!(again.removed, [both[1]]);
         assert!(again.pending[0].id > both[1]);
         let stored = engine.get(&id("goes")).unwrap().unwrap();
@@ -180,7 +180,7 @@ fn a_document_that_has_expired_counts_as_absent_in_writes() {
 }
 
 #[test]
-fn counts_that_were_kept_do_not_outlive_a_document() {
+fn cached_counts_exclude_expired_documents() {
     clock!(NOW, clock);
     for engine in Engine::both_at(clock) {
         NOW.store(0, Ordering::SeqCst);
@@ -197,7 +197,7 @@ fn counts_that_were_kept_do_not_outlive_a_document() {
 }
 
 #[test]
-fn documents_are_updated_in_short_transactions_and_each_once() {
+fn bulk_updates_change_each_document_once_in_short_transactions() {
     clock!(NOW, clock);
     for engine in Engine::both_at(clock) {
         NOW.store(0, Ordering::SeqCst);
@@ -211,7 +211,7 @@ fn documents_are_updated_in_short_transactions_and_each_once() {
         assert_eq!((first.matched, first.rows.len()), (500, 500));
         let second = update(first.next.unwrap());
         assert_eq!((second.matched, second.rows.len(), second.next), (100, 100, None));
-        assert_eq!(update(0).matched, 0, "what was updated since is left alone");
+        assert_eq!(update(0).matched, 0, "documents updated since then are skipped");
         assert_eq!(engine.get(&id("later")).unwrap().unwrap().sequence, later.sequence);
         let updated = engine.get(&id("d7")).unwrap().unwrap();
         assert_eq!((&updated.metadata["checked"], updated.expires_at_ms), (&json!(true), Some(5)));
@@ -221,7 +221,7 @@ fn documents_are_updated_in_short_transactions_and_each_once() {
         let (until, after) = (engine.sequence().unwrap(), first.next.unwrap());
         let refused = engine.update_batch(&SearchFilter::default(), until, after, change.clone()).unwrap_err();
         assert!(matches!(refused, StoreError::MetadataTooLarge { max: 1_000, .. }), "{refused:?}");
-        assert!(engine.get(&id("short")).unwrap().unwrap().metadata.is_empty(), "none of its transaction is changed");
+        assert!(engine.get(&id("short")).unwrap().unwrap().metadata.is_empty(), "no document of the failed batch is changed");
         NOW.store(5, Ordering::SeqCst);
         assert!(engine.expiry_due());
         assert_eq!(all(&engine), ["later", "long", "short"]);

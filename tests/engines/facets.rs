@@ -13,7 +13,7 @@ fn request(field: &str, histogram: Option<HistogramInterval>) -> FacetRequest {
 fn facet(engine: &Engine, field: &str, histogram: Option<HistogramInterval>) -> (u64, FacetStats, Vec<FacetBucket>) {
     let facets = engine.facets(&SearchFilter::default(), &[request(field, histogram)], 1_000).unwrap();
     let facet = facets.counts[0].clone();
-    assert!(facet.values.is_empty(), "with a limit of zero none are counted");
+    assert!(facet.values.is_empty(), "a limit of zero returns no values");
     (facet.missing, facet.stats.unwrap(), facet.histogram.unwrap_or_default())
 }
 
@@ -22,7 +22,7 @@ fn bucket(from: Scalar, documents: u64) -> FacetBucket {
 }
 
 over_both_engines! {
-    fn numbers_are_added_up_and_fall_into_intervals(engine) {
+    fn numeric_facets_have_statistics_and_histograms(engine) {
         let values = [json!(1), json!([2, 2.5, 12, "no", true, null]), json!(-0.5), json!("7"), json!(null), json!(true), json!({"n": 9})];
         for (place, value) in values.into_iter().enumerate() {
             engine.put(with(document(&place.to_string(), "text"), json!({"n": value})));
@@ -35,7 +35,7 @@ over_both_engines! {
         assert_eq!(histogram, [bucket(Scalar::Integer(-10), 1), bucket(Scalar::Integer(0), 2), bucket(Scalar::Integer(10), 1)]);
     }
 
-    fn dates_are_those_of_the_calendar(engine) {
+    fn date_histograms_follow_the_calendar(engine) {
         for (name, at) in [("a", json!("2024-02-29")), ("b", json!(["2024-02-01T23:00:00-02:00", "2024-03-31", "soon"])), ("c", json!("x"))] {
             engine.put(with(document(name, "text"), json!({"at": at})));
         }
@@ -49,7 +49,7 @@ over_both_engines! {
         assert_eq!(facet(engine, "language", None).1.count, 0);
     }
 
-    fn a_histogram_of_too_many_intervals_is_refused(engine) {
+    fn histograms_with_too_many_buckets_are_rejected(engine) {
         let numbers: Vec<usize> = (0..=HistogramInterval::BUCKETS_MAX).collect();
         engine.put(with(document("a", "text"), json!({"n": numbers})));
         let refused = engine.facets(&SearchFilter::default(), &[request("n", Some(HistogramInterval::Width(1.0)))], 1_000);

@@ -125,17 +125,17 @@ fn check_meaning(engine: &Engine) {
 }
 
 over_both_engines! {
-    fn sql_means_what_the_domain_means(engine) {
+    fn sql_filters_agree_with_the_domain(engine) {
         check_meaning(engine);
     }
 
-    fn sql_means_the_same_with_indexes(engine) {
+    fn sql_filters_agree_with_the_domain_with_indexes(engine) {
         let path = |keys: &[&str]| MetadataPath::new(keys.iter().map(|&key| key.to_owned()).collect()).unwrap();
         engine.set_metadata_indexes(vec![path(&["a"]), path(&["b"]), path(&["a", "b"])]).unwrap();
         check_meaning(engine);
     }
 
-    fn languages_are_alternatives(engine) {
+    fn a_document_matches_any_of_the_requested_languages(engine) {
         for (name, code) in [("a", "fr"), ("b", "de"), ("c", "ja")] {
             engine.put(PreparedDocument { language: language(code), ..document(name, "text") });
         }

@@ -21,7 +21,7 @@ fn own(passage: PassageId) -> Embedding {
 }
 
 over_both_engines! {
-    fn documents_come_with_the_mean_of_their_embeddings(engine) {
+    fn documents_are_read_with_their_mean_embedding(engine) {
         let [a, b, _] = filled(engine);
         let mean = Embedding::mean(&[own(a[0]), own(a[1])]);
         let all = engine.embedded_documents(&SearchFilter::default(), None, 2).unwrap();
@@ -39,7 +39,7 @@ over_both_engines! {
         assert_eq!((page.documents.len(), embeddings), (3, vec![None, Some(own(b[0])), None]));
     }
 
-    fn passages_come_with_their_text_or_that_of_their_document(engine) {
+    fn passage_texts_can_be_read_by_passage_or_document(engine) {
         let [a, b, c] = filled(engine);
         let asked = [c[0], b[0], a[1], PassageId(999)];
         let texts = |unit| -> Vec<String> { engine.passage_texts(&asked, unit).unwrap().into_iter().map(|row| row.text).collect() };
@@ -56,7 +56,7 @@ over_both_engines! {
         assert_eq!(embeddings, [(b[0], vec![own(b[0])]), (a[0], vec![own(a[0]), own(a[1])])]);
     }
 
-    fn maps_read_documents_by_their_keys(engine) {
+    fn embeddings_are_read_by_document_key(engine) {
         let [a, b, _] = filled(engine);
         let keys = engine.embedded_keys(None, 9).unwrap();
         assert_eq!(keys.iter().map(|(_, id)| id.as_str()).collect::<Vec<_>>(), ["a", "b"]);
@@ -68,7 +68,7 @@ over_both_engines! {
         assert_eq!(engine.embeddings_by_document(&[keys[1].0, keys[0].0]).unwrap().len(), 1);
     }
 
-    fn points_are_colored_by_language_and_metadata(engine) {
+    fn attributes_return_language_and_metadata_values(engine) {
         filled(engine);
         let path = MetadataPath::parse("year.of").unwrap();
         let traits = engine.attributes_of(&[id("b"), id("none"), id("a")], Some(&path)).unwrap();
@@ -79,7 +79,7 @@ over_both_engines! {
         assert_eq!(engine.matching_metadata(&SearchFilter::default(), 2).unwrap()[1].1, *json!({"year": {"of": 2020}}).as_object().unwrap());
     }
 
-    fn tokens_are_read_whole_and_then_as_they_change(engine) {
+    fn token_changes_return_all_tokens_and_then_only_changes(engine) {
         let [a, b, c] = filled(engine);
         let all = engine.token_changes(None, true).unwrap();
         let sorted = |mut passages: Vec<PassageId>| { passages.sort(); passages };
@@ -89,7 +89,7 @@ over_both_engines! {
         let of_b = all.passages.iter().find(|(passage, _)| *passage == b[0]).unwrap();
         assert_eq!(of_b.1, TokenSet::of(&[b[0].0 as u32, 7]));
         assert_eq!(all.words.iter().find(|(passage, _)| *passage == b[0]).unwrap().1, WordCounts::of(vec![4]));
-        assert_eq!(all.words.len(), 3, "those of a passage that waits come with its embedding");
+        assert_eq!(all.words.len(), 3, "a pending passage gets its words with its embedding");
         let nothing = engine.token_changes(Some(all.sequence), true).unwrap();
         assert!(!nothing.complete && nothing.passages.is_empty() && nothing.removed.is_empty());
         engine.delete_if(&id("a"), Precondition::None).unwrap();
@@ -101,7 +101,7 @@ over_both_engines! {
         assert!(engine.token_changes(Some(Sequence(0)), false).unwrap().words.is_empty());
     }
 
-    fn a_sent_embedding_is_kept_as_it_is_while_it_is_the_same(engine) {
+    fn an_unchanged_client_embedding_keeps_its_passage(engine) {
         let sent = |number| PreparedDocument { embedding: Some(embedding(number)), ..document("a", "text") };
         let first = engine.put(sent(0.1));
         assert!(first.pending.is_empty() && engine.get(&id("a")).unwrap().unwrap().indexed);

@@ -43,11 +43,11 @@ fn fill(engine: &Engine) {
 }
 
 over_both_engines! {
-    fn whole_documents_have_everything_that_is_kept(engine) {
+    fn records_contain_everything_stored(engine) {
         fill(engine);
         let whole = all(&**engine);
         let names: Vec<&str> = whole.iter().map(|document| document.document.id.as_str()).collect();
-        assert_eq!(names, ["b", "a", "own", "waits"], "in the order of keys");
+        assert_eq!(names, ["b", "a", "own", "waits"], "documents are sorted by key");
         for document in &whole {
             assert_eq!(engine.get(&document.document.id).unwrap().as_ref(), Some(&document.document));
         }
@@ -61,18 +61,18 @@ over_both_engines! {
         assert!(own == embedding(7.0) && sequence <= engine.sequence().unwrap());
     }
 
-    fn whole_documents_come_in_pages(engine) {
+    fn records_are_read_in_pages(engine) {
         fill(engine);
         let whole = all(&**engine);
         let page = |after: Option<DocumentKey>, limit, bytes| engine.document_records(after, limit, bytes).unwrap();
         assert_eq!(page(None, 2, u64::MAX), whole[..2]);
         assert_eq!(page(Some(whole[1].key), 9, u64::MAX), whole[2..]);
-        assert_eq!(page(None, 9, 1), whole[..1], "never none");
-        assert_eq!(page(None, 9, whole[0].bytes() + 9), whole[..2], "until they have the bytes");
+        assert_eq!(page(None, 9, 1), whole[..1], "a page has at least one document");
+        assert_eq!(page(None, 9, whole[0].bytes() + 9), whole[..2], "a page ends once it reaches the limit in bytes");
         assert_eq!(page(Some(whole[3].key), 9, u64::MAX), []);
     }
 
-    fn another_engine_takes_documents_in_as_they_are_and_goes_on_after_them(engine) {
+    fn another_engine_inserts_records_unchanged_and_continues_after_them(engine) {
         fill(engine);
         let (whole, sequence, target) = (all(&**engine), engine.sequence().unwrap(), other(engine));
         target.insert_records(&job(), whole[..2].to_vec(), sequence, "half".to_owned()).unwrap();
@@ -90,7 +90,7 @@ over_both_engines! {
         assert!(target.delete_if(&id("a"), dragoman::domain::Precondition::Version(vec![whole[1].document.sequence])).unwrap().is_some());
     }
 
-    fn texts_that_older_rules_split_stay_marked(engine) {
+    fn texts_split_by_older_rules_stay_marked(engine) {
         fill(engine);
         assert!(!engine.counts().unwrap().cut_by_older_rules);
         engine.mark_cut_by_older_rules().unwrap();
@@ -99,7 +99,7 @@ over_both_engines! {
         assert!(engine.counts().unwrap().cut_by_older_rules);
     }
 
-    fn what_cannot_be_taken_in_leaves_nothing(engine) {
+    fn a_failed_insert_of_records_leaves_nothing(engine) {
         fill(engine);
         let (mut whole, target) = (all(&**engine), other(engine));
         whole[1].passages[1].span.range = 3..99;

@@ -87,7 +87,7 @@ fn check_recall(engine: &Engine, metric: Metric, stored: &[(PassageId, Embedding
 }
 
 #[test]
-fn the_nearest_of_many_are_found_on_a_server() {
+fn nearest_search_has_high_recall_on_a_database_server() {
     for metric in [Metric::Cosine, Metric::L2] {
         let (engine, stored) = filled(Engine::postgres_of(&collection(VALUES, metric)), metric);
         check_recall(&engine, metric, &stored);
@@ -102,13 +102,13 @@ fn the_nearest_of_many_are_found_on_a_server() {
 }
 
 #[test]
-fn the_nearest_of_many_are_found_in_this_process() {
+fn nearest_search_has_high_recall_in_the_embedded_engine() {
     let (engine, stored) = filled(Engine::embedded_of(&collection(VALUES, Metric::Cosine)), Metric::Cosine);
     check_recall(&engine, Metric::Cosine, &stored);
 }
 
 #[test]
-fn values_beyond_those_of_two_bytes_and_many_of_them_are_compared_on_a_server() {
+fn a_server_compares_values_beyond_f16_and_8192_dimensions() {
     let large = dragoman::domain::Collection { quantization: Quantization::F32, ..collection(2, Metric::L2) };
     let engine = Engine::postgres_of(&large);
     let at = |x: f32| Embedding::unscaled(vec![x, 0.0]).unwrap();
@@ -125,7 +125,7 @@ fn values_beyond_those_of_two_bytes_and_many_of_them_are_compared_on_a_server() 
 }
 
 over_both_engines! {
-    fn a_document_counts_once_by_its_nearest_passage(engine) {
+    fn document_search_uses_the_nearest_passage_of_each_document(engine) {
         let long = engine.put(cut("long", "a b c", vec![0..1, 2..3, 4..5]));
         let short = engine.put(document("short", "text"));
         engine.embed(&long.pending);
@@ -174,7 +174,7 @@ over_both_engines! {
         assert!(compared[0].score >= compared[1].score);
     }
 
-    fn it_reports_the_number_of_searchable_passages(engine) {
+    fn reports_the_number_of_searchable_passages(engine) {
         engine.ready().unwrap();
         let waiting = engine.put(cut("a", "a b", vec![0..1, 2..3]));
         engine.embed(&waiting.pending[..1]);

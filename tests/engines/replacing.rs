@@ -84,7 +84,7 @@ impl Replacing {
     }
 
     /// Pretends that so much time has passed.
-    fn later(&self, ms: i64) {
+    fn pretend_elapsed(&self, ms: i64) {
         let mut client = Client::connect(&self.options.url, NoTls).unwrap();
         client.execute("update dragoman.collections set replaced_at_ms = replaced_at_ms - $1", &[&ms]).unwrap();
     }
@@ -109,7 +109,7 @@ fn a_replacement_takes_over_name_aliases_idempotency_records_and_sequence() {
 }
 
 #[test]
-fn writes_of_every_server_wait_while_they_are_held_and_then_fail_or_go_on() {
+fn writes_wait_on_every_server_while_held_and_fail_after_a_swap() {
     let replacing = Replacing::begin();
     let elsewhere = PostgresServer::connect(&replacing.options).unwrap();
     let other = Postgres::open_existing(&elsewhere, &replacing.old_row, terms, WRITES_MAX).unwrap();
@@ -119,7 +119,7 @@ fn writes_of_every_server_wait_while_they_are_held_and_then_fail_or_go_on() {
         let writing = [&replacing.old, &other].map(|of| scope.spawn(move || write(of, "a").map(drop)));
         std::thread::sleep(Duration::from_millis(200));
         assert!(writing.iter().all(|one| !one.is_finished()));
-        assert!(other.get(&id("a")).unwrap().is_none(), "reads go on");
+        assert!(other.get(&id("a")).unwrap().is_none(), "reads continue");
         drop(held);
         writing.into_iter().for_each(|one| one.join().unwrap().unwrap());
     });
@@ -136,7 +136,7 @@ fn writes_of_every_server_wait_while_they_are_held_and_then_fail_or_go_on() {
     });
     assert!(other.get(&id("late")).unwrap().is_none());
     assert!(matches!(other.delete_if(&id("a"), Precondition::None), Err(StoreError::Replaced)));
-    assert!(other.get(&id("a")).unwrap().is_some(), "whoever reads it goes on");
+    assert!(other.get(&id("a")).unwrap().is_some(), "the replaced collection stays readable");
 }
 
 #[test]
@@ -148,11 +148,14 @@ fn only_the_owner_of_the_job_copies_and_swaps() {
     elsewhere(replacing.next.write_copies(&job(1).id, Vec::new()));
     elsewhere(replacing.next.delete_by_key(&job(1).id, Vec::new()));
     elsewhere(replacing.swap_in().map(drop));
-    assert!(replacing.old.upsert_if(vec![document("a", "sea")], Precondition::None).is_ok(), "nothing has changed");
+    assert!(
+        replacing.old.upsert_if(vec![document("a", "sea")], Precondition::None).is_ok(),
+        "the old collection still accepts writes"
+    );
 }
 
 #[test]
-fn a_collection_that_is_gone_or_changed_elsewhere_is_not_replaced() {
+fn a_collection_deleted_or_changed_elsewhere_is_not_replaced() {
     let replacing = Replacing::begin();
     let other = PostgresCatalog::open(&PostgresServer::connect(&replacing.options).unwrap()).unwrap();
     let changed = dragoman::domain::Collection { description: Some("new".to_owned()), ..replacing.old_row.clone() };
@@ -174,17 +177,17 @@ fn one_job_at_a_time_replaces_a_collection() {
 }
 
 #[test]
-fn the_rows_of_a_replaced_collection_go_when_nobody_reads_them() {
+fn rows_of_a_replaced_collection_are_removed_once_nobody_reads_them() {
     let replacing = Replacing::begin();
     let reader = PostgresServer::connect(&replacing.options).unwrap();
     let _member = PostgresCatalog::open(&reader).unwrap();
     let reading = Postgres::open_existing(&reader, &replacing.old_row, terms, WRITES_MAX).unwrap();
     assert!(!replacing.old.remove_replaced().unwrap(), "it was not replaced");
     assert!(replacing.swap_in().unwrap());
-    assert!(!replacing.old.remove_replaced().unwrap(), "a server may not know yet");
+    assert!(!replacing.old.remove_replaced().unwrap(), "another server may not know about the replacement yet");
     reading.keep_replaced();
-    replacing.later(60_000);
-    assert!(!replacing.old.remove_replaced().unwrap(), "a server reads it");
+    replacing.pretend_elapsed(60_000);
+    assert!(!replacing.old.remove_replaced().unwrap(), "another server still reads it");
     drop(PostgresCatalog::open(&PostgresServer::connect(&replacing.options).unwrap()).unwrap());
     assert_eq!(replacing.ids().len(), 2);
     assert!(reading.remove_replaced().unwrap() && replacing.old.remove_replaced().unwrap());
@@ -192,7 +195,7 @@ fn the_rows_of_a_replaced_collection_go_when_nobody_reads_them() {
 }
 
 #[test]
-fn a_start_removes_what_replaced_collections_and_unfinished_replacements_left() {
+fn startup_removes_replaced_collections_and_abandoned_replacements() {
     let replacing = Replacing::begin();
     let fresh = |at: usize| {
         let row = of_model("other", at);
@@ -205,11 +208,11 @@ fn a_start_removes_what_replaced_collections_and_unfinished_replacements_left() 
     CatalogStorage::create_job(&replacing.catalog, &Job { collection: Some(name("other")), ..job(9) }).unwrap();
     going_on.mark_replacement(&job(9).id).unwrap();
     assert!(replacing.swap_in().unwrap());
-    replacing.later(60_000);
+    replacing.pretend_elapsed(60_000);
     drop(PostgresCatalog::open(&PostgresServer::connect(&replacing.options).unwrap()).unwrap());
     assert_eq!(replacing.ids(), [replacing.next_row.id.0.as_str(), kept.id.0.as_str()]);
     Postgres::remove_unnamed(&replacing.server, &kept.id).unwrap();
     Postgres::remove_unnamed(&replacing.server, &replacing.next_row.id).unwrap();
-    assert_eq!(replacing.ids(), [replacing.next_row.id.0.as_str()], "the catalog names it");
+    assert_eq!(replacing.ids(), [replacing.next_row.id.0.as_str()], "the catalog still lists it");
     assert_eq!(replacing.next.sequence().unwrap(), Sequence(0));
 }

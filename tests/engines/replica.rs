@@ -170,30 +170,30 @@ fn a_replica_answers_every_kind_of_read_as_the_primary_does() {
     let before = state(&pair.server).reads;
     let from_replica = everything(&pair.engine);
     let after = state(&pair.server).reads;
-    assert_eq!(before[1..], after[1..], "all of them are answered by the replica");
+    assert_eq!(before[1..], after[1..], "the replica answered every read");
     assert!(after[0].1 >= before[0].1 + 20, "{after:?}");
     let alone = open(&pair.primary.connect(), &pair.row);
     assert_eq!(from_replica, everything(&alone));
 }
 
 #[test]
-fn what_was_just_written_is_found_while_the_replica_is_behind() {
+fn recent_writes_are_visible_while_the_replica_lags() {
     let pair = Pair::start();
     let other = open(&pair.primary.connect(), &pair.row);
     pair.put("a");
     pair.wait("the replica", || pair.counts_documents_on_the_replica());
     pair.pause();
     assert_eq!(count(&pair.engine), 1);
-    assert!(pair.counts_documents_on_the_replica(), "it has all of this collection");
+    assert!(pair.counts_documents_on_the_replica(), "the replica has every change of this collection");
     pair.put("b");
     let answered = reads(&pair.server, "replica");
     assert_eq!(count(&pair.engine), 2);
     put(&other, "c");
-    assert_eq!(count(&pair.engine), 3, "also what another server wrote");
+    assert_eq!(count(&pair.engine), 3, "a write through another server counts too");
     other.delete_if(&id("a"), Precondition::None).unwrap();
     assert_eq!(count(&pair.engine), 2);
     let new = open(&pair.server, &collection(DIMENSION, Metric::Cosine));
-    assert_eq!(count(&new), 0, "a collection that the replica does not know");
+    assert_eq!(count(&new), 0, "the replica does not know this collection yet");
     assert_eq!(reads(&pair.server, "replica"), answered);
     assert!(reads(&pair.server, "behind") >= 4);
     pair.wait("its age", || state(&pair.server).lag.is_some_and(|lag| lag.bytes > 0 && lag.age > Duration::ZERO));
@@ -204,7 +204,7 @@ fn what_was_just_written_is_found_while_the_replica_is_behind() {
 }
 
 #[test]
-fn every_read_finds_the_write_before_it_whoever_answers() {
+fn every_read_sees_the_preceding_write() {
     let pair = Pair::start();
     let writer = open(&pair.primary.connect(), &pair.row);
     for number in 1..=300 {
@@ -215,7 +215,7 @@ fn every_read_finds_the_write_before_it_whoever_answers() {
 }
 
 #[test]
-fn a_killed_replica_fails_no_read_and_is_asked_again_when_it_is_back() {
+fn a_killed_replica_fails_no_read_and_is_used_again_after_a_restart() {
     let pair = Pair::start();
     pair.put("a");
     let stop = AtomicBool::new(false);
@@ -246,7 +246,7 @@ fn a_killed_replica_fails_no_read_and_is_asked_again_when_it_is_back() {
 }
 
 #[test]
-fn a_read_that_the_replica_ends_is_answered_by_the_primary() {
+fn a_read_terminated_by_the_replica_is_answered_by_the_primary() {
     let pair = Pair::start();
     pair.put("a");
     let mut replica = pair.replica.client();
@@ -282,7 +282,7 @@ fn a_read_that_the_replica_ends_is_answered_by_the_primary() {
 }
 
 #[test]
-fn a_replica_that_was_promoted_is_asked_no_more() {
+fn a_promoted_replica_is_no_longer_used() {
     let pair = Pair::start();
     pair.put("a");
     pair.wait("the replica", || pair.counts_documents_on_the_replica());
@@ -335,16 +335,16 @@ fn a_search_accepts_replica_lag_only_up_to_its_limit() {
     pair.pause();
     pair.put("b");
     let answered = reads(&pair.server, "replica");
-    assert_eq!(count(&pair.engine), 1, "it may not have seen it");
+    assert_eq!(count(&pair.engine), 1, "a read within the allowed lag may miss the new document");
     assert!(reads(&pair.server, "replica") > answered);
-    assert!(pair.engine.get(&id("b")).unwrap().is_some(), "a document by its id is always the newest");
-    assert_eq!(pair.engine.embedded_keys(None, 10).unwrap().len(), 2, "jobs always see all");
+    assert!(pair.engine.get(&id("b")).unwrap().is_some(), "reading a document by its id is never stale");
+    assert_eq!(pair.engine.embedded_keys(None, 10).unwrap().len(), 2, "jobs always read the newest state");
     pair.wait("the limit", || count(&pair.engine) == 2);
     pair.resume();
 }
 
 #[test]
-fn an_unrelated_server_is_refused_as_replica_but_an_unreachable_one_is_accepted() {
+fn an_unrelated_replica_is_refused_but_an_unreachable_one_is_accepted() {
     let (primary, stranger) = (Database::start(), Database::start());
     let other = stranger.replica();
     let connect =
@@ -369,7 +369,7 @@ fn an_unrelated_server_is_refused_as_replica_but_an_unreachable_one_is_accepted(
 }
 
 #[test]
-fn a_replacement_is_read_on_a_replica_that_knows_that_it_is_complete() {
+fn a_replica_serves_a_replacement_only_once_it_is_complete_there() {
     let pair = Pair::start_with(Duration::from_secs(600));
     let next = open(&pair.server, &collection(DIMENSION, Metric::Cosine));
     next.mark_replacement(&JobId::parse("0198c0de-0000-7000-8000-000000000001").unwrap()).unwrap();
@@ -385,7 +385,7 @@ fn a_replacement_is_read_on_a_replica_that_knows_that_it_is_complete() {
     pair.pause();
     put(&next, "b");
     pair.primary.client().execute("update dragoman.collections set job = null", &[]).unwrap();
-    assert_eq!(read_there(), (2, false), "what the replica has was not complete");
+    assert_eq!(read_there(), (2, false), "the replica had no complete copy");
     pair.resume();
     pair.wait("the replica", || read_there() == (2, true));
 }

@@ -13,7 +13,7 @@ fn in_order(engine: &Engine, path: &str, descending: bool) -> String {
     loop {
         let page = engine.scroll(&request, u64::MAX).unwrap();
         names.extend(page.documents.iter().map(|document| document.id.to_string()));
-        assert!(names.len() < 100, "a list has an end: {names:?}");
+        assert!(names.len() < 100, "the pages never end: {names:?}");
         match page.next {
             Some(next) => request.after = Some(next),
             None => return names.join(" "),
@@ -28,7 +28,7 @@ fn put_all(engine: &Engine, values: &[(&str, Value)]) {
 }
 
 over_both_engines! {
-    fn numbers_come_before_texts_and_what_has_no_value_comes_last(engine) {
+    fn numbers_sort_before_strings_and_missing_values_last(engine) {
         put_all(engine, &[
             ("text", json!("b")), ("accent", json!("é")), ("digit", json!("10")), ("two", json!(2)), ("half", json!(1.5)),
             ("true", json!(true)), ("one", json!(1)), ("false", json!(false)), ("null", json!(null)), ("less", json!(-7)),
@@ -38,7 +38,7 @@ over_both_engines! {
         assert_eq!(in_order(engine, "x", true), "accent text digit two half true one false less null none");
     }
 
-    fn arrays_and_objects_are_ordered_as_the_json_that_was_sent(engine) {
+    fn arrays_and_objects_sort_by_their_json_as_sent(engine) {
         put_all(engine, &[
             ("object", json!({"z": 1, "a": {"zero": "\0"}})), ("longer", json!([1, 2])), ("array", json!([1])), ("real", json!([1.0])),
             ("text", json!("a")), ("texts", json!(["a\0"])),
@@ -47,7 +47,7 @@ over_both_engines! {
         assert_eq!(in_order(engine, "x.a.zero", false), "object array longer real text texts");
     }
 
-    fn an_order_follows_changes_and_keeps_a_filter(engine) {
+    fn ordered_pages_reflect_changes_and_respect_filters(engine) {
         put_all(engine, &[("a", json!(3)), ("b", json!(2)), ("c", json!(1))]);
         engine.set_metadata_indexes(vec![MetadataPath::parse("x").unwrap()]).unwrap();
         assert_eq!(in_order(engine, "x", false), "c b a");

@@ -39,7 +39,7 @@ fn a_document() -> impl Strategy<Value = PreparedDocument> {
         made.language = code.and_then(language);
         match own {
             Some(number) => made.embedding = Some(embedding(f32::from(number))),
-            None if cut => made.passages = words_apart(&text),
+            None if cut => made.passages = one_passage_per_word(&text),
             None => (),
         }
         made
@@ -66,7 +66,7 @@ fn a_value() -> impl Strategy<Value = Value> {
     prop::sample::select(values.to_vec())
 }
 
-fn words_apart(text: &str) -> Vec<dragoman::domain::PassageSpan> {
+fn one_passage_per_word(text: &str) -> Vec<dragoman::domain::PassageSpan> {
     let start = |word: &str| word.as_ptr() as usize - text.as_ptr() as usize;
     text.split(' ').map(|word| (start(word)..start(word) + word.len()).into()).collect()
 }
@@ -213,7 +213,7 @@ fn nearest(engine: &Engine, query: &Embedding, unit: Unit, filter: &SearchFilter
 }
 
 #[test]
-fn the_same_writes_give_the_same_answers() {
+fn both_engines_give_the_same_results_after_the_same_writes() {
     clock!(NOW, clock);
     let config = ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() };
     let cases = (prop::collection::vec(writes(), 1..16), any::<bool>());
@@ -236,8 +236,9 @@ fn the_same_writes_give_the_same_answers() {
         // The first engine's index keeps expired documents until they are removed.
         prop_assert_eq!(done(&one, &Write::DeleteExpired), done(&other, &Write::DeleteExpired));
         prop_assert_eq!(told(&one), told(&other));
-        let recent = SearchFilter { filter: Filter::Field(Field::parse("year").unwrap(), Test::Exists(true)), ..year(0) };
-        for filter in [&SearchFilter::default(), &year(1), &recent] {
+        let exists = Filter::Field(Field::parse("year").unwrap(), Test::Exists(true));
+        let with_year = SearchFilter { filter: exists, ..SearchFilter::default() };
+        for filter in [&SearchFilter::default(), &year(1), &with_year] {
             for unit in [Unit::Passage, Unit::Document] {
                 let query = embedding(3.0);
                 prop_assert_eq!(nearest(&one, &query, unit, filter), nearest(&other, &query, unit, filter));
@@ -251,7 +252,7 @@ fn the_same_writes_give_the_same_answers() {
 }
 
 /// Moves everything into another engine, in several steps.
-fn moved(from: &Engine, to: &Engine) {
+fn move_all(from: &Engine, to: &Engine) {
     let (job, sequence) = (JobId::parse("00000000-0000-0000-0000-000000000001").unwrap(), from.sequence().unwrap());
     let mut after = None;
     loop {
@@ -265,7 +266,7 @@ fn moved(from: &Engine, to: &Engine) {
 }
 
 #[test]
-fn what_was_moved_to_the_other_engine_and_back_gives_the_same_answers() {
+fn moving_data_to_the_other_engine_and_back_keeps_the_results() {
     clock!(NOW, clock);
     let config = ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() };
     let run = TestRunner::new(config).run(&prop::collection::vec(writes(), 1..16), |writes| {
@@ -278,8 +279,8 @@ fn what_was_moved_to_the_other_engine_and_back_gives_the_same_answers() {
             }
             done(&source, write);
         }
-        moved(&source, &there);
-        moved(&there, &back);
+        move_all(&source, &there);
+        move_all(&there, &back);
         for engine in [&there, &back] {
             prop_assert_eq!(told(&source), told(engine));
             prop_assert_eq!(words(&source), words(engine));

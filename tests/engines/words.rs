@@ -34,7 +34,7 @@ fn found_in(engine: &Engine, terms: &QueryTerms, filter: &SearchFilter) -> Vec<S
 }
 
 over_both_engines! {
-    fn terms_come_and_go_with_their_passages(engine) {
+    fn terms_are_added_and_removed_with_their_passages(engine) {
         engine.put(cut("a", "grey sea. old wall.", vec![0..9, 10..19]));
         engine.put(document("b", "the sea"));
         assert_eq!((found(engine, &terms(&["sea"])), found(engine, &terms(&["wall"]))), (vec!["a".to_owned(), "b".to_owned()], vec!["a".to_owned()]));
@@ -45,7 +45,7 @@ over_both_engines! {
         engine.check_lexical().unwrap();
     }
 
-    fn rarer_words_shorter_texts_and_words_as_spelled_rank_higher(engine) {
+    fn rare_words_short_texts_and_exact_spellings_rank_higher(engine) {
         engine.put(document("long", "sea and sand and wind and waves and much more of it"));
         engine.put(document("short", "sea sand"));
         engine.put(document("none", "mountains and nothing"));
@@ -60,7 +60,7 @@ over_both_engines! {
         assert_eq!(found(engine, &terms(&["win*", "hil*"])).len(), 2);
     }
 
-    fn filters_narrow_it(engine) {
+    fn filters_restrict_the_matches(engine) {
         for (name, code) in [("a", "fr"), ("b", "de"), ("c", "fr")] {
             engine.put(PreparedDocument { language: language(code), ..document(name, "sea") });
         }
@@ -97,7 +97,7 @@ over_both_engines! {
         assert_eq!(found(engine, &asked), ["d"]);
     }
 
-    fn another_language_gives_a_passage_other_terms(engine) {
+    fn a_new_language_replaces_a_passages_terms(engine) {
         engine.put(PreparedDocument { language: language("fr"), ..document("a", "sea") });
         assert_eq!(found(engine, &terms(&["infr"])), ["a"]);
         engine.put(PreparedDocument { language: language("de"), ..document("a", "sea") });
@@ -105,7 +105,7 @@ over_both_engines! {
     }
 
     /// Whatever a term contains, it is matched literally and not parsed as an expression.
-    fn no_term_is_an_error(engine) {
+    fn arbitrary_query_terms_never_fail(engine) {
         engine.put(document("a", "sea"));
         let config = ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() };
         let run = TestRunner::new(config).run(&prop::collection::vec((any::<String>(), any::<bool>()), 0..100), |terms| {

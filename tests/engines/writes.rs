@@ -22,7 +22,7 @@ fn request(key: &str, fingerprint: &str) -> RequestKey {
 }
 
 over_both_engines! {
-    fn a_write_is_done_only_where_its_condition_holds(engine) {
+    fn conditional_writes_need_their_condition(engine) {
         let version = engine.put(document("a", "eins")).sequence;
         let wrong = Precondition::Version(vec![Sequence(version.0 + 7)]);
         for (precondition, holds) in [
@@ -33,7 +33,10 @@ over_both_engines! {
         ] {
             let before = engine.get(&id("a")).unwrap().unwrap();
             let done = engine.upsert_if(vec![document("new", "neu"), document("a", "zwei")], precondition.clone());
-            assert!(matches!(done, Err(StoreError::PreconditionFailed { .. })), "of the new one, {precondition:?}: {done:?}");
+            assert!(
+                matches!(done, Err(StoreError::PreconditionFailed { .. })),
+                "the condition must also hold for the new document, {precondition:?}: {done:?}"
+            );
             let done = engine.upsert_if(vec![document("a", "zwei")], precondition);
             assert_eq!(done.is_ok(), holds, "{done:?}");
             let failed = |error: &StoreError| matches!(error, StoreError::PreconditionFailed { current, .. } if *current == Some(version));
@@ -46,7 +49,7 @@ over_both_engines! {
         assert!(engine.delete_if(&id("a"), Precondition::Present).unwrap().is_some());
     }
 
-    fn a_repeated_request_gets_its_first_answer_and_does_nothing(engine) {
+    fn repeated_requests_return_the_first_response_without_effect(engine) {
         let once = |text: &str, request: RequestKey| {
             engine.upsert_once(vec![document("a", text)], request, Box::new(|outcomes| format!("{} stored", outcomes.len())))
         };
@@ -63,7 +66,7 @@ over_both_engines! {
         assert_eq!(engine.idempotency_record(&request("other", "1")).unwrap().as_deref(), Some("done"));
     }
 
-    fn a_write_that_fails_leaves_no_record_and_no_checkpoint(engine) {
+    fn failed_writes_leave_no_idempotency_record_or_checkpoint(engine) {
         let torn = || vec![crate::contract::cut("b", "zwei", vec![0..9, 9..9])];
         assert!(engine.upsert_once(torn(), request("k", "1"), Box::new(|_| "done".to_owned())).is_err());
         assert!(engine.upsert_for_job(&job(1), torn(), Box::new(|_| "done".to_owned())).is_err());
@@ -71,7 +74,7 @@ over_both_engines! {
         assert_eq!(engine.job_checkpoint(&job(1)).unwrap(), None);
     }
 
-    fn the_oldest_records_go_first(engine) {
+    fn the_oldest_idempotency_records_are_evicted_first(engine) {
         for number in 0..1_002 {
             engine.record_answer(&request(&number.to_string(), "1"), "done".to_owned()).unwrap();
         }
@@ -79,7 +82,7 @@ over_both_engines! {
         assert_eq!([known(0), known(1), known(2), known(1_001)], [false, false, true, true]);
     }
 
-    fn a_job_finds_the_checkpoint_of_its_last_write(engine) {
+    fn a_job_reads_the_checkpoint_of_its_last_write(engine) {
         for text in ["eins", "zwei"] {
             let checkpoint = move |outcomes: &[dragoman::store::Upserted]| format!("{text} {}", outcomes[0].created);
             engine.upsert_for_job(&job(1), vec![document("a", text)], Box::new(checkpoint)).unwrap();
@@ -91,7 +94,7 @@ over_both_engines! {
         assert_eq!(engine.job_checkpoint(&job(2)).unwrap().as_deref(), Some("empty"));
     }
 
-    fn a_patch_changes_what_it_names_and_keeps_the_passages(engine) {
+    fn a_patch_changes_only_the_named_members_and_keeps_passages(engine) {
         let first = engine.put(with(document("a", "un train"), json!({"year": 2020, "deep": {"x": 1}})));
         engine.embed(&first.pending);
         let changed = patched(engine, DocumentPatch { language: language("fr"), ..patch(json!({"year": null, "deep": {"y": 2}})) }, None);
@@ -100,7 +103,7 @@ over_both_engines! {
         assert!(changed.sequence > first.sequence);
         assert_eq!(engine.get(&id("a")).unwrap().unwrap(), changed);
         let same = patched(engine, patch(json!({"deep": {"x": 1}})), None);
-        assert_eq!(same, changed, "a patch that changes nothing leaves the version as it is");
+        assert_eq!(same, changed, "a patch that changes nothing keeps the version");
         let too_deep = engine.patch(&id("a"), patch(json!({"deep": {"z": [[1]]}})), None, Precondition::None);
         assert!(matches!(too_deep, Err(StoreError::MetadataTooLarge { unit: "levels", max: 3, got: 4 })), "{too_deep:?}");
         assert_eq!(engine.patch(&id("none"), patch(json!({})), None, Precondition::None).unwrap(), PatchOutcome::Absent);
@@ -108,7 +111,7 @@ over_both_engines! {
         assert!(matches!(engine.patch(&id("a"), patch(json!({})), None, condition), Err(StoreError::PreconditionFailed { .. })));
     }
 
-    fn a_new_title_needs_the_text_cut_anew(engine) {
+    fn a_new_title_requires_new_passages(engine) {
         let own = PreparedDocument { embedding: Some(embedding(5.0)), ..document("a", "un train") };
         engine.put(own);
         let titled = DocumentPatch { title: TitleChange::Set("Gare".to_owned()), ..patch(json!({})) };
@@ -129,7 +132,7 @@ over_both_engines! {
         assert_eq!(keys(&pending), keys(&engine.pending(PassageId(0), 9).unwrap()));
     }
 
-    fn a_job_patches_what_still_has_its_text(engine) {
+    fn a_job_patches_only_documents_with_unchanged_text(engine) {
         for name in ["a", "b", "c"] {
             engine.put(document(name, "text"));
         }
@@ -150,7 +153,7 @@ over_both_engines! {
         assert_eq!(engine.get(&id("c")).unwrap().unwrap().metadata, Metadata::new());
     }
 
-    fn a_job_puts_no_object_in_the_place_of_another_value(engine) {
+    fn a_job_does_not_replace_scalars_with_objects(engine) {
         let before = json!({"path": 5, "list": ["x"], "deep": {"x": 1}});
         engine.put(with(document("a", "text"), before.clone()));
         let outcome = |metadata: Value| {

@@ -48,7 +48,7 @@ fn readiness(client: &Client) -> (u16, Value) {
 }
 
 #[test]
-fn a_bit_that_flips_in_a_text_is_named_and_not_served() {
+fn a_flipped_bit_in_a_text_is_reported_and_not_served() {
     let folder = tempfile::tempdir().unwrap();
     stopped(folder.path());
     flip_in(&news(folder.path()).join("documents.sqlite"), text(7).as_bytes());
@@ -107,7 +107,7 @@ fn a_damaged_document_fails_an_export_and_can_be_deleted_by_a_filter() {
 }
 
 #[test]
-fn damage_behind_the_first_page_cuts_an_export() {
+fn damage_after_the_first_page_aborts_an_export() {
     const MANY: usize = 300;
     let folder = tempfile::tempdir().unwrap();
     let server = Program::start(folder.path(), MODEL);
@@ -120,12 +120,12 @@ fn damage_behind_the_first_page_cuts_an_export() {
     let export = format!("{}/v1/collections/news/export", server.client().url());
     // The connection may break before or after the response head.
     let read = ureq::get(&export).call().and_then(|mut response| response.body_mut().read_to_string());
-    assert!(read.is_err(), "the export seems whole");
+    assert!(read.is_err(), "a damaged export must not appear complete");
     assert_eq!(readiness(&server.client()), (200, json!(["news"])));
 }
 
 #[test]
-fn a_damaged_embedding_is_made_anew_from_its_text() {
+fn a_damaged_embedding_is_recomputed_from_its_text() {
     let folder = tempfile::tempdir().unwrap();
     stopped(folder.path());
     let database = news(folder.path()).join("documents.sqlite");
@@ -152,7 +152,7 @@ fn a_damaged_embedding_is_made_anew_from_its_text() {
 }
 
 #[test]
-fn a_database_that_cannot_be_opened_closes_its_collection_alone() {
+fn an_unreadable_database_makes_only_its_collection_unavailable() {
     let folder = tempfile::tempdir().unwrap();
     stopped(folder.path());
     let database = news(folder.path()).join("documents.sqlite");
@@ -182,7 +182,7 @@ fn a_database_that_cannot_be_opened_closes_its_collection_alone() {
 }
 
 #[test]
-fn a_snapshot_takes_the_place_of_a_database_that_cannot_be_opened() {
+fn restoring_a_snapshot_replaces_an_unreadable_database() {
     let folder = tempfile::tempdir().unwrap();
     stopped(folder.path());
     let server = Program::start(folder.path(), MODEL);
@@ -208,7 +208,7 @@ fn a_snapshot_takes_the_place_of_a_database_that_cannot_be_opened() {
 }
 
 #[test]
-fn a_snapshot_takes_the_place_of_a_database_that_is_gone() {
+fn restoring_a_snapshot_replaces_a_missing_database() {
     let folder = tempfile::tempdir().unwrap();
     stopped(folder.path());
     let server = Program::start(folder.path(), MODEL);
@@ -240,7 +240,7 @@ fn finished(client: &Client, path: &str, body: &Value) -> Value {
 }
 
 #[test]
-fn damage_is_looked_for_after_a_crash() {
+fn a_restart_after_a_crash_checks_for_damage() {
     let folder = tempfile::tempdir().unwrap();
     stopped(folder.path());
     flip_in(&news(folder.path()).join("documents.sqlite"), text(7).as_bytes());
@@ -254,7 +254,7 @@ fn damage_is_looked_for_after_a_crash() {
 }
 
 #[test]
-fn a_damaged_catalog_is_named_at_the_start() {
+fn startup_reports_a_damaged_catalog() {
     let folder = tempfile::tempdir().unwrap();
     stopped(folder.path());
     let catalog = folder.path().join("catalog.sqlite");
@@ -268,7 +268,7 @@ fn a_damaged_catalog_is_named_at_the_start() {
 }
 
 #[test]
-fn a_database_of_a_newer_version_is_named_with_its_collection() {
+fn startup_reports_a_newer_database_and_its_collection() {
     let folder = tempfile::tempdir().unwrap();
     stopped(folder.path());
     let database = news(folder.path()).join("documents.sqlite");

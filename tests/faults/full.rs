@@ -34,7 +34,7 @@ fn check_refuses_and_serves(client: &Client) {
     let batch = ["x", "y", "z"].map(|id| json!({ "id": id, "text": long_text(), "language": "en" }));
     for _ in 0..3 {
         check_refused(&client.post("/v1/collections/news/documents", &json!({ "documents": batch })));
-        assert_eq!(["x", "y", "z"].map(|id| document(client, id)), [404; 3], "a part of a refused request is there");
+        assert_eq!(["x", "y", "z"].map(|id| document(client, id)), [404; 3], "part of a refused request was stored");
         let replaced = json!({ "documents": [{ "id": "1", "text": long_text(), "language": "en" }] });
         check_refused(&client.post("/v1/collections/news/documents?wait=stored", &replaced));
     }
@@ -48,7 +48,7 @@ fn check_refuses_and_serves(client: &Client) {
 }
 
 /// Checks that writes work again without a restart.
-fn check_goes_on(client: &Client) {
+fn check_writes_resume(client: &Client) {
     let (status, body) = put(client, "news", "after", "a document of better times");
     assert_eq!(status, 200, "{body}");
     assert_eq!(client.hits("news", &json!({ "query": "a document of better times", "limit": 1 }))[0]["id"], "after");
@@ -57,17 +57,17 @@ fn check_goes_on(client: &Client) {
     }
 }
 
-fn saves_often(data: &Path) -> Command {
+fn command_with_frequent_saves(data: &Path) -> Command {
     let mut command = command(data, MODEL);
     command.args(["--index-save-changes", "10"]);
     command
 }
 
 #[test]
-fn a_full_disk_refuses_writes_serves_reads_and_goes_on_when_there_is_room() {
+fn a_full_disk_blocks_only_writes_until_space_is_freed() {
     let folder = tempfile::tempdir().unwrap();
     let Some(disk) = Disk::small(folder.path(), 32 * MIB) else { return };
-    let server = start(disk.command(&saves_often(folder.path())));
+    let server = start(disk.command(&command_with_frequent_saves(folder.path())));
     let client = server.client();
     create(&client, "news");
     fill(&client, "news", BEFORE);
@@ -76,19 +76,19 @@ fn a_full_disk_refuses_writes_serves_reads_and_goes_on_when_there_is_room() {
     let created = client.post("/v1/collections", &json!({ "name": "another" }));
     check_refused(&created);
     disk.free();
-    check_goes_on(&client);
+    check_writes_resume(&client);
     create(&client, "another");
     let folders = std::fs::read_dir(disk.path().join("collections")).unwrap().count();
     assert_eq!(folders, 2, "the folder of a collection that could not be created is left over");
 }
 
 #[test]
-fn a_limit_on_the_size_of_files_is_met_like_a_full_disk() {
+fn a_file_size_limit_is_handled_like_a_full_disk() {
     let folder = tempfile::tempdir().unwrap();
     let mut limited = Command::new("sh");
     // The shell's limit is in blocks of 512 bytes. Ignoring the signal makes writes beyond the limit fail with an error.
     limited.args(["-c", "trap '' XFSZ; ulimit -S -f 2048; exec \"$@\"", "sh"]);
-    let server = start(wrap_command(&saves_often(folder.path()), limited));
+    let server = start(wrap_command(&command_with_frequent_saves(folder.path()), limited));
     let client = server.client();
     create(&client, "news");
     fill(&client, "news", BEFORE);
@@ -98,14 +98,14 @@ fn a_limit_on_the_size_of_files_is_met_like_a_full_disk() {
         println!("skipped: there is no prlimit to raise the limit with");
         return;
     }
-    check_goes_on(&client);
+    check_writes_resume(&client);
 }
 
 #[test]
-fn a_save_of_the_index_on_a_full_disk_leaves_the_saved_one_as_it_was() {
+fn a_failed_index_save_on_a_full_disk_keeps_the_previous_index() {
     let folder = tempfile::tempdir().unwrap();
     let Some(disk) = Disk::small(folder.path(), 32 * MIB) else { return };
-    let run = || Program::spawn(disk.command(&saves_often(folder.path())));
+    let run = || Program::spawn(disk.command(&command_with_frequent_saves(folder.path())));
     let server = run();
     create(&server.client(), "news");
     fill(&server.client(), "news", BEFORE);
@@ -133,7 +133,7 @@ fn a_save_of_the_index_on_a_full_disk_leaves_the_saved_one_as_it_was() {
 }
 
 #[test]
-fn a_disk_that_is_full_at_the_start_is_named() {
+fn startup_reports_a_full_disk() {
     let folder = tempfile::tempdir().unwrap();
     let Some(disk) = Disk::small(folder.path(), 16 * MIB) else { return };
     disk.fill_up();
@@ -145,7 +145,7 @@ fn a_disk_that_is_full_at_the_start_is_named() {
 }
 
 #[test]
-fn what_is_there_is_kept_when_the_disk_is_full_at_the_start() {
+fn starting_on_a_full_disk_keeps_existing_documents() {
     let folder = tempfile::tempdir().unwrap();
     let Some(disk) = Disk::small(folder.path(), 16 * MIB) else { return };
     let mut server = start(disk.command(&command(folder.path(), MODEL)));

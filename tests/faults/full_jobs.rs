@@ -51,7 +51,7 @@ fn finished(client: &Client, accepted: &(u16, Value)) -> Value {
 }
 
 /// Starts a job that has room when it is accepted, and fills the disk soon after. Returns whether the job ended before that.
-fn done_on_a_filling_disk(disk: &Disk, client: &Client, path: &str, body: &Value) -> bool {
+fn finishes_before_the_disk_is_full(disk: &Disk, client: &Client, path: &str, body: &Value) -> bool {
     let accepted = client.post(path, body);
     disk.fill_up();
     // The filler may also take the space that the failed job freed. Then its final status is stored once there is room again.
@@ -72,7 +72,7 @@ fn done_on_a_filling_disk(disk: &Disk, client: &Client, path: &str, body: &Value
     false
 }
 
-fn succeed(client: &Client, path: &str, body: &Value) {
+fn check_job_succeeds(client: &Client, path: &str, body: &Value) {
     let job = finished(client, &client.post(path, body));
     assert_eq!(job["status"], "succeeded", "{job}");
 }
@@ -91,7 +91,7 @@ fn folders(disk: &Disk) -> usize {
 }
 
 #[test]
-fn a_re_embedding_leaves_the_old_vectors_in_service() {
+fn re_embedding_on_a_full_disk_keeps_the_old_vectors_in_service() {
     let folder = tempfile::tempdir().unwrap();
     let Some(disk) = Disk::small(folder.path(), 160 * MIB) else { return };
     let server = serve(&disk, MODEL);
@@ -101,52 +101,52 @@ fn a_re_embedding_leaves_the_old_vectors_in_service() {
     let client = server.client();
     let old = client.get(NEWS).1["model_fingerprint"].clone();
     let path = format!("{NEWS}/reembed");
-    let done = done_on_a_filling_disk(&disk, &client, &path, &json!({}));
+    let done = finishes_before_the_disk_is_full(&disk, &client, &path, &json!({}));
     assert_eq!(client.get(NEWS).1["model_fingerprint"] != old, done);
     check_whole(&client, "news");
     client.wait_until("one folder is left", |_| folders(&disk) == 1);
     disk.free();
     if !done {
-        succeed(&client, &path, &json!({}));
+        check_job_succeeds(&client, &path, &json!({}));
     }
     assert_ne!(client.get(NEWS).1["model_fingerprint"], old);
     check_whole(&client, "news");
 }
 
 #[test]
-fn a_restore_makes_no_half_collection() {
+fn a_failed_restore_leaves_no_partial_collection() {
     let folder = tempfile::tempdir().unwrap();
     let Some(disk) = Disk::small(folder.path(), 160 * MIB) else { return };
     let server = serve(&disk, MODEL);
     let client = server.client();
     fill(&client);
-    succeed(&client, "/v1/snapshots", &json!({ "collections": ["news"] }));
+    check_job_succeeds(&client, "/v1/snapshots", &json!({ "collections": ["news"] }));
     let page = client.get("/v1/snapshots").1;
     let restore = format!("/v1/snapshots/{}/restore", page["snapshots"][0]["id"].as_str().unwrap());
-    let done = done_on_a_filling_disk(&disk, &client, &restore, &json!({ "collection": "news", "rename_to": "again" }));
+    let done = finishes_before_the_disk_is_full(&disk, &client, &restore, &json!({ "collection": "news", "rename_to": "again" }));
     assert_eq!(client.get("/v1/collections/again").0, if done { 200 } else { 404 });
     assert_eq!(folders(&disk), 1 + usize::from(done), "a folder is left over");
     check_whole(&client, "news");
     disk.free();
     if !done {
-        succeed(&client, &restore, &json!({ "collection": "news", "rename_to": "again" }));
+        check_job_succeeds(&client, &restore, &json!({ "collection": "news", "rename_to": "again" }));
     }
     check_whole(&client, "again");
 }
 
 #[test]
-fn a_snapshot_is_whole_or_not_there() {
+fn a_snapshot_on_a_full_disk_is_complete_or_absent() {
     let folder = tempfile::tempdir().unwrap();
     let Some(disk) = Disk::small(folder.path(), 160 * MIB) else { return };
     let server = serve(&disk, MODEL);
     let client = server.client();
     fill(&client);
     let news = json!({ "collections": ["news"] });
-    let done = done_on_a_filling_disk(&disk, &client, "/v1/snapshots", &news);
+    let done = finishes_before_the_disk_is_full(&disk, &client, "/v1/snapshots", &news);
     let snapshots = || client.get("/v1/snapshots").1["snapshots"].as_array().map(Vec::len);
     assert_eq!(snapshots(), Some(usize::from(done)));
     check_whole(&client, "news");
     disk.free();
-    succeed(&client, "/v1/snapshots", &news);
+    check_job_succeeds(&client, "/v1/snapshots", &news);
     assert_eq!(snapshots(), Some(1 + usize::from(done)));
 }

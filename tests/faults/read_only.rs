@@ -9,7 +9,7 @@ use super::program::{Program, command};
 use super::{MODEL, check_found, create, failure, fill, start};
 
 #[test]
-fn a_read_only_data_directory_is_refused_and_left_as_it_is() {
+fn a_read_only_data_directory_is_refused_and_stays_intact() {
     let folder = tempfile::tempdir().unwrap();
     let server = Program::start(folder.path(), MODEL);
     create(&server.client(), "news");
@@ -25,7 +25,7 @@ fn a_read_only_data_directory_is_refused_and_left_as_it_is() {
 }
 
 #[test]
-fn a_data_directory_of_somebody_else_is_named() {
+fn a_data_directory_without_write_permission_is_refused() {
     const NOBODY: u32 = 65_534;
     let folder = tempfile::tempdir().unwrap();
     let is_root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";

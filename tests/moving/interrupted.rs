@@ -11,7 +11,7 @@ use crate::program::PATIENCE;
 const DOCUMENTS: usize = 1_200;
 
 /// Makes the database run `does` before it stores a checkpoint beyond a move's first transaction.
-fn in_the_middle(places: &Places, does: &str) {
+fn run_after_first_transaction(places: &Places, does: &str) {
     let trigger = format!(
         "create function middle() returns trigger language plpgsql as $$ begin
              if (new.checkpoint::json ->> 'documents')::integer > 500 then {does}; end if; return new; end $$;
@@ -60,9 +60,9 @@ fn checkpoints(places: &Places) -> i64 {
 }
 
 #[test]
-fn an_error_in_the_middle_leaves_what_is_there_and_the_next_move_goes_on() {
+fn a_failed_move_shows_no_partial_collection_and_the_next_one_resumes() {
     let places = filled();
-    in_the_middle(&places, "raise exception 'no more'");
+    run_after_first_transaction(&places, "raise exception 'no more'");
     moved(places.folder(), places.url(), &[]).fails(&["collection news of the target"]);
     assert_eq!(
         places.number("select (checkpoint::json ->> 'documents')::bigint from dragoman.job_checkpoints order by 1 desc limit 1"),
@@ -70,18 +70,18 @@ fn an_error_in_the_middle_leaves_what_is_there_and_the_next_move_goes_on() {
     );
     remove_trigger(&places);
     let server = places.serve_database(FAKE);
-    assert_eq!(counts(&server.client()), [], "nobody sees half of a collection");
+    assert_eq!(counts(&server.client()), [], "an unfinished move must not be visible");
     assert!(server.terminate().success());
     refuse_restored_documents(&places);
     moved(places.folder(), places.url(), &["--json"]).json();
-    assert_eq!(checkpoints(&places), 0, "nothing of the move remains");
+    assert_eq!(checkpoints(&places), 0, "no checkpoint of the move remains");
     assert_eq!(counts(&places.serve_database(FAKE).client()), all());
 }
 
 #[test]
-fn a_move_that_is_killed_in_the_middle_goes_on() {
+fn a_move_killed_midway_resumes_when_repeated() {
     let places = filled();
-    in_the_middle(&places, "perform pg_sleep(600)");
+    run_after_first_transaction(&places, "perform pg_sleep(600)");
     let mut killed = move_command(places.folder(), places.url(), &[]).spawn().unwrap();
     let asleep = "from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database()";
     wait("it is in the middle", || places.number(&format!("select count(*) {asleep}")) == 1);
@@ -97,9 +97,9 @@ fn a_move_that_is_killed_in_the_middle_goes_on() {
 }
 
 #[test]
-fn a_collection_that_changed_after_an_interruption_is_copied_anew() {
+fn a_collection_changed_after_an_interruption_is_copied_again() {
     let places = filled();
-    in_the_middle(&places, "raise exception 'no more'");
+    run_after_first_transaction(&places, "raise exception 'no more'");
     moved(places.folder(), places.url(), &[]).fails(&["collection news"]);
     remove_trigger(&places);
     let server = places.serve_folder(FAKE);
@@ -112,7 +112,7 @@ fn a_collection_that_changed_after_an_interruption_is_copied_anew() {
 }
 
 #[test]
-fn a_document_that_arrives_changed_is_named_and_the_next_move_copies_its_collection_anew() {
+fn an_altered_document_fails_the_move_and_the_next_move_succeeds() {
     let places = filled();
     let changes = "create function changes() returns trigger language plpgsql as $$ begin
             if new.id = 'n700' then new.title := 'changed'; end if; return new; end $$;
@@ -126,7 +126,7 @@ fn a_document_that_arrives_changed_is_named_and_the_next_move_copies_its_collect
 }
 
 #[test]
-fn a_move_back_that_ends_in_the_middle_goes_on() {
+fn a_move_back_that_fails_midway_completes_when_repeated() {
     let (places, back) = (filled(), Places::new());
     moved(places.folder(), places.url(), &["--json"]).json();
     let table = places.table("documents", 1);
@@ -147,7 +147,7 @@ fn a_move_back_that_ends_in_the_middle_goes_on() {
 }
 
 #[test]
-fn a_move_back_that_is_killed_in_the_middle_goes_on() {
+fn a_move_back_killed_midway_completes_when_repeated() {
     let (places, back) = (filled(), Places::new());
     moved(places.folder(), places.url(), &["--json"]).json();
     let mut holder = places.sql();

@@ -94,7 +94,7 @@ fn unfinished_jobs_are_refused_unless_allowed() {
 }
 
 #[test]
-fn a_source_of_another_version() {
+fn a_source_of_another_version_is_refused() {
     let (places, empty) = (filled(3), Places::new());
     let version = |number: i64| {
         let catalog = rusqlite::Connection::open(places.data.path().join("catalog.sqlite")).unwrap();
@@ -117,7 +117,7 @@ fn a_source_of_another_version() {
         "it has version",
         "start a server of this version",
     ]);
-    assert_eq!(places.number(migrations), known - 1, "the source is not brought up to date");
+    assert_eq!(places.number(migrations), known - 1, "the source must not be migrated");
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn a_move_between_locations_of_the_same_kind_is_refused() {
 }
 
 #[test]
-fn a_target_that_differs_is_told_by_its_first_document() {
+fn verify_reports_the_first_document_that_differs() {
     let places = filled(20);
     moved(places.folder(), places.url(), &["--json"]).json();
     let change = |table: &str, set: &str| {

@@ -1,6 +1,7 @@
 //! All of a server's data arrives and answers as before, in a database and then again in a data directory.
 
 use std::io::Cursor;
+use std::path::Path;
 
 use serde_json::{Value, json};
 
@@ -124,8 +125,8 @@ fn check(client: &Client, [admin, reader]: &[String; 2], expect: &[Value]) {
 }
 
 #[test]
-fn everything_is_the_same_in_a_database_and_again_in_a_data_directory() {
-    if !std::path::Path::new(MODEL).join("manifest.json").exists() {
+fn all_data_survives_a_move_to_a_database_and_back() {
+    if !Path::new(MODEL).join("manifest.json").exists() {
         println!("skipped: there is no {MODEL}/manifest.json");
         return;
     }
@@ -153,7 +154,7 @@ fn everything_is_the_same_in_a_database_and_again_in_a_data_directory() {
 }
 
 #[test]
-fn what_a_killed_server_has_left_is_moved_and_stays_as_it_was() {
+fn moving_the_data_of_a_killed_server_leaves_the_source_unchanged() {
     let places = Places::new();
     let mut server = places.serve_folder(FAKE);
     fill(&server.client(), 20);
@@ -166,20 +167,31 @@ fn what_a_killed_server_has_left_is_moved_and_stays_as_it_was() {
     assert_eq!(crate::fixture::counts(&server.client()), [("blog".to_owned(), 1), ("news".to_owned(), 20)]);
 }
 
+/// Makes every second passage of the only collection pending again, as if the server had been killed between storing and
+/// embedding them. Returns the number of pending passages.
+fn leave_pending(data: &Path) -> i64 {
+    let folder = std::fs::read_dir(data.join("collections")).unwrap().next().unwrap().unwrap().path();
+    let database = rusqlite::Connection::open(folder.join("documents.sqlite")).unwrap();
+    database.execute("delete from passage_tokens where passage % 2 = 0", []).unwrap();
+    database.execute("update passages set embedded_sequence = null, embedding = null where id % 2 = 0", []).unwrap();
+    database.query_row("select count(*) from passages where embedding is null", [], |row| row.get(0)).unwrap()
+}
+
 #[test]
-fn what_waits_for_its_embedding_gets_it_in_the_target() {
+fn documents_pending_embedding_are_embedded_after_a_move() {
     let places = Places::new();
     let mut server = places.serve_folder(FAKE);
     let client = server.client();
     assert_eq!(client.post("/v1/collections", &json!({"name": "news"})).0, 201);
     let lines: String = (0..3_000).map(|n| json!({"id": format!("n{n}"), "text": format!("w{n}")}).to_string() + "\n").collect();
-    let job = client.post_lines("/v1/collections/news/import", Cursor::new(lines)).1;
-    let job = format!("/v1/jobs/{}", job["id"].as_str().unwrap());
+    assert_eq!(client.post_lines("/v1/collections/news/import", Cursor::new(lines)).0, 202);
     client.wait_until("some are stored", |client| client.get("/v1/collections/news").1["documents"].as_u64() > Some(100));
     server.kill();
-    drop(job);
+    let pending = leave_pending(places.data.path());
+    assert!(pending > 0);
     let told = moved(places.folder(), places.url(), &["--leave-jobs", "--json"]).json();
     let documents = told["collections"][0]["documents"].as_u64().unwrap();
+    assert_eq!(places.number("select count(*) from dragoman.passages where embedding is null"), pending);
     let server = places.serve_database(FAKE);
     let client = server.client();
     client.wait_until("everything is embedded", |client| client.get("/v1/collections/news").1["passages_pending"] == 0);
@@ -188,7 +200,7 @@ fn what_waits_for_its_embedding_gets_it_in_the_target() {
 }
 
 #[test]
-fn a_person_is_told_what_was_moved_and_that_the_source_is_as_it_was() {
+fn a_move_prints_its_collections_and_that_the_source_was_only_read() {
     let places = Places::new();
     let server = places.serve_folder(FAKE);
     fill(&server.client(), 3);

@@ -38,7 +38,7 @@ fn the_errors_page_is_up_to_date() {
 }
 
 #[test]
-fn the_explanations_of_errors_are_sentences_without_markup() {
+fn error_explanations_are_nonempty_and_free_of_markup() {
     for code in Code::ALL {
         let (name, example, remedy) = (code.name(), code.example(), code.remedy());
         assert!(remedy.ends_with('.') && !example.ends_with('.'), "{name}");

@@ -107,7 +107,7 @@ impl Running {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_training_goes_on_after_a_crash_and_answers_the_same_after_another() {
+async fn training_resumes_after_a_crash_and_its_result_survives_another() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.control.pause();
@@ -134,7 +134,7 @@ async fn a_training_goes_on_after_a_crash_and_answers_the_same_after_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn embeddings_that_were_stored_before_a_crash_are_not_made_again() {
+async fn embeddings_stored_before_a_crash_are_not_recomputed() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     let made = running.service.create_classifier(of_texts(ClassifierKind::Knn, 3_000)).await.unwrap();
@@ -149,7 +149,7 @@ async fn embeddings_that_were_stored_before_a_crash_are_not_made_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn labels_are_written_once_over_crashes() {
+async fn labels_are_written_exactly_once_despite_crashes() {
     let folder = tempfile::tempdir().unwrap();
     let mut running = open(folder.path()).await;
     running.fill_unlabeled(3_000).await;
@@ -172,7 +172,7 @@ async fn labels_are_written_once_over_crashes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_document_whose_text_changes_meanwhile_is_left_as_it_is() {
+async fn a_document_changed_during_labeling_gets_no_label() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.train(of_texts(ClassifierKind::Knn, 40)).await;
@@ -200,7 +200,7 @@ async fn a_document_whose_text_changes_meanwhile_is_left_as_it_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deleted_classifier_stops_its_training_and_its_writing() {
+async fn deleting_a_classifier_stops_its_training_and_labeling_jobs() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.fill_unlabeled(2_000).await;
@@ -257,7 +257,7 @@ async fn another_model_makes_a_classifier_outdated() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_training_that_meets_another_model_fails() {
+async fn a_training_resumed_with_another_model_fails() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.control.pause();
@@ -270,7 +270,7 @@ async fn a_training_that_meets_another_model_fails() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn neighbors_answer_after_a_restart_and_a_network_learns_from_a_large_collection() {
+async fn knn_predicts_after_a_crash_and_mlp_trains_on_a_large_collection() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.create("news").await;

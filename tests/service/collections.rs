@@ -23,7 +23,7 @@ async fn a_new_collection_is_empty_and_ready() {
 }
 
 #[tokio::test]
-async fn a_name_is_given_once() {
+async fn creating_a_collection_with_a_taken_name_fails() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.create("news").await;
@@ -33,7 +33,7 @@ async fn a_name_is_given_once() {
 }
 
 #[tokio::test]
-async fn only_the_loaded_model_can_be_asked_for() {
+async fn a_new_collection_can_request_only_the_loaded_model() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     let asked = |model: &str| NewCollection { source: NewSource::Model(Some(model.to_owned())), ..new(model) };
@@ -43,7 +43,7 @@ async fn only_the_loaded_model_can_be_asked_for() {
 }
 
 #[tokio::test]
-async fn the_number_of_collections_is_bounded() {
+async fn the_number_of_collections_is_limited() {
     let folder = tempfile::tempdir().unwrap();
     let mut setting = Setting::default();
     setting.limits.collections_max = 2;
@@ -77,7 +77,7 @@ async fn collections_are_listed_by_name_in_pages() {
 }
 
 #[tokio::test]
-async fn a_view_counts_what_the_collection_holds() {
+async fn a_collection_view_counts_documents_and_passages() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.create("news").await;
@@ -105,7 +105,7 @@ async fn a_deleted_collection_is_gone_with_its_folder() {
 }
 
 #[tokio::test]
-async fn a_name_can_be_used_again_for_an_empty_collection() {
+async fn recreating_a_deleted_collection_yields_an_empty_one() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.create("news").await;
@@ -137,7 +137,7 @@ async fn a_handle_of_a_deleted_collection_fails_even_if_its_name_is_reused() {
 }
 
 #[tokio::test]
-async fn a_write_that_waits_for_the_encoder_of_a_deleted_collection_is_told_so() {
+async fn deleting_a_collection_fails_a_write_waiting_for_the_encoder() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.create("news").await;
@@ -154,7 +154,7 @@ async fn a_write_that_waits_for_the_encoder_of_a_deleted_collection_is_told_so()
 }
 
 #[tokio::test]
-async fn a_stopped_service_refuses_changes() {
+async fn a_stopped_service_refuses_writes_and_searches() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.create("news").await;
@@ -167,7 +167,7 @@ async fn a_stopped_service_refuses_changes() {
 }
 
 #[tokio::test]
-async fn what_changes_of_a_collection_stays_changed_and_narrows_searches() {
+async fn changed_settings_apply_to_searches_and_survive_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.create("news").await;

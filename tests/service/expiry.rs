@@ -25,7 +25,7 @@ async fn check_removed(running: &Running, data_dir: &Path) {
 }
 
 #[tokio::test]
-async fn what_has_expired_is_never_found_and_soon_removed() {
+async fn expired_documents_are_never_found_and_soon_removed() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.create("news").await;
@@ -38,7 +38,7 @@ async fn what_has_expired_is_never_found_and_soon_removed() {
 }
 
 #[tokio::test]
-async fn what_a_crash_left_is_removed_after_the_next_start() {
+async fn expired_documents_left_by_a_crash_are_removed_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.create("news").await;

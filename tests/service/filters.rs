@@ -26,7 +26,7 @@ async fn found(running: &Running, filter: Filter, limit: usize) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn remembered_filters_follow_every_kind_of_change() {
+async fn cached_filters_follow_every_kind_of_change() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.create("news").await;
@@ -59,7 +59,7 @@ async fn remembered_filters_follow_every_kind_of_change() {
 
 /// Large enough that some filters use the graph and others compare every match.
 #[tokio::test]
-async fn filters_of_every_size_find_what_matches_while_documents_change() {
+async fn filters_of_any_selectivity_find_matches_while_documents_change() {
     let folder = tempfile::tempdir().unwrap();
     let running = open_with(folder.path(), Setting { fake: FakeOptions::of(16), ..Setting::default() }).await;
     running.create("news").await;
@@ -93,7 +93,7 @@ async fn filters_of_every_size_find_what_matches_while_documents_change() {
 }
 
 #[tokio::test]
-async fn many_passages_of_one_document_do_not_crowd_out_others_that_match() {
+async fn a_document_with_many_passages_does_not_crowd_out_other_matches() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.create("news").await;

@@ -90,7 +90,7 @@ async fn an_import_survives_crashes_anywhere_and_counts_every_line_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_import_goes_on_where_its_collection_is_embedded_anew() {
+async fn an_import_continues_while_its_collection_is_re_embedded() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.create("news").await;
@@ -106,7 +106,7 @@ async fn an_import_goes_on_where_its_collection_is_embedded_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_import_that_is_stopped_in_order_goes_on() {
+async fn an_import_resumes_after_a_clean_shutdown() {
     let folder = tempfile::tempdir().unwrap();
     let running = open_with(folder.path(), slow()).await;
     running.create("news").await;
@@ -118,7 +118,7 @@ async fn an_import_that_is_stopped_in_order_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn results_that_a_crash_tore_are_written_again() {
+async fn import_results_torn_by_a_crash_are_rewritten() {
     let folder = tempfile::tempdir().unwrap();
     let running = open_with(folder.path(), slow()).await;
     running.create("news").await;
@@ -134,7 +134,7 @@ async fn results_that_a_crash_tore_are_written_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancel_is_not_undone_by_a_crash() {
+async fn a_canceled_import_stays_canceled_after_a_crash() {
     let folder = tempfile::tempdir().unwrap();
     let running = open_with(folder.path(), slow()).await;
     running.create("news").await;
@@ -151,7 +151,7 @@ async fn a_cancel_is_not_undone_by_a_crash() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_import_into_a_collection_of_another_model_fails_after_the_restart() {
+async fn an_import_fails_after_a_restart_with_another_model() {
     let folder = tempfile::tempdir().unwrap();
     let running = open_with(folder.path(), slow()).await;
     running.create("news").await;
@@ -165,7 +165,7 @@ async fn an_import_into_a_collection_of_another_model_fails_after_the_restart() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_import_goes_where_its_alias_led_when_it_was_accepted() {
+async fn an_import_keeps_the_alias_target_it_was_accepted_with() {
     let folder = tempfile::tempdir().unwrap();
     let limits = Limits { import_backlog_max: 0, jobs_running_max: 1, ..Limits::default() };
     let running = open_with(folder.path(), Setting { limits, ..Setting::default() }).await;
@@ -177,7 +177,7 @@ async fn an_import_goes_where_its_alias_led_when_it_was_accepted() {
     let first = running.import(file(10)).await.unwrap();
     let line = stream::iter([Ok::<_, ()>(b"{\"id\":\"late\",\"text\":\"late words\"}\n".to_vec())]);
     let second = running.on("latest").import(FILE, line).await.unwrap();
-    assert_eq!(second.collection, Some(name("latest")), "as it was asked for");
+    assert_eq!(second.collection, Some(name("news")), "the collection's own name");
     running.service.set_alias(alias_of("other")).await.unwrap();
     running.control.resume();
     running.finished(&first.id).await;
@@ -187,7 +187,7 @@ async fn an_import_goes_where_its_alias_led_when_it_was_accepted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_that_breaks_off_leaves_no_job_and_no_file() {
+async fn an_aborted_import_body_leaves_no_job_and_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.create("news").await;
@@ -200,7 +200,7 @@ async fn a_body_that_breaks_off_leaves_no_job_and_no_file() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_crash_left_of_uploads_and_snapshots_is_removed() {
+async fn startup_removes_files_of_interrupted_uploads_and_snapshots() {
     let folder = tempfile::tempdir().unwrap();
     open(folder.path()).await.shutdown().await;
     let id = "0198c0de-7a11-7000-8000-2f1de5c0ffee";
@@ -226,7 +226,7 @@ async fn snapshot(running: &Running) -> SnapshotId {
 const REPLACE: RestoreRequest = RestoreRequest { collection: None, rename_to: None, replace: true };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_snapshot_taken_among_writes_is_of_one_moment() {
+async fn a_snapshot_taken_during_writes_is_consistent() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.create("news").await;
@@ -253,7 +253,7 @@ async fn a_snapshot_taken_among_writes_is_of_one_moment() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_archive_damaged_on_the_disk_restores_nothing() {
+async fn restoring_a_damaged_archive_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.create("news").await;
@@ -273,7 +273,7 @@ async fn an_archive_damaged_on_the_disk_restores_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_snapshot_of_another_model_can_be_read_and_embedded_anew() {
+async fn a_snapshot_of_another_model_can_be_restored_and_re_embedded() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.create("news").await;
@@ -294,7 +294,7 @@ async fn a_snapshot_of_another_model_can_be_read_and_embedded_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restore_that_crashes_is_done_once_or_leaves_the_old_state() {
+async fn a_restore_interrupted_by_a_crash_completes_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let mut running = open(folder.path()).await;
     running.create("news").await;

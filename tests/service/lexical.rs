@@ -48,7 +48,7 @@ fn made_by_the_first_version(folder: &std::path::Path) {
 }
 
 #[tokio::test]
-async fn an_older_collection_is_prepared_in_the_background() {
+async fn an_older_collection_gets_its_lexical_index_in_the_background() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.create("news").await;
@@ -73,7 +73,7 @@ async fn an_older_collection_is_prepared_in_the_background() {
 }
 
 #[tokio::test]
-async fn searching_by_words_needs_no_model() {
+async fn lexical_search_needs_no_matching_model() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.create("news").await;

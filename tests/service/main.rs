@@ -17,7 +17,7 @@ mod vectors;
 mod writes;
 
 use std::future::Future;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use dragoman::domain::{
@@ -47,6 +47,12 @@ struct Running {
     service: Service,
     embedder: Embedder,
     control: FakeControl,
+}
+
+/// The folder of the only collection.
+fn collection_folder(data_dir: &Path) -> PathBuf {
+    let mut entries = std::fs::read_dir(data_dir.join("collections")).unwrap();
+    entries.next().unwrap().unwrap().path()
 }
 
 /// Opens a service in `folder`.

@@ -117,7 +117,7 @@ fn texts(seed: usize, count: usize) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn mining_agrees_with_comparing_everything() {
+async fn mining_agrees_with_exhaustive_comparison() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.fill("one", 1, 400).await;
@@ -144,7 +144,7 @@ async fn mining_agrees_with_comparing_everything() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn mining_that_crashes_goes_on_behind_the_texts_that_are_embedded() {
+async fn mining_resumes_after_a_crash_without_embedding_texts_again() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     let job = running.service.mine(request(list(1, 900), list(2, 700))).await.unwrap();
@@ -176,7 +176,7 @@ async fn reached(running: &Running, id: &JobId, sentences: u64) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn mining_that_crashes_while_it_makes_indexes_or_looks_for_neighbors_begins_that_anew() {
+async fn mining_survives_crashes_during_indexing_and_during_searches() {
     let folder = tempfile::tempdir().unwrap();
     let mut running = open(folder.path()).await;
     running.fill("one", 1, 900).await;
@@ -202,7 +202,7 @@ async fn mining_that_crashes_while_it_makes_indexes_or_looks_for_neighbors_begin
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn mining_sentences_goes_on_after_a_crash_with_those_that_were_there_when_it_was_accepted() {
+async fn mining_resumed_after_a_crash_keeps_its_original_sentences() {
     let folder = tempfile::tempdir().unwrap();
     let mut running = open(folder.path()).await;
     running.create("one").await;
@@ -221,7 +221,7 @@ async fn mining_sentences_goes_on_after_a_crash_with_those_that_were_there_when_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn mining_that_is_stopped_in_order_is_done_by_the_next_start() {
+async fn mining_completes_after_a_clean_shutdown_and_restart() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.fill("one", 1, 600).await;
@@ -233,7 +233,7 @@ async fn mining_that_is_stopped_in_order_is_done_by_the_next_start() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_canceled_job_leaves_no_file() {
+async fn a_canceled_mining_job_leaves_no_files() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.control.pause();
@@ -248,7 +248,7 @@ async fn a_canceled_job_leaves_no_file() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_deleted_meanwhile_is_no_pair_and_a_collection_that_is_gone_is_named() {
+async fn mining_skips_deleted_documents_and_fails_for_a_deleted_collection() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.fill("one", 1, 100).await;
@@ -275,7 +275,7 @@ async fn what_is_deleted_meanwhile_is_no_pair_and_a_collection_that_is_gone_is_n
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn duplicates_survive_a_restart_and_agree_with_comparing_everything() {
+async fn duplicates_survive_crashes_and_agree_with_exhaustive_comparison() {
     const DOCUMENTS: usize = 1_000;
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;

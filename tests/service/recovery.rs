@@ -6,16 +6,10 @@ use std::path::{Path, PathBuf};
 use dragoman::domain::{Code, IndexState, Wait};
 use dragoman::embed::FakeOptions;
 
-use crate::{Running, Setting, document, eventually, id, name, open, open_with, request, try_open};
+use crate::{Running, Setting, collection_folder, document, eventually, id, name, open, open_with, request, try_open};
 
 /// A search limit at which all passages are compared, so that the search is exact.
 const EXACT: usize = 1_000;
-
-/// The folder of the only collection.
-fn collection_folder(data_dir: &Path) -> PathBuf {
-    let mut entries = std::fs::read_dir(data_dir.join("collections")).unwrap();
-    entries.next().unwrap().unwrap().path()
-}
 
 /// Opens a service with documents 0 to 99 in the collection `news`.
 async fn with_documents(folder: &Path) -> Running {
@@ -47,7 +41,7 @@ async fn a_restart_keeps_everything_and_embeds_nothing_again() {
 }
 
 #[tokio::test]
-async fn changes_after_the_index_was_saved_are_caught_up() {
+async fn changes_since_the_last_index_save_survive_a_crash() {
     let folder = tempfile::tempdir().unwrap();
     with_documents(folder.path()).await.shutdown().await;
     let running = open(folder.path()).await;
@@ -82,13 +76,13 @@ async fn a_lost_index_is_rebuilt() {
 }
 
 #[tokio::test]
-async fn half_an_index_is_rebuilt() {
+async fn an_index_missing_one_file_is_rebuilt() {
     check_rebuilt(|folder| std::fs::remove_file(folder.join("index.usearch")).unwrap()).await;
     check_rebuilt(|folder| std::fs::remove_file(folder.join("index.json")).unwrap()).await;
 }
 
 #[tokio::test]
-async fn a_torn_index_is_rebuilt() {
+async fn a_truncated_index_is_rebuilt() {
     check_rebuilt(|folder| {
         let path = folder.join("index.usearch");
         let bytes = std::fs::read(&path).unwrap();
@@ -98,7 +92,7 @@ async fn a_torn_index_is_rebuilt() {
 }
 
 #[tokio::test]
-async fn a_changed_index_is_rebuilt() {
+async fn a_corrupted_index_is_rebuilt() {
     check_rebuilt(|folder| {
         let path = folder.join("index.usearch");
         let mut bytes = std::fs::read(&path).unwrap();
@@ -110,7 +104,7 @@ async fn a_changed_index_is_rebuilt() {
 }
 
 #[tokio::test]
-async fn an_index_without_description_is_rebuilt() {
+async fn an_index_with_an_invalid_description_is_rebuilt() {
     check_rebuilt(|folder| std::fs::write(folder.join("index.json"), "{").unwrap()).await;
 }
 
@@ -119,12 +113,17 @@ async fn an_old_index_that_cannot_catch_up_is_rebuilt() {
     let folder = tempfile::tempdir().unwrap();
     with_documents(folder.path()).await.shutdown().await;
     let collection = collection_folder(folder.path());
-    let files = ["index.usearch", "index.json"].map(|file| collection.join(file));
+    let files = ["index.usearch", "index.copies", "index.json"].map(|file| collection.join(file));
     let old = files.each_ref().map(|file| std::fs::read(file).unwrap());
     let running = open(folder.path()).await;
     running.delete("news", &id("d7")).await.unwrap();
     running.write("news", "d5", "an entirely new text").await;
     running.shutdown().await;
+    // The new save has purged the tombstones, so the old index cannot learn which passages are gone.
+    let database = rusqlite::Connection::open(collection.join("documents.sqlite")).unwrap();
+    let tombstones: i64 = database.query_row("select count(*) from tombstones", [], |row| row.get(0)).unwrap();
+    assert_eq!(tombstones, 0);
+    drop(database);
     for (file, bytes) in files.iter().zip(old) {
         std::fs::write(file, bytes).unwrap();
     }
@@ -132,6 +131,10 @@ async fn an_old_index_that_cannot_catch_up_is_rebuilt() {
     assert!(!running.found("news", &text(7)).await.contains(&"d7".to_owned()));
     assert_eq!(running.found("news", "an entirely new text").await[0], "d5");
     assert_eq!(running.found("news", &text(8)).await[0], "d8");
+    running.shutdown().await;
+    // Only a rebuilt index is without the passages of d7 and of d5's old text.
+    let saved: serde_json::Value = serde_json::from_slice(&std::fs::read(&files[2]).unwrap()).unwrap();
+    assert_eq!(saved["count"], 99);
 }
 
 /// Stops a service whose collection `news` has documents 0 to 99 and a saved index, applies a change to the collection's
@@ -164,14 +167,14 @@ async fn check_closed(running: Running, folder: &Path, words: &str) {
 }
 
 #[tokio::test]
-async fn a_database_that_is_gone_is_damage_and_nothing_takes_its_place() {
+async fn a_missing_database_counts_as_damage_and_is_not_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let running = started_after(folder.path(), |news| std::fs::remove_file(news.join("documents.sqlite")).unwrap()).await;
     check_closed(running, folder.path(), "documents.sqlite is missing").await;
 }
 
 #[tokio::test]
-async fn an_empty_database_is_damage_and_its_log_stays() {
+async fn an_empty_database_counts_as_damage_and_its_wal_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     let cut = |news: &Path| {
         std::fs::write(news.join("documents.sqlite"), "").unwrap();
@@ -182,7 +185,7 @@ async fn an_empty_database_is_damage_and_its_log_stays() {
 }
 
 #[tokio::test]
-async fn a_database_without_tables_is_damage() {
+async fn a_database_without_tables_counts_as_damage() {
     let folder = tempfile::tempdir().unwrap();
     let blank = |news: &Path| {
         std::fs::remove_file(news.join("documents.sqlite")).unwrap();
@@ -194,7 +197,7 @@ async fn a_database_without_tables_is_damage() {
 }
 
 #[tokio::test]
-async fn a_new_database_in_the_place_of_the_old_one_is_damage() {
+async fn a_database_replaced_by_a_new_one_counts_as_damage() {
     let folder = tempfile::tempdir().unwrap();
     let elsewhere = folder.path().join("elsewhere");
     let running = open(&elsewhere).await;
@@ -209,7 +212,7 @@ async fn a_new_database_in_the_place_of_the_old_one_is_damage() {
 }
 
 #[tokio::test]
-async fn a_database_behind_its_saved_index_is_damage_until_the_index_is_taken_away() {
+async fn a_database_behind_its_index_is_damaged_until_the_index_is_removed() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.create("news").await;
@@ -239,7 +242,7 @@ async fn a_database_behind_its_saved_index_is_damage_until_the_index_is_taken_aw
 }
 
 #[tokio::test]
-async fn the_index_of_another_collection_is_not_taken_for_its_own() {
+async fn the_index_of_another_collection_is_not_used() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     for (collection, word) in [("news", "sea"), ("other", "bread")] {
@@ -261,7 +264,7 @@ async fn the_index_of_another_collection_is_not_taken_for_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_collection_answers_from_its_saved_index_and_tells_its_progress_while_it_catches_up() {
+async fn a_collection_serves_searches_and_reports_progress_while_catching_up() {
     let folder = tempfile::tempdir().unwrap();
     with_documents(folder.path()).await.shutdown().await;
     let running = open(folder.path()).await;
@@ -297,7 +300,7 @@ async fn a_collection_answers_from_its_saved_index_and_tells_its_progress_while_
 }
 
 #[tokio::test]
-async fn what_was_stored_but_not_embedded_is_embedded_after_a_restart() {
+async fn stored_documents_without_embeddings_are_embedded_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let full = FakeOptions { queue_texts_max: 0, ..FakeOptions::of(64) };
     let running = open_with(folder.path(), Setting { fake: full, ..Setting::default() }).await;
@@ -310,7 +313,7 @@ async fn what_was_stored_but_not_embedded_is_embedded_after_a_restart() {
 }
 
 #[tokio::test]
-async fn a_data_directory_has_one_service() {
+async fn a_second_service_cannot_open_the_same_data_directory() {
     let folder = tempfile::tempdir().unwrap();
     let _running = open(folder.path()).await;
     let error = try_open(folder.path(), &Setting::default()).err().unwrap();
@@ -318,7 +321,7 @@ async fn a_data_directory_has_one_service() {
 }
 
 #[tokio::test]
-async fn a_folder_without_a_row_is_removed_when_it_is_surely_ours() {
+async fn orphaned_collection_folders_are_removed_and_foreign_ones_stay() {
     let folder = tempfile::tempdir().unwrap();
     with_documents(folder.path()).await.shutdown().await;
     let collections = folder.path().join("collections");
@@ -347,7 +350,7 @@ async fn with_unnamed_folder(folder: &Path) -> PathBuf {
 }
 
 #[tokio::test]
-async fn a_folder_of_documents_that_the_catalog_does_not_name_stays() {
+async fn a_folder_with_documents_unknown_to_the_catalog_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     let unnamed = with_unnamed_folder(folder.path()).await;
     for _ in 0..2 {
@@ -357,7 +360,7 @@ async fn a_folder_of_documents_that_the_catalog_does_not_name_stays() {
 }
 
 #[tokio::test]
-async fn what_is_left_of_a_deleted_collection_is_removed() {
+async fn leftovers_of_a_deleted_collection_are_removed() {
     let folder = tempfile::tempdir().unwrap();
     let unnamed = with_unnamed_folder(folder.path()).await;
     std::fs::write(unnamed.join("deleting"), "").unwrap();
@@ -388,7 +391,7 @@ fn check_refused(folder: &Path, words: &str) {
 }
 
 #[tokio::test]
-async fn nothing_is_served_without_the_catalog_of_the_collections() {
+async fn startup_fails_if_collections_exist_without_a_catalog() {
     let folder = tempfile::tempdir().unwrap();
     with_documents(folder.path()).await.shutdown().await;
     let catalog = folder.path().join("catalog.sqlite");
@@ -402,7 +405,7 @@ async fn nothing_is_served_without_the_catalog_of_the_collections() {
 }
 
 #[tokio::test]
-async fn nothing_is_served_without_the_catalog_whose_keys_protect_the_snapshots() {
+async fn startup_fails_if_snapshots_exist_without_a_catalog() {
     let folder = tempfile::tempdir().unwrap();
     let running = with_documents(folder.path()).await;
     let job = running.service.create_snapshot(Vec::new()).await.unwrap();
@@ -416,7 +419,7 @@ async fn nothing_is_served_without_the_catalog_whose_keys_protect_the_snapshots(
 }
 
 #[tokio::test]
-async fn a_collection_whose_folder_is_lost_is_damaged_and_not_empty() {
+async fn a_collection_with_a_lost_folder_is_reported_as_damaged() {
     let folder = tempfile::tempdir().unwrap();
     let running = with_documents(folder.path()).await;
     running.create("other").await;
@@ -433,7 +436,7 @@ async fn a_collection_whose_folder_is_lost_is_damaged_and_not_empty() {
     assert!(view.damage[0].problem.contains(&data.display().to_string()), "{:?}", view.damage);
     let error = running.upsert("news", vec![document("a", "words")], Wait::Indexed).await.unwrap_err();
     assert_eq!(error.code(), Code::CollectionDamaged);
-    assert!(!data.exists(), "nothing takes its place");
+    assert!(!data.exists(), "the lost folder is not created again");
     running.service.delete_collection(&name("news")).await.unwrap();
     running.create("news").await;
 }

@@ -34,7 +34,7 @@ async fn languages_narrow_a_search() {
 }
 
 #[tokio::test]
-async fn metadata_narrows_a_search_and_follows_its_changes() {
+async fn a_metadata_filter_narrows_a_search_and_follows_changes() {
     let folder = tempfile::tempdir().unwrap();
     let running = with_collection(&folder).await;
     let in_year = |id: &str, year: i64| {
@@ -55,7 +55,7 @@ async fn metadata_narrows_a_search_and_follows_its_changes() {
 }
 
 #[tokio::test]
-async fn a_filter_that_leaves_many_finds_them_behind_nearer_ones_that_do_not_match() {
+async fn a_broad_filter_finds_matches_behind_nearer_non_matching_documents() {
     let folder = tempfile::tempdir().unwrap();
     let running = open_with(folder.path(), Setting { fake: FakeOptions::of(16), ..Setting::default() }).await;
     running.create("news").await;
@@ -77,7 +77,7 @@ async fn a_filter_that_leaves_many_finds_them_behind_nearer_ones_that_do_not_mat
 }
 
 #[tokio::test]
-async fn a_document_of_many_passages_is_one_hit() {
+async fn a_document_with_many_passages_is_one_hit() {
     let folder = tempfile::tempdir().unwrap();
     let running = with_collection(&folder).await;
     let long = "The grey sea rolls and rolls against the old harbor wall of the town all day. ".repeat(20);
@@ -90,7 +90,7 @@ async fn a_document_of_many_passages_is_one_hit() {
 }
 
 #[tokio::test]
-async fn the_passage_of_a_hit_is_counted_in_characters() {
+async fn passage_offsets_of_a_hit_count_characters() {
     let folder = tempfile::tempdir().unwrap();
     let running = with_collection(&folder).await;
     let first = "Тёплый хлеб лежит на столе и пахнет так, что все сразу идут на кухню завтракать вместе с нами.";
@@ -99,14 +99,14 @@ async fn the_passage_of_a_hit_is_counted_in_characters() {
     running.write("news", "a", &text).await;
     let hit = running.hits("news", second).await.remove(0);
     let passage = hit.passage.unwrap();
-    assert_eq!(hit.text, None, "all of a text only when asked for");
+    assert_eq!(hit.text, None, "the whole text is returned only on request");
     let cut: String = text.chars().skip(passage.start).take(passage.end - passage.start).collect();
     assert_eq!(cut, passage.text);
     assert!(passage.start >= first.chars().count(), "{passage:?}");
 }
 
 #[tokio::test]
-async fn hits_are_as_many_as_asked_for_nearest_first() {
+async fn a_search_returns_up_to_its_limit_nearest_first() {
     let folder = tempfile::tempdir().unwrap();
     let running = with_collection(&folder).await;
     let documents = (0..50).map(|n| document(&format!("d{n}"), &format!("text number {n}"))).collect();
@@ -133,7 +133,7 @@ async fn deleted_documents_do_not_crowd_out_the_others() {
 }
 
 #[tokio::test]
-async fn another_model_can_read_and_delete_but_neither_search_nor_write() {
+async fn a_server_with_another_model_can_only_read_and_delete() {
     let folder = tempfile::tempdir().unwrap();
     let running = with_collection(&folder).await;
     running.write("news", "a", "some words").await;

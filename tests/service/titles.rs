@@ -48,7 +48,7 @@ impl Running {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_worker_embeds_a_passage_as_the_request_that_waits_does() {
+async fn the_worker_embeds_a_passage_like_a_waiting_request() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.create("news").await;
@@ -56,7 +56,7 @@ async fn the_worker_embeds_a_passage_as_the_request_that_waits_does() {
     running.upsert("news", vec![harbor()], Wait::Indexed).await.unwrap();
     let query = "Fishing in Lervik The boats leave at dawn";
     let waited = running.score(query).await;
-    assert!(waited > 0.999, "title and text are embedded as one: {waited}");
+    assert!(waited > 0.999, "title and text are embedded together: {waited}");
     running.delete("news", &id("harbor")).await.unwrap();
     running.upsert("news", vec![harbor()], Wait::Stored).await.unwrap();
     eventually("the worker has embedded it", async || running.view().await.counts.passages_pending == 0).await;
@@ -64,7 +64,7 @@ async fn the_worker_embeds_a_passage_as_the_request_that_waits_does() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_title_takes_no_more_than_a_quarter_of_what_the_model_reads() {
+async fn a_title_uses_at_most_a_quarter_of_the_model_input() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.create("news").await;
@@ -79,7 +79,7 @@ async fn a_title_takes_no_more_than_a_quarter_of_what_the_model_reads() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_title_is_embedded_and_the_same_is_not() {
+async fn only_a_changed_title_is_embedded_again() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.create("news").await;
@@ -98,7 +98,7 @@ async fn another_title_is_embedded_and_the_same_is_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_title_is_not_changed_where_another_model_embedded_the_text() {
+async fn a_title_cannot_be_changed_in_a_collection_of_another_model() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.create("news").await;

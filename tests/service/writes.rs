@@ -5,7 +5,7 @@ use dragoman::domain::{Code, Language, NewDocument, RequestKey, UpsertStatus, Wa
 use dragoman::embed::FakeOptions;
 use dragoman::service::Error;
 
-use crate::{Running, Setting, document, eventually, id, name, open_with};
+use crate::{Running, Setting, collection_folder, document, eventually, id, name, open_with};
 
 async fn with_collection(folder: &tempfile::TempDir, setting: Setting) -> Running {
     let running = open_with(folder.path(), setting).await;
@@ -14,7 +14,7 @@ async fn with_collection(folder: &tempfile::TempDir, setting: Setting) -> Runnin
 }
 
 #[tokio::test]
-async fn a_document_is_found_once_its_write_is_answered() {
+async fn a_document_is_searchable_once_its_write_returns() {
     let folder = tempfile::tempdir().unwrap();
     let running = with_collection(&folder, Setting::default()).await;
     let documents = vec![document("sea", "waves roll over the grey sea"), document("bread", "fresh bread from the oven")];
@@ -53,7 +53,7 @@ async fn a_deleted_document_is_never_found() {
 }
 
 #[tokio::test]
-async fn a_document_that_is_deleted_while_it_is_embedded_stays_deleted() {
+async fn a_document_deleted_while_being_embedded_stays_deleted() {
     let folder = tempfile::tempdir().unwrap();
     let running = with_collection(&folder, Setting::default()).await;
     running.control.pause();
@@ -70,7 +70,7 @@ async fn a_document_that_is_deleted_while_it_is_embedded_stays_deleted() {
 }
 
 #[tokio::test]
-async fn a_stored_document_is_found_in_the_end() {
+async fn stored_documents_eventually_become_searchable() {
     let folder = tempfile::tempdir().unwrap();
     let running = with_collection(&folder, Setting::default()).await;
     let documents = (0..300).map(|n| document(&format!("d{n}"), &format!("number {n} has word w{n}"))).collect();
@@ -82,7 +82,7 @@ async fn a_stored_document_is_found_in_the_end() {
 }
 
 #[tokio::test]
-async fn a_write_that_waits_goes_ahead_of_the_backlog() {
+async fn a_waiting_write_is_embedded_before_the_backlog() {
     let folder = tempfile::tempdir().unwrap();
     let running = with_collection(&folder, Setting::default()).await;
     let backlog = (0..1_000).map(|n| document(&format!("d{n}"), &format!("backlog text {n}"))).collect();
@@ -104,7 +104,7 @@ async fn a_write_that_waits_goes_ahead_of_the_backlog() {
 }
 
 #[tokio::test]
-async fn a_change_of_metadata_alone_embeds_nothing() {
+async fn changing_only_metadata_embeds_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let running = with_collection(&folder, Setting::default()).await;
     running.write("news", "a", "some words").await;
@@ -117,7 +117,7 @@ async fn a_change_of_metadata_alone_embeds_nothing() {
 }
 
 #[tokio::test]
-async fn a_document_without_id_gets_one() {
+async fn a_document_without_an_id_gets_one() {
     let folder = tempfile::tempdir().unwrap();
     let running = with_collection(&folder, Setting::default()).await;
     let documents = (0..2).map(|n| NewDocument { id: None, ..document("x", &format!("text {n}")) }).collect();
@@ -128,7 +128,7 @@ async fn a_document_without_id_gets_one() {
 }
 
 #[tokio::test]
-async fn an_id_that_comes_twice_in_one_request_fails_the_second_time() {
+async fn the_second_document_with_the_same_id_in_a_request_fails() {
     let folder = tempfile::tempdir().unwrap();
     let running = with_collection(&folder, Setting::default()).await;
     let documents = vec![document("a", "first"), document("b", "other"), document("a", "second"), document("c", "last")];
@@ -142,7 +142,7 @@ async fn an_id_that_comes_twice_in_one_request_fails_the_second_time() {
 }
 
 #[tokio::test]
-async fn the_language_is_the_callers_or_detected() {
+async fn the_language_is_taken_from_the_caller_or_detected() {
     let folder = tempfile::tempdir().unwrap();
     let running = with_collection(&folder, Setting::default()).await;
     let text = "Der Zug nach Hamburg fährt heute leider erst eine halbe Stunde später ab.";
@@ -156,11 +156,14 @@ async fn the_language_is_the_callers_or_detected() {
 }
 
 #[tokio::test]
-async fn a_full_write_queue_refuses_and_stores_nothing() {
+async fn writes_refused_by_a_full_queue_store_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let mut setting = Setting::default();
     setting.limits.write_queue_max = 1;
     let running = with_collection(&folder, setting).await;
+    // While this transaction is open, one write waits for the database and keeps the only place in the queue.
+    let database = rusqlite::Connection::open(collection_folder(folder.path()).join("documents.sqlite")).unwrap();
+    database.execute_batch("begin immediate").unwrap();
     let mut writes = Vec::new();
     for n in 0..40 {
         let service = running.service.clone();
@@ -168,6 +171,10 @@ async fn a_full_write_queue_refuses_and_stores_nothing() {
         writes
             .push(tokio::spawn(async move { service.collection(&name("news")).unwrap().upsert(documents, Wait::Stored).await }));
     }
+    let ended = || writes.iter().filter(|write| write.is_finished()).count();
+    eventually("all writes but one are refused", async || ended() == 39).await;
+    database.execute_batch("rollback").unwrap();
+    let mut refused = 0;
     for (n, write) in writes.into_iter().enumerate() {
         let outcome = write.await.unwrap();
         let stored = running.text("news", &format!("d{n}")).await;
@@ -176,13 +183,15 @@ async fn a_full_write_queue_refuses_and_stores_nothing() {
             Err(error) => {
                 assert_eq!(error.code(), Code::Overloaded, "{error:?}");
                 assert_eq!(stored, None, "d{n} was refused");
+                refused += 1;
             }
         }
     }
+    assert_eq!(refused, 39);
 }
 
 #[tokio::test]
-async fn a_full_encoder_queue_refuses_before_anything_is_stored() {
+async fn a_full_encoder_queue_refuses_writes_before_storing_anything() {
     let folder = tempfile::tempdir().unwrap();
     let mut setting = Setting { fake: FakeOptions { queue_texts_max: 1, ..FakeOptions::of(64) }, ..Setting::default() };
     setting.limits.embed_queue_texts_max = 1;
@@ -208,7 +217,7 @@ async fn a_full_encoder_queue_refuses_before_anything_is_stored() {
 }
 
 #[tokio::test]
-async fn what_the_encoder_fails_on_is_stored_and_hinders_nothing_else() {
+async fn a_document_the_encoder_fails_on_is_stored_and_blocks_no_others() {
     let folder = tempfile::tempdir().unwrap();
     let running = with_collection(&folder, Setting::default()).await;
     running.control.fail_on("poison");
@@ -223,7 +232,7 @@ async fn what_the_encoder_fails_on_is_stored_and_hinders_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_backlog_is_embedded_once_a_broken_encoder_works_again() {
+async fn a_backlog_is_embedded_once_a_failing_encoder_recovers() {
     let folder = tempfile::tempdir().unwrap();
     let running = with_collection(&folder, Setting::default()).await;
     running.control.break_down(true);
@@ -237,7 +246,7 @@ async fn a_backlog_is_embedded_once_a_broken_encoder_works_again() {
 }
 
 #[tokio::test]
-async fn many_texts_in_a_row_that_the_encoder_fails_on_hinder_nothing_behind_them() {
+async fn many_failing_texts_do_not_block_the_documents_after_them() {
     let folder = tempfile::tempdir().unwrap();
     let running = with_collection(&folder, Setting::default()).await;
     running.control.fail_on("poison");
@@ -248,7 +257,7 @@ async fn many_texts_in_a_row_that_the_encoder_fails_on_hinder_nothing_behind_the
 }
 
 #[tokio::test]
-async fn a_write_whose_caller_goes_away_is_finished_in_the_background() {
+async fn an_abandoned_write_finishes_in_the_background() {
     let folder = tempfile::tempdir().unwrap();
     let running = with_collection(&folder, Setting::default()).await;
     running.control.pause();
@@ -264,7 +273,7 @@ async fn a_write_whose_caller_goes_away_is_finished_in_the_background() {
 }
 
 #[tokio::test]
-async fn a_request_that_was_done_before_a_crash_is_not_done_again() {
+async fn an_idempotent_write_is_not_repeated_after_a_crash() {
     let folder = tempfile::tempdir().unwrap();
     let running = with_collection(&folder, Setting::default()).await;
     let key = || RequestKey::new("k", "fingerprint".to_owned()).unwrap();

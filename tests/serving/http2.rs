@@ -46,7 +46,7 @@ async fn call(client: &mut SendRequest<Body>, path: &str) -> (Version, String) {
 }
 
 #[tokio::test]
-async fn both_protocols_are_spoken_without_tls() {
+async fn http_1_and_http_2_both_work_without_tls() {
     let server = listen(8, PATIENCE, None).await;
     let (mut two, _) = plain_client(server.address).await;
     assert_eq!(call(&mut two, "/").await, (Version::HTTP_2, "hello".to_owned()));
@@ -56,7 +56,7 @@ async fn both_protocols_are_spoken_without_tls() {
 }
 
 #[tokio::test]
-async fn the_handshake_of_tls_agrees_on_the_protocol() {
+async fn the_tls_handshake_negotiates_the_protocol() {
     let folder = tempfile::tempdir().unwrap();
     let own = certificate(folder.path(), "own");
     let server = listen(8, PATIENCE, Some(Arc::new(Tls::open(&own.path, &own.key).unwrap()))).await;
@@ -84,7 +84,7 @@ async fn a_connection_answers_one_request_while_another_runs() {
 }
 
 #[tokio::test]
-async fn the_streams_of_a_connection_are_bounded() {
+async fn the_number_of_streams_per_connection_is_limited() {
     let server = listen(8, PATIENCE, None).await;
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     stream.write_all(PREFACE).await.unwrap();
@@ -98,7 +98,7 @@ async fn the_streams_of_a_connection_are_bounded() {
 }
 
 #[tokio::test]
-async fn a_client_that_sends_no_request_is_let_go() {
+async fn a_client_that_sends_no_request_is_disconnected() {
     let server = listen(8, Duration::from_millis(100), None).await;
     for begun in [&PREFACE[..2], &PREFACE[..20], PREFACE] {
         let mut slow = TcpStream::connect(server.address).await.unwrap();
@@ -110,7 +110,7 @@ async fn a_client_that_sends_no_request_is_let_go() {
 }
 
 #[tokio::test]
-async fn an_idle_connection_is_told_to_go_and_one_that_works_is_not() {
+async fn an_idle_connection_is_closed_and_a_busy_one_is_not() {
     let server = listen(8, Duration::from_millis(100), None).await;
     let (mut client, ended) = plain_client(server.address).await;
     let mut other = client.clone();
@@ -124,7 +124,7 @@ async fn an_idle_connection_is_told_to_go_and_one_that_works_is_not() {
 }
 
 #[tokio::test]
-async fn a_client_that_takes_nothing_of_its_answer_is_let_go() {
+async fn an_http_2_client_that_does_not_read_its_response_is_disconnected() {
     let server = listen(1, PATIENCE, None).await;
     let (mut idle, _ended) = plain_client(server.address).await;
     let _untaken = within("the answer begins", idle.send_request(get("/large"))).await.unwrap();
@@ -134,7 +134,7 @@ async fn a_client_that_takes_nothing_of_its_answer_is_let_go() {
 }
 
 #[tokio::test]
-async fn idle_connections_give_way_and_working_ones_stay() {
+async fn idle_connections_give_way_to_new_ones_and_busy_ones_stay() {
     let server = listen(2, PATIENCE, None).await;
     let (mut working, _) = plain_client(server.address).await;
     let held = tokio::spawn(async move { call(&mut working, "/held").await.1 });
@@ -149,7 +149,7 @@ async fn idle_connections_give_way_and_working_ones_stay() {
 }
 
 #[tokio::test]
-async fn at_the_end_what_runs_is_answered() {
+async fn shutdown_answers_running_http_2_requests() {
     let server = listen(8, PATIENCE, None).await;
     let (mut idle, idle_ended) = plain_client(server.address).await;
     assert_eq!(call(&mut idle, "/").await.1, "hello");

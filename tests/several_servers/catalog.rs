@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::{Servers, at_once, create, names, put};
 
 #[test]
-fn a_collection_that_one_server_created_is_there_on_the_other_at_once() {
+fn a_created_collection_is_immediately_visible_on_the_other_server() {
     let servers = Servers::start(2);
     let [one, other] = servers.clients();
     for round in 0..10 {
@@ -19,7 +19,7 @@ fn a_collection_that_one_server_created_is_there_on_the_other_at_once() {
 }
 
 #[test]
-fn a_collection_that_one_server_deleted_is_gone_on_the_other_at_once() {
+fn a_deleted_collection_is_immediately_gone_on_the_other_server() {
     let servers = Servers::start(2);
     let [one, other] = servers.clients();
     for _ in 0..5 {
@@ -37,7 +37,7 @@ fn a_collection_that_one_server_deleted_is_gone_on_the_other_at_once() {
 }
 
 #[test]
-fn writes_beside_a_deletion_through_another_server_find_the_collection_or_none() {
+fn writes_during_a_deletion_on_another_server_end_in_not_found() {
     let servers = Servers::start(2);
     let [one, other] = servers.clients();
     for _ in 0..5 {
@@ -80,7 +80,7 @@ fn changed_settings_and_metadata_indexes_are_seen_on_the_other_server() {
 }
 
 #[test]
-fn an_alias_switches_for_all_servers_and_always_leads_somewhere() {
+fn an_alias_switches_on_all_servers_and_always_resolves() {
     let servers = Servers::start(2);
     let [one, other] = servers.clients();
     let point = |to: &str| assert_eq!(one.send("PUT", "/v1/aliases/current", &json!({ "collection": to })).0, 200);
@@ -114,7 +114,7 @@ fn an_alias_switches_for_all_servers_and_always_leads_somewhere() {
 }
 
 #[test]
-fn a_name_is_taken_once() {
+fn only_one_of_two_concurrent_creations_of_a_name_succeeds() {
     let servers = Servers::start(2);
     let clients = servers.clients::<2>();
     for round in 0..5 {
@@ -126,7 +126,7 @@ fn a_name_is_taken_once() {
 }
 
 #[test]
-fn a_repeated_request_that_both_servers_get_at_once_creates_one_collection() {
+fn concurrent_requests_with_one_idempotency_key_create_one_collection() {
     let servers = Servers::start(2);
     let clients = servers.clients::<2>();
     for round in 0..5 {
@@ -136,17 +136,17 @@ fn a_repeated_request_that_both_servers_get_at_once_creates_one_collection() {
         assert_eq!(answers[0].1["created_at"], answers[1].1["created_at"]);
     }
     let left: i64 = servers.database().query_one("select count(*) from dragoman.collections", &[]).unwrap().get(0);
-    assert_eq!(left, 5, "what the slower one began is gone");
+    assert_eq!(left, 5, "nothing is left of the slower creation");
 }
 
 #[test]
-fn a_key_counts_on_all_servers_from_its_creation_to_its_revocation() {
+fn a_key_is_valid_on_all_servers_from_creation_to_revocation() {
     let servers = Servers::start(2);
     let [one, other] = servers.clients();
-    assert_eq!(other.get("/v1/collections").0, 200, "without keys everybody may read");
+    assert_eq!(other.get("/v1/collections").0, 200, "without keys, every request is allowed");
     let (status, made) = one.post("/v1/keys", &json!({"name": "first", "scope": "admin"}));
     assert_eq!(status, 201, "{made}");
-    assert_eq!(other.get("/v1/collections").0, 401, "from now on it is guarded");
+    assert_eq!(other.get("/v1/collections").0, 401, "once a key exists, requests without one are refused");
     let admin = made["secret"].as_str().unwrap();
     let (one, other) = (one.with_key(admin), other.with_key(admin));
     for _ in 0..5 {
@@ -160,7 +160,7 @@ fn a_key_counts_on_all_servers_from_its_creation_to_its_revocation() {
 }
 
 #[test]
-fn of_two_admin_keys_that_two_servers_revoke_at_once_one_stays() {
+fn concurrent_revocations_keep_the_last_admin_key() {
     let servers = Servers::start(2);
     let clients = servers.clients::<2>();
     let first = clients[0].post("/v1/keys", &json!({"name": "0", "scope": "admin"})).1;
@@ -192,7 +192,7 @@ fn classifier(name: &str, texts: [&str; 2]) -> Value {
 }
 
 #[test]
-fn a_classifier_predicts_on_all_servers_what_it_learned_last() {
+fn a_recreated_classifier_predicts_its_new_labels_on_all_servers() {
     let servers = Servers::start(2);
     let [one, other] = servers.clients();
     let predict = || other.post("/v1/classifiers/topic/predict", &json!({"texts": ["rain"]}));
@@ -208,7 +208,7 @@ fn a_classifier_predicts_on_all_servers_what_it_learned_last() {
 }
 
 #[test]
-fn a_repeated_request_that_both_servers_get_at_once_creates_one_classifier() {
+fn concurrent_requests_with_one_idempotency_key_create_one_classifier() {
     let servers = Servers::start(2);
     let clients = servers.clients::<2>();
     for round in 0..5 {

@@ -11,7 +11,11 @@ use crate::{Client, Servers, create, put};
 const DOCUMENTS: &str = "/v1/collections/news/documents";
 
 /// Sends a request to the servers in turn until one answers it; returns status and body.
-fn repeated(clients: &[Client], turn: &AtomicUsize, send: impl Fn(&Client) -> Result<(u16, Value), ureq::Error>) -> (u16, Value) {
+fn send_with_retries(
+    clients: &[Client],
+    turn: &AtomicUsize,
+    send: impl Fn(&Client) -> Result<(u16, Value), ureq::Error>,
+) -> (u16, Value) {
     loop {
         let at = turn.fetch_add(1, Ordering::Relaxed) % clients.len();
         match send(&clients[at]) {
@@ -31,16 +35,17 @@ fn load(clients: &[Client], worker: usize, stop: &AtomicBool) -> Vec<usize> {
         }
         let (id, text) = (format!("{worker}-{number}"), format!("Satz {number} von {worker}"));
         let body = json!({"documents": [{"id": id, "text": text}]});
-        let (status, answer) = repeated(clients, &turn, |client| client.try_post(DOCUMENTS, &body));
+        let (status, answer) = send_with_retries(clients, &turn, |client| client.try_post(DOCUMENTS, &body));
         assert_eq!(status, 200, "{answer}");
         acknowledged.push(number);
         let asked = json!({"query": text, "mode": "dense", "limit": 1});
-        let (status, answer) = repeated(clients, &turn, |client| client.try_post("/v1/collections/news/search", &asked));
+        let (status, answer) = send_with_retries(clients, &turn, |client| client.try_post("/v1/collections/news/search", &asked));
         assert_eq!((status, &answer["hits"][0]["id"]), (200, &json!(id)), "{answer}");
         let name = format!("c{worker}-{number}");
         if number % 10 == 0 {
-            let (status, answer) =
-                repeated(clients, &turn, |client| client.try_send("PUT", &format!("/v1/collections/{name}"), &[], &json!({})));
+            let (status, answer) = send_with_retries(clients, &turn, |client| {
+                client.try_send("PUT", &format!("/v1/collections/{name}"), &[], &json!({}))
+            });
             assert!([200, 201].contains(&status), "{answer}");
         }
     }
@@ -54,14 +59,14 @@ fn check(client: &Client, acknowledged: &[Vec<usize>]) {
         for number in numbers {
             let (status, document) = client.get(&format!("{DOCUMENTS}/{worker}-{number}"));
             assert_eq!((status, &document["text"]), (200, &json!(format!("Satz {number} von {worker}"))));
-            let kept = number % 10 != 0 || names.len() == 100 || names.contains(&format!("c{worker}-{number}"));
+            let kept = number % 10 != 0 || names.contains(&format!("c{worker}-{number}"));
             assert!(kept, "c{worker}-{number} is lost");
         }
     }
 }
 
 #[test]
-fn nothing_acknowledged_is_lost_when_one_of_three_servers_is_killed() {
+fn acknowledged_writes_survive_the_kill_of_one_of_three_servers() {
     let mut servers = Servers::start(3);
     let clients = servers.clients::<3>();
     create(&clients[0], "news");
@@ -88,7 +93,7 @@ fn nothing_acknowledged_is_lost_when_one_of_three_servers_is_killed() {
 }
 
 #[test]
-fn a_rolling_restart_loses_no_request_of_a_client_that_repeats() {
+fn a_rolling_restart_loses_no_request_of_a_retrying_client() {
     let mut servers = Servers::start(2);
     let first = servers.clients::<2>();
     create(&first[0], "news");
@@ -116,7 +121,7 @@ fn a_rolling_restart_loses_no_request_of_a_client_that_repeats() {
 }
 
 #[test]
-fn another_server_embeds_what_a_killed_one_had_stored() {
+fn another_server_embeds_documents_stored_by_a_killed_one() {
     let mut servers = Servers::start(1);
     let [one] = servers.clients();
     create(&one, "news");

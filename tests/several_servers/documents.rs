@@ -7,7 +7,7 @@ use crate::{Servers, at_once, create, put};
 const DOCUMENTS: &str = "/v1/collections/news/documents";
 
 #[test]
-fn a_search_through_one_server_finds_what_another_one_just_stored() {
+fn a_search_finds_what_another_server_just_stored() {
     let servers = Servers::start(2);
     let [one, other] = servers.clients();
     create(&one, "news");
@@ -31,7 +31,7 @@ fn a_search_through_one_server_finds_what_another_one_just_stored() {
 }
 
 #[test]
-fn of_two_writes_with_the_same_precondition_one_succeeds() {
+fn only_one_of_two_writes_with_the_same_precondition_succeeds() {
     let servers = Servers::start(2);
     let clients = servers.clients::<2>();
     create(&clients[0], "news");
@@ -55,7 +55,7 @@ fn of_two_writes_with_the_same_precondition_one_succeeds() {
 }
 
 #[test]
-fn a_repeated_write_that_both_servers_get_at_once_is_done_once() {
+fn concurrent_writes_with_one_idempotency_key_are_applied_once() {
     let servers = Servers::start(2);
     let clients = servers.clients::<2>();
     create(&clients[0], "news");
@@ -70,7 +70,7 @@ fn a_repeated_write_that_both_servers_get_at_once_is_done_once() {
 }
 
 #[test]
-fn passages_are_embedded_once_by_the_server_that_stored_them() {
+fn each_passage_is_embedded_exactly_once() {
     let servers = Servers::start(2);
     let clients = servers.clients::<2>();
     create(&clients[0], "news");
@@ -84,11 +84,11 @@ fn passages_are_embedded_once_by_the_server_that_stored_them() {
     clients[0].wait_until("all is embedded", |client| client.get("/v1/collections/news").1["passages_pending"] == 0);
     let sql = "select sequence from dragoman.collections";
     let changes: i64 = servers.database().query_one(sql, &[]).unwrap().get(0);
-    assert_eq!(changes, 2 * 400, "one change stores a document, another one its embedding");
+    assert_eq!(changes, 2 * 400, "each document takes two changes: one stores it, one its embedding");
 }
 
 #[test]
-fn a_document_expires_for_all_servers_and_its_writer_or_its_heir_removes_it() {
+fn a_document_expires_on_all_servers_even_if_its_writer_is_killed() {
     let mut servers = Servers::start(2);
     let [one, other] = servers.clients();
     create(&one, "news");
@@ -103,7 +103,7 @@ fn a_document_expires_for_all_servers_and_its_writer_or_its_heir_removes_it() {
     store(&one, "b", 3);
     assert_eq!(other.get(&format!("{DOCUMENTS}/b")).0, 200);
     servers.kill(0);
-    other.wait_until("the heir has removed it", |client| client.get(&format!("{DOCUMENTS}/b")).0 == 404);
+    other.wait_until("the other server has removed it", |client| client.get(&format!("{DOCUMENTS}/b")).0 == 404);
     let begun = std::time::Instant::now();
     while left() > 0 {
         assert!(begun.elapsed() < crate::program::PATIENCE, "it is not removed");

@@ -61,7 +61,7 @@ fn number(servers: &Servers, sql: &str) -> i64 {
 }
 
 #[test]
-fn a_job_is_seen_and_watched_through_another_server() {
+fn a_job_can_be_read_and_watched_through_another_server() {
     let servers = Servers::start(2);
     let [one, other] = servers.clients();
     fill(&one);
@@ -80,7 +80,7 @@ fn a_job_is_seen_and_watched_through_another_server() {
 }
 
 #[test]
-fn running_and_waiting_jobs_are_canceled_through_another_server() {
+fn running_and_queued_jobs_can_be_canceled_through_another_server() {
     let servers = Servers::start(2);
     let [one, other] = servers.clients();
     fill(&one);
@@ -95,7 +95,7 @@ fn running_and_waiting_jobs_are_canceled_through_another_server() {
 }
 
 #[test]
-fn the_jobs_of_a_killed_server_go_on_elsewhere_and_end_once() {
+fn jobs_of_a_killed_server_continue_elsewhere_and_complete_once() {
     let mut servers = Servers::start(3);
     let [one, other, third] = servers.clients();
     fill(&one);
@@ -116,7 +116,7 @@ fn the_jobs_of_a_killed_server_go_on_elsewhere_and_end_once() {
 }
 
 #[test]
-fn a_job_whose_files_a_killed_server_has_waits_for_them_or_is_canceled() {
+fn a_job_waits_for_files_of_a_killed_server_and_can_be_canceled() {
     let mut servers = Servers::start(2);
     let [one, other] = servers.clients();
     fill(&one);
@@ -140,7 +140,7 @@ fn a_job_whose_files_a_killed_server_has_waits_for_them_or_is_canceled() {
 }
 
 #[test]
-fn the_jobs_of_a_server_that_stops_in_order_go_on_elsewhere() {
+fn jobs_of_a_cleanly_stopped_server_continue_elsewhere() {
     let mut servers = Servers::start(2);
     let [one, other] = servers.clients();
     fill(&one);
@@ -152,7 +152,7 @@ fn the_jobs_of_a_server_that_stops_in_order_go_on_elsewhere() {
 }
 
 #[test]
-fn a_server_that_starts_leaves_the_jobs_of_others_alone() {
+fn a_starting_server_leaves_the_jobs_of_others_alone() {
     let mut servers = Servers::start(1);
     let [one] = servers.clients();
     fill(&one);
@@ -168,7 +168,7 @@ fn a_server_that_starts_leaves_the_jobs_of_others_alone() {
 }
 
 #[test]
-fn a_job_that_was_taken_away_while_it_runs_ends_once() {
+fn a_running_job_that_changes_owner_completes_once() {
     let servers = Servers::start(2);
     let [one, other] = servers.clients();
     fill(&one);
@@ -188,7 +188,7 @@ fn a_job_that_was_taken_away_while_it_runs_ends_once() {
 }
 
 #[test]
-fn a_repeated_request_that_both_servers_get_at_once_creates_one_job() {
+fn concurrent_requests_with_one_idempotency_key_create_one_job() {
     let servers = Servers::start(2);
     let clients = servers.clients::<2>();
     fill(&clients[0]);

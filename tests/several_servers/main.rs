@@ -101,12 +101,17 @@ pub fn put(client: &Client, collection: &str, id: &str, text: &str) {
     assert_eq!(status, 200, "{answer}");
 }
 
-/// The names in a list.
+/// The names on all pages of a list.
 pub fn names(client: &Client, list: &str) -> Vec<String> {
-    let (status, answer) = client.get(&format!("/v1/{list}?limit=100"));
-    assert_eq!(status, 200, "{answer}");
-    let name = |one: &Value| one["name"].as_str().unwrap().to_owned();
-    answer[list].as_array().unwrap().iter().map(name).collect()
+    let first = format!("/v1/{list}?limit=100");
+    let (mut names, mut path) = (Vec::new(), first.clone());
+    loop {
+        let (status, answer) = client.get(&path);
+        assert_eq!(status, 200, "{answer}");
+        names.extend(answer[list].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap().to_owned()));
+        let Some(cursor) = answer["next_cursor"].as_str() else { return names };
+        path = format!("{first}&cursor={cursor}");
+    }
 }
 
 /// Sends the same request through each client at once.

@@ -131,7 +131,7 @@ fn check(bytes: &[u8], truth: &Content, what: &str) -> &'static str {
 }
 
 #[test]
-fn no_flipped_bit_is_served_as_truth() {
+fn flipped_bits_never_return_wrong_data() {
     let folder = tempfile::tempdir().unwrap();
     let (bytes, truth) = filled(folder.path());
     let mut state = 11u64;
@@ -148,7 +148,7 @@ fn no_flipped_bit_is_served_as_truth() {
 }
 
 #[test]
-fn no_lost_page_is_served_as_truth() {
+fn lost_pages_never_return_wrong_data() {
     let folder = tempfile::tempdir().unwrap();
     let (bytes, truth) = filled(folder.path());
     for page in 0..bytes.len() / PAGE {
@@ -161,7 +161,7 @@ fn no_lost_page_is_served_as_truth() {
 }
 
 #[test]
-fn a_check_finds_what_does_not_fit() {
+fn a_check_finds_wrong_checksums_embeddings_and_counts() {
     for sql in [
         "update documents set checksum = 1 where key = 3",
         "update passages set checksum = 1 where id = 3",
@@ -178,7 +178,7 @@ fn a_check_finds_what_does_not_fit() {
 }
 
 #[test]
-fn a_document_that_another_statement_changed_is_served_unchecked() {
+fn a_document_edited_with_sql_is_served_without_a_checksum_check() {
     let folder = tempfile::tempdir().unwrap();
     filled(folder.path());
     let database = folder.path().join("documents.sqlite");

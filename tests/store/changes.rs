@@ -31,11 +31,11 @@ fn an_empty_store_has_no_changes() {
 }
 
 #[test]
-fn embeddings_and_tombstones_come_in_the_order_in_which_they_happened() {
+fn changes_list_embeddings_and_tombstones_in_order() {
     let (_folder, store) = store();
     let a = put(&store, cut("a", "eins zwei", vec![0..4, 5..9]));
     let b = put(&store, document("b", "drei"));
-    assert_eq!(changes(&store, Sequence(0), 10), [], "a passage without embedding is no content of the index");
+    assert_eq!(changes(&store, Sequence(0), 10), [], "a passage without an embedding is not part of the index");
     let [a1, a2] = [a.pending[0].id, a.pending[1].id];
     let b1 = b.pending[0].id;
     embed(&store, &b.pending);
@@ -59,7 +59,7 @@ fn embeddings_and_tombstones_come_in_the_order_in_which_they_happened() {
 }
 
 #[test]
-fn what_happened_before_the_asked_place_is_left_out() {
+fn changes_before_the_requested_sequence_are_left_out() {
     let (_folder, store) = store();
     let a = put(&store, document("a", "eins"));
     embed(&store, &a.pending);
@@ -72,7 +72,7 @@ fn what_happened_before_the_asked_place_is_left_out() {
 }
 
 #[test]
-fn a_passage_embedded_again_stands_at_its_last_place() {
+fn a_re_embedded_passage_is_listed_once_at_its_latest_change() {
     let (_folder, store) = store();
     let a = put(&store, document("a", "eins")).pending[0].id;
     let b = put(&store, document("b", "zwei")).pending[0].id;
@@ -83,7 +83,7 @@ fn a_passage_embedded_again_stands_at_its_last_place() {
 }
 
 #[test]
-fn tombstones_are_purged_up_to_the_saved_place() {
+fn tombstones_are_purged_up_to_the_saved_sequence() {
     let (_folder, store) = store();
     let a = put(&store, document("a", "eins"));
     let b = put(&store, document("b", "zwei"));
@@ -105,7 +105,7 @@ fn tombstones_are_purged_up_to_the_saved_place() {
 }
 
 #[test]
-fn forgetting_reaches_no_further_than_the_last_change() {
+fn purging_tombstones_stops_at_the_last_change() {
     let (_folder, store) = store();
     let a = put(&store, document("a", "eins"));
     embed(&store, &a.pending);
@@ -114,11 +114,15 @@ fn forgetting_reaches_no_further_than_the_last_change() {
     store.delete(&id("a")).unwrap();
     assert_eq!(only(changes(&store, reached, 10)), [Change::Removed(a.pending[0].id)]);
     store.purge_tombstones(Sequence(0)).unwrap();
-    assert_eq!(only(changes(&store, reached, 10)), [Change::Removed(a.pending[0].id)], "forgetting less forgets nothing");
+    assert_eq!(
+        only(changes(&store, reached, 10)),
+        [Change::Removed(a.pending[0].id)],
+        "purging up to an earlier number purges nothing"
+    );
 }
 
 #[test]
-fn embeddings_are_read_in_pages_of_keys() {
+fn embeddings_are_read_in_pages_by_key() {
     let (_folder, store) = store();
     let outcome = put(&store, cut("a", "eins zwei drei", vec![0..4, 5..9, 10..14]));
     embed(&store, &outcome.pending[..1]);

@@ -16,7 +16,7 @@ fn clock() -> i64 {
 }
 
 #[test]
-fn a_clock_that_goes_backwards_breaks_no_order() {
+fn a_backward_clock_jump_keeps_times_and_sequences_in_order() {
     let folder = tempfile::tempdir().unwrap();
     let (mut last, mut versions) = (Sequence(0), Vec::new());
     // Forwards, backwards, before the epoch, with restarts in between.

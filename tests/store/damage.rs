@@ -31,7 +31,7 @@ fn check<T: std::fmt::Debug>(result: Result<T, StoreError>, expect_table: &str) 
 }
 
 #[test]
-fn a_document_that_cannot_be_is_named() {
+fn an_invalid_document_row_is_reported() {
     for change in ["metadata = '[1]'", "metadata = '{'", "language = 'xx'", "id = 'a' || char(10)", "sequence = -1"] {
         let (_folder, store) = damaged(&format!("update documents set {change} where key = 1"));
         check(store.list(&Page { limit: 10, after: None }, u64::MAX), "documents");
@@ -47,7 +47,7 @@ fn damage_leaves_the_other_documents_readable() {
 }
 
 #[test]
-fn an_embedding_that_cannot_be_is_named() {
+fn an_invalid_embedding_is_reported() {
     for bytes in ["zeroblob(12)", "x'0000803f00'", "x''", "x'0000c07f'"] {
         let (_folder, store) = damaged(&format!("update passages set embedding = {bytes} where id = 1"));
         check(store.embeddings(PassageId(0), 10), "passages");
@@ -56,7 +56,7 @@ fn an_embedding_that_cannot_be_is_named() {
 }
 
 #[test]
-fn a_passage_outside_of_its_text_is_named() {
+fn a_passage_outside_its_text_is_reported() {
     for change in ["end = 100", "start = -1", "start = 3, end = 2"] {
         let clear = "embedding = null, embedded_sequence = null";
         let (_folder, store) = damaged(&format!("update passages set {change}, {clear} where id = 1"));
@@ -66,7 +66,7 @@ fn a_passage_outside_of_its_text_is_named() {
 }
 
 #[test]
-fn a_file_that_is_no_database_is_refused() {
+fn a_file_that_is_not_a_database_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("documents.sqlite"), "not a database, but long enough to be looked at".repeat(100)).unwrap();
     let error = DocumentStore::open(folder.path(), &OPTIONS).err().unwrap();
@@ -74,7 +74,7 @@ fn a_file_that_is_no_database_is_refused() {
 }
 
 #[test]
-fn every_write_of_a_document_leaves_a_checksum() {
+fn every_document_write_stores_a_checksum() {
     let (folder, store) = crate::store();
     let patch = |minutes: u64| DocumentPatch {
         title: TitleChange::Keep,

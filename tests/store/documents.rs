@@ -42,7 +42,7 @@ fn a_document_is_read_as_it_was_stored() {
 }
 
 #[test]
-fn a_new_document_waits_for_the_embeddings_of_all_its_passages() {
+fn a_document_is_indexed_once_all_its_passages_are_embedded() {
     let (_folder, store) = store();
     let outcome = put(&store, cut("a", TWO, vec![0..FIRST, FIRST + 1..TWO.len()]));
     assert!(outcome.created && outcome.removed.is_empty());
@@ -56,7 +56,7 @@ fn a_new_document_waits_for_the_embeddings_of_all_its_passages() {
 }
 
 #[test]
-fn another_text_replaces_passages_and_never_reuses_their_keys() {
+fn a_changed_text_replaces_passages_without_reusing_their_keys() {
     let (_folder, store) = store();
     let first = put(&store, document("a", "eins"));
     embed(&store, &first.pending);
@@ -90,7 +90,7 @@ fn the_same_text_keeps_passages_and_embeddings() {
 }
 
 #[test]
-fn the_same_text_and_embedding_of_the_callers_keep_their_passage() {
+fn an_unchanged_text_and_caller_embedding_keep_their_passage() {
     let (_folder, store) = store();
     let own = |number| PreparedDocument { embedding: Some(embedding(number)), ..document("a", "eins") };
     put(&store, own(1.0));
@@ -106,7 +106,7 @@ fn the_same_text_and_embedding_of_the_callers_keep_their_passage() {
 }
 
 #[test]
-fn a_page_and_its_embeddings_are_of_one_moment() {
+fn a_page_is_consistent_with_its_embeddings_during_writes() {
     let (_folder, store) = store();
     let texts = ["null", "eins", "zwei"];
     let own = |number: usize| PreparedDocument { embedding: Some(embedding(number as f32)), ..document("a", texts[number]) };
@@ -130,7 +130,7 @@ fn a_page_and_its_embeddings_are_of_one_moment() {
 }
 
 #[test]
-fn passages_that_wait_are_counted_without_those_that_somebody_leaves_out() {
+fn the_pending_count_excludes_given_passages() {
     let (_folder, store) = store();
     let outcome = put(&store, cut("a", TWO, vec![0..FIRST, FIRST + 1..TWO.len()]));
     let [first, second] = [outcome.pending[0].id, outcome.pending[1].id];
@@ -142,7 +142,7 @@ fn passages_that_wait_are_counted_without_those_that_somebody_leaves_out() {
 }
 
 #[test]
-fn the_same_text_cut_differently_is_embedded_anew() {
+fn the_same_text_split_differently_is_embedded_again() {
     let (_folder, store) = store();
     let first = 0..FIRST;
     let outcomes = [
@@ -159,26 +159,26 @@ fn the_same_text_cut_differently_is_embedded_anew() {
 }
 
 #[test]
-fn an_id_that_comes_twice_is_created_then_updated() {
+fn a_repeated_id_is_created_then_updated() {
     let (_folder, store) = store();
     let outcomes = store.upsert(vec![document("a", "alt"), document("b", "zwischen"), document("a", "neu")]).unwrap();
     assert_eq!(outcomes.iter().map(|outcome| outcome.created).collect::<Vec<_>>(), [true, true, false]);
     assert!(outcomes.is_sorted_by_key(|outcome| outcome.sequence));
-    assert_eq!(outcomes[0].pending, [], "the old text is not worth embedding");
+    assert_eq!(outcomes[0].pending, [], "an overwritten text needs no embedding");
     assert_eq!(outcomes[2].pending[0].text, "neu");
     assert_eq!(store.get(&id("a")).unwrap().unwrap().text, "neu");
     assert_eq!(texts(&store, 0, 10), ["zwischen", "neu"]);
 }
 
 #[test]
-fn an_id_that_comes_twice_with_the_same_text_is_embedded_once() {
+fn a_repeated_id_with_the_same_text_is_embedded_once() {
     let (_folder, store) = store();
     let outcomes = store.upsert(vec![document("a", "gleich"), document("a", "gleich")]).unwrap();
     assert_eq!(outcomes.iter().map(|outcome| outcome.pending.len()).collect::<Vec<_>>(), [0, 1]);
 }
 
 #[test]
-fn documents_of_one_call_are_stored_all_or_none() {
+fn an_upsert_stores_all_documents_or_none() {
     let (_folder, store) = store();
     for (start, end) in [(0, 100), (1, 2), (9, 4)] {
         let bad = start..end;
@@ -205,7 +205,7 @@ fn a_deleted_document_is_gone_with_its_passages() {
 }
 
 #[test]
-fn embeddings_of_passages_that_are_gone_are_left_out() {
+fn embeddings_of_removed_passages_are_ignored() {
     let (_folder, store) = store();
     let old = put(&store, document("a", "eins"));
     let new = put(&store, document("a", "zwei"));
@@ -216,7 +216,7 @@ fn embeddings_of_passages_that_are_gone_are_left_out() {
 }
 
 #[test]
-fn a_page_of_large_documents_ends_early_but_not_before_its_first() {
+fn a_page_stops_at_the_byte_limit_but_has_at_least_one_document() {
     let (_folder, store) = store();
     for name in ["a", "b", "c"] {
         put(&store, document(name, "eight by"));
@@ -232,7 +232,7 @@ fn a_page_of_large_documents_ends_early_but_not_before_its_first() {
 }
 
 #[test]
-fn pages_of_documents_follow_each_other_in_the_order_of_ids() {
+fn documents_are_paged_in_id_order() {
     let (_folder, store) = store();
     for name in ["b", "Z", "ä", "a", "文"] {
         put(&store, document(name, "text"));
@@ -252,7 +252,7 @@ fn pages_of_documents_follow_each_other_in_the_order_of_ids() {
 }
 
 #[test]
-fn passages_come_in_the_order_that_was_asked_for() {
+fn passages_are_returned_in_the_requested_order() {
     let (_folder, store) = store();
     let outcome = put(&store, cut("a", TWO, vec![0..FIRST, FIRST + 1..TWO.len()]));
     let other = put(&store, document("b", "andere"));
@@ -268,7 +268,7 @@ fn passages_come_in_the_order_that_was_asked_for() {
 }
 
 #[test]
-fn passages_are_read_until_one_is_refused_by_its_bytes() {
+fn reading_passages_returns_nothing_if_a_size_is_refused() {
     let (_folder, store) = store();
     let title = Some("Bahnhöfe".to_owned());
     let outcome = put(&store, PreparedDocument { title, ..cut("a", TWO, vec![0..FIRST, FIRST + 1..TWO.len()]) });
@@ -289,7 +289,7 @@ fn passages_are_read_until_one_is_refused_by_its_bytes() {
 }
 
 #[test]
-fn passages_that_wait_are_read_in_pages() {
+fn pending_passages_are_read_in_pages() {
     let (_folder, store) = store();
     let outcome = put(&store, cut("a", TWO, vec![0..FIRST, FIRST + 1..TWO.len()]));
     let other = put(&store, document("b", "andere"));
@@ -319,14 +319,14 @@ fn counts_follow_every_change() {
 }
 
 #[test]
-fn many_threads_write_at_once_and_every_write_is_kept() {
+fn concurrent_writes_are_all_kept() {
     let (_folder, store) = store();
     let sequences: Vec<Sequence> = thread::scope(|scope| {
         let write = |thread: usize| {
             let store = &store;
             let put = move |number| put(store, document(&format!("{thread}-{number}"), "text"));
             let outcomes: Vec<_> = (0..50).map(put).collect();
-            assert!(outcomes.is_sorted_by_key(|outcome| outcome.sequence), "answers of one caller come in order");
+            assert!(outcomes.is_sorted_by_key(|outcome| outcome.sequence), "the writes of one caller get ascending numbers");
             outcomes.into_iter().map(|outcome| outcome.sequence).collect::<Vec<_>>()
         };
         let threads: Vec<_> = (0..8).map(|thread| scope.spawn(move || write(thread))).collect();
@@ -339,7 +339,7 @@ fn many_threads_write_at_once_and_every_write_is_kept() {
 }
 
 #[test]
-fn a_closed_store_refuses() {
+fn a_closed_store_refuses_reads_and_writes() {
     let (_folder, store) = store();
     put(&store, document("a", "eins"));
     store.close().unwrap();

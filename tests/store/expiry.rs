@@ -38,7 +38,7 @@ fn expiry(expires_at_ms: Option<i64>) -> DocumentPatch {
     }
 }
 
-fn all(store: &DocumentStore) -> Vec<String> {
+fn document_ids(store: &DocumentStore) -> Vec<String> {
     let page = store.list(&Page { limit: 1_000, after: None }, u64::MAX).unwrap();
     page.documents.into_iter().map(|document| document.id.as_str().to_owned()).collect()
 }
@@ -64,7 +64,7 @@ fn found(store: &DocumentStore) -> Vec<(&'static str, usize)> {
     let counts = store.counts().unwrap();
     vec![
         ("get", ids.iter().filter(|id| store.get(id).unwrap().is_some()).count()),
-        ("list", all(store).len()),
+        ("list", document_ids(store).len()),
         ("scroll", store.scroll(&scroll, u64::MAX).unwrap().documents.len()),
         ("scroll by metadata", store.scroll(&by_line, u64::MAX).unwrap().documents.len()),
         ("count", store.count_matching(&everything, 10).unwrap()),
@@ -103,7 +103,7 @@ fn assert_found(store: &DocumentStore, expect: usize) {
 }
 
 /// A store with a document that stays and one that expires at 1,000 ms.
-fn two(folder: &std::path::Path, clock: dragoman::store::Clock) -> DocumentStore {
+fn store_with_expiring_document(folder: &std::path::Path, clock: dragoman::store::Clock) -> DocumentStore {
     let store = DocumentStore::open_with_clock(folder, &OPTIONS, clock).unwrap();
     let metadata = json!({"line": 7}).as_object().unwrap().clone();
     for document in [document("stays", "the tide comes"), expiring("goes", "the tide goes", 1_000)] {
@@ -114,24 +114,24 @@ fn two(folder: &std::path::Path, clock: dragoman::store::Clock) -> DocumentStore
 }
 
 #[test]
-fn from_its_moment_on_no_read_finds_a_document() {
+fn no_read_returns_an_expired_document() {
     clock!(NOW, clock);
     let folder = tempfile::tempdir().unwrap();
-    let store = two(folder.path(), clock);
+    let store = store_with_expiring_document(folder.path(), clock);
     NOW.store(999, Ordering::SeqCst);
     assert_found(&store, 2);
     assert!(!store.expiry_due());
     NOW.store(1_000, Ordering::SeqCst);
     assert!(store.expiry_due());
     assert_found(&store, 1);
-    assert_eq!(all(&store), ["stays"]);
+    assert_eq!(document_ids(&store), ["stays"]);
 }
 
 #[test]
-fn what_has_expired_is_removed_as_by_any_deletion() {
+fn deleting_expired_documents_records_their_passages_as_removed() {
     clock!(NOW, clock);
     let folder = tempfile::tempdir().unwrap();
-    let store = two(folder.path(), clock);
+    let store = store_with_expiring_document(folder.path(), clock);
     assert_eq!(store.delete_expired().unwrap().rows, [0; 0]);
     NOW.store(1_000, Ordering::SeqCst);
     let before = store.sequence().unwrap();
@@ -145,12 +145,12 @@ fn what_has_expired_is_removed_as_by_any_deletion() {
 }
 
 #[test]
-fn what_expires_while_the_server_is_off_or_crashes_is_not_found_and_then_removed() {
+fn after_a_restart_expired_documents_are_hidden_and_then_deleted() {
     clock!(NOW, clock);
     let folder = tempfile::tempdir().unwrap();
-    let store = two(folder.path(), clock);
+    let store = store_with_expiring_document(folder.path(), clock);
     NOW.store(1_000, Ordering::SeqCst);
-    // A crash before the removal starts.
+    // The server stops before it deletes the expired document.
     store.close().unwrap();
     let store = DocumentStore::open_with_clock(folder.path(), &OPTIONS, clock).unwrap();
     assert!(store.expiry_due());
@@ -163,31 +163,32 @@ fn what_expires_while_the_server_is_off_or_crashes_is_not_found_and_then_removed
 }
 
 #[test]
-fn a_document_that_has_expired_counts_as_absent_in_writes() {
+fn writes_treat_an_expired_document_as_absent() {
     clock!(NOW, clock);
     let folder = tempfile::tempdir().unwrap();
-    let store = two(folder.path(), clock);
+    let store = store_with_expiring_document(folder.path(), clock);
     NOW.store(1_000, Ordering::SeqCst);
     assert_eq!(store.delete_if(&id("goes"), Precondition::None).unwrap(), None);
     let refused = store.upsert_if(vec![document("goes", "again")], Precondition::Present).unwrap_err();
     assert!(matches!(refused, StoreError::PreconditionFailed { current: None, .. }), "{refused:?}");
     let again = store.upsert_if(vec![document("goes", "the tide goes")], Precondition::Absent).unwrap().remove(0);
-    assert!(again.created, "another document than the one that expired");
+    assert!(again.created, "this is a new document, not the expired one");
     assert_eq!((again.removed.as_slice(), again.pending[0].id), (&[PassageId(2)][..], PassageId(3)));
     let stored = store.get(&id("goes")).unwrap().unwrap();
     assert_eq!((stored.expires_at_ms, stored.created_at_ms), (None, 1_000));
     assert_eq!(store.delete_expired().unwrap().rows, [0; 0]);
-    assert_eq!(all(&store), ["goes", "stays"]);
+    assert_eq!(document_ids(&store), ["goes", "stays"]);
 }
 
 #[test]
-fn a_damaged_row_is_told_and_not_removed() {
+fn a_damaged_expired_row_is_reported_and_not_deleted() {
     clock!(NOW, clock);
     let folder = tempfile::tempdir().unwrap();
-    let store = two(folder.path(), clock);
+    let store = store_with_expiring_document(folder.path(), clock);
     store.close().unwrap();
     let database = Connection::open(folder.path().join("documents.sqlite")).unwrap();
-    // One bit of its text flips; its checksum stays the same, as when a disk corrupts it.
+    // Changes the text and leaves a checksum that does not match, as after disk corruption; a changed checksum keeps the trigger
+    // from clearing it.
     let damage = "update documents set text = 'the tide GOES', checksum = checksum + 1 where id = 'goes'";
     assert_eq!(database.execute(damage, []).unwrap(), 1);
     drop(database);
@@ -196,29 +197,29 @@ fn a_damaged_row_is_told_and_not_removed() {
     let expired = store.delete_expired().unwrap();
     assert_eq!(expired.rows, [0; 0]);
     assert!(matches!(expired.damage[..], [StoreError::CorruptRow { table: "documents", .. }]), "{expired:?}");
-    assert_eq!(all(&store), ["stays"]);
+    assert_eq!(document_ids(&store), ["stays"]);
 }
 
 #[test]
 fn a_copy_for_another_model_expires_at_the_same_time() {
     clock!(NOW, clock);
     let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let store = two(folder.path(), clock);
+    let store = store_with_expiring_document(folder.path(), clock);
     let revisions = store.revisions(dragoman::store::Revision::FIRST, 10).unwrap();
     let keys: Vec<_> = revisions.iter().map(|revision| revision.key).collect();
     let copy = DocumentStore::open_with_clock(other.path(), &OPTIONS, clock).unwrap();
     let documents = store.documents_by_key(&keys, usize::MAX).unwrap().into_iter().flatten().zip(&keys);
     let moved = documents.map(|(document, key)| CopiedDocument { key: *key, document, passages: Some(Vec::new()) });
     copy.write_copies(moved.collect()).unwrap();
-    assert_eq!(all(&copy), ["goes", "stays"]);
+    assert_eq!(document_ids(&copy), ["goes", "stays"]);
     NOW.store(1_000, Ordering::SeqCst);
-    assert_eq!(all(&copy), ["stays"]);
+    assert_eq!(document_ids(&copy), ["stays"]);
     assert!(copy.expiry_due());
     assert_eq!(copy.delete_expired().unwrap().rows.len(), 1);
 }
 
 #[test]
-fn documents_are_updated_in_short_transactions_and_each_once() {
+fn bulk_updates_run_in_batches_and_touch_each_document_once() {
     let (_folder, store) = crate::store();
     store.upsert((0..600).map(|n| document(&format!("d{n}"), "tide")).collect()).unwrap();
     embed(&store, &store.pending(PassageId(0), 1_000).unwrap());
@@ -231,7 +232,7 @@ fn documents_are_updated_in_short_transactions_and_each_once() {
     assert_eq!((first.matched, first.rows.len()), (500, 500));
     let second = update(first.next.unwrap());
     assert_eq!((second.matched, second.rows.len(), second.next), (100, 100, None));
-    assert_eq!(update(0).matched, 0, "what was updated since is left alone");
+    assert_eq!(update(0).matched, 0, "documents updated since then are skipped");
     assert_eq!(store.get(&id("later")).unwrap().unwrap().sequence, later.sequence);
     let updated = store.get(&id("d7")).unwrap().unwrap();
     assert_eq!((&updated.metadata["checked"], updated.indexed), (&json!(true), true));

@@ -32,7 +32,7 @@ fn filter(languages: &[&str], equals: &[(&[&str], Scalar)]) -> SearchFilter {
 }
 
 #[test]
-fn counting_keeping_and_listing_matches_agree() {
+fn counting_filtering_and_listing_return_the_same_matches() {
     let (_folder, store) = store();
     let [a, b, c] = filled(&store);
     let year = |year| (["year"].as_slice(), Scalar::Integer(year));
@@ -64,7 +64,7 @@ fn counting_stops_at_the_limit() {
 }
 
 #[test]
-fn what_is_kept_stays_in_order_and_what_is_gone_is_dropped() {
+fn keep_matching_preserves_order_and_drops_missing_passages() {
     let (_folder, store) = store();
     let [a, b, c] = filled(&store);
     store.delete(&id("a")).unwrap();

@@ -27,7 +27,7 @@ fn rows(folder: &Path) -> i64 {
 }
 
 #[test]
-fn terms_come_and_go_with_their_passages() {
+fn terms_are_added_and_removed_with_their_passages() {
     let (folder, store) = store();
     put(&store, cut("a", "grey sea. old wall.", vec![0..9, 10..19]));
     put(&store, document("b", "the sea"));
@@ -39,7 +39,7 @@ fn terms_come_and_go_with_their_passages() {
 }
 
 #[test]
-fn the_same_text_again_keeps_its_row() {
+fn storing_the_same_text_again_keeps_its_index_row() {
     let (folder, store) = store();
     for year in [2020, 2021] {
         let mut document = document("a", "grey sea");
@@ -50,7 +50,7 @@ fn the_same_text_again_keeps_its_row() {
 }
 
 #[test]
-fn a_write_that_fails_leaves_no_terms() {
+fn a_failed_write_leaves_no_terms() {
     let (folder, store) = store();
     let torn = cut("b", "sea", vec![0..9, 9..9]);
     assert!(matches!(store.upsert(vec![document("a", "sea"), torn]), Err(StoreError::InvalidPassage { .. })));
@@ -75,7 +75,7 @@ fn rarer_words_and_shorter_texts_rank_higher() {
 }
 
 #[test]
-fn filters_narrow_it() {
+fn a_language_filter_restricts_the_matches() {
     let (_folder, store) = store();
     for (name, code) in [("a", "fr"), ("b", "de"), ("c", "fr")] {
         let mut document = document(name, "sea");
@@ -102,7 +102,7 @@ fn first_version(folder: &Path, documents: usize) {
 }
 
 #[test]
-fn an_older_database_is_filled_step_by_step_across_restarts() {
+fn backfilling_an_older_database_continues_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     first_version(folder.path(), 600);
     let store = DocumentStore::open(folder.path(), &OPTIONS).unwrap();
@@ -126,7 +126,7 @@ fn an_older_database_is_filled_step_by_step_across_restarts() {
 }
 
 #[test]
-fn a_new_database_needs_no_filling() {
+fn a_new_database_needs_no_backfill() {
     let (_folder, store) = store();
     assert!(!store.fill_lexical().unwrap());
     assert_eq!(find(&store, "sea").unwrap(), [0; 0]);
@@ -137,7 +137,7 @@ proptest! {
 
     /// Whatever a term contains, it is matched literally and not parsed as an expression.
     #[test]
-    fn no_term_is_an_error(terms in prop::collection::vec((any::<String>(), any::<bool>()), 0..200)) {
+    fn arbitrary_query_terms_never_fail(terms in prop::collection::vec((any::<String>(), any::<bool>()), 0..200)) {
         let (_folder, store) = store();
         put(&store, document("a", "sea"));
         let terms = terms.into_iter().map(|(text, prefix)| QueryTerm { text, prefix }).collect();

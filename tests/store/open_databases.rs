@@ -1,9 +1,10 @@
 //! More databases than may be open at once: each is opened when it is used, and closing it for another one loses nothing.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 
-use dragoman::domain::Sequence;
+use dragoman::domain::{PassageId, Sequence};
 use dragoman::store::{DocumentStore, OpenDatabases, StoreError, StoreOptions};
 use tempfile::TempDir;
 
@@ -18,8 +19,28 @@ fn stores(stores: usize, slots: usize) -> (Vec<TempDir>, Vec<DocumentStore>, Arc
     (folders, stores, slots)
 }
 
+/// Runs `work` while another thread reads this passage of the store.
+fn while_in_use<T>(store: &DocumentStore, passage: PassageId, work: impl FnOnce() -> T) -> T {
+    let (started, has_started) = channel();
+    let (gate, opened) = channel::<()>();
+    std::thread::scope(|scope| {
+        let reading = scope.spawn(move || {
+            store.passages_while(&[passage], move |_| {
+                started.send(()).unwrap();
+                let _ = opened.recv();
+                true
+            })
+        });
+        has_started.recv().unwrap();
+        let result = work();
+        drop(gate);
+        assert_eq!(reading.join().unwrap().unwrap().unwrap().len(), 1);
+        result
+    })
+}
+
 #[test]
-fn every_store_answers_and_no_more_are_open_than_may() {
+fn all_stores_work_within_the_limit_of_open_databases() {
     let (_folders, stores, slots) = stores(12, 3);
     for round in 0..3 {
         for (n, store) in stores.iter().enumerate() {
@@ -39,7 +60,7 @@ fn every_store_answers_and_no_more_are_open_than_may() {
 }
 
 #[test]
-fn threads_that_use_more_stores_than_there_are_places_wait_for_each_other() {
+fn concurrent_writes_succeed_with_fewer_slots_than_stores() {
     const ROUNDS: usize = 40;
     let (_folders, stores, slots) = stores(7, 2);
     std::thread::scope(|scope| {
@@ -61,31 +82,43 @@ fn threads_that_use_more_stores_than_there_are_places_wait_for_each_other() {
 }
 
 #[test]
-fn a_store_in_use_is_not_closed_for_another_one() {
+fn a_store_in_use_is_not_closed_to_free_its_slot() {
     let (_folders, stores, slots) = stores(3, 2);
     let passage = put(&stores[0], document("a", "text")).pending[0].id;
-    let (started, has_started) = channel();
-    let (gate, opened) = channel::<()>();
-    std::thread::scope(|scope| {
-        let reading = scope.spawn(|| {
-            stores[0].passages_while(&[passage], move |_| {
-                started.send(()).unwrap();
-                let _ = opened.recv();
-                true
-            })
-        });
-        has_started.recv().unwrap();
+    while_in_use(&stores[0], passage, || {
         for n in 0..5 {
             stores[1 + n % 2].sequence().unwrap();
             assert!(slots.count() <= 2);
         }
-        drop(gate);
-        assert_eq!(reading.join().unwrap().unwrap().unwrap().len(), 1);
     });
 }
 
 #[test]
-fn a_store_that_was_closed_for_good_is_not_opened_again() {
+fn a_store_waits_for_a_slot_while_all_are_in_use() {
+    let (_folders, stores, slots) = stores(2, 1);
+    let passage = put(&stores[0], document("a", "text")).pending[0].id;
+    let in_use = AtomicBool::new(true);
+    std::thread::scope(|scope| {
+        let (waits, in_use) = (&stores[1], &in_use);
+        let waiting = while_in_use(&stores[0], passage, || {
+            let waiting = scope.spawn(move || {
+                waits.sequence().unwrap();
+                in_use.load(Ordering::SeqCst)
+            });
+            // These reads give the other store the time to open too early, and succeed while it waits.
+            for _ in 0..200 {
+                stores[0].sequence().unwrap();
+                assert_eq!(slots.count(), 1);
+            }
+            in_use.store(false, Ordering::SeqCst);
+            waiting
+        });
+        assert!(!waiting.join().unwrap(), "a store was opened while the only slot was in use");
+    });
+}
+
+#[test]
+fn an_explicitly_closed_store_is_not_reopened() {
     let (_folders, stores, slots) = stores(3, 2);
     stores[0].close().unwrap();
     stores[1].close().unwrap();
@@ -98,7 +131,7 @@ fn a_store_that_was_closed_for_good_is_not_opened_again() {
 }
 
 #[test]
-fn a_closed_database_is_not_opened_to_be_counted_again() {
+fn counts_are_cached_while_the_database_is_closed() {
     let (folders, stores, _places) = stores(2, 1);
     put(&stores[0], document("a", "text"));
     assert_eq!(stores[0].counts().unwrap().documents, 1);

@@ -27,7 +27,7 @@ fn fill(store: &DocumentStore) -> Sequence {
 }
 
 #[test]
-fn a_closed_store_opens_as_it_was() {
+fn a_closed_store_reopens_unchanged() {
     let (folder, store) = store();
     let sequence = fill(&store);
     store.close().unwrap();
@@ -36,7 +36,7 @@ fn a_closed_store_opens_as_it_was() {
 }
 
 #[test]
-fn a_dropped_store_opens_as_it_was() {
+fn a_dropped_store_reopens_unchanged() {
     let (folder, store) = store();
     let sequence = fill(&store);
     drop(store);
@@ -44,7 +44,7 @@ fn a_dropped_store_opens_as_it_was() {
 }
 
 #[test]
-fn what_was_acknowledged_survives_a_process_that_stops_at_once() {
+fn acknowledged_writes_survive_a_killed_process() {
     let folder = tempfile::tempdir().unwrap();
     let store = DocumentStore::open(folder.path(), &StoreOptions { power_safe: true, ..OPTIONS }).unwrap();
     let sequence = fill(&store);
@@ -57,7 +57,7 @@ fn what_was_acknowledged_survives_a_process_that_stops_at_once() {
 }
 
 #[test]
-fn the_sequence_goes_on_where_it_was_and_keys_stay_used() {
+fn after_a_restart_the_sequence_continues_and_keys_are_not_reused() {
     let (folder, store) = store();
     let first = put(&store, document("a", "eins"));
     embed(&store, &first.pending);

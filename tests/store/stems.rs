@@ -19,7 +19,7 @@ fn found(store: &DocumentStore, query: &str, code: &str) -> usize {
     store.lexical(&terms, &SearchFilter::default(), 10).unwrap().len()
 }
 
-fn to(language: Option<Language>) -> DocumentPatch {
+fn language_change(language: Option<Language>) -> DocumentPatch {
     let title = TitleChange::Keep;
     DocumentPatch {
         title,
@@ -32,14 +32,14 @@ fn to(language: Option<Language>) -> DocumentPatch {
 }
 
 #[test]
-fn other_forms_of_a_word_are_found() {
+fn a_query_finds_other_forms_of_a_word() {
     let (_folder, store) = store();
     put(&store, english("The apples ripened early."));
     assert_eq!(["ripening", "apple", "ripe pears"].map(|query| found(&store, query, "en")), [1, 1, 0]);
 }
 
 #[test]
-fn the_spelling_of_the_query_ranks_first() {
+fn an_exact_spelling_ranks_above_another_form() {
     let (_folder, store) = store();
     put(&store, english("The old wall of the town stood."));
     put(&store, PreparedDocument { language: language("en"), ..document("b", "The old walls of the town stood.") });
@@ -49,19 +49,19 @@ fn the_spelling_of_the_query_ranks_first() {
 }
 
 #[test]
-fn a_document_of_another_language_has_its_stems() {
+fn stems_follow_the_language_of_the_document() {
     let (_folder, store) = store();
     put(&store, PreparedDocument { language: language("de"), ..document("a", "Die Mauern stehen.") });
     assert_eq!(found(&store, "Mauer", "de"), 1);
     put(&store, PreparedDocument { language: language("ja"), ..document("a", "Die Mauern stehen.") });
-    assert_eq!(found(&store, "Mauer", "de"), 0, "the same text, of which another language is said");
-    let patched = store.patch(&id("a"), to(language("de")), None, Precondition::default()).unwrap();
+    assert_eq!(found(&store, "Mauer", "de"), 0, "the same text, now declared to be Japanese");
+    let patched = store.patch(&id("a"), language_change(language("de")), None, Precondition::default()).unwrap();
     assert!(matches!(patched, dragoman::store::PatchOutcome::Done(..)), "{patched:?}");
     assert_eq!(found(&store, "Mauer", "de"), 1);
 }
 
 #[test]
-fn a_title_and_a_language_that_change_together_both_count() {
+fn patching_title_and_language_together_updates_the_stems() {
     let (_folder, store) = store();
     let text = "Die Mauern stehen.";
     put(&store, PreparedDocument { language: language("ja"), ..document("a", text) });
@@ -72,7 +72,7 @@ fn a_title_and_a_language_that_change_together_both_count() {
         passages: vec![(0..text.len()).into()],
         keeps_embedding: false,
     };
-    let patch = DocumentPatch { title: TitleChange::Set("Türme".to_owned()), ..to(language("de")) };
+    let patch = DocumentPatch { title: TitleChange::Set("Türme".to_owned()), ..language_change(language("de")) };
     store.patch(&id("a"), patch, Some(resplit), Precondition::default()).unwrap();
     assert_eq!(["Mauer", "Turm"].map(|query| found(&store, query, "de")), [1, 1]);
 }

@@ -40,7 +40,7 @@ fn resplit(title: &str) -> ResplitText {
 }
 
 #[test]
-fn titles_and_headings_are_there_after_a_restart() {
+fn titles_and_headings_survive_a_restart() {
     let (folder, store) = store();
     put(&store, titled(Some("Lervik")));
     store.close().unwrap();
@@ -58,7 +58,7 @@ fn titles_and_headings_are_there_after_a_restart() {
 }
 
 #[test]
-fn every_passage_is_found_by_the_words_above_it() {
+fn passages_are_found_by_words_of_their_title_and_headings() {
     let (_folder, store) = store();
     let passages = keys(&put(&store, titled(Some("Lervik"))).pending);
     let mut found = by_words(&store, "lervik");
@@ -71,7 +71,7 @@ fn every_passage_is_found_by_the_words_above_it() {
 }
 
 #[test]
-fn another_title_or_other_headings_replace_the_passages_and_the_same_keep_them() {
+fn passages_are_replaced_only_when_the_title_or_headings_change() {
     let (_folder, store) = store();
     let first = put(&store, titled(Some("Lervik")));
     embed(&store, &first.pending);
@@ -83,11 +83,11 @@ fn another_title_or_other_headings_replace_the_passages_and_the_same_keep_them()
     assert_eq!(third.removed, keys(&second.pending));
     assert!(by_words(&store, "tromvik").is_empty());
     let flat = cut("a", TEXT, vec![0..SECOND - 1, SECOND..TEXT.len()]);
-    assert_eq!(put(&store, flat).removed, keys(&third.pending), "the same ranges below other headings");
+    assert_eq!(put(&store, flat).removed, keys(&third.pending), "same ranges, but without headings");
 }
 
 #[test]
-fn a_patched_title_takes_the_passages_that_were_cut_for_it() {
+fn patching_the_title_replaces_the_passages() {
     let (folder, store) = store();
     let first = put(&store, titled(None));
     embed(&store, &first.pending);
@@ -106,7 +106,7 @@ fn a_patched_title_takes_the_passages_that_were_cut_for_it() {
 }
 
 #[test]
-fn a_patch_that_was_overtaken_changes_nothing() {
+fn a_patch_with_stale_passages_conflicts_and_changes_nothing() {
     let (_folder, store) = store();
     put(&store, titled(None));
     let patch = |resplit| store.patch(&id("a"), set("Lervik"), resplit, Precondition::None).unwrap();
@@ -119,7 +119,7 @@ fn a_patch_that_was_overtaken_changes_nothing() {
 }
 
 #[test]
-fn an_embedding_of_the_callers_outlives_another_title() {
+fn a_caller_provided_embedding_survives_a_title_change() {
     let (_folder, store) = store();
     put(&store, PreparedDocument { embedding: Some(embedding(1.0)), ..document("a", "eins") });
     let resplit = ResplitText {
@@ -134,7 +134,7 @@ fn an_embedding_of_the_callers_outlives_another_title() {
 }
 
 #[test]
-fn a_damaged_title_and_damaged_headings_are_told() {
+fn damaged_titles_and_headings_are_reported() {
     let check = |sql: &str, table: &str| {
         let (folder, store) = store();
         put(&store, titled(Some("Lervik")));
@@ -159,7 +159,7 @@ fn a_damaged_title_and_damaged_headings_are_told() {
 }
 
 #[test]
-fn a_title_that_no_caller_may_give_is_damage() {
+fn an_invalid_stored_title_is_reported_as_corruption() {
     let (folder, store) = store();
     put(&store, titled(Some("Lervik")));
     store.close().unwrap();
@@ -173,7 +173,7 @@ fn a_title_that_no_caller_may_give_is_damage() {
 }
 
 #[test]
-fn a_database_from_elsewhere_with_endless_titles_or_headings_is_refused() {
+fn imports_with_oversized_titles_or_headings_are_refused() {
     for (table, column) in [("documents", "title"), ("passages", "headings")] {
         let (folder, store) = store();
         put(&store, titled(Some("Lervik")));

@@ -45,7 +45,7 @@ fn check(database: &[u8], log: &[u8], what: &str) -> bool {
 }
 
 #[test]
-fn a_log_that_is_cut_anywhere_in_its_last_commit_loses_that_commit_alone() {
+fn a_log_truncated_in_its_last_commit_loses_only_that_commit() {
     let (database, log, before) = files();
     let step = (log.len() - before) / 50;
     for length in (before..log.len()).step_by(step) {
@@ -55,7 +55,7 @@ fn a_log_that_is_cut_anywhere_in_its_last_commit_loses_that_commit_alone() {
 }
 
 #[test]
-fn a_log_that_is_garbled_in_its_last_commit_loses_that_commit_alone() {
+fn a_log_garbled_in_its_last_commit_loses_only_that_commit() {
     let (database, log, before) = files();
     let step = (log.len() - before) / 25;
     for at in (before..log.len()).step_by(step) {
@@ -79,7 +79,7 @@ fn flipped(database: &[u8], log: &[u8], at: usize) -> tempfile::TempDir {
 }
 
 #[test]
-fn a_bit_that_flips_in_an_acknowledged_commit_is_named_and_nothing_is_changed() {
+fn a_damaged_acknowledged_commit_is_reported_and_the_log_left_unchanged() {
     let (database, log, before) = files();
     for at in (0..before * 3 / 4).step_by(before / 97) {
         let folder = flipped(&database, &log, at);
@@ -93,7 +93,7 @@ fn a_bit_that_flips_in_an_acknowledged_commit_is_named_and_nothing_is_changed() 
 }
 
 #[test]
-fn where_commits_do_not_wait_for_the_disk_what_the_log_lost_is_named_once_and_the_rest_is_served() {
+fn without_power_safe_log_damage_is_reported_once_and_the_rest_served() {
     let (database, log, before) = files();
     let folder = flipped(&database, &log, before / 2);
     let relaxed = StoreOptions { power_safe: false, ..OPTIONS };

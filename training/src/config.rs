@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_fitting_name_decides_a_weight() {
+    fn the_longest_matching_pattern_decides_a_weight() {
         let weights = [("mw-*".to_owned(), 0.3), ("mw-core2".to_owned(), 0.2), ("bible*".to_owned(), 0.1)].into();
         let corpora = CorporaConfig { default: 1.0, weights };
         for (name, weight) in [("mw-echo", 0.3), ("mw-core2", 0.2), ("bible", 0.1), ("bible-pd", 0.1), ("ntrex", 1.0)] {
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_corpus_belongs_to_the_first_group_that_names_it() {
+    fn a_corpus_belongs_to_the_first_matching_group() {
         let group = |corpora: &[&str]| GroupConfig {
             corpora: corpora.iter().map(|&name| name.to_owned()).collect(),
             share: 0.2,

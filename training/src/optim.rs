@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_without_a_gradient_rest_and_the_first_step_of_a_row_is_the_rate() {
+    fn rows_without_a_gradient_stay_and_a_first_step_equals_the_rate() {
         let (parameters, mut adam) = (table(3), Adam::default());
         adam.step(&parameters, &[gradient(&[2, 0], &[0.5, -0.5, 2.0, 2.0])], 0.1, &stage());
         let near = |got: f32, expect: f32| assert!((got - expect).abs() < 1e-5, "{got}, expected {expect}");
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gradient_of_all_rows_takes_the_step_of_a_whole_gradient() {
+    fn row_gradients_give_the_same_step_as_partly_dense_gradients() {
         let (rows, whole) = (table(2), table(2));
         let (mut adam, mut other) = (Adam::default(), Adam::default());
         for step in 1..4 {

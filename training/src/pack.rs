@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packed_weights_come_back_rounded_to_half_precision_and_without_heads() {
+    fn packing_rounds_weights_to_half_precision_and_drops_heads() {
         let folder = tempfile::tempdir().unwrap();
         let mut state = State::new(Device::Cpu);
         let table = [1.0f32, -0.5, 1.0 / 3.0, 2048.0];
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_of_other_weights_are_not_joined_to_these() {
+    fn packing_again_discards_the_previous_pieces() {
         let folder = tempfile::tempdir().unwrap();
         let (weights, pieces) = (folder.path().join("a.safetensors"), folder.path().join("pieces"));
         for values in [vec![1.0f32; 400], vec![2.0f32; 4]] {
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_without_pieces_is_named() {
+    fn unpacking_a_folder_without_pieces_fails() {
         let folder = tempfile::tempdir().unwrap();
         let error = unpack(folder.path(), &folder.path().join("w.safetensors")).unwrap_err();
         assert!(matches!(error, Error::NoData { .. }));

@@ -106,13 +106,13 @@ mod tests {
     }
 
     #[test]
-    fn stages_follow_each_other() {
+    fn steps_of_a_later_stage_continue_those_of_the_previous_one() {
         let expect = Curve { name: "contrastive".to_owned(), points: vec![(10.0, 5.0), (20.0, 4.0), (30.0, 3.0)] };
         assert_eq!(curves(LOG, &["contrastive"]), [expect]);
     }
 
     #[test]
-    fn an_objective_that_was_always_off_has_no_curve() {
+    fn an_objective_that_never_ran_has_no_curve() {
         let without_xtr = "stage,step,contrastive,xtr\nbag,10,5.0,0.0\n";
         assert_eq!(curves(without_xtr, &["contrastive", "xtr"]).len(), 1);
         assert_eq!(curves(LOG, &["contrastive", "xtr"]).len(), 2);
@@ -125,13 +125,13 @@ mod tests {
     }
 
     #[test]
-    fn steps_that_were_done_again_replace_the_first_ones() {
+    fn repeated_steps_replace_the_earlier_points() {
         let resumed = "stage,step,xtr\na,10,5.0\na,20,4.0\na,15,3.5\n";
         assert_eq!(curves(resumed, &["xtr"])[0].points, [(10.0, 5.0), (15.0, 3.5)]);
     }
 
     #[test]
-    fn what_is_no_log_is_refused() {
+    fn malformed_logs_are_refused() {
         for (text, expect) in [
             ("", "expected a column stage"),
             ("stage,step\n", "expected a column xtr"),
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn the_drawing_names_its_curves_and_axes() {
+    fn the_drawing_labels_its_curves_and_axes() {
         let folder = tempfile::tempdir().unwrap();
         let (csv, svg) = (folder.path().join("loss.csv"), folder.path().join("loss.svg"));
         std::fs::write(&csv, LOG).unwrap();
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_without_lines_is_drawn_empty() {
+    fn an_empty_log_is_drawn_as_an_empty_chart() {
         let mut drawn = String::new();
         draw(&[], &mut drawn).unwrap();
         assert!(drawn.contains("</svg>"));

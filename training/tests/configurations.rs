@@ -37,7 +37,7 @@ fn every_configuration_is_accepted() {
 }
 
 #[test]
-fn every_row_of_the_papers_takes_a_step() {
+fn every_paper_configuration_trains_for_one_step() {
     let (data, frozen) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     support::write_shard(data.path());
     let rows = papers();
@@ -67,7 +67,7 @@ fn every_row_of_the_papers_takes_a_step() {
 }
 
 #[test]
-fn rows_of_a_paper_differ_in_their_objectives_and_layers_alone() {
+fn configurations_of_a_paper_differ_only_in_objectives_and_layers() {
     let without_objectives = |config: &Config| {
         let clear = |stage: &StageConfig| StageConfig {
             contrastive: None,
@@ -104,11 +104,15 @@ fn rows_of_a_paper_differ_in_their_objectives_and_layers_alone() {
 }
 
 #[test]
-fn every_objective_that_predicts_tokens_sees_every_pair() {
+fn paper_configurations_predict_tokens_for_every_pair() {
+    let mut heads = 0;
     for (path, config) in papers() {
         for stage in config.stages {
-            let seen = stage.vocabulary_head.map_or(stage.batch_pairs, |head| head.pairs_max);
-            assert_eq!(seen, stage.batch_pairs, "{}", path.display());
+            if let Some(head) = stage.vocabulary_head {
+                assert_eq!(head.pairs_max, stage.batch_pairs, "{}", path.display());
+                heads += 1;
+            }
         }
     }
+    assert!(heads > 0, "no configuration predicts tokens");
 }

@@ -68,7 +68,7 @@ fn a_bag_of_tokens_is_exported() {
 }
 
 #[test]
-fn a_bundle_names_its_data_and_is_small() {
+fn a_bundle_lists_its_training_data_and_stays_small() {
     let model = Model::new(EncoderKind::Transformer, Norm::Post);
     let bundle = model.export().unwrap().bundle;
     let card = std::fs::read_to_string(bundle.path(MODEL_CARD)).unwrap();
@@ -76,7 +76,7 @@ fn a_bundle_names_its_data_and_is_small() {
     {
         assert!(card.contains(part), "{part:?} is not in\n{card}");
     }
-    assert!(!card.contains("unused |"), "a corpus of weight 0 is named");
+    assert!(!card.contains("unused |"), "the card lists a corpus of weight 0");
     let bytes = |file: &str| std::fs::metadata(bundle.path(file)).unwrap().len() as usize;
     let parameters = model.weights(model.vocabulary).unwrap().parameters();
     assert!(bytes(MODEL_FP16) < 2 * parameters + 40_000, "{} bytes", bytes(MODEL_FP16));
@@ -85,7 +85,7 @@ fn a_bundle_names_its_data_and_is_small() {
 }
 
 #[test]
-fn an_embedding_does_not_depend_on_the_texts_beside_it() {
+fn an_embedding_does_not_depend_on_the_rest_of_its_batch() {
     let model = Model::new(EncoderKind::Transformer, Norm::Post);
     let bundle = model.export().unwrap().bundle;
     let mut encoder = OnnxEncoder::open(&bundle.path(MODEL_INT8), 1).unwrap();
@@ -111,7 +111,7 @@ fn exporting_again_replaces_the_bundle() {
 }
 
 #[test]
-fn a_bundle_is_compared_with_the_one_that_it_replaces_and_with_a_baseline() {
+fn the_export_compares_with_the_previous_bundle_and_a_baseline() {
     let model = Model::new(EncoderKind::Transformer, Norm::Pre);
     model.export().unwrap();
     let bag = Model::new(EncoderKind::Bag, Norm::Pre);
@@ -131,7 +131,7 @@ fn a_bundle_is_compared_with_the_one_that_it_replaces_and_with_a_baseline() {
 }
 
 #[test]
-fn an_encoder_that_is_not_its_weights_fails_parity_and_leaves_no_bundle() {
+fn a_parity_failure_leaves_no_bundle() {
     let mut model = Model::new(EncoderKind::Bag, Norm::Pre);
     let weights = model.weights(model.vocabulary).unwrap();
     let other = Tensor::randn([model.vocabulary as i64, WIDTH], (Kind::Float, Device::Cpu));
@@ -162,7 +162,7 @@ fn an_encoder_that_is_not_its_weights_fails_parity_and_leaves_no_bundle() {
 }
 
 #[test]
-fn a_table_of_late_interaction_is_exported_and_a_run_begins_with_it() {
+fn a_late_interaction_table_is_exported_and_loaded_into_a_run() {
     let mut model = Model::new(EncoderKind::Transformer, Norm::Pre);
     model.add_late_table();
     let bundle = model.export().unwrap().bundle;
@@ -178,7 +178,7 @@ fn a_table_of_late_interaction_is_exported_and_a_run_begins_with_it() {
 }
 
 #[test]
-fn a_bundle_of_the_same_encoder_gives_the_same_embeddings_to_the_last_bit() {
+fn exporting_with_the_encoder_of_a_bundle_keeps_its_fingerprint() {
     let mut model = Model::new(EncoderKind::Transformer, Norm::Pre);
     let before = model.export().unwrap().bundle;
     begin(&continued(&model), "first", &before.folder, &model.path("run")).unwrap();
@@ -190,7 +190,7 @@ fn a_bundle_of_the_same_encoder_gives_the_same_embeddings_to_the_last_bit() {
 }
 
 #[test]
-fn an_encoder_that_was_trained_since_is_not_taken_for_that_of_the_bundle() {
+fn an_encoder_that_changed_since_the_bundle_fails_parity() {
     let mut model = Model::new(EncoderKind::Bag, Norm::Pre);
     model.export().unwrap();
     let other = Tensor::randn([model.vocabulary as i64, WIDTH], (Kind::Float, Device::Cpu));
@@ -200,7 +200,7 @@ fn an_encoder_that_was_trained_since_is_not_taken_for_that_of_the_bundle() {
 }
 
 #[test]
-fn a_tokenizer_of_another_size_is_refused() {
+fn a_tokenizer_with_a_different_size_is_refused() {
     let mut model = Model::new(EncoderKind::Bag, Norm::Pre);
     model.vocabulary += 1;
     model.parameters.set(encoder::TOKENS, &Tensor::ones([model.vocabulary as i64, WIDTH], (Kind::Float, Device::Cpu)));
@@ -209,7 +209,7 @@ fn a_tokenizer_of_another_size_is_refused() {
 }
 
 #[test]
-fn a_run_begins_with_the_weights_of_a_bundle_behind_the_stage_that_it_names() {
+fn a_run_starts_with_a_bundles_weights_after_the_named_stage() {
     for (kind, norm) in
         [(EncoderKind::Transformer, Norm::Pre), (EncoderKind::Transformer, Norm::Post), (EncoderKind::Bag, Norm::Pre)]
     {
@@ -240,7 +240,7 @@ fn a_run_begins_with_the_weights_of_a_bundle_behind_the_stage_that_it_names() {
 }
 
 #[test]
-fn a_run_that_began_with_a_bundle_trains_the_next_stage() {
+fn a_run_started_from_a_bundle_trains_the_next_stage() {
     let model = Model::new(EncoderKind::Transformer, Norm::Pre);
     model.export().unwrap();
     data::prepare::prepare(&model.path("raw"), &[], &model.path("models/tiny").join(TOKENIZER), &model.path("shards")).unwrap();
@@ -257,11 +257,11 @@ fn a_run_that_began_with_a_bundle_trains_the_next_stage() {
     assert_eq!(outcome, train::Outcome::Stopped { stage: "next".to_owned(), step: 1 });
     let trained = train::load_weights(&checkpoint::path(&model.path("run")), Device::Cpu).unwrap();
     let change = (trained.get(encoder::TOKENS) - model.parameters.get(encoder::TOKENS)).abs().max().double_value(&[]);
-    assert!((1e-6..0.1).contains(&change), "a step from where the bundle was changes little: {change}");
+    assert!((1e-6..0.1).contains(&change), "one step changes a token vector by {change}");
 }
 
 #[test]
-fn a_run_does_not_begin_with_a_bundle_that_its_configuration_does_not_fit() {
+fn a_run_refuses_a_bundle_that_does_not_match_its_configuration() {
     let model = Model::new(EncoderKind::Transformer, Norm::Pre);
     model.export().unwrap();
     let refused = |config: &Config, stage: &str, expect: &str| {
@@ -293,7 +293,7 @@ fn a_run_does_not_begin_with_a_bundle_that_its_configuration_does_not_fit() {
     mined.stages.insert(0, StageConfig { name: "bag".to_owned(), ..mined.stages[0].clone() });
     mined.stages[2].hard_negatives = Some(HardNegativesConfig { stage: "bag".to_owned(), pool: 2 });
     refused(&mined, "first", "are mined with bag, whose weights the bundle does not have; name first");
-    assert!(!model.path("run").exists(), "a refused run leaves nothing");
+    assert!(!model.path("run").exists(), "a refused bundle leaves no run folder");
     begin(&config, "first", &model.path("models/tiny"), &model.path("run")).unwrap();
     refused(&config, "first", "a run already exists");
 }

@@ -96,7 +96,7 @@ fn pieces_of(tokenizer: &Tokenizer, text: &str) -> Vec<String> {
 }
 
 #[test]
-fn an_imported_bundle_computes_what_the_checkpoint_says() {
+fn an_imported_bundle_reproduces_the_embeddings_of_the_checkpoint() {
     let folder = tempfile::tempdir().unwrap();
     let tensors = ems::tensors(true);
     write_inputs(folder.path(), &tensors);
@@ -126,7 +126,7 @@ fn an_imported_bundle_computes_what_the_checkpoint_says() {
 }
 
 #[test]
-fn texts_are_prepared_as_the_checkpoint_was_trained() {
+fn texts_are_preprocessed_as_in_the_original_training() {
     let folder = tempfile::tempdir().unwrap();
     write_inputs(folder.path(), &ems::tensors(true));
     let bundle = Bundle::open(&import(folder.path()).unwrap()).unwrap();
@@ -145,7 +145,7 @@ fn texts_are_prepared_as_the_checkpoint_was_trained() {
 }
 
 #[test]
-fn the_fp32_graph_is_exact_with_and_without_a_norm_of_the_embeddings() {
+fn the_fp32_graph_is_exact_with_and_without_an_embedding_norm() {
     let folder = tempfile::tempdir().unwrap();
     let ids = vec![vec![4, 5, 6, 7, 40, 41, 12], vec![58], vec![1, 13, 30]];
     for embedding_norm in [true, false] {
@@ -162,7 +162,7 @@ fn the_fp32_graph_is_exact_with_and_without_a_norm_of_the_embeddings() {
 }
 
 #[test]
-fn a_state_dict_is_found_where_it_may_lie() {
+fn a_state_dict_is_found_under_every_supported_key_and_prefix() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ems.pt");
     let tensors = ems::tensors(true);
@@ -182,7 +182,7 @@ fn a_state_dict_is_found_where_it_may_lie() {
 }
 
 #[test]
-fn what_is_missing_unknown_or_misshapen_is_named() {
+fn missing_unknown_and_misshapen_tensors_are_named() {
     let check = |change: &dyn Fn(&mut ems::Tensors), expect: &str| {
         let mut tensors = ems::tensors(true);
         change(&mut tensors);
@@ -209,7 +209,7 @@ fn what_is_missing_unknown_or_misshapen_is_named() {
 }
 
 #[test]
-fn numbers_that_are_not_there_are_refused() {
+fn tensors_beyond_their_storage_or_of_integers_are_refused() {
     let with = |numbers, values: usize, view: View| {
         let mut file = TorchFile::default();
         file.storage(numbers, vec![0.5; values]);
@@ -228,7 +228,7 @@ fn numbers_that_are_not_there_are_refused() {
 }
 
 #[test]
-fn a_file_that_is_torn_or_was_tampered_with_is_refused() {
+fn a_truncated_or_corrupted_file_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ems.pt");
     ems::write_checkpoint(&path, &ems::tensors(true));
@@ -241,16 +241,16 @@ fn a_file_that_is_torn_or_was_tampered_with_is_refused() {
     check(&whole[..whole.len() / 2], "expected the zip archive");
     check(b"\x80\x02}q\x00.", "expected the zip archive");
     check(b"", "expected the zip archive");
-    // Flips a bit of the token table, which is in its own entry.
+    // Flips a bit of a tensor. Each tensor's storage is an entry with a checksum.
     let name = b"archive/data/1";
     let at = whole.windows(name.len()).position(|window| window == name).unwrap() + name.len() + 100;
     let mut flipped = whole.clone();
     flipped[at] ^= 1;
-    check(&flipped, "heck");
+    check(&flipped, "entry archive/data/1: Invalid checksum");
 }
 
 #[test]
-fn a_pickle_that_would_run_something_is_refused_with_its_name_and_place() {
+fn unsafe_and_truncated_pickles_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ems.pt");
     let check = |pickle: &[u8], expect: &str| {
@@ -268,7 +268,7 @@ fn a_pickle_that_would_run_something_is_refused_with_its_name_and_place() {
 }
 
 #[test]
-fn pieces_of_another_number_than_the_table_are_refused_with_both() {
+fn a_piece_count_that_differs_from_the_token_table_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let mut tensors = ems::tensors(true);
     let table = tensors.get_mut("embedding.word_embedding.embedding.weight").unwrap();

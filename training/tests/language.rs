@@ -82,7 +82,7 @@ fn options() -> FitOptions {
 }
 
 #[test]
-fn a_head_trained_on_thirty_sentences_recognizes_others() {
+fn a_head_trained_on_thirty_sentences_recognizes_new_ones() {
     let folder = tempfile::tempdir().unwrap();
     let tokenizer = write(folder.path());
     let trained = train(&read(folder.path(), &tokenizer, &[]), &Features::new(&tokenizer, 64), &options());
@@ -112,7 +112,7 @@ fn training_twice_gives_the_same_head() {
 }
 
 #[test]
-fn what_an_evaluation_asks_and_what_was_never_translated_is_left_out() {
+fn evaluation_texts_and_untranslated_lines_are_left_out() {
     let folder = tempfile::tempdir().unwrap();
     let tokenizer = write(folder.path());
     let count = |examples: &Examples, code: &str| {
@@ -131,7 +131,7 @@ fn what_an_evaluation_asks_and_what_was_never_translated_is_left_out() {
 }
 
 #[test]
-fn a_corpus_that_is_labelled_wrong_is_found_by_the_others() {
+fn a_mislabeled_corpus_is_detected_by_the_others() {
     let folder = tempfile::tempdir().unwrap();
     let tokenizer = write(folder.path());
     // Three corpora with correct labels, and one whose German is Finnish.
@@ -151,7 +151,7 @@ fn a_corpus_that_is_labelled_wrong_is_found_by_the_others() {
 }
 
 #[test]
-fn int8_is_within_half_a_step_of_what_was_fitted() {
+fn int8_weights_are_within_half_a_step_of_the_fitted_ones() {
     let folder = tempfile::tempdir().unwrap();
     let tokenizer = write(folder.path());
     let features = Features::new(&tokenizer, 8);

@@ -35,7 +35,7 @@ fn an_untrained_pre_norm_encoder_has_the_direction_of_its_bag_of_tokens() {
 }
 
 #[test]
-fn a_sentence_has_the_same_embedding_alone_and_padded_beside_a_longer_one() {
+fn padding_does_not_change_an_embedding() {
     tch::manual_seed(3);
     let mut parameters = Parameters::new(Device::Cpu);
     let together = encode(EncoderKind::Transformer, Norm::Post, &mut parameters, usize::MAX);

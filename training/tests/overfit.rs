@@ -74,7 +74,7 @@ fn train(kind: EncoderKind, norm: Norm, steps: u64, change: impl Fn(&mut StageCo
         let backward = forward.backward(&batch, 1);
         adam.step(&state.parameters, &backward.tables, learning_rate(stage, step), stage);
     }
-    // With the seed of the steps, so the random pairs are the same.
+    // The same seed as in the steps, so that random choices within the batch are the same.
     let forward = Forward { parameters: &state.parameters, model: &config.model, stage, teachers: &teachers };
     let terms = forward.backward(&batch, 1).terms;
     (terms, before, state.parameters)
@@ -94,12 +94,12 @@ fn head(language_token: bool, shared_embedding: bool) -> Option<VocabularyHeadCo
 }
 
 #[test]
-fn a_bag_of_tokens_learns_a_batch_by_contrast() {
+fn a_bag_of_tokens_learns_a_batch_with_the_contrastive_objective() {
     check(&overfit(EncoderKind::Bag, Norm::Pre, 250, |_| {}), Objective::Contrastive, 0.02);
 }
 
 #[test]
-fn late_interaction_teaches_the_token_table_which_tokens_go_together() {
+fn the_token_table_learns_a_batch_by_late_interaction() {
     let late = |stage: &mut StageConfig| {
         stage.contrastive = None;
         stage.late_interaction = Some(LateInteractionConfig { weight: 1.0, temperature: 0.05, pairs_max: 16, own_table: false });
@@ -109,14 +109,14 @@ fn late_interaction_teaches_the_token_table_which_tokens_go_together() {
 }
 
 #[test]
-fn a_table_of_its_own_learns_late_interaction_and_leaves_the_encoder_as_it_is() {
+fn a_separate_late_interaction_table_learns_without_changing_the_encoder() {
     let late = |stage: &mut StageConfig| {
         stage.contrastive = None;
         stage.late_interaction = Some(LateInteractionConfig { weight: 1.0, temperature: 0.05, pairs_max: 16, own_table: true });
     };
     let (losses, before, after) = train(EncoderKind::Bag, Norm::Pre, 250, late);
     check(&losses, Objective::LateInteraction, 1.5);
-    assert!(before.get(LATE_TOKENS).equal(before.get(TOKENS)), "it begins as the token table");
+    assert!(before.get(LATE_TOKENS).equal(before.get(TOKENS)), "late interaction's table starts as a copy of the token table");
     assert!(!after.get(LATE_TOKENS).equal(before.get(LATE_TOKENS)) && !after.get(LATE_WEIGHTS).equal(before.get(LATE_WEIGHTS)));
     for encoder in [TOKENS, TOKEN_WEIGHTS] {
         assert!(after.get(encoder).equal(before.get(encoder)), "{encoder} has changed");
@@ -124,7 +124,7 @@ fn a_table_of_its_own_learns_late_interaction_and_leaves_the_encoder_as_it_is() 
 }
 
 #[test]
-fn embeddings_learn_beside_late_interaction_with_a_table_of_its_own() {
+fn embeddings_learn_together_with_a_separate_late_interaction_table() {
     let both = |stage: &mut StageConfig| {
         stage.late_interaction = Some(LateInteractionConfig { weight: 1.0, temperature: 0.05, pairs_max: 16, own_table: true });
     };
@@ -135,7 +135,7 @@ fn embeddings_learn_beside_late_interaction_with_a_table_of_its_own() {
 }
 
 #[test]
-fn a_pre_norm_encoder_learns_a_batch_by_contrast_through_the_projection() {
+fn a_pre_norm_encoder_learns_a_batch_through_the_projection() {
     let through = |stage: &mut StageConfig| stage.contrastive.as_mut().unwrap().projection = true;
     check(&overfit(EncoderKind::Transformer, Norm::Pre, 150, through), Objective::Contrastive, 0.02);
 }
@@ -152,7 +152,7 @@ fn a_post_norm_encoder_learns_a_batch_with_the_joint_objective() {
 }
 
 #[test]
-fn xtr_learns_a_batch_with_the_token_table_as_output_and_without_language() {
+fn xtr_learns_a_batch_with_the_token_table_as_output() {
     let shared = |stage: &mut StageConfig| {
         (stage.contrastive, stage.xtr, stage.vocabulary_head) = (None, weight(1.0), head(false, true));
     };
@@ -164,7 +164,7 @@ fn xtr_learns_a_batch_with_the_token_table_as_output_and_without_language() {
 }
 
 #[test]
-fn the_lightweight_paper_s_objectives_learn_a_batch_together() {
+fn objectives_of_the_lightweight_paper_learn_a_batch_together() {
     let lightweight = |stage: &mut StageConfig| {
         stage.contrastive = None;
         (stage.unified_generative, stage.alignment, stage.similarity) = (weight(1.0), weight(2.0), weight(2.0));
@@ -177,7 +177,7 @@ fn the_lightweight_paper_s_objectives_learn_a_batch_together() {
 }
 
 #[test]
-fn a_hidden_word_is_learned_from_its_sentence_and_from_the_translation() {
+fn a_masked_word_is_learned_from_its_sentence_and_translation() {
     let hidden = |stage: &mut StageConfig| {
         (stage.contrastive, stage.masked_word, stage.vocabulary_head) = (None, weight(1.0), head(true, false));
     };
@@ -213,7 +213,7 @@ fn frozen(folder: &Path, kind: EncoderKind) -> (std::path::PathBuf, std::path::P
 }
 
 #[test]
-fn the_learner_takes_on_the_anchor_s_distances() {
+fn the_learner_adopts_the_distances_of_the_anchor() {
     let folder = tempfile::tempdir().unwrap();
     for kind in [EncoderKind::Bag, EncoderKind::Transformer] {
         let (config, weights) = frozen(folder.path(), kind);
@@ -234,7 +234,7 @@ fn the_learner_takes_on_the_anchor_s_distances() {
 }
 
 #[test]
-fn the_student_takes_on_a_wider_teacher_s_embeddings_and_similarities() {
+fn the_student_adopts_embeddings_and_similarities_of_a_wider_teacher() {
     let folder = tempfile::tempdir().unwrap();
     let (config, weights) = frozen(folder.path(), EncoderKind::Transformer);
     for (distance, below) in [(Distance::Cosine, 0.02), (Distance::Squared, 0.5)] {
@@ -255,7 +255,7 @@ fn the_student_takes_on_a_wider_teacher_s_embeddings_and_similarities() {
 }
 
 #[test]
-fn a_teacher_of_translations_alone_says_nothing_of_questions_and_their_passages() {
+fn a_translations_only_teacher_ignores_pairs_that_are_not_translations() {
     let folder = tempfile::tempdir().unwrap();
     let (teacher, weights) = frozen(folder.path(), EncoderKind::Transformer);
     let mut config = support::config(EncoderKind::Transformer, Norm::Post, 1);
@@ -288,7 +288,7 @@ fn a_teacher_of_translations_alone_says_nothing_of_questions_and_their_passages(
 }
 
 #[test]
-fn a_teacher_of_another_tokenizer_or_with_shorter_texts_is_refused() {
+fn a_teacher_with_another_vocabulary_or_shorter_texts_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (config, weights) = frozen(folder.path(), EncoderKind::Transformer);
     let mut stage = support::config(EncoderKind::Transformer, Norm::Post, 1).stages.remove(0);
@@ -305,7 +305,7 @@ fn a_teacher_of_another_tokenizer_or_with_shorter_texts_is_refused() {
 }
 
 #[test]
-fn bfloat16_learns_it_too() {
+fn an_encoder_learns_a_batch_in_bfloat16() {
     let narrow = overfit(EncoderKind::Transformer, Norm::Post, 200, |stage| stage.bf16 = true);
     check(&narrow, Objective::Contrastive, 0.05);
 }

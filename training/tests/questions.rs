@@ -59,7 +59,7 @@ fn add_questions(model: &Model, config: &Config) -> Result<PathBuf, Error> {
 }
 
 #[test]
-fn adding_a_question_encoder_keeps_the_embeddings() {
+fn adding_a_question_encoder_keeps_the_passage_embeddings() {
     let model = Model::new(EncoderKind::Transformer, Norm::Pre);
     let before = model.export().unwrap().bundle;
     let after = Bundle::open(&add_questions(&model, &asking(&model, 0.0)).unwrap()).unwrap();
@@ -71,12 +71,12 @@ fn adding_a_question_encoder_keeps_the_embeddings() {
     let passages = encoders.each_mut().map(|encoder| encoder.encode(&texts).unwrap());
     assert_eq!(passages[0], passages[1]);
     let asked = encoders.each_mut().map(|encoder| encoder.encode_questions(&texts).unwrap());
-    assert_eq!(asked[0], passages[0], "without an encoder of their own questions are read as passages");
+    assert_eq!(asked[0], passages[0], "without a question encoder, questions are encoded like passages");
     assert_ne!(asked[1], asked[0]);
 }
 
 #[test]
-fn an_encoder_of_questions_with_another_token_table_is_refused() {
+fn a_question_encoder_with_a_changed_token_table_is_refused() {
     let model = Model::new(EncoderKind::Transformer, Norm::Pre);
     model.export().unwrap();
     let error = add_questions(&model, &asking(&model, 1.0)).unwrap_err().to_string();
@@ -84,7 +84,7 @@ fn an_encoder_of_questions_with_another_token_table_is_refused() {
 }
 
 #[test]
-fn a_run_does_not_begin_behind_the_stage_that_embeds_its_passages() {
+fn a_run_cannot_start_after_the_stage_that_embeds_its_passages() {
     let model = Model::new(EncoderKind::Transformer, Norm::Pre);
     model.export().unwrap();
     let mut config = asking(&model, 0.0);

@@ -78,7 +78,7 @@ fn train(config: &Config, folder: &Path, run: &str) {
 }
 
 #[test]
-fn the_recipe_leads_from_text_to_a_bundle_that_finds_translations_and_does_so_again() {
+fn the_recipe_is_reproducible_and_its_bundle_finds_translations() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     let config = config();
@@ -92,7 +92,7 @@ fn the_recipe_leads_from_text_to_a_bundle_that_finds_translations_and_does_so_ag
     train(&config, folder.path(), "first");
     train(&config, folder.path(), "again");
     let weights = |run: &str| std::fs::read(path(run).join("retrieve.safetensors")).unwrap();
-    assert!(weights("first") == weights("again"), "the same seed gave other weights");
+    assert!(weights("first") == weights("again"), "two runs with the same seed gave different weights");
 
     let bundle_arguments = BundleArguments {
         config: path("config.toml"),

@@ -5,14 +5,15 @@ mod support;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use dragoman_training::checkpoint;
+use dragoman_training::checkpoint::{self, State};
 use dragoman_training::config::{
     Averaging, Config, DistillationConfig, EncoderKind, HardNegativesConfig, Norm, ObjectiveConfig, TeacherSimilarityConfig,
     VocabularyHeadConfig,
 };
+use dragoman_training::error::Error;
 use dragoman_training::train::{self, Options, Outcome};
 use parking_lot::{Mutex, MutexGuard};
-use tch::{Device, Kind, Tensor};
+use tch::{Device, Kind, TchError, Tensor};
 
 /// libtorch has one random generator per process, so concurrent runs would draw each other's numbers.
 static GENERATOR: Mutex<()> = Mutex::new(());
@@ -52,12 +53,12 @@ fn random(norm: Norm) -> Config {
 }
 
 #[test]
-fn a_resumed_run_equals_an_unbroken_one() {
+fn a_resumed_run_equals_an_uninterrupted_one() {
     check_resumed(&random(Norm::Pre));
 }
 
 #[test]
-fn a_resumed_run_hides_the_same_tokens_and_averages_the_same_weights() {
+fn a_resumed_run_masks_the_same_tokens_and_averages_the_same_weights() {
     for averaging in [Averaging::Exponential { decay: 0.9 }, Averaging::LastPart { share: 0.7 }] {
         let mut config = random(Norm::Post);
         let stage = &mut config.stages[0];
@@ -69,7 +70,7 @@ fn a_resumed_run_hides_the_same_tokens_and_averages_the_same_weights() {
 }
 
 #[test]
-fn a_run_that_stops_between_stages_begins_the_next_one_as_an_unbroken_run_would() {
+fn a_run_resumed_between_stages_equals_an_uninterrupted_one() {
     let mut config = random(Norm::Post);
     let mut first = config.stages[0].clone();
     (first.name, first.encoder, first.steps) = ("bag".to_owned(), EncoderKind::Bag, 3);
@@ -89,13 +90,16 @@ fn a_resumed_run_mines_the_same_hard_negatives() {
 }
 
 #[test]
-fn the_weights_of_a_stage_are_the_averaged_ones_and_the_next_stage_starts_from_them() {
+fn a_finished_stage_and_its_checkpoint_contain_the_averaged_weights() {
     let _alone = alone();
     let data = tempfile::tempdir().unwrap();
     support::write_shard(data.path());
     let run = tempfile::tempdir().unwrap();
     let mut config = support::config(EncoderKind::Bag, Norm::Pre, 4);
     config.stages[0].averaging = Some(Averaging::LastPart { share: 0.5 });
+    let mut second = config.stages[0].clone();
+    (second.name, second.steps) = ("second".to_owned(), 2);
+    config.stages.push(second);
     let tokens = |file: &str| {
         let weights = train::load_weights(&run.path().join(file), Device::Cpu).unwrap();
         weights.get("embeddings.token.weight").detach()
@@ -107,7 +111,8 @@ fn the_weights_of_a_stage_are_the_averaged_ones_and_the_next_stage_starts_from_t
         train::train(&config, &step).unwrap();
         by_hand.push(tokens("checkpoint.safetensors"));
     }
-    train::train(&config, &step).unwrap();
+    let stopped = Outcome::Stopped { stage: "second".to_owned(), step: 0 };
+    assert_eq!(train::train(&config, &step).unwrap(), stopped);
     let averaged = tokens("smoke.safetensors");
     let unaveraged = &averaged * 2.0 - &by_hand[2];
     config.stages[0].averaging = None;
@@ -117,11 +122,12 @@ fn the_weights_of_a_stage_are_the_averaged_ones_and_the_next_stage_starts_from_t
     let difference = |a: &Tensor, b: &Tensor| (a - b).abs().max().to_kind(Kind::Double).double_value(&[]);
     assert!(difference(&unaveraged, expect.get("embeddings.token.weight")) < 1e-5);
     assert!(difference(&averaged, &by_hand[2]) > 1e-4);
+    // The second stage starts from the average.
     assert_eq!(difference(&averaged, &tokens("checkpoint.safetensors")), 0.0);
 }
 
 #[test]
-fn weights_of_a_stopped_stage_are_its_average_so_far_and_shortening_it_ends_it_there() {
+fn a_stopped_stage_loads_its_average_so_far_and_can_be_shortened() {
     let _alone = alone();
     let data = tempfile::tempdir().unwrap();
     support::write_shard(data.path());
@@ -147,7 +153,7 @@ fn weights_of_a_stopped_stage_are_its_average_so_far_and_shortening_it_ends_it_t
 }
 
 #[test]
-fn a_teacher_that_is_not_there_is_told_before_the_first_step() {
+fn a_missing_teacher_fails_before_the_first_step() {
     let data = tempfile::tempdir().unwrap();
     support::write_shard(data.path());
     let run = tempfile::tempdir().unwrap();
@@ -168,7 +174,7 @@ fn a_teacher_that_is_not_there_is_told_before_the_first_step() {
 }
 
 #[test]
-fn a_run_that_is_told_to_stop_leaves_a_checkpoint_after_the_step() {
+fn a_stop_request_leaves_a_checkpoint_to_resume_from() {
     let _alone = alone();
     let data = tempfile::tempdir().unwrap();
     support::write_shard(data.path());
@@ -201,9 +207,24 @@ fn a_finished_run_leaves_weights_per_stage_and_a_loss_log() {
 }
 
 #[test]
-fn a_torn_checkpoint_is_refused() {
+fn an_invalid_checkpoint_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = checkpoint::path(folder.path());
-    std::fs::write(&path, b"not a checkpoint").unwrap();
-    assert!(checkpoint::load(&path, Device::Cpu).is_err());
+    let mut state = State::new(Device::Cpu);
+    state.parameters.constant("embeddings.token.weight", &[support::VOCABULARY, 8], 0.5);
+    checkpoint::save(&path, &state).unwrap();
+    checkpoint::load(&path, Device::Cpu).unwrap();
+    let whole = std::fs::read(&path).unwrap();
+    let load = || checkpoint::load(&path, Device::Cpu).unwrap_err();
+    // Cut off in the header's length, in the header and in the weights.
+    for length in [0, 4, 8, 40, whole.len() / 2, whole.len() - 1] {
+        std::fs::write(&path, &whole[..length]).unwrap();
+        let error = load();
+        assert!(matches!(error, Error::Torch(TchError::SafeTensorError { .. })), "{length} of {} bytes: {error}", whole.len());
+    }
+    let (tensor, position) = (Tensor::from_slice(&[0.5f32]), Tensor::from_slice(&[0i64; 4]));
+    Tensor::write_safetensors(&[("weight/x", &tensor)], &path).unwrap();
+    assert!(load().to_string().contains("has no position"), "{}", load());
+    Tensor::write_safetensors(&[("weight/x", &tensor), ("first/x", &tensor), ("position", &position)], &path).unwrap();
+    assert!(load().to_string().contains("one of x's two moments is missing"), "{}", load());
 }

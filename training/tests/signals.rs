@@ -64,7 +64,7 @@ fn check(signal: &str) {
     let mut line = String::new();
     while !line.starts_with("stage smoke") {
         line.clear();
-        assert!(output.read_line(&mut line).unwrap() > 0, "the run ended by itself");
+        assert!(output.read_line(&mut line).unwrap() > 0, "the run ended before its first log line");
     }
     assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
     let mut rest = String::new();
@@ -80,11 +80,11 @@ fn check(signal: &str) {
 }
 
 #[test]
-fn a_request_to_terminate_leaves_a_checkpoint() {
+fn sigterm_leaves_a_checkpoint_to_resume_from() {
     check("-TERM");
 }
 
 #[test]
-fn an_interrupt_leaves_a_checkpoint() {
+fn sigint_leaves_a_checkpoint_to_resume_from() {
     check("-INT");
 }

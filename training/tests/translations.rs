@@ -35,7 +35,7 @@ fn sources(raw: PathBuf) -> Sources {
 }
 
 #[test]
-fn words_of_two_languages_meet_though_no_text_has_both() {
+fn words_of_two_languages_match_through_english() {
     let folder = tempfile::tempdir().unwrap();
     let table = learn(&sources(text(folder.path().join("raw")))).unwrap();
     let mut index = WordIndex::default();

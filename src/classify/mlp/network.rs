@@ -224,7 +224,7 @@ mod tests {
     use crate::classify::random::Random;
 
     #[test]
-    fn logits_are_those_worked_by_hand() {
+    fn logits_match_a_hand_calculation() {
         // Inputs (0.6, 0.8) · √2; hidden: tanh(0.5 · 0.848528 + 0.25 · 1.131371 + 0.1) = tanh(0.807107) = 0.667991
         // logits: 2 · 0.667991 - 1 = 0.335982 and -0.667991.
         let shape = Shape { dimension: 2, hidden: 1, labels: 2 };
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_are_those_worked_by_hand() {
+    fn losses_and_gradients_match_a_hand_calculation() {
         // ln(e⁰ + e^ln 3) - ln 3 = ln(4 / 3); probabilities 1/4 and 3/4.
         let mut logits = [0.0, 3.0_f32.ln()];
         let loss = loss_and_gradient(TargetKind::Class, &mut logits, &[1]);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn enormous_logits_neither_overflow_nor_lose_the_loss() {
+    fn huge_logits_give_finite_losses_and_gradients() {
         for answer in [TargetKind::Class, TargetKind::LabelSet] {
             let mut logits = [1e4, -1e4];
             assert!((loss_and_gradient(answer, &mut logits, &[0])).abs() < 1e-6);
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gradient_is_what_the_loss_changes_by() {
+    fn the_gradient_matches_finite_differences_of_the_loss() {
         let classes = [0, 2, 1, 1, 0, 2, 2];
         let sets = [vec![0, 2], vec![], vec![1], vec![0, 1, 2], vec![2], vec![0], vec![1, 2]];
         for activation in [Activation::Tanh, Activation::Relu] {

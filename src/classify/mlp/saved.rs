@@ -123,14 +123,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_saved_is_read_back() {
+    fn a_saved_network_round_trips() {
         let bytes = example().to_bytes();
         assert_eq!(bytes.len(), 36 + 4 * (2 * 4 + 4 * 3) + 4);
         assert_eq!(Mlp::from_bytes(&bytes), Ok(example()));
     }
 
     #[test]
-    fn what_no_classifier_has_is_refused_even_with_a_checksum_that_fits() {
+    fn invalid_fields_are_rejected_despite_a_valid_checksum() {
         check(b"", SavedError::Magic);
         check(&changed(0, b"X"), SavedError::Magic);
         check(MAGIC, SavedError::Length { expected: 40, got: 8 });
@@ -159,7 +159,7 @@ mod tests {
         }
 
         #[test]
-        fn cut_and_lengthened_bytes_are_refused(cut in 0_usize..120, more in prop::collection::vec(any::<u8>(), 1..9)) {
+        fn truncated_and_extended_bytes_are_rejected(cut in 0_usize..120, more in prop::collection::vec(any::<u8>(), 1..9)) {
             let bytes = example().to_bytes();
             prop_assert!(Mlp::from_bytes(&bytes[..cut]).is_err());
             prop_assert!(Mlp::from_bytes(&[bytes, more].concat()).is_err());

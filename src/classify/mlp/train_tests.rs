@@ -51,7 +51,7 @@ fn a_separable_problem_is_solved() {
 }
 
 #[test]
-fn label_sets_are_learned_each_label_for_itself() {
+fn each_label_of_a_set_is_learned_independently() {
     // Label 0 is right of the origin, label 1 above it, label 2 nowhere: a direction has up to two of them.
     let embeddings: Vec<f32> =
         (0..180).map(|number| (number as f32 * 37.0 + 0.5).to_radians()).flat_map(|a| [a.cos(), a.sin()]).collect();
@@ -65,7 +65,7 @@ fn label_sets_are_learned_each_label_for_itself() {
 }
 
 #[test]
-fn what_embeddings_do_not_tell_is_not_learned() {
+fn indistinguishable_classes_stay_at_chance_accuracy() {
     // Every direction has both classes, so any prediction is correct half of the time.
     let (once, _) = fans(30);
     let classes: Vec<u32> = (0..60).map(|number| u32::from(number >= 30)).collect();
@@ -75,7 +75,7 @@ fn what_embeddings_do_not_tell_is_not_learned() {
 }
 
 #[test]
-fn the_seed_decides_and_the_number_of_threads_does_not() {
+fn the_result_depends_on_the_seed_but_not_on_the_thread_count() {
     let (embeddings, classes) = fans(36);
     let run = |seed, threads| {
         let parameters = MlpSettings { seed, runs: 3, epochs_max: 4, ..quick() };
@@ -89,7 +89,7 @@ fn the_seed_decides_and_the_number_of_threads_does_not() {
 }
 
 #[test]
-fn training_ends_when_validation_gets_no_better() {
+fn training_stops_when_validation_stops_improving() {
     let (embeddings, classes) = fans(180);
     let parameters = MlpSettings { epochs_max: 100, patience: 3, runs: 1, ..quick() };
     let trained = train(&embeddings, Targets::Classes(&classes), &last_third(180), &parameters, 1).unwrap();
@@ -112,7 +112,7 @@ fn without_validation_the_last_epoch_is_kept() {
 }
 
 #[test]
-fn the_best_run_is_the_best_on_validation_then_the_surest() {
+fn the_better_run_has_the_higher_quality_then_the_lower_loss() {
     let (embeddings, classes) = fans(30);
     let trained = train(&embeddings, Targets::Classes(&classes), &last_third(30), &quick(), 1).unwrap();
     let with = |quality, loss| {
@@ -126,7 +126,7 @@ fn the_best_run_is_the_best_on_validation_then_the_surest() {
 }
 
 #[test]
-fn the_caller_sees_each_epoch_and_may_stop() {
+fn the_progress_callback_sees_each_epoch_and_can_stop_training() {
     let (embeddings, classes) = fans(30);
     let (split, parameters) = (last_third(30), MlpSettings { runs: 1, ..quick() });
     let targets = Targets::Classes(&classes);
@@ -143,7 +143,7 @@ fn the_caller_sees_each_epoch_and_may_stop() {
 }
 
 #[test]
-fn one_step_of_adam_is_the_one_worked_by_hand() {
+fn one_adam_step_matches_a_hand_calculation() {
     // After one step, both bias-corrected moments equal the gradient, so each parameter moves by the learning rate against its
     // sign.
     let (embeddings, classes) = fans(3);
@@ -161,7 +161,7 @@ fn one_step_of_adam_is_the_one_worked_by_hand() {
 }
 
 #[test]
-fn bad_input_is_named() {
+fn errors_name_the_invalid_input() {
     let (embeddings, classes) = fans(30);
     let split = last_third(30);
     #[track_caller]
@@ -190,7 +190,7 @@ fn bad_input_is_named() {
 }
 
 #[test]
-fn a_saved_classifier_answers_as_before() {
+fn a_saved_classifier_returns_the_same_probabilities() {
     let (embeddings, classes) = fans(30);
     let trained = train(&embeddings, Targets::Classes(&classes), &last_third(30), &quick(), 1).unwrap();
     let mlp = trained.into_best().mlp.calibrated(2.0).unwrap();

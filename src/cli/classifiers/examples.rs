@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn examples_are_tabs_or_json() {
+    fn example_lines_are_tab_separated_or_json() {
         assert_eq!(example("weather\tIl pleut.\tencore"), Ok(json!({"text": "Il pleut.\tencore", "labels": ["weather"]})));
         assert_eq!(example(r#" {"text": "x", "labels": []}"#), Ok(json!({"text": "x", "labels": []})));
         assert!(example("no tab").unwrap_err().contains("a tab"));
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_a_label_is_gathered() {
+    fn descriptions_of_a_repeated_label_are_collected() {
         let labels = ["sports=goals".to_owned(), "weather".to_owned(), "sports=a=b".to_owned()];
         let expect = json!([{"name": "sports", "descriptions": ["goals", "a=b"]}, {"name": "weather"}]);
         assert_eq!(described(&labels), expect);

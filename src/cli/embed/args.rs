@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn devices_are_read_as_the_server_reads_them() {
+    fn cpu_and_cuda_devices_are_parsed_and_others_rejected() {
         assert_eq!(parse_device("cuda:2"), Ok(DeviceChoice::Cuda(2)));
         assert_eq!(parse_device("cpu"), Ok(DeviceChoice::Cpu));
         assert!(parse_device("tpu").is_err() && parse_device("cuda:").is_err());

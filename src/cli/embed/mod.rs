@@ -13,13 +13,13 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::time::Instant;
 
-use indicatif::{HumanCount, ProgressBar};
+use indicatif::ProgressBar;
 
 pub use args::{EmbedArgs, Format, InputFormat};
 
 use super::error::{CliError, Outcome};
 use super::files::Input;
-use super::output::{Output, Unit};
+use super::output::{Output, Unit, plural};
 use encoder::{BATCHES_MAX, Encoder, Pending};
 use texts::{Item, Texts};
 use vectors::Vectors;
@@ -53,18 +53,16 @@ pub fn run(args: EmbedArgs) -> Result<Outcome, CliError> {
     let dimension = vectors.finish()?;
     let seconds = started.elapsed().as_secs_f64();
     let rate = tally.embedded as f64 / seconds.max(1e-9);
-    let texts = HumanCount(tally.embedded);
-    let noun = if tally.embedded == 1 { "text" } else { "texts" };
-    output.note(&format!("{texts} {noun}, {dimension} values each, in {seconds:.1} s ({rate:.0} texts/s)"));
+    let (texts, values) = (plural(tally.embedded, "text"), plural(dimension as u64, "value"));
+    output.note(&format!("{texts}, {values} each, in {seconds:.1} s ({rate:.0} texts/s)"));
     if tally.truncated > 0 {
-        let cut = HumanCount(tally.truncated);
-        output.note(&format!("{cut} of them were longer than the model reads; their ends were ignored"));
+        output.note(&format!("ignored the end of {}: the model does not read that far", plural(tally.truncated, "text")));
     }
     match (tally.failed, tally.embedded) {
         (0, _) => Ok(Outcome::Done),
         (_, 0) => Err(CliError::Input("no text was embedded".to_owned())),
         (failed, _) => {
-            output.problem(&format!("{} lines failed; the output has the reasons", HumanCount(failed)));
+            output.problem(&format!("{} failed; the output says why", plural(failed, "line")));
             Ok(Outcome::SomeFailed)
         }
     }
@@ -129,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_format_follows_the_name_of_the_output() {
+    fn the_format_follows_the_option_then_the_file_extension() {
         let check = |asked, output: Option<&str>, expect| {
             assert_eq!(format(asked, output.map(Path::new)).ok(), expect, "{asked:?} {output:?}");
         };

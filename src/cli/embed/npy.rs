@@ -4,6 +4,8 @@
 
 use std::io::{self, Seek, SeekFrom, Write};
 
+use crate::cli::output::plural;
+
 const MAGIC: &[u8] = b"\x93NUMPY\x01\x00";
 /// Size of the header in bytes; the format requires a multiple of 64.
 const HEAD_BYTES: usize = 128;
@@ -28,7 +30,7 @@ impl<W: Write + Seek> NpyWriter<W> {
             self.dimension = row.len();
         }
         if row.len() != self.dimension {
-            let detail = format!("a row of {} values among rows of {}", row.len(), self.dimension);
+            let detail = format!("a row of {} among rows of {}", plural(row.len() as u64, "value"), self.dimension);
             return Err(io::Error::new(io::ErrorKind::InvalidData, detail));
         }
         let bytes: Vec<u8> = row.iter().flat_map(|value| value.to_le_bytes()).collect();
@@ -66,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn the_head_has_the_final_shape_and_values_follow() {
+    fn the_header_has_the_final_shape_and_values_follow() {
         let file = written(&[&[1.0, -2.0], &[0.5, 0.0]], 0);
         assert_eq!(&file[..10], b"\x93NUMPY\x01\x00\x76\x00");
         let head = std::str::from_utf8(&file[10..HEAD_BYTES]).unwrap();
@@ -77,19 +79,19 @@ mod tests {
     }
 
     #[test]
-    fn no_rows_are_an_empty_array_of_the_same_width() {
+    fn writing_no_rows_gives_an_empty_array_of_the_given_width() {
         let file = written(&[], 256);
         assert!(String::from_utf8_lossy(&file[10..]).contains("'shape': (0, 256)"));
         assert_eq!(file.len(), HEAD_BYTES);
     }
 
     #[test]
-    fn the_largest_shape_fits_the_head() {
+    fn the_largest_shape_fits_the_header() {
         assert_eq!(head(u64::MAX, usize::MAX).len(), HEAD_BYTES);
     }
 
     #[test]
-    fn rows_of_another_length_are_refused() {
+    fn rows_of_the_wrong_length_are_rejected() {
         let mut writer = NpyWriter::new(io::Cursor::new(Vec::new()), 2).unwrap();
         assert!(writer.write(&[1.0]).is_err());
     }

@@ -105,14 +105,14 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_a_text() {
+    fn each_plain_line_is_one_text() {
         check(InputFormat::Lines, " a text ", None, Ok(" a text "));
         check(InputFormat::Lines, " \u{3000}", None, Err("must contain something"));
         check(InputFormat::Lines, "longer than ten", None, Err("the text must have at most 10 bytes, got 15"));
     }
 
     #[test]
-    fn a_line_is_an_object_with_a_text() {
+    fn each_ndjson_line_must_be_an_object_with_a_text() {
         check(InputFormat::Ndjson, r#"{"id": "a", "text": "x", "metadata": {"n": 1}}"#, Some("a"), Ok("x"));
         check(InputFormat::Ndjson, r#"{"text": "x"}"#, None, Ok("x"));
         check(InputFormat::Ndjson, r#"{"id": "a", "text": " "}"#, Some("a"), Err("must contain something"));

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mode_default_sends_none() {
+    fn the_default_mode_sends_no_mode() {
         assert_eq!(Configuration::mode("default").request, Map::new());
         assert_eq!(Configuration::mode("any").request["mode"], "any");
     }

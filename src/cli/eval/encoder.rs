@@ -8,7 +8,7 @@ use crate::cli::client::Client;
 use crate::cli::embed::encoder::embed_on_server;
 use crate::cli::embed::texts::BATCH_TEXTS_MAX;
 use crate::cli::error::CliError;
-use crate::cli::output::{Output, Unit};
+use crate::cli::output::{Output, Unit, plural};
 use crate::evaluation::{Embeddings, EvaluationError, SentenceEncoder};
 
 /// Maximum bytes of text per request, unless a single text is longer.
@@ -36,10 +36,8 @@ impl<'a> ServerEncoder<'a> {
             for embedding in embed_on_server(self.client, &texts[numbers], self.model.as_deref(), input_type)? {
                 let expected = *dimension.get_or_insert(embedding.values.len());
                 if embedding.values.len() != expected {
-                    let got = embedding.values.len();
-                    return Err(self
-                        .client
-                        .unexpected_response(format!("it mixes embeddings of {expected} and of {got} values")));
+                    let got = plural(embedding.values.len() as u64, "value");
+                    return Err(self.client.unexpected_response(format!("it mixes embeddings of {expected} and of {got}")));
                 }
                 values.extend(embedding.values);
             }

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pairs_of_the_server_are_read_by_number() {
+    fn mined_pairs_are_parsed_when_their_ids_are_numbers() {
         let line = r#"{"score": 1.25, "first": {"id": "7", "text": "Es regnet."}, "second": {"id": "0", "text": "Il pleut."}}"#;
         assert_eq!(candidate(line), Some(Candidate { first: 7, second: 0, score: 1.25 }));
         assert_eq!(candidate(r#"{"score": 1, "first": {"id": "de-1"}, "second": {"id": "0"}}"#), None);

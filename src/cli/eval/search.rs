@@ -14,8 +14,8 @@ use super::search_report::{Bootstrap, QueryScores, Row, Scope, SearchReport};
 use crate::cli::client::Call;
 use crate::cli::error::CliError;
 use crate::cli::files::Target;
-use crate::cli::output::Unit;
-use crate::domain::{CollectionName, Language};
+use crate::cli::output::{Unit, plural};
+use crate::domain::{CollectionName, Language, TITLE_CHARS_MAX};
 use crate::evaluation::judged::{self, ReadOptions};
 use crate::evaluation::relevance::{DEPTH_MAX, Gains, Item, TestCollection, score_ranking};
 use crate::evaluation::runs::{self, Scored};
@@ -252,7 +252,7 @@ fn write_run(
 fn document(item: &Item) -> Value {
     let mut document = json!({ "id": item.id, "text": item.text });
     if let Some(title) = &item.title {
-        document["title"] = json!(title);
+        document["title"] = json!(title_end(title).map_or(title.as_str(), |end| &title[..end]));
     }
     if let Some(language) = item.language {
         document["language"] = json!(language.code());
@@ -260,12 +260,21 @@ fn document(item: &Item) -> Value {
     document
 }
 
+/// Returns where to cut a title that is longer than the server accepts.
+fn title_end(title: &str) -> Option<usize> {
+    title.char_indices().nth(TITLE_CHARS_MAX).map(|(end, _)| end)
+}
+
 fn store(measured: &Measured, collection: &str, documents: &[Item]) -> Result<(), CliError> {
     let Measured { client, output } = measured;
     let kept: Vec<&Item> = documents.iter().filter(|item| !item.text.is_empty()).collect();
     if kept.len() < documents.len() {
-        let (blank, all) = (documents.len() - kept.len(), documents.len());
-        output.note(&format!("{blank} of {all} documents have neither a title nor a text and are left out"));
+        let (blank, all) = (documents.len() - kept.len(), plural(documents.len() as u64, "document"));
+        output.note(&format!("left out {blank} of {all}: neither a title nor a text"));
+    }
+    let cut = kept.iter().filter(|item| item.title.as_deref().and_then(title_end).is_some()).count();
+    if cut > 0 {
+        output.note(&format!("cut {} at {TITLE_CHARS_MAX} characters", plural(cut as u64, "title")));
     }
     let bar = output.progress(Some(kept.len() as u64), Unit::Items("documents"));
     for batch in kept.chunks(BATCH_DOCUMENTS) {

@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::cli::output::plural;
 use crate::evaluation::relevance::{Item, MeanScores, Scores};
 use crate::evaluation::significance::{Difference, paired_bootstrap};
 
@@ -151,7 +152,7 @@ fn difference_cells(row: &Row) -> [String; 3] {
 impl fmt::Display for SearchReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let of = self.collection.as_ref().map_or_else(String::new, |name| format!(" in {name}"));
-        let searched = self.documents.map_or_else(String::new, |documents| format!(" of {documents} documents{of}"));
+        let searched = self.documents.map_or_else(String::new, |documents| format!(" of {}{of}", plural(documents, "document")));
         writeln!(f, "Search{searched}, in percent:\n")?;
         let names = self.results.iter().map(|row| row.configuration.chars().count());
         let width = names.max().unwrap_or_default().max(NAME_COLUMNS_MIN);
@@ -182,7 +183,8 @@ impl fmt::Display for SearchReport {
             )?;
         }
         if self.queries_unjudged > 0 {
-            writeln!(f, "- {} of {} queries have no relevant document and are left out", self.queries_unjudged, self.queries)?;
+            let (left_out, all) = (self.queries_unjudged, self.queries);
+            writeln!(f, "- queries without a relevant document, which are left out: {left_out} of {all}")?;
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::json_records::Column;
 use super::record::{Record, Records};
+use crate::cli::output::plural;
 
 /// Records to read from the database at a time.
 const PAGE_RECORDS: usize = 500;
@@ -121,9 +122,8 @@ impl Database {
             )
             .map_err(io::Error::other)?;
         if waiting > 0 {
-            let problem =
-                format!("{waiting} changes of the collection are not in its tables yet; call collection.count() in Chroma");
-            return Err(invalid(&problem));
+            let changes = plural(waiting.unsigned_abs(), "change");
+            return Err(invalid(&format!("the collection's tables still lack {changes}; call collection.count() in Chroma")));
         }
         let lists = "select 1 from sqlite_master where name = 'embedding_metadata_array'";
         let has_lists = connection.query_row(lists, [], |_| Ok(())).optional().map_err(io::Error::other)?.is_some();

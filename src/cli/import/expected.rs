@@ -124,10 +124,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_needed_is_missing_if_none_of_the_first_documents_has_it() {
+    fn a_needed_member_is_missing_until_a_document_has_it() {
         let (with, without) = (json!({"id": "a", "text": "x"}), json!({"id": "a"}));
         let mut needed = Needed::new("text");
-        assert!(!needed.is_missing(), "there is no document");
+        assert!(!needed.is_missing(), "nothing is missing before the first document");
         (1..DOCUMENTS_MAX).for_each(|_| needed.look_in(&without));
         assert!(needed.is_missing() && !needed.is_hopeless());
         needed.look_in(&without);
@@ -153,7 +153,7 @@ mod tests {
         let named = |name: &str| Some(name.to_owned());
         let (body, meta) = (named("page.body"), named("meta"));
         let mut fields = NamedFields::new([("--text-field", &body), ("--title-field", &None), ("--metadata-field", &meta)]);
-        assert_eq!(fields.warnings(), [""; 0], "no record was read");
+        assert_eq!(fields.warnings(), [""; 0], "there are no warnings before the first record");
         fields.look_in(&object(json!({"page": {"body": null}, "meta": null})));
         assert_eq!(fields.warnings().len(), 2, "null counts as missing");
         fields.look_in(&object(json!({"page": {"body": "x"}})));

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failed_line_is_told_in_one_line() {
+    fn a_failed_line_is_reported_on_one_line() {
         let line =
             r#"{"line": 3, "id": "a", "status": "failed", "error": {"code": "invalid_request", "detail": "/text: is\nblank"}}"#;
         assert_eq!(failure(line), "line 3 (a): invalid_request: /text: is blank");

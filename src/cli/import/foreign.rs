@@ -16,6 +16,7 @@ use super::record::{Fields, InvalidRecord, Record, Records};
 use super::unpack::{Compression, unpacked};
 use super::vectors::{self, Vectors};
 use crate::cli::error::CliError;
+use crate::cli::output::plural;
 
 const BUFFER_BYTES: usize = 1 << 18;
 /// Default field for the text.
@@ -209,7 +210,7 @@ impl<R: io::BufRead> Records for JsonExport<R> {
 impl Documents {
     /// Converts the next record. Returns false at the end.
     fn advance(&mut self) -> io::Result<bool> {
-        let after = |error: io::Error| io::Error::new(error.kind(), format!("{error}, after {} records", self.number));
+        let after = |error: io::Error| io::Error::new(error.kind(), format!("{error}, after {}", plural(self.number, "record")));
         let Some(found) = self.records.next().map_err(after)? else {
             return if self.needed.is_missing() { Err(self.nothing_found()) } else { Ok(false) };
         };

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn names_tell_format_and_compression() {
+    fn file_extensions_determine_format_and_compression() {
         for (name, expect) in [
             ("a.ndjson", (Format::Ndjson, Compression::None)),
             ("a.jsonl.gz", (Format::Ndjson, Compression::Gzip)),

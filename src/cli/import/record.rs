@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_become_members_and_the_rest_metadata() {
+    fn named_fields_become_members_and_the_rest_becomes_metadata() {
         let fields = Fields { title: Some("head".to_owned()), language: Some("lang".to_owned()), ..fields("page.body") };
         let given = json!({"head": "T", "lang": null, "page": {"body": "x", "n": 1}, "year": 2026});
         let expect = json!({"id": "7", "title": "T", "text": "x", "metadata": {"page": {"n": 1}, "year": 2026}});
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_of_its_own_is_the_text_unless_a_field_is() {
+    fn the_records_document_is_the_text_unless_a_text_field_is_named() {
         let given = || Record { document: json!("own"), ..record(json!("a"), json!({"body": "field"})) };
         assert_eq!(Fields::default().document(given()).unwrap()["text"], "own");
         let expect = json!({"id": "a", "text": "field", "metadata": {"document": "own"}});
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_that_does_not_fit_is_named() {
+    fn errors_name_the_invalid_id() {
         let long = "x".repeat(600);
         for (given, named, detail) in [
             (json!(long), Some("x".repeat(80)), "must have 1 to 512 bytes, got 600"),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vector_that_was_chosen_is_the_documents() {
+    fn the_chosen_vector_becomes_the_documents_vector() {
         let given = Record { vector: json!([1.0]), ..record(json!("a"), json!({"text": "x"})) };
         let expect = json!({"id": "a", "text": "x", "vector": [1.0]});
         assert_eq!(fields("text").document(given).unwrap(), expect);

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn several_names_need_a_choice_even_in_different_records() {
+    fn several_vector_names_require_a_choice_even_across_records() {
         let expect = r#"the vectors "text", "image"; name the one to import with --vector-name"#;
         let mut vectors = Vectors::default();
         assert_eq!(vectors.choose(&json!({"text": [1.0], "image": [2.0]})), Err(expect.to_owned()));

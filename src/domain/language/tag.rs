@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn every_code_is_a_tag() {
+    fn every_language_code_is_a_tag_in_either_case() {
         for language in Language::all() {
             assert_eq!(Language::from_tag(language.code()), Ok(language));
             assert_eq!(Language::from_tag(&language.code().to_uppercase()), Ok(language));
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn old_codes_are_what_replaced_them() {
+    fn deprecated_codes_map_to_their_replacements() {
         check(&["iw", "iw-IL"], "he");
         check(&["in"], "id");
         check(&["jw"], "jv");
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_of_three_letters_are_those_of_two() {
+    fn three_letter_codes_map_to_two_letter_codes() {
         check(&["deu", "ger", "DEU-at"], "de");
         check(&["zho", "chi", "cmn", "zh-cmn", "zh-cmn-Hans-CN"], "zh");
         check(&["fra", "fre"], "fr");
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_may_be_of_a_language_that_is_not_determined() {
+    fn a_text_may_have_an_undetermined_language() {
         for tag in ["und", "UND", "und-Latn"] {
             assert_eq!(Language::of_text_from_tag(tag), Ok(None), "{tag}");
             let error = Language::from_tag(tag).unwrap_err();
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn another_language_is_not_taken_for_one_of_these() {
+    fn unsupported_languages_are_rejected_as_unknown() {
         for tag in ["is", "is-IS", "la", "xx", "ji", "yi", "zh-yue", "yue", "bs", "gsw", "mul", "zxx", "be-BY", "cy_GB"] {
             let error = Language::from_tag(tag).unwrap_err();
             assert_eq!(error, LanguageTagError::Other { got: tag.to_owned() });
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_tag_is_another_error() {
+    fn malformed_tags_are_rejected_as_invalid_requests() {
         let long = format!("en-x-{}", "abcd-".repeat(20));
         for tag in [
             "",
@@ -196,7 +196,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_a_tag_stays_one_in_any_case_and_with_underscores(tag in "[a-zA-Z]{2,3}([-_][a-zA-Z]{2,4}){0,2}") {
+        fn tags_ignore_case_and_accept_underscores(tag in "[a-zA-Z]{2,3}([-_][a-zA-Z]{2,4}){0,2}") {
             let read = |tag: &str| Language::of_text_from_tag(tag).map_err(|error| error.code());
             prop_assert_eq!(read(&tag), read(&tag.to_uppercase()));
             prop_assert_eq!(read(&tag), read(&tag.replace('-', "_")));

@@ -26,6 +26,7 @@ use crate::http::openapi::operations::{Example, examples};
 use crate::http::request::cursor::{self, List};
 use crate::http::request::extract::{CollectionPath, JsonBody, KeyedBody, PageParameters, Parameters, REPEATS_ANSWER};
 use crate::http::request::values::parsed;
+use crate::service::Error;
 use settings::{HnswChange, HnswOptions, PassageOptions};
 
 /// Maximum length of a description, in bytes.
@@ -212,7 +213,8 @@ pub async fn create_collection(
         check_access(&caller, name)?;
     }
     let new = check_new(body, checks, name, api.service.model().tokens_max)?;
-    let view = api.service.create_collection_once(new, key).await?;
+    let created = api.service.create_collection_once(new, key).await;
+    let view = created.map_err(|error| refused(error, &caller))?;
     let location = format!("/v1/collections/{}", view.collection.name);
     Ok((StatusCode::CREATED, [(LOCATION, location)], Json(view.into())))
 }
@@ -291,9 +293,23 @@ pub async fn change_collection(
     params(("collection" = String, Path, description = "Name of the collection.", example = "news")),
     responses((status = 204, description = "The collection was deleted.")),
 )]
-pub async fn delete_collection(State(api): State<Api>, CollectionPath(name): CollectionPath) -> Result<StatusCode, ApiError> {
-    api.service.delete_collection(&name).await?;
+pub async fn delete_collection(
+    State(api): State<Api>,
+    caller: Caller,
+    CollectionPath(name): CollectionPath,
+) -> Result<StatusCode, ApiError> {
+    api.service.delete_collection(&name).await.map_err(|error| refused(error, &caller))?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// The error for the caller. If the name is an alias, it names the collection only to a key that may access that collection.
+fn refused(error: Error, caller: &Caller) -> ApiError {
+    match error {
+        Error::AliasExists { name, collection } if !caller.may_access(&collection) => {
+            ApiError::new(Code::AliasExists, format!("{name} is an alias"))
+        }
+        other => other.into(),
+    }
 }
 
 /// Validates a collection to create, except for its name.

@@ -8,11 +8,11 @@ use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::openapi::RefOr;
-use utoipa::openapi::schema::Schema;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::{CollectionInfo, CreateCollectionRequest, check_new};
-use crate::domain::{Code, CollectionView, MetadataPath, NewCollection};
+use super::{CollectionInfo, CreateCollectionRequest, check_new, refused};
+use crate::domain::{Caller, Code, CollectionView, MetadataPath, NewCollection};
 use crate::http::api::Api;
 use crate::http::error::{ApiError, Checks, Violation, invalid};
 use crate::http::openapi::operation_errors::{OperationErrors, WRITE_ERRORS};
@@ -33,7 +33,8 @@ pub const ERRORS: &[OperationErrors] = &[(
 /// Examples of their bodies.
 pub const EXAMPLES: &[Example] = examples!["put_collection.request", "put_collection.200", "put_collection.201"];
 
-/// The settings that the collection should have: the members of `CreateCollectionRequest`, without the name.
+/// The settings that the collection should have: the members of `CreateCollectionRequest`. The name is that of the path, or is
+/// left out.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
 pub struct PutCollectionRequest(CreateCollectionRequest);
@@ -42,9 +43,10 @@ impl PartialSchema for PutCollectionRequest {
     fn schema() -> RefOr<Schema> {
         let mut schema = CreateCollectionRequest::schema();
         if let RefOr::T(Schema::Object(object)) = &mut schema {
-            object.description = Some("The settings that the collection should have, as when it is created.".to_owned());
-            object.properties.retain(|name, _| name != "name");
+            object.description = Some("The settings, as when a collection is created.".to_owned());
             object.required.retain(|name| name != "name");
+            let name = ObjectBuilder::new().schema_type(Type::String).description(Some("The name in the path."));
+            object.properties.insert("name".to_owned(), name.into());
         }
         schema
     }
@@ -72,12 +74,14 @@ impl ToSchema for PutCollectionRequest {
 )]
 pub async fn put_collection(
     State(api): State<Api>,
+    caller: Caller,
     CollectionPath(name): CollectionPath,
     JsonBody(PutCollectionRequest(asked)): JsonBody<PutCollectionRequest>,
 ) -> Result<(StatusCode, Json<CollectionInfo>), ApiError> {
     let mut checks = Checks::default();
-    if asked.name.is_some() {
-        checks.add::<()>(invalid("/name", "must be left out: the path has the name"));
+    if let Some(other) = asked.name.as_deref().filter(|own| *own != name.as_str()) {
+        let detail = format!("must be {:?}, the name in the path, or be left out, got {other:?}", name.as_str());
+        checks.add::<()>(invalid("/name", detail));
     }
     let new = check_new(asked.clone(), checks, Some(name.clone()), api.service.model().tokens_max)?;
     let existing = match api.service.get_collection(&name).await {
@@ -86,7 +90,7 @@ pub async fn put_collection(
             Ok(view) => return Ok((StatusCode::CREATED, Json(view.into()))),
             // Another request created it meanwhile.
             Err(Error::CollectionExists { .. }) => api.service.get_collection(&name).await?,
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(refused(error, &caller)),
         },
     };
     let differences = differences(&asked, &new, &existing);

@@ -48,12 +48,8 @@ pub struct PassageOptions {
 pub fn source(model: Option<String>, dimension: Option<usize>) -> Result<NewSource, ApiError> {
     let Some(dimension) = dimension else { return Ok(NewSource::Model(model)) };
     if let Some(model) = model {
-        return invalid(
-            "/dimension",
-            format!(
-                "must be left out with a model, which has its own dimension: expected one of them, got {dimension} and {model:?}"
-            ),
-        );
+        let problem = format!("must be left out with model {model:?}, which determines it, got {dimension}");
+        return invalid("/dimension", format!("{problem}; to send your own vectors, keep dimension and leave out model"));
     }
     Ok(NewSource::OwnVectors(within("/dimension", dimension, DIMENSION)?))
 }

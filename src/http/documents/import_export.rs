@@ -304,7 +304,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_get_a_packing_that_they_can_undo() {
+    fn the_compression_is_one_that_the_client_accepts() {
         for (offered, expect) in [
             ("", FileEncoding::Identity),
             ("gzip, deflate, br, zstd", FileEncoding::Zstd),

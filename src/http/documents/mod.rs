@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_a_plain_success_only_when_all_were_stored() {
+    fn the_response_is_200_only_if_every_document_was_stored() {
         let created = || outcome(UpsertStatus::Created(Sequence(1)));
         let (status, Json(body)) = answer(vec![Ok(()), Ok(())], vec![created(), created()]).unwrap();
         assert_eq!((status, body.failed), (StatusCode::OK, 0));
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_of_which_nothing_was_stored_failed() {
+    fn a_request_that_stores_no_document_fails() {
         let error = answer(vec![refusal(), refusal()], Vec::new()).unwrap_err();
         assert_eq!((error.code, error.errors.len()), (Code::InvalidRequest, 2));
         let error = answer(vec![refusal(), Ok(())], vec![full()]).unwrap_err();

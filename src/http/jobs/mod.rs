@@ -52,7 +52,7 @@ pub struct ListJobsParameters {
     /// Only jobs with this status.
     #[param(value_type = Option<JobStatus>)]
     pub status: Option<String>,
-    /// Only jobs that concern the collection with this name.
+    /// Only jobs of the collection with this name or alias.
     pub collection: Option<String>,
     /// Maximum rows, from 1 to the server's limit (1000 unless configured otherwise).
     #[param(value_type = Option<u32>, minimum = 1, default = 20)]
@@ -90,7 +90,7 @@ pub async fn list_jobs(
     }
     let (jobs, next) = api.service.list_jobs(filter, page).await?;
     Ok(Json(JobList {
-        jobs: jobs.into_iter().filter(|job| check_visible(&caller, job).is_ok()).collect(),
+        jobs: jobs.into_iter().filter(|job| check_visible(&api, &caller, job).is_ok()).collect(),
         next_cursor: next.map(|id| cursor::encode(&List::Jobs, id.as_str())),
     }))
 }
@@ -151,21 +151,25 @@ fn read_list(given: ListJobsParameters, api: &Api) -> Result<(JobFilter, Page<Jo
 /// A job that the caller may see.
 pub async fn visible(api: &Api, caller: &Caller, id: &JobId) -> Result<Job, ApiError> {
     let job = api.service.get_job(id).await?;
-    check_visible(caller, &job).map(|()| job)
+    check_visible(api, caller, &job).map(|()| job)
 }
 
-/// Refuses a job that the caller may not see, because it shows collections that the key may not access. Callers without
-/// restriction may see all jobs.
-fn check_visible(caller: &Caller, job: &Job) -> Result<(), ApiError> {
+/// Refuses a job that the caller may not see, because it shows collections that the key may not access, neither by their own
+/// names nor by aliases that lead to them now. Callers without restriction may see all jobs.
+fn check_visible(api: &Api, caller: &Caller, job: &Job) -> Result<(), ApiError> {
     if caller.collections().is_none() {
         return Ok(());
     }
     let refuse = |detail: &str| Err(ApiError::new(Code::Forbidden, detail));
+    let check = |name: &CollectionName| match api.service.may_reach(caller, name) {
+        true => Ok(()),
+        false => check_access(caller, name),
+    };
     match Service::job_access(job).reach {
         JobVisibility::Server => Ok(()),
-        JobVisibility::Collections(names) => names.iter().try_for_each(|name| check_access(caller, name)),
+        JobVisibility::Collections(names) => names.iter().try_for_each(check),
         JobVisibility::Texts { collections, caller: owner } => {
-            collections.iter().try_for_each(|name| check_access(caller, name))?;
+            collections.iter().try_for_each(check)?;
             match caller {
                 Caller::Holder(key) if owner.as_ref() != Some(&key.id) => refuse("the job has texts of another caller"),
                 _ => Ok(()),

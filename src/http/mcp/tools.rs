@@ -281,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_tool_has_an_operation_and_offers_what_it_needs() {
+    fn every_tool_requires_the_required_fields_of_its_operation() {
         let description = crate::http::description();
         let tools = of(description);
         let names: Vec<&str> = tools.iter().map(|tool| tool.shown.name.as_ref()).collect();
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_describes_itself_without_the_document() {
+    fn tool_schemas_resolve_without_the_openapi_document() {
         for tool in of(crate::http::description()) {
             let schema = Value::Object((*tool.shown.input_schema).clone()).to_string();
             assert!(!schema.contains(SCHEMAS) && !schema.contains("percent-encoded"), "{schema}");

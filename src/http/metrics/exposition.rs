@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn openmetrics_is_for_who_asks_for_it() {
+    fn openmetrics_is_used_only_if_the_client_prefers_it() {
         let prometheus = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
                           application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,\
                           text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_form_calls_metrics_as_their_samples_are_called() {
+    fn the_text_format_names_metrics_after_their_samples() {
         let openmetrics = "# HELP a_requests Requests answered.\n# TYPE a_requests counter\na_requests_total{status=\"200\"} 3\n\
                            # HELP a_wait_seconds Waits.\n# TYPE a_wait_seconds histogram\n# UNIT a_wait_seconds seconds\n\
                            a_wait_seconds_sum 0.5\na_wait_seconds_bucket{le=\"+Inf\"} 2\n\

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_has_loopback_names_and_addresses() {
+    fn only_loopback_names_and_addresses_are_hosts_by_default() {
         let hosts = Hosts::default().listening_on(IpAddr::from([127, 0, 0, 1]));
         has(&hosts, true, &["localhost", "LOCALHOST.", "app.localhost", "127.0.0.1", "127.1.2.3", "[::1]", "[::ffff:127.0.0.1]"]);
         has(
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn the_address_that_is_listened_on_is_a_name() {
+    fn the_listen_address_is_an_accepted_host() {
         let one = Hosts::default().listening_on(IpAddr::from([192, 0, 2, 1]));
         has(&one, true, &["192.0.2.1", "127.0.0.1"]);
         has(&one, false, &["192.0.2.2", "db"]);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_operator_adds_names() {
+    fn operators_can_add_host_names() {
         has(&Hosts::parse(&["DB.example", "[2001:db8::1]"]).unwrap(), true, &["db.example", "db.example.", "[2001:db8::1]"]);
         has(&Hosts::parse(&["*"]).unwrap(), true, &["anything.example"]);
         for bad in ["", "db:7700", "http://db", "db/", "a b", "me@db"] {
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_the_servers_own_when_scheme_and_port_fit() {
+    fn an_origin_is_the_servers_own_only_with_the_same_host_and_port() {
         let own = |origin: &str, host: &str| is_own(origin, &host.parse().unwrap());
         assert!(own("http://localhost:7700", "localhost:7700"));
         assert!(own("http://localhost", "localhost") && own("http://localhost", "localhost:80"));

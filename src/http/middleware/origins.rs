@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn origins_are_as_browsers_send_them() {
+    fn origins_must_be_written_as_browsers_send_them() {
         for good in ["*", "https://example.com", "http://localhost:5173", "http://[::1]:8080"] {
             assert!(Origin::parse(good).is_ok(), "{good}");
         }

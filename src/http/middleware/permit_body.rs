@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn places_are_kept_until_the_answer_is_sent() {
+    async fn the_permit_is_held_until_the_response_is_sent() {
         let place = Arc::new(());
         let pieces = stream::iter(["one", "two"]).map(Ok::<_, axum::Error>);
         let mut answer = PermitBody::new(Body::from_stream(pieces), Arc::clone(&place));
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn places_are_free_when_nobody_waits_for_the_answer() {
+    async fn dropping_the_response_releases_the_permit() {
         let place = Arc::new(());
         let answer = PermitBody::new(Body::from_stream(stream::pending::<Result<Bytes, axum::Error>>()), Arc::clone(&place));
         drop(answer);
@@ -77,17 +77,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_of_one_piece_has_not_ended_with_it() {
+    async fn a_one_frame_body_ends_only_after_its_end_is_polled() {
         let mut answer = PermitBody::new(Body::from("whole"), ());
         assert!(answer.frame().await.unwrap().unwrap().is_data());
         assert!(!answer.is_end_stream());
         assert!(answer.frame().await.is_none());
         assert!(answer.is_end_stream());
-        assert!(PermitBody::new(Body::empty(), ()).is_end_stream(), "nothing is to be sent");
+        assert!(PermitBody::new(Body::empty(), ()).is_end_stream(), "an empty body has ended from the start");
     }
 
     #[test]
-    fn the_length_of_an_answer_stays_known() {
+    fn the_body_keeps_its_exact_length() {
         let answer = PermitBody::new(Body::from("four"), ());
         assert_eq!(answer.size_hint().exact(), Some(4));
     }

@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_have_three_digits() {
+    fn times_are_rounded_to_three_significant_digits() {
         for (value, expect) in [
             (0.168_631, 0.169),
             (1.629_4, 1.63),
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_collection_is_that_of_the_path() {
+    fn the_collection_name_is_taken_from_the_path() {
         let documents = "/v1/collections/{collection}/documents/{id}";
         assert_eq!(collection(documents, "/v1/collections/news/documents/other"), Some("news"));
         assert_eq!(collection(documents, "/v1/collections/a%20b/documents/other"), None);

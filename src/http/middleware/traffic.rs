@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_gets_its_place_back() {
+    fn a_finished_request_frees_its_slot_for_the_caller() {
         let traffic = traffic(None, Some(2));
         let (one, two) = (traffic.admit(QuotaOwner::Operator).unwrap(), traffic.admit(QuotaOwner::Operator).unwrap());
         assert_eq!(traffic.admit(QuotaOwner::Operator).err().unwrap().code, Code::RateLimited);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn accounts_are_bounded() {
+    fn callers_beyond_the_account_limit_share_one_account() {
         let traffic = traffic(Some(Rate { per_second: 1.0, burst: 1 }), None);
         let start = Instant::now();
         let nth = |number: u32| QuotaOwner::Address(IpAddr::from(number.to_be_bytes()));
@@ -211,11 +211,14 @@ mod tests {
         drop(traffic.admit_at(nth(u32::MAX), start).unwrap());
         assert!(
             traffic.accounts.lock().by_payer.contains_key(&QuotaOwner::Others),
-            "all accounts are spent: the next callers share one"
+            "no account is free, so further callers share one"
         );
         let soon = start + Duration::from_millis(100);
-        assert!(traffic.admit_at(nth(u32::MAX), soon).is_err(), "the shared account is spent, and nobody looks for room so soon");
+        assert!(
+            traffic.admit_at(nth(u32::MAX), soon).is_err(),
+            "the shared account is exhausted, and full accounts are not evicted again this soon"
+        );
         drop(traffic.admit_at(nth(u32::MAX), start + Duration::from_secs(5)).unwrap());
-        assert!(traffic.accounts.lock().by_payer.len() == 1, "full accounts are forgotten");
+        assert!(traffic.accounts.lock().by_payer.len() == 1, "full accounts are evicted");
     }
 }

@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_slash_goes_and_the_rest_stays() {
+    fn one_trailing_slash_of_an_api_path_is_removed() {
         for (uri, expect) in [
             ("/v1/collections/", Some("/v1/collections")),
             ("/v1/collections/?limit=2&cursor=a/", Some("/v1/collections?limit=2&cursor=a/")),

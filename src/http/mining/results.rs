@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_have_a_cell_for_each_name() {
+    fn pair_and_cluster_rows_have_a_cell_for_every_column() {
         let pair =
             r#"{"score":1.25,"first":{"id":"a","language":"de","text":"eins\tzwei\r\ndrei"},"second":{"id":"7","text":"un"}}"#;
         assert_eq!(pair_rows(pair, 1).unwrap(), "1.25\ta\t7\teins zwei  drei\tun\n");

@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_an_operation_needs_an_unrestricted_admin_key() {
+    fn unknown_operations_need_an_unrestricted_admin_key() {
         let closed = Access::Key(Scope::Admin, CollectionAccess::Everything);
         let operations = &crate::http::description().operations;
         assert_eq!(operations.find(&Method::PATCH, Some("/healthz")).access, closed);
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn head_is_as_get() {
+    fn head_requests_use_the_get_operation() {
         let operations = &crate::http::description().operations;
         assert_eq!(operations.find(&Method::HEAD, Some("/v1/collections")).id, "list_collections");
         assert_eq!(operations.find(&Method::POST, Some("/v1/collections")).id, "create_collection");
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_events_and_files_take_their_time() {
+    fn operations_with_lines_events_or_files_are_marked_as_streams() {
         let operations = &crate::http::description().operations;
         for (id, expect) in [
             ("search_documents", false),

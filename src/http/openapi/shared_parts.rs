@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_several_operations_have_stands_once() {
+    fn parameters_used_by_several_operations_are_shared() {
         let limit = |most: u32| json!({"name": "limit", "in": "query", "schema": {"type": "integer", "maximum": most}});
         let operation = |parameters: Value| json!({"parameters": parameters});
         let mut document = json!({"components": {}, "paths": {

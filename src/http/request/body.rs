@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_unpacked_up_to_the_limit() {
+    fn compressed_bodies_are_decompressed_up_to_the_limit() {
         let memory = RequestMemory::current();
         for encoding in [FileEncoding::Gzip, FileEncoding::Zstd] {
             let whole = vec![b'a'; 300_000];
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_takes_much_memory_is_refused() {
+    fn zstd_bodies_with_a_large_window_are_rejected() {
         let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 3).unwrap();
         encoder.window_log(27).unwrap();
         // Without the content size, the encoder does not reduce the window to it.

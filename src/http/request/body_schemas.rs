@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn null_is_refused_where_the_document_has_none() {
+    fn null_is_rejected_where_the_schema_does_not_allow_it() {
         for (operation, json, expect) in [
             ("search_documents", r#"{"query": "null", "limit": 3}"#, None),
             ("search_documents", r#"{"query": "a", "limit": null}"#, Some("/limit")),
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_does_not_fit_is_named() {
+    fn every_schema_violation_is_reported_up_to_a_maximum() {
         let check = |operation: &str, json: &str, expect: &[(&str, &str)]| {
             let all = found(operation, json);
             let all: Vec<(&str, &str)> = all.iter().map(|misfit| (misfit.pointer.as_str(), misfit.detail.as_str())).collect();

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_is_read_back_by_its_own_list_alone() {
+    fn a_cursor_is_valid_only_for_its_own_list() {
         let (news, blog) = (CollectionName::parse("news").unwrap(), CollectionName::parse("blog").unwrap());
         let cursor = encode(&List::Documents(&news), "été/文書");
         assert_eq!(decode(&List::Documents(&news), &cursor), Ok("été/文書".to_owned()));
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_cursor_is_refused() {
+    fn invalid_cursors_are_rejected() {
         let other_version = URL_SAFE_NO_PAD.encode(r#"{"v":2,"list":"collections","after":"a"}"#);
         for text in ["", "a", "%", "bm90IGpzb24", &other_version] {
             assert_eq!(decode(&List::Collections, text), Err(invalid()), "{text:?}");

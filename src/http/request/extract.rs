@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_named_with_its_place() {
+    fn errors_point_to_the_invalid_field() {
         let invalid = Code::InvalidRequest;
         check(r#"{"name": 3}"#, invalid, "/name: invalid type: integer `3`, expected a string");
         check(r#"{"rows": []}"#, invalid, "/name: missing field `name`");
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_malformed() {
+    fn bodies_that_are_not_json_are_malformed() {
         let malformed = Code::MalformedJson;
         check("", malformed, "the body is empty, expected JSON");
         check("{", malformed, "the body is not well-formed JSON: EOF while parsing an object at line 1 column 1");
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn percent_encoding_is_checked() {
+    fn malformed_percent_encoding_is_located() {
         for (path, at) in [("/a%2Fb", None), ("/%zz", Some(1)), ("/a%2", Some(2)), ("/%", Some(1)), ("/", None)] {
             assert_eq!(malformed_percent(path), at, "{path}");
         }

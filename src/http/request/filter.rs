@@ -8,12 +8,15 @@ use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use crate::domain::json::kind;
-use crate::domain::{Code, Field, Filter, Language, Limits, Relation, Scalar, Test, timestamps};
+use crate::domain::{Code, Field, Filter, Language, LanguageTagError, Limits, Relation, Scalar, Test, timestamps};
 use crate::http::error::ApiError;
 use crate::service::json::{Object, objects, pointer, readable};
 
 /// Maximum values in all lists of one filter together.
 pub const VALUES_MAX: usize = 10_000;
+
+/// How to find the documents that a filter for the tag `und` would mean.
+const NO_LANGUAGE: &str = r#"documents without a language match {"field": "language", "exists": false}"#;
 
 /// One node of a filter: `and`, `or` or `not` with further nodes, or a `field` with exactly one operator.
 ///
@@ -296,7 +299,10 @@ fn scalar(field: &Field, value: &Value) -> Result<Scalar, String> {
     match field {
         Field::Id => Ok(Scalar::Text(text()?.to_owned())),
         Field::Language => {
-            let language = Language::from_tag(text()?).map_err(|error| error.to_string())?;
+            let language = Language::from_tag(text()?).map_err(|error| match &error {
+                LanguageTagError::Undetermined { .. } => format!("{error}; {NO_LANGUAGE}"),
+                _ => error.to_string(),
+            })?;
             Ok(Scalar::Text(language.code().to_owned()))
         }
         Field::CreatedAt | Field::UpdatedAt => {
@@ -362,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn every_operator_is_read() {
+    fn every_operator_is_parsed() {
         let text = |text: &str| Scalar::Text(text.to_owned());
         check(json!({"field": "year", "eq": 2020}), field("year", Test::Eq(Scalar::Integer(2020))));
         check(json!({"field": "price", "ne": 1.5}), field("price", Test::Ne(Scalar::Real(1.5))));
@@ -382,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn trees_are_read() {
+    fn nested_filters_are_parsed() {
         let leaf = || field("a", Test::Exists(true));
         let node = json!({"field": "a", "exists": true});
         check(json!({"and": []}), Filter::And(Vec::new()));
@@ -392,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_with_its_path() {
+    fn errors_point_to_the_invalid_part_of_the_filter() {
         refuse(json!({"and": [{"field": "a", "eq": 1}, {"field": "b", "greater": 2}]}), "/filter/and/1/greater", "`gte`");
         refuse(json!({"field": "a", "eq": [1]}), "/filter/eq", "got an array");
         refuse(json!({"field": "a", "eq": null}), "/filter/eq", "got null");
@@ -422,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_and_number_are_bounded() {
+    fn filter_depth_conditions_and_values_are_bounded() {
         let deep = (0..Limits::default().filter_depth_max).fold(json!({"field": "a", "eq": 1}), |inner, _| json!({"not": inner}));
         assert_eq!(parse(Some(deep)).map_err(|error| error.code), Err(Code::InvalidFilter));
         // As deep as JSON may be: parsing it must not exhaust the stack.
@@ -473,7 +479,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_printed_is_read_back(filter in any_condition().prop_recursive(4, 16, 4, |inner| prop_oneof![
+        fn printed_filters_are_parsed_back(filter in any_condition().prop_recursive(4, 16, 4, |inner| prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(Filter::And),
             prop::collection::vec(inner.clone(), 0..4).prop_map(Filter::Or),
             inner.prop_map(|filter| Filter::Not(Box::new(filter))),

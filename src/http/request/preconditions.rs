@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entity_tags_are_read() {
+    fn entity_tags_are_parsed_into_preconditions() {
         let versions = |numbers: &[u64]| Ok(Precondition::Version(numbers.iter().copied().map(Sequence).collect()));
         assert_eq!(parse_match("*"), Ok(Precondition::Present));
         assert_eq!(parse_match(&etag(Sequence(17))), versions(&[17]));

@@ -96,18 +96,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_written_in_pieces_is_the_whole() {
+    async fn a_streamed_response_contains_every_item() {
         let frame = json!({"hits": [], "more": [1, "]"]});
         for count in [0, 1, 3, 5_000] {
             let items: Vec<Value> = (0..count).map(|number| json!({"id": number, "text": "été \"[]\"".repeat(5)})).collect();
             let (length, whole) = written(Streamed::within(&frame, items.clone())).await;
             assert_eq!(whole, json!({"hits": items, "more": [1, "]"]}));
-            assert_eq!(length.is_some(), count < 5_000, "a small answer has a length");
+            assert_eq!(length.is_some(), count < 5_000, "only a small response has a known length");
         }
     }
 
     #[tokio::test]
-    async fn answers_are_nested() {
+    async fn nested_streams_form_one_json_document() {
         let one = |items: &[i32]| Streamed::within(&json!({"hits": []}), items.iter().map(|item| json!(item)));
         let (_, whole) =
             written(Streamed::nested(&json!({"results": [], "took_ms": 1}), [one(&[1, 2]), one(&[]), one(&[3])])).await;

@@ -161,6 +161,9 @@ fn check_parameters(body: &SearchDocumentsRequest, mode: domain::SearchMode) -> 
             return invalid(pointer, "applies to embeddings, which mode lexical does not use");
         }
     }
+    if ef.is_some() && body.exact == Some(true) {
+        return invalid("/ef_search", "must be left out with exact, which compares every embedding without the index");
+    }
     if let Some(got) = ef.filter(|asked| !EF.contains(asked)) {
         return invalid("/ef_search", format!("must be an integer from {} to {}, got {got}", EF.start(), EF.end()));
     }

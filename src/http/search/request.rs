@@ -68,7 +68,7 @@ pub struct SearchDocumentsRequest {
     #[schema(default = false)]
     pub exact: Option<bool>,
     /// Candidates considered while searching the index; defaults to the collection's `hnsw.ef_search`. More candidates improve
-    /// recall, but take longer. Not for mode `lexical`.
+    /// recall, but take longer. Not for mode `lexical`, nor with `exact`.
     #[schema(minimum = 8, maximum = 4096)]
     pub ef_search: Option<usize>,
     /// Candidates per requested passage that the index returns to be rescored with their stored embeddings, from 1 to 64; 1

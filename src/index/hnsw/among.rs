@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn comparing_with_some_passages_finds_the_nearest_of_those_only() {
+    fn search_among_returns_the_nearest_of_the_given_passages() {
         let index = filled(2_000);
         let some = || (1..=2_100).step_by(7).map(PassageId);
         let query = random(9_999);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_predicate_always_holds_and_costs_little_recall() {
+    fn filtered_search_obeys_the_predicate_and_keeps_its_recall() {
         for size in [900, 3_000] {
             let index = filled(size);
             let (mut hits, mut wanted) = (0, 0);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn comparing_works_while_others_add_and_remove() {
+    fn search_among_works_during_concurrent_adds_and_removals() {
         let index = filled(1_500);
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn near_duplicates_are_compared_as_themselves() {
+    fn near_duplicates_are_scored_by_their_own_values() {
         for metric in Metric::ALL {
             for quantization in [Quantization::F32, Quantization::Bf16, Quantization::F16, Quantization::I8] {
                 if quantization.needs_cosine() && metric != Metric::Cosine {
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn scores_from_bytes_are_within_the_stated_error() {
+    fn i8_scores_are_within_the_reported_error() {
         let index = filled_with(Metric::Cosine, Quantization::I8, 2_000);
         for number in 0..20 {
             let query = random(70_000 + number);
@@ -211,11 +211,11 @@ mod tests {
             assert!(worst > 0.0 && worst <= compared.error && compared.error < 0.03, "{worst} {}", compared.error);
         }
         let whole = filled(50).search_among(&random(1), 5, (1..=9).map(PassageId)).unwrap().unwrap();
-        assert_eq!(whole.error, 0.0, "halves count as whole");
+        assert_eq!(whole.error, 0.0, "f16 values count as exact");
     }
 
     #[test]
-    fn signs_are_not_compared() {
+    fn search_among_does_not_support_b1_quantization() {
         let index = filled_with(Metric::Cosine, Quantization::B1, 9);
         assert_eq!(index.search_among(&random(1), 5, (1..=9).map(PassageId)).unwrap(), None);
     }

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_by_whole_values_are_found_under_cosine_and_product() {
+    fn scan_scores_match_exact_search_under_cosine_and_dot() {
         for metric in [Metric::Cosine, Metric::Dot] {
             let index = filled(metric, Quantization::F16, 1..3_000);
             for query in (5_000..5_020).map(embedding) {
@@ -155,20 +155,24 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_accepted_is_found_however_little_that_is() {
+    fn a_filtered_scan_finds_all_and_only_the_accepted_passages() {
         let (index, query) = (filled(Metric::Cosine, Quantization::F16, 1..3_000), embedding(7_001));
         let found = index.scan(&query, 10, Among::Where(&|passage| passage.0 % 500 == 3)).unwrap().unwrap();
         let some = || (1..3_000).filter(|key| key % 500 == 3);
         check(Metric::Cosine, &found, &exact(Metric::Cosine, &query, some(), 10));
-        assert_eq!(found.len(), 6, "all there are");
+        assert_eq!(found.len(), 6, "fewer passages are accepted than requested");
         let mut each = some().chain([9_999]).map(PassageId);
-        assert_eq!(index.scan(&query, 10, Among::Each(&mut each)).unwrap(), Some(found), "without the one that is not there");
+        assert_eq!(
+            index.scan(&query, 10, Among::Each(&mut each)).unwrap(),
+            Some(found),
+            "a passage that is not in the index is ignored"
+        );
         assert_eq!(index.scan(&query, 10, Among::Where(&|_| false)).unwrap(), Some(Vec::new()));
         assert_eq!(index.scan(&query, 0, Among::All).unwrap(), Some(Vec::new()));
     }
 
     #[test]
-    fn the_rows_follow_what_is_added_replaced_and_removed() {
+    fn scans_see_added_replaced_and_removed_passages() {
         let (index, query) = (filled(Metric::Cosine, Quantization::F16, 1..2_000), embedding(7_001));
         index.scan(&query, 1, Among::All).unwrap().unwrap();
         (2_000..2_500).for_each(|key| index.add(PassageId(key), &embedding(key)).unwrap());
@@ -213,18 +217,18 @@ mod tests {
     }
 
     #[test]
-    fn among_many_passages_signs_choose_and_lose_hardly_any() {
+    fn preselection_by_signs_keeps_recall_among_many_passages() {
         check_many(Metric::Cosine, 0.0);
         check_many(Metric::Dot, 0.0);
     }
 
     #[test]
-    fn what_passages_have_in_common_hides_no_difference() {
+    fn a_direction_common_to_all_passages_does_not_lower_recall() {
         check_many(Metric::Cosine, 6.0);
     }
 
     #[test]
-    fn a_small_index_and_those_of_distances_and_signs_are_not_scanned() {
+    fn small_l2_and_b1_indexes_are_not_scanned() {
         let query = embedding(7_001);
         assert_eq!(filled(Metric::Cosine, Quantization::F16, 1..1_000).scan(&query, 1, Among::All).unwrap(), None);
         assert_eq!(filled(Metric::L2, Quantization::F16, 1..1_500).scan(&query, 1, Among::All).unwrap(), None);
@@ -232,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn of_long_vectors_fewer_are_scanned() {
+    fn long_vectors_lower_the_number_of_scanned_passages() {
         let of = |dimension| {
             let parameters = IndexParameters::of(dimension, Metric::Cosine, Quantization::F16, HnswSettings::default());
             Index::create(&parameters).unwrap().scanned(SCAN_SIZE_MAX)
@@ -241,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_that_grows_too_large_lets_its_rows_go() {
+    fn an_index_beyond_the_scan_limit_drops_its_rows() {
         let mut rows = Scan::around(&[], 24, Metric::Cosine);
         (0..SCAN_SIZE_MAX as u64).for_each(|key| rows.put(key, embedding(key).as_slice()));
         let index = filled(Metric::Cosine, Quantization::F16, 1..10);

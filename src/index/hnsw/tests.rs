@@ -52,9 +52,9 @@ fn a_limit_of_zero_and_a_limit_beyond_the_size_both_work() {
     assert_eq!(nearest(&index, 0, 1_000_000), [0, 1, 2]);
 }
 
-/// Adds very similar passages, and some less similar ones, one by one, with a save and a load in between.
+/// Adds 900 passages one by one: most are near-duplicates, every ninth is less similar.
 #[test]
-fn no_passage_of_a_small_index_is_lost_however_similar_they_are() {
+fn every_passage_of_a_small_index_is_found_despite_near_duplicates() {
     let mut state = 5u64;
     let mut random = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -80,7 +80,7 @@ fn no_passage_of_a_small_index_is_lost_however_similar_they_are() {
 }
 
 #[test]
-fn it_grows_beyond_its_first_capacity() {
+fn an_index_grows_beyond_its_initial_capacity() {
     let index = filled(0..1_000);
     assert_eq!(index.len(), 1_000);
     assert_eq!(nearest(&index, 700, 1), [700]);
@@ -118,7 +118,7 @@ fn removing_everything_leaves_an_index_that_works() {
 }
 
 #[test]
-fn another_dimension_is_refused() {
+fn vectors_of_another_dimension_are_rejected() {
     let index = filled(0..2);
     let short = Embedding::normalized(vec![1.0, 2.0]).unwrap();
     assert!(matches!(index.add(PassageId(9), &short), Err(IndexError::Dimension { expected: 4, got: 2 })));
@@ -126,7 +126,7 @@ fn another_dimension_is_refused() {
 }
 
 #[test]
-fn more_threads_than_contexts_add_replace_remove_and_search_at_once() {
+fn more_threads_than_contexts_can_use_the_index_concurrently() {
     let index = Index::create(&PARAMETERS).unwrap();
     let threads = 8 + 2 * std::thread::available_parallelism().map_or(1, usize::from) as u64;
     std::thread::scope(|scope| {
@@ -149,7 +149,7 @@ fn more_threads_than_contexts_add_replace_remove_and_search_at_once() {
 }
 
 #[test]
-fn threads_that_add_the_same_key_leave_one_node() {
+fn concurrent_adds_of_the_same_key_leave_one_node() {
     let index = filled(1_000..1_100);
     std::thread::scope(|scope| {
         for _ in 0..8 {
@@ -249,7 +249,7 @@ fn passages_beside_thousands_of_near_duplicates_are_found() {
 }
 
 #[test]
-fn near_duplicates_are_found_by_their_own_scores() {
+fn near_duplicates_are_returned_with_their_own_scores() {
     let crowd = Crowd::new(0.05);
     let index = crowd.index(Quantization::F16);
     for (key, embedding) in crowd.passages.iter().take(200) {
@@ -306,7 +306,7 @@ fn equal_passages_are_all_returned_up_to_the_limit() {
 }
 
 #[test]
-fn every_metric_and_quantization_finds_and_replaces_and_removes() {
+fn every_metric_and_quantization_can_find_remove_and_add_again() {
     for metric in Metric::ALL {
         for quantization in Quantization::ALL {
             if quantization.needs_cosine() && metric != Metric::Cosine {

@@ -125,7 +125,7 @@ fn a_torn_graph_is_refused() {
 }
 
 #[test]
-fn a_flipped_bit_anywhere_in_the_files_is_refused() {
+fn a_flipped_bit_in_the_graph_or_copies_fails_the_checksum() {
     let folder = saved();
     for name in [GRAPH, COPIES] {
         let path = folder.path().join(name);
@@ -139,7 +139,7 @@ fn a_flipped_bit_anywhere_in_the_files_is_refused() {
 }
 
 #[test]
-fn a_changed_sequence_is_refused() {
+fn an_altered_sequence_number_fails_the_checksum() {
     let folder = saved();
     let path = folder.path().join(DESCRIPTION);
     let text = std::fs::read_to_string(&path).unwrap();
@@ -157,7 +157,7 @@ fn a_torn_description_is_refused() {
 }
 
 #[test]
-fn a_pair_of_two_saves_is_refused() {
+fn files_from_two_different_saves_are_refused() {
     for (kept, length_differs) in [(GRAPH, true), (DESCRIPTION, true), (GRAPH, false), (DESCRIPTION, false)] {
         let folder = saved();
         let before = std::fs::read(folder.path().join(kept)).unwrap();
@@ -170,7 +170,7 @@ fn a_pair_of_two_saves_is_refused() {
 }
 
 #[test]
-fn other_parameters_are_refused_by_name() {
+fn loading_with_a_different_parameter_names_the_mismatch() {
     let folder = saved();
     for (what, parameters) in [
         ("dimension", IndexParameters { dimension: 9, ..PARAMETERS }),
@@ -187,7 +187,7 @@ fn other_parameters_are_refused_by_name() {
 }
 
 #[test]
-fn a_wider_search_needs_no_rebuild() {
+fn an_index_loads_with_a_different_ef_search() {
     let folder = saved();
     assert!(load(folder.path(), &IndexParameters { ef_search: 200, ..PARAMETERS }, ORIGIN).is_ok());
 }
@@ -200,7 +200,7 @@ fn an_index_cannot_be_saved_to_a_missing_folder() {
 }
 
 #[test]
-fn near_duplicates_without_their_first_passage_round_trip() {
+fn near_duplicates_round_trip_after_their_first_passage_is_removed() {
     let index = Index::create(&PARAMETERS).unwrap();
     for key in 0..1_000 {
         index.add(PassageId(key), &embedding(key % 11)).unwrap();
@@ -220,7 +220,7 @@ fn near_duplicates_without_their_first_passage_round_trip() {
 }
 
 #[test]
-fn a_mapped_index_answers_like_one_in_memory() {
+fn a_mapped_index_returns_the_same_results_as_one_in_memory() {
     let folder = saved();
     let viewed = load_or_view(folder.path(), &PARAMETERS, ORIGIN, 0).unwrap().index;
     assert!(viewed.is_viewed());
@@ -233,7 +233,7 @@ fn a_mapped_index_answers_like_one_in_memory() {
 }
 
 #[test]
-fn the_first_change_of_a_mapped_index_loads_it() {
+fn changing_a_mapped_index_loads_it_into_memory() {
     for change in [0, 1] {
         let folder = saved();
         let viewed = load_or_view(folder.path(), &PARAMETERS, ORIGIN, 0).unwrap().index;
@@ -320,7 +320,7 @@ fn an_index_saved_by_an_earlier_version_is_checked_and_repaired() {
         let is_found = |key: &PassageId, embedding| index.search(embedding, 10).unwrap().iter().any(|hit| hit.passage == *key);
         passages.iter().filter(|(key, embedding)| !is_found(key, embedding)).count()
     };
-    assert!(lost(&index) > 0, "the graph is whole, so this shows nothing");
+    assert!(lost(&index) > 0, "the fixture lost no nodes, so the test proves nothing");
     assert!(index.needs_check() && index.needs_compaction());
     assert!(index.compact(&|_| None, &|| false).unwrap());
     while index.needs_check() {

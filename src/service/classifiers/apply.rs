@@ -88,8 +88,7 @@ impl Service {
         }
         drop(label_source);
         let permit = self.job_permit()?;
-        let ApplyRequest { documents: LabeledDocuments { collection: asked, field, filter }, probability_field, threshold } =
-            request;
+        let ApplyRequest { documents: LabeledDocuments { field, filter, .. }, probability_field, threshold } = request;
         let only = SearchFilter { languages: Vec::new(), filter: filter.clone() };
         let count = move |collection: &Arc<OpenCollection>| Ok(collection.store.count_matching(&only, usize::MAX)? as u64);
         let total = collection.run(count).await?;
@@ -98,7 +97,8 @@ impl Service {
         let request = ClassifyPlan { documents, probability_field };
         let details = ClassifyDetails { classifier: name.clone(), counts: None };
         let (id, unit) = (new_job_id()?, JobUnit::Documents);
-        let new: NewJob<ClassifyJob> = NewJob { id, collection: Some(asked), request, details, total, unit };
+        let own_name = Some(collection.row.name.clone());
+        let new: NewJob<ClassifyJob> = NewJob { id, collection: own_name, request, details, total, unit };
         self.submit_job(permit, new).await
     }
 }

@@ -37,10 +37,9 @@ impl Service {
                 return self.view_classifier(before);
             }
         }
-        self.check_new(&new).await?;
+        let collection = self.check_new(&new).await?;
         let permit = self.job_permit()?;
         let job = new_job_id()?;
-        let collection = new.definition.source.as_ref().map(|source| source.collection.clone());
         let (row, texts) = self.new_row(new, job.clone())?;
         let new = training_job(&row, job, collection, texts.len());
         // Only one of several concurrent requests with the same key is executed.
@@ -72,8 +71,8 @@ impl Service {
         self.view_classifier(row)
     }
 
-    /// Refuses a definition that can never be trained.
-    async fn check_new(&self, new: &NewClassifier) -> Result<(), Error> {
+    /// Refuses a definition that can never be trained. Returns the own name of the collection that it learns from.
+    async fn check_new(&self, new: &NewClassifier) -> Result<Option<CollectionName>, Error> {
         let definition = &new.definition;
         let refuse = |problem: String| Err(ClassifierError::TrainingSet { problem }.into());
         if definition.kind == ClassifierKind::Prototype {
@@ -98,15 +97,16 @@ impl Service {
         self.check_labels_of(definition).await
     }
 
-    /// Refuses a collection whose labels cannot be learned from.
-    async fn check_labels_of(&self, definition: &ClassifierDefinition) -> Result<(), Error> {
-        let Some(source) = definition.source.clone() else { return Ok(()) };
+    /// Refuses a collection whose labels cannot be learned from. Returns its own name.
+    async fn check_labels_of(&self, definition: &ClassifierDefinition) -> Result<Option<CollectionName>, Error> {
+        let Some(source) = definition.source.clone() else { return Ok(None) };
         let collection = self.state.collection(&source.collection)?;
         self.state.check_embedded(&collection)?;
         let definition = definition.clone();
         let check =
             move |collection: &Arc<OpenCollection>| examples::check_source(collection.store.as_ref(), &source, &definition);
-        collection.run(check).await
+        collection.run(check).await?;
+        Ok(Some(collection.row.name.clone()))
     }
 
     fn new_row(&self, new: NewClassifier, job: JobId) -> Result<(StoredClassifier, Vec<ClassifierText>), Error> {
@@ -154,7 +154,7 @@ impl Service {
             );
         }
         let definition = read_definition(&row.definition)?;
-        self.check_labels_of(&definition).await?;
+        let collection = self.check_labels_of(&definition).await?;
         let (permit, id) = (self.job_permit()?, new_job_id()?);
         let (state, job, begun) = (Arc::clone(&self.state), id.clone(), row.clone());
         let texts = blocking(move || {
@@ -165,7 +165,6 @@ impl Service {
             Ok(state.catalog.classifier_texts(&begun.id)?.len())
         });
         let texts = texts.await?;
-        let collection = definition.source.map(|source| source.collection);
         let submitted = self.submit_job(permit, training_job(&row, id.clone(), collection, texts)).await;
         if let Err(error) = &submitted {
             let failure = JobFailure { code: error.code(), detail: "its training was not accepted".to_owned() };

@@ -124,15 +124,16 @@ impl Service {
             let problem = format!("an evaluation may use at most {IN_JOB_MAX} labeled documents; narrow the filter");
             return Err(ClassifierError::EvaluationSet { problem }.into());
         }
-        let learned = trained.definition.source.as_ref().map(|source| &source.collection);
-        let sources: Vec<CollectionName> = learned.into_iter().chain([&documents.collection]).cloned().collect();
+        let own_name = collection.row.name.clone();
+        let learned = trained.definition.source.as_ref().map(|source| self.state.own_name(&source.collection));
+        let sources: Vec<CollectionName> = learned.into_iter().chain([own_name.clone()]).collect();
         let (classifier, collection_id) = (trained.id.clone(), collection.row.id.clone());
-        let LabeledDocuments { collection: asked, filter, field } = documents;
+        let LabeledDocuments { filter, field, .. } = documents;
         let documents = ClassifierJobPlan { classifier, name: name.clone(), collection_id, filter, field, threshold };
         let request = EvaluatePlan { documents, collections: Some(sources) };
         let details = EvaluateDetails { classifier: name.clone(), result: None };
         let (id, total, unit) = (new_job_id()?, total as u64, JobUnit::Documents);
-        let new: NewJob<EvaluateJob> = NewJob { id, collection: Some(asked), request, details, total, unit };
+        let new: NewJob<EvaluateJob> = NewJob { id, collection: Some(own_name), request, details, total, unit };
         self.submit_job(permit, new).await
     }
 

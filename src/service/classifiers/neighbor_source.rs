@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_texts_come_first_without_the_text_itself() {
+    fn nearest_texts_are_sorted_and_exclude_the_text_itself() {
         let text = |x: f32, y: f32| EmbeddedText {
             description: false,
             text: String::new(),

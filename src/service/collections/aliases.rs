@@ -3,7 +3,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crate::domain::{Alias, CollectionName, Page};
+use crate::domain::{Alias, Caller, CollectionName, Page};
 use crate::service::blocking::blocking;
 use crate::service::error::Error;
 use crate::service::state::{Service, State};
@@ -44,6 +44,15 @@ impl Service {
         self.change_names(delete).await
     }
 
+    /// Whether the caller may access the collection with this name of its own: by that name, or by an alias that leads to it now.
+    pub fn may_reach(&self, caller: &Caller, own: &CollectionName) -> bool {
+        if caller.may_access(own) {
+            return true;
+        }
+        let aliases = self.state.aliases.read();
+        caller.collections().is_some_and(|names| names.iter().any(|name| aliases.get(name) == Some(own)))
+    }
+
     /// Runs a change of names while no other change of names runs.
     async fn change_names<T: Send + 'static>(
         &self,
@@ -64,6 +73,11 @@ impl State {
     /// Returns the collection's own name if `name` is an alias.
     pub(crate) fn resolve_alias(&self, name: &CollectionName) -> Option<CollectionName> {
         self.aliases.read().get(name).cloned()
+    }
+
+    /// Returns the collection's own name if `name` is an alias, otherwise `name`.
+    pub(crate) fn own_name(&self, name: &CollectionName) -> CollectionName {
+        self.resolve_alias(name).unwrap_or_else(|| name.clone())
     }
 
     /// Removes the aliases of a deleted collection.

@@ -52,6 +52,6 @@ mod tests {
         drop(waiting.await);
         assert_eq!(same_key.0.lock().len(), 2);
         let _third = same_key.enter(&collection, &request("m", "one")).await;
-        assert_eq!(same_key.0.lock().len(), 2, "what ended is forgotten");
+        assert_eq!(same_key.0.lock().len(), 2, "finished requests are removed");
     }
 }

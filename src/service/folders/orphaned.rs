@@ -143,17 +143,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_cleared_unless_somebody_may_miss_it() {
+    fn a_folder_is_cleared_unless_it_has_an_unmarked_database() {
         let parent = tempfile::tempdir().unwrap();
         let folder = parent.path().join("collection");
-        assert!(clear(&folder).unwrap(), "there is none");
+        assert!(clear(&folder).unwrap(), "there is no folder");
         std::fs::create_dir(&folder).unwrap();
-        assert!(clear(&folder).unwrap() && !folder.exists(), "it has no database");
+        assert!(clear(&folder).unwrap() && !folder.exists(), "a folder without a database is removed");
         std::fs::create_dir(&folder).unwrap();
         // Nobody knows what this database contains, so the folder must stay.
         std::fs::write(folder.join(DATABASE), "no database").unwrap();
         assert!(!clear(&folder).unwrap() && folder.join(DATABASE).exists());
         mark(&folder);
-        assert!(clear(&folder).unwrap() && !folder.exists(), "it is marked");
+        assert!(clear(&folder).unwrap() && !folder.exists(), "a marked folder is removed");
     }
 }

@@ -103,8 +103,14 @@ impl Service {
         kind_of(job.kind).access(job)
     }
 
-    /// Lists jobs, newest first. Also returns the last id on the page if there is a next page.
-    pub async fn list_jobs(&self, filter: JobFilter, page: Page<JobId>) -> Result<(Vec<Job>, Option<JobId>), Error> {
+    /// Lists jobs, newest first. Also returns the last id on the page if there is a next page. The filter may name collections
+    /// by aliases.
+    pub async fn list_jobs(&self, mut filter: JobFilter, page: Page<JobId>) -> Result<(Vec<Job>, Option<JobId>), Error> {
+        // A job has its collection's own name. One that an earlier version accepted may have an alias.
+        if let Some(names) = &mut filter.collections {
+            let own: Vec<_> = names.iter().filter_map(|name| self.state.resolve_alias(name)).collect();
+            names.extend(own);
+        }
         let state = Arc::clone(&self.state);
         blocking(move || {
             let one_more = Page { limit: page.limit.saturating_add(1), after: page.after };

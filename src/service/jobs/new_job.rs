@@ -9,7 +9,7 @@ use crate::service::error::Error;
 /// A job that is about to be accepted.
 pub(crate) struct NewJob<J: JobKind> {
     pub(crate) id: JobId,
-    /// The collection that it is about, if it is about a single one.
+    /// The own name of the collection that it is about, if it is about a single one.
     pub(crate) collection: Option<CollectionName>,
     /// What the job needs to run.
     pub(crate) request: J::Request,

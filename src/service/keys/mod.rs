@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_contains_its_keys_id_and_is_never_generated_twice() {
+    fn generated_secrets_differ_and_contain_the_key_id() {
         let id = KeyId::parse(&"0f".repeat(16)).unwrap();
         let (one, two) = (new_secret(&id).unwrap(), new_secret(&id).unwrap());
         assert_ne!(one, two);

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_request_takes_nothing_from_the_limit() {
+    fn a_small_request_does_not_count_against_the_limit() {
         let bound = SharedLimit::new("in_flight_bytes_max", 0);
         let small = memory(&bound);
         small.add_body(1_000).unwrap();
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_request_holds_its_memory_until_it_ends() {
+    fn a_large_request_counts_against_the_limit_until_it_ends() {
         let bound = SharedLimit::new("in_flight_bytes_max", 10 * MIB);
         let large = memory(&bound);
         large.add_body(2 * MIB).unwrap();
@@ -227,17 +227,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_takes_memory_from_its_own_request() {
+    async fn a_response_budget_is_charged_to_its_request() {
         let bound = SharedLimit::new("in_flight_bytes_max", 10 * MIB);
         let request = memory(&bound);
         let budget = request.clone().scope(async { AnswerBudget::new(64 << 20) }).await;
         assert!(budget.spend(4 * MIB) && !budget.spend(4 * MIB));
         assert!(matches!(budget.refusal(), Some(Error::Refused(LimitExceeded::Share { .. }))));
-        assert!(AnswerBudget::new(100 << 20).spend(99 << 20), "work of no request has no other bound than its own");
+        assert!(AnswerBudget::new(100 << 20).spend(99 << 20), "outside a request, only the budget's own limit applies");
     }
 
     #[tokio::test]
-    async fn work_that_can_end_early_takes_what_is_left() {
+    async fn a_reservation_is_capped_at_the_remaining_memory() {
         let bound = SharedLimit::new("in_flight_bytes_max", MIB);
         let budget = memory(&bound).scope(async { AnswerBudget::new(64 << 20) }).await;
         assert_eq!(budget.reserve(8 * MIB), MIB + UNCOUNTED_BYTES);

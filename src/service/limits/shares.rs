@@ -198,15 +198,15 @@ mod tests {
     }
 
     #[test]
-    fn nobody_gets_more_than_is_left_for_the_others() {
+    fn no_caller_gets_more_than_is_left_for_the_others() {
         assert_eq!(shares(100, 1), [50]);
         let three = shares(100, 3);
         assert!(three.iter().all(|share| (24..=26).contains(share)), "{three:?}");
-        assert!(shares(100, 99).iter().all(|share| *share >= 1), "there is room for everybody");
+        assert!(shares(100, 99).iter().all(|share| *share >= 1), "every caller gets a share");
     }
 
     #[test]
-    fn a_caller_that_holds_nothing_may_take_all_that_is_free() {
+    fn a_caller_holding_nothing_can_take_the_entire_limit() {
         let bound = SharedLimit::new("requests_max", 1);
         let first = bound.take(caller(1), 1).unwrap();
         assert_eq!(bound.take(caller(1), 1).unwrap_err(), LimitExceeded::Full { name: "requests_max", limit: 1 });
@@ -214,11 +214,11 @@ mod tests {
         drop(first);
         assert!(bound.take(caller(2), 1).is_ok());
         assert_eq!((bound.used(), bound.refused()), (0, 2));
-        assert!(bound.used.lock().by_payer.is_empty(), "nobody is remembered who holds nothing");
+        assert!(bound.used.lock().by_payer.is_empty(), "callers that hold nothing are forgotten");
     }
 
     #[test]
-    fn a_new_caller_finds_room_beside_a_greedy_one() {
+    fn a_greedy_caller_leaves_room_for_a_new_one() {
         let bound = SharedLimit::new("memory", 100);
         let mut greedy = bound.nothing(caller(1));
         assert_eq!(greedy.grow_up_to(40), 40);

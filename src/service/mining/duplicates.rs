@@ -103,20 +103,20 @@ impl Service {
     ) -> Result<Job, Error> {
         let prepared = async {
             let collection = self.minable(name)?;
-            let (service, name) = (self.clone(), name.clone());
-            blocking(move || service.prepare_duplicates(name, collection, request)).await
+            let service = self.clone();
+            blocking(move || service.prepare_duplicates(collection, request)).await
         };
         self.accept_job(key, prepared).await
     }
 
     fn prepare_duplicates(
         &self,
-        name: CollectionName,
         collection: Arc<OpenCollection>,
         request: DuplicatesRequest,
     ) -> Result<(NewJob<DuplicatesJob>, Option<Folder>), Error> {
         let DuplicatesRequest { only, unit, score_min, neighbors, size_max, pairs } = request;
-        let found = of_collection(name.clone(), collection, only)?.by(unit, self.limits())?;
+        let name = collection.row.name.clone();
+        let found = of_collection(collection, only)?.by(unit, self.limits())?;
         let positions = found.ids.len() as u64;
         let memory_bytes = memory::of_duplicates(found.size(), neighbors, found.dimension(self.model()));
         memory::check(memory_bytes, self.limits())?;

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partial_row_is_cut_off_and_written_again() {
+    fn reopening_the_file_drops_a_partial_row() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("embeddings");
         let file = EmbeddingFile::open(path.clone(), 2).unwrap();

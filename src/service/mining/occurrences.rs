@@ -226,7 +226,7 @@ mod tests {
     use crate::mining::{DuplicateRule, cluster};
 
     #[test]
-    fn languages_decide_what_may_belong_together() {
+    fn language_rules_decide_which_passages_may_be_clustered() {
         let [de, fr] = ["de", "fr"].map(Language::parse);
         let check = |rule: LanguageRule, expect: [bool; 3]| {
             assert_eq!([rule.allows(de, de), rule.allows(de, fr), rule.allows(de, None)], expect, "{rule:?}");
@@ -290,13 +290,13 @@ mod tests {
     }
 
     #[test]
-    fn equal_texts_of_one_document_are_only_connected_through_another_document() {
+    fn equal_texts_of_one_document_connect_only_through_another_document() {
         check(LanguageRule::Any, &[(0, 0, "de"), (0, 0, "de")], None, &[]);
         check(LanguageRule::Any, &[(0, 0, "de"), (0, 0, "de"), (0, 1, "de")], None, &[&[0, 1, 2]]);
     }
 
     #[test]
-    fn near_texts_are_paired_by_occurrences_whose_languages_fit() {
+    fn near_texts_are_paired_through_occurrences_with_allowed_languages() {
         check(LanguageRule::Same, &[(0, 0, "de"), (0, 1, "en"), (1, 2, "en")], Some((0, 1)), &[&[1, 2]]);
         check(LanguageRule::Same, &[(0, 0, "de"), (1, 1, "en"), (1, 2, "de")], Some((1, 0)), &[&[0, 2]]);
         check(LanguageRule::Different, &[(0, 0, "de"), (0, 1, "en"), (1, 2, "de")], Some((0, 1)), &[&[0, 1, 2]]);
@@ -314,14 +314,14 @@ mod tests {
     }
 
     #[test]
-    fn more_copies_than_a_cluster_holds_are_divided_evenly() {
+    fn copies_beyond_the_cluster_size_are_split_evenly() {
         check_sizes(LanguageRule::Any, &copies(0, 10, "").collect::<Vec<_>>(), None, &[10]);
         check_sizes(LanguageRule::Any, &copies(0, 11, "").collect::<Vec<_>>(), None, &[5, 6]);
         check_sizes(LanguageRule::Same, &copies(0, 31, "de").collect::<Vec<_>>(), None, &[7, 8, 8, 8]);
     }
 
     #[test]
-    fn copies_that_are_divided_are_still_paired_across_languages() {
+    fn split_copies_are_still_paired_across_languages() {
         let mut passages: Vec<_> = copies(0, 20, "de").collect();
         passages.extend(copies(0, 30, "en").skip(20));
         check_sizes(LanguageRule::Different, &passages, None, &[10, 10, 10]);
@@ -331,14 +331,14 @@ mod tests {
     }
 
     #[test]
-    fn copies_and_their_translations_are_divided_together() {
+    fn copies_and_their_translations_are_split_together() {
         let mut passages: Vec<_> = copies(0, 30, "de").collect();
         passages.extend(copies(1, 7, "en"));
         check_sizes(LanguageRule::Different, &passages, Some((0, 1)), &[8, 9, 10, 10]);
     }
 
     #[test]
-    fn equal_texts_are_joined_before_a_near_one_takes_their_place() {
+    fn equal_texts_are_clustered_before_near_ones() {
         let mut passages: Vec<_> = copies(1, 10, "de").collect();
         passages.insert(0, (0, 0, "de"));
         let (found, refused) = clusters(LanguageRule::Any, 10, &passages, Some((0, 1)));

@@ -53,14 +53,50 @@ pub(crate) fn in_parallel<T: Send>(
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+    use std::sync::Arc;
+
     use super::*;
 
+    /// Sets its flag when it is dropped.
+    struct SetOnDrop(Arc<AtomicBool>);
+
+    impl Drop for SetOnDrop {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Release);
+        }
+    }
+
+    thread_local! {
+        /// Dropped when the thread ends.
+        static AT_THREAD_END: RefCell<Option<SetOnDrop>> = const { RefCell::new(None) };
+    }
+
     #[test]
-    fn results_come_in_order_and_an_error_stops_the_work() {
+    fn results_keep_their_order_and_an_error_is_returned() {
         let sums = in_parallel(3..1_000, 7, |part| Ok(part.sum::<usize>())).unwrap();
         assert_eq!((sums.len(), sums[0], sums.iter().sum::<usize>()), (143, 42, (3..1_000).sum()));
         assert!(in_parallel(0..0, 7, |part| Ok(part.len())).unwrap().is_empty());
         let failing = in_parallel(0..1_000, 1, |part| if part.start == 500 { Err(Error::Stopping) } else { Ok(()) });
         assert!(matches!(failing, Err(Error::Stopping)));
+    }
+
+    #[test]
+    fn no_part_starts_once_an_error_is_recorded() {
+        let (started, ended) = (AtomicUsize::new(0), Arc::new(AtomicBool::new(false)));
+        let result = in_parallel(0..10_000, 1, |part| {
+            started.fetch_add(1, Ordering::Relaxed);
+            if part.start == 0 {
+                AT_THREAD_END.set(Some(SetOnDrop(Arc::clone(&ended))));
+                return Err(Error::Stopping);
+            }
+            // Each other thread is still in its first part when the error is recorded.
+            while !ended.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+            Ok(())
+        });
+        assert!(matches!(result, Err(Error::Stopping)));
+        assert!((1..=parallelism()).contains(&started.into_inner()), "at most one part per thread starts");
     }
 }

@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn corpora_are_compared_unless_both_are_large() {
+    fn corpora_are_compared_exhaustively_unless_both_are_large() {
         let way = |first, second| (compares_all_surely(first, second), compares_all_perhaps(first, second));
         assert_eq!(way(size(20_000, false), size(20_000, false)), (true, true));
         assert_eq!(way(size(10_000, false), size(5_000_000, false)), (true, true));

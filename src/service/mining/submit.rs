@@ -26,6 +26,7 @@ use crate::storage::Scope;
 
 /// The sentences of a corpus, found when the job is accepted.
 pub(crate) struct SelectedSentences {
+    /// The collection with its own name.
     collection: Option<(CollectionName, Arc<OpenCollection>)>,
     /// Whether all passages of the collection are used.
     whole: bool,
@@ -260,7 +261,7 @@ impl SelectedSentences {
 /// Finds the sentences of a corpus. Blocks.
 fn find(sentences: Sentences, collection: Option<Arc<OpenCollection>>, limits: &Limits) -> Result<SelectedSentences, Error> {
     match (sentences, collection) {
-        (Sentences::Collection { name, only, unit }, Some(collection)) => of_collection(name, collection, only)?.by(unit, limits),
+        (Sentences::Collection { only, unit, .. }, Some(collection)) => of_collection(collection, only)?.by(unit, limits),
         (Sentences::List(texts), _) => {
             let ids = (0..texts.len() as u64).collect();
             Ok(SelectedSentences { collection: None, whole: false, unit: MiningUnit::Passage, ids, texts, sentences: Vec::new() })
@@ -270,16 +271,12 @@ fn find(sentences: Sentences, collection: Option<Arc<OpenCollection>>, limits: &
 }
 
 /// Finds the passages of some documents of a collection. Blocks.
-pub(crate) fn of_collection(
-    name: CollectionName,
-    collection: Arc<OpenCollection>,
-    only: SearchFilter,
-) -> Result<SelectedSentences, Error> {
+pub(crate) fn of_collection(collection: Arc<OpenCollection>, only: SearchFilter) -> Result<SelectedSentences, Error> {
     let whole = only == SearchFilter::default();
     let passages = collection.store.passages_in(Scope { filter: &only, words: None })?;
     let ids = passages.iter().map(|PassageId(id)| id).collect();
     Ok(SelectedSentences {
-        collection: Some((name, collection)),
+        collection: Some((collection.row.name.clone(), collection)),
         whole,
         unit: MiningUnit::Passage,
         ids,

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_of_a_document_changes_its_digest() {
+    fn changing_any_part_of_a_document_changes_its_digest() {
         let changes: [fn(&mut DocumentRecord); 20] = [
             |whole| whole.key = DocumentKey(7),
             |whole| whole.document.id = DocumentId::parse("b").unwrap(),

@@ -163,7 +163,7 @@ mod tests {
         let write = passages.announce();
         let mut batch = vec![pending(1)];
         let mut retained = Box::pin(passages.begin_read().retain_free(&mut batch));
-        assert!(timeout(Duration::from_millis(20), &mut retained).await.is_err(), "it waits for the write");
+        assert!(timeout(Duration::from_millis(20), &mut retained).await.is_err(), "the read waits for the write");
         let _later = passages.announce();
         passages.held.lock().reserved.insert(PassageId(1));
         drop(write);
@@ -172,11 +172,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn passages_reserved_when_a_read_began_are_not_free_even_after_their_release() {
+    async fn passages_released_during_a_read_are_not_free_for_that_read() {
         let passages = ReservedPassages::default();
         let read = passages.begin_read();
         passages.held.lock().released.as_mut().unwrap().insert(PassageId(1));
         assert_eq!(free(read).await, [2]);
-        assert_eq!(free(passages.begin_read()).await, [1, 2], "the next read finds it");
+        assert_eq!(free(passages.begin_read()).await, [1, 2], "the passage is free for the next read");
     }
 }

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_factor_multiplies_the_odds_of_a_relevance_and_other_scores() {
+    fn boosts_multiply_relevance_odds_and_scale_other_scores() {
         assert!((by_odds(0.5, 3.0) - 0.75).abs() < 1e-9);
         assert!((by_odds(0.75, 1.0 / 3.0) - 0.5).abs() < 1e-9);
         assert_eq!((by_odds(0.0, 1_000.0), by_odds(1.0, 0.001)), (0.0, 1.0));
@@ -73,7 +73,7 @@ mod tests {
         }
 
         #[test]
-        fn a_greater_factor_never_worsens_a_score(score in -100.0_f32..100.0, less in 0.001..1_000.0, more in 1.0..10.0) {
+        fn a_larger_factor_never_lowers_a_score(score in -100.0_f32..100.0, less in 0.001..1_000.0, more in 1.0..10.0) {
             prop_assert!(scaled(score, less * more) >= scaled(score, less));
         }
     }

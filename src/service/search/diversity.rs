@@ -108,19 +108,19 @@ mod tests {
     }
 
     #[test]
-    fn equal_candidates_keep_their_order() {
+    fn ties_keep_their_original_order() {
         check(&[1.0; 5], 0.5, &[0, 3, 4, 1, 2]);
     }
 
     #[test]
-    fn each_candidate_carries_its_similarity_to_the_most_similar_one_before_it() {
+    fn each_candidate_has_its_highest_similarity_to_those_before_it() {
         let similar = |a: usize, b: usize| (a * b) as f32 / 10.0;
         let got: Vec<_> = diversified(&[1.0, 0.9, 0.8], 0.0, similar).collect();
         assert_eq!(got, [(0, None), (1, Some(0.0)), (2, Some(0.2))]);
     }
 
     #[test]
-    fn relevances_are_relative_to_the_best_score_in_any_mode() {
+    fn relevances_are_relative_to_the_best_score_of_either_sign() {
         assert_eq!(relevances(&[8.0, 4.0, -1.0]), [1.0, 0.5, 0.0]);
         assert_eq!(relevances(&[-1.0, -2.0, -4.0]), [1.0, 0.5, 0.25]);
         assert_eq!(relevances(&[0.0, -2.0]), [1.0, 0.0]);

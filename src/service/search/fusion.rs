@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_and_the_rank_constant_decide() {
+    fn weights_and_the_rank_constant_change_the_order() {
         let keys = |fusion| fused(&[1, 2], &[3, 2], fusion).into_iter().map(|(key, _)| key).collect::<Vec<_>>();
         assert_eq!(keys(Fusion { lexical: 2.0, ..Fusion::default() }), [2, 3, 1]);
         assert_eq!(keys(Fusion { dense: 0.0, ..Fusion::default() }), [3, 2]);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn no_language_gets_a_second_turn_before_every_near_one_had_its_first() {
+    fn every_near_language_takes_its_first_turn_before_any_second_turn() {
         let found = turns(&[(1, "en", 0.9), (2, "en", 0.8), (3, "en", 0.7), (4, "fr", 0.6), (5, "ja", 0.5), (6, "fr", 0.5)]);
         assert_eq!(found, [1, 4, 5, 2, 6, 3]);
     }
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn distances_up_to_twice_the_smallest_are_near() {
+    fn l2_distances_up_to_twice_the_smallest_count_as_near() {
         let place = |score| HitRanks { dense: Some(RankedScore { rank: 1, score }), ..HitRanks::default() };
         let of = |key, language, score| candidate(key, language, score, place(score));
         let candidates = vec![of(1, "en", -1.0), of(2, "en", -1.5), of(3, "fr", -2.0), of(4, "ja", -2.5)];
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_without_a_language_take_turns_together() {
+    fn documents_without_a_language_share_one_turn() {
         assert_eq!(turns(&[(1, "", 0.9), (2, "", 0.8), (3, "fr", 0.7)]), [1, 3, 2]);
     }
 }

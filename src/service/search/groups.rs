@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn each_group_keeps_its_first() {
+    fn each_group_keeps_its_first_hits() {
         let metadata = [named(json!("a")), named(json!("a")), named(json!("b")), named(json!("a"))];
         check(&metadata, 1, &[(0, Some("a")), (2, Some("b"))]);
         check(&metadata, 2, &[(0, Some("a")), (1, Some("a")), (2, Some("b"))]);
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_without_a_value_are_their_own_group() {
+    fn documents_without_a_scalar_value_are_groups_of_their_own() {
         let metadata = [json!({}), json!({}), named(json!(null)), named(json!(["a"])), json!({"topic": "a"})];
         check(&metadata, 1, &[(0, None), (1, None), (2, None), (3, None), (4, None)]);
     }

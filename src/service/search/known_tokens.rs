@@ -90,11 +90,11 @@ mod tests {
     }
 
     #[test]
-    fn tokens_read_before_a_filling_step_are_read_again() {
+    fn tokens_read_before_a_filling_step_are_ignored() {
         let tokens = CollectionTokens::default();
         tokens.fill(&[(PassageId(2), TokenSet::of(&[7]))]);
         tokens.take(changes(5, &[1]), 0, None);
-        assert_eq!(known(&tokens), 0, "the passage that was just filled would be missing until the next start");
+        assert_eq!(known(&tokens), 0, "a read from before the fill is ignored, because it lacks the filled passage");
         tokens.take(changes(5, &[1, 2]), 1, None);
         assert_eq!(known(&tokens), 2);
         tokens.fill(&[(PassageId(3), TokenSet::of(&[7]))]);
@@ -102,13 +102,13 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_read_again_after_forgetting() {
+    fn forgetting_discards_cached_tokens_and_earlier_reads() {
         let tokens = CollectionTokens::default();
         tokens.take(changes(5, &[1, 2]), 0, None);
         tokens.forget();
         assert_eq!(known(&tokens), 0);
         tokens.take(changes(5, &[1]), 0, None);
-        assert_eq!(known(&tokens), 0, "it was read before");
+        assert_eq!(known(&tokens), 0, "a read from before the forgetting is ignored");
         tokens.take(changes(5, &[1, 2]), 1, None);
         assert_eq!(known(&tokens), 2);
     }

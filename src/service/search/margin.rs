@@ -67,13 +67,13 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_nearer_than_its_neighborhood_is_above_one() {
+    fn the_ratio_divides_the_cosine_by_the_mean_neighborhood() {
         check(0.8, &[0.8, 0.4], &[0.5, 0.3], 0.8 / ((0.6 + 0.4) / 2.0));
         check(0.5, &[0.5], &[0.9, 0.9], 0.5 / 0.7);
     }
 
     #[test]
-    fn without_a_neighborhood_there_is_no_ratio() {
+    fn the_ratio_is_zero_without_a_positive_neighborhood() {
         check(0.6, &[0.6, 0.2], &[], 1.5);
         check(0.5, &[0.1], &[-0.3], 0.0);
         check(0.5, &[], &[], 0.0);

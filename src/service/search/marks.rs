@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn characters_are_code_points() {
+    fn mark_ranges_count_code_points() {
         assert_eq!(in_characters("añ京👍x", &[1..3, 6..11]), [1..2, 3..5]);
         assert_eq!(in_characters("e\u{301}te\u{301} a", &[0..7, 8..9]), [0..5, 6..7]);
     }

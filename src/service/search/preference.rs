@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn distances_and_negative_scores_are_preferred_alike() {
+    fn language_preference_also_applies_to_negative_scores() {
         check(&[("en", -1.0), ("fr", -1.2), ("fr", -1.3)], &["fr"], &[2, 1, 3]);
         check(&[("en", 0.0), ("fr", -0.1)], &["fr"], &[1, 2]);
     }

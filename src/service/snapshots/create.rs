@@ -65,9 +65,14 @@ impl Service {
     pub(super) async fn create_snapshot_as(&self, snapshot: SnapshotId, collections: Vec<CollectionName>) -> Result<Job, Error> {
         self.check_running()?;
         self.state.check_snapshots()?;
+        let mut own_names: Vec<CollectionName> = Vec::with_capacity(collections.len());
         for name in &collections {
-            self.collection(name)?;
+            let own = self.state.collection(name)?.row.name.clone();
+            if !own_names.contains(&own) {
+                own_names.push(own);
+            }
         }
+        let collections = own_names;
         let permit = self.job_permit()?;
         let state = Arc::clone(&self.state);
         let wanted = collections.clone();

@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_grow_with_failures_but_not_beyond_the_interval() {
+    fn retry_pauses_double_up_to_the_maximum_or_the_interval() {
         let day = Duration::from_secs(86_400);
         let pauses: Vec<u64> = (0..9).map(|failures| retry_pause(failures, day).as_secs()).collect();
         assert_eq!(pauses, [30, 60, 120, 240, 480, 960, 1_920, 3_600, 3_600]);

@@ -164,7 +164,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn texts_round_trip_and_keep_their_order(a in "[\0\u{1}\u{2}ab]{0,5}|.*", b in "[\0\u{1}\u{2}ab]{0,5}|.*") {
+        fn escaped_texts_round_trip_and_keep_order(a in "[\0\u{1}\u{2}ab]{0,5}|.*", b in "[\0\u{1}\u{2}ab]{0,5}|.*") {
             let (escaped, other) = (escape(&a), escape(&b));
             prop_assert!(!escaped.contains('\0'));
             prop_assert_eq!(unescape(&escaped), a.as_str());

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_term_has_its_positions_in_both_columns() {
+    fn each_term_lists_its_positions_in_both_columns() {
         let terms = PassageTerms { words: "old sea old".to_owned(), folded: "sea".to_owned(), ..PassageTerms::default() };
         let (rows, length) = rows(&terms);
         let rows: Vec<_> = rows.iter().map(|row| (row.term.as_str(), row.words.as_str(), row.folded.as_str())).collect();
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn long_terms_stay_different_and_short() {
+    fn long_terms_are_shortened_but_stay_distinct() {
         let [a, b] = ["a", "b"].map(|end| stored(&("é".repeat(1_000) + end)));
         assert!(a != b && a.len() <= BYTES_MAX && a.starts_with("éé"));
         assert_eq!(stored("sea"), "sea");

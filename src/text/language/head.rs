@@ -304,14 +304,14 @@ mod tests {
     }
 
     #[test]
-    fn scores_are_scaled_sums_over_the_root_of_the_count_and_the_temperature() {
+    fn scores_are_normalized_by_token_count_and_temperature() {
         // Token 0 is (2, 0) and token 1 is (-2, 2). Token 0 three times and token 1 once give the sums (4, 2). The divisor is
         // the root of 4 tokens times the temperature of 2: 4.
         assert_eq!(head().scores(&[0, 0, 0, 1]), Some(vec![1.0, 0.5]));
     }
 
     #[test]
-    fn a_token_within_a_word_counts_with_its_pair_too() {
+    fn a_token_within_a_word_also_adds_its_pair() {
         assert_eq!(head().features.of(&[1, 3, 3, 0]), [1, 3, 4, 3, 4, 0]);
         // After a token without letters, or at the very start, there is nothing to pair with.
         assert_eq!(head().features.of(&[1, 2, 3]), [1, 3]);
@@ -322,19 +322,19 @@ mod tests {
     }
 
     #[test]
-    fn without_rows_for_pairs_there_are_none() {
+    fn a_head_without_pair_rows_adds_no_pairs() {
         let features = Features { pairs: 0, ..head().features };
         assert_eq!(features.of(&[1, 3]), [1, 3]);
     }
 
     #[test]
-    fn pairs_are_distinguished_by_their_order() {
+    fn pairs_depend_on_token_order() {
         let features = Features { pairs: 1 << 16, kinds: vec![TokenKind::Within; 9] };
         assert_ne!(features.of(&[4, 7])[2], features.of(&[7, 4])[2]);
     }
 
     #[test]
-    fn confidence_is_the_softmax_of_the_best() {
+    fn confidence_is_the_softmax_of_the_best_score() {
         // One token (2, 0), divided by 1 and by 2, gives the scores (1, 0), and e / (e + 1) = 0.731059.
         let found = head().detect(&[0]).expect("a language");
         assert_eq!(found.language.code(), "de");
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_without_letters_does_not_count() {
+    fn tokens_without_letters_are_ignored() {
         assert_eq!(head().detect(&[0, 2, 2, 2]), head().detect(&[0]));
         assert_eq!(head().detect(&[2, 2]), None);
         assert_eq!(head().detect(&[99]), None);

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn letters_of_other_scripts_make_a_text_foreign() {
+    fn a_text_mostly_in_an_unsupported_script_is_foreign() {
         assert!(is_foreign("ᎣᏏᏲ ᎦᏙ ᏕᏣᏙᎥ"));
         assert!(is_foreign("ᚠᚢᚦᚨᚱᚲ"));
         assert!(is_foreign("ሰላም ዓለም"));
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn points_and_accents_do_not_count() {
+    fn combining_marks_do_not_make_a_text_foreign() {
         assert!(!is_foreign("مَرْحَبًا"));
         assert!(!is_foreign("שָׁלוֹם"));
         assert!(!is_foreign("e\u{301}te\u{301}"));

@@ -48,7 +48,7 @@ fn a_short_text_is_one_passage_without_surrounding_white_space() {
 }
 
 #[test]
-fn whole_sentences_fill_a_passage() {
+fn passages_are_filled_with_whole_sentences() {
     let text = "The sea is blue. The sea is a sea. Is the sea blue?";
     check_passages(text, 16, &["The sea is blue. The sea is a sea.", "Is the sea blue?"]);
     check_passages(text, 8, &["The sea is blue.", "The sea is a sea.", "Is the sea blue?"]);
@@ -66,12 +66,12 @@ fn a_text_without_spaces_is_split_between_characters() {
 }
 
 #[test]
-fn one_character_of_many_tokens_is_a_passage_of_its_own() {
+fn a_character_exceeding_the_token_limit_gets_its_own_passage() {
     check_passages("㍿a", 1, &["㍿", "a"]);
 }
 
 #[test]
-fn a_passage_repeats_the_last_sentences_of_the_one_before() {
+fn overlap_repeats_the_last_sentences_of_the_previous_passage() {
     let text = "The sea is blue. Is it? The sea is a sea. Is the sea blue?";
     let check = |overlap, expect: &[&str]| assert_eq!(overlapping_parts(text, 16, overlap), expect, "{overlap}");
     check(0, &["The sea is blue. Is it?", "The sea is a sea. Is the sea blue?"]);
@@ -79,7 +79,7 @@ fn a_passage_repeats_the_last_sentences_of_the_one_before() {
 }
 
 #[test]
-fn a_passage_repeats_words_if_no_sentence_is_short_enough() {
+fn overlap_repeats_words_when_no_sentence_is_short_enough() {
     let text = "the sea is the sea is the sea";
     assert_eq!(overlapping_parts(text, 4, 2), ["the sea is the", "is the sea is", "sea is the sea"]);
     assert_eq!(overlapping_parts("春天春天春天", 3, 1), ["春天", "天春", "春天", "天春", "春天"]);
@@ -101,14 +101,14 @@ fn a_passage_stays_within_its_section() {
 }
 
 #[test]
-fn a_short_text_below_one_heading_is_one_passage() {
+fn a_short_text_with_at_most_one_heading_is_one_passage() {
     check_passages("# The sea\n\nThe sea is blue.", 60, &["# The sea\n\nThe sea is blue."]);
     check_passages("The sea\n\nThe sea is blue.", 60, &["The sea\n\nThe sea is blue."]);
     check_passages("The sea is blue.\n\nIs it?", 60, &["The sea is blue.\n\nIs it?"]);
 }
 
 #[test]
-fn whole_paragraphs_are_preferred_to_items_and_items_to_sentences() {
+fn splitting_prefers_paragraphs_to_items_and_items_to_sentences() {
     let (short, long) = (words(6), words(14));
     let text = format!("{short}.\n\n{long}.\n\n{short}. {short}.");
     check_passages(&text, 24, &[&format!("{short}.\n\n{long}."), &format!("{short}. {short}.")]);
@@ -120,7 +120,7 @@ fn whole_paragraphs_are_preferred_to_items_and_items_to_sentences() {
 }
 
 #[test]
-fn a_piece_too_short_joins_its_neighbor() {
+fn a_piece_that_is_too_short_joins_its_neighbor() {
     let long = words(20);
     check_passages(&format!("👍\n\n{long}."), 32, &[&format!("👍\n\n{long}.")]);
     // A remainder that is too short also gets the previous sentence, or otherwise the previous words.
@@ -130,14 +130,14 @@ fn a_piece_too_short_joins_its_neighbor() {
 }
 
 #[test]
-fn a_split_sentence_leaves_no_short_rest() {
+fn splitting_a_long_sentence_leaves_no_short_remainder() {
     let (long, next) = (format!("{}.", words(33)), format!("{}.", words(12)));
     let (head, tail) = (words(27), "sea is blue The sea is.");
     check_passages(&format!("{long} {next}"), 32, &[&head, &format!("{tail} {next}")]);
 }
 
 #[test]
-fn title_and_headings_reduce_the_room_for_the_passage() {
+fn title_and_headings_count_against_the_passage_token_limit() {
     let (tokenizer, sentence) = (tokenizer(), format!("{}.", words(9)));
     let text = format!("# the sea\n\n{sentence} {sentence} {sentence} {sentence}");
     let reading = PassageLimits { bounds: PassageBounds::adjacent(32), tokens_max: 32 };
@@ -171,7 +171,7 @@ fn check_above(text: &str, tokens_max: usize, expect: &[(&str, Option<&str>)]) {
 }
 
 #[test]
-fn sections_are_found_in_every_script() {
+fn sections_are_found_in_chinese_arabic_and_thai() {
     check_above(
         "# 博物馆\n\n博物馆在河边的老磨坊里。\n\n## 门票\n\n成人票十元，儿童免费。",
         40,
@@ -193,7 +193,7 @@ fn sections_are_found_in_every_script() {
 }
 
 #[test]
-fn later_passages_of_a_section_are_also_under_its_own_heading() {
+fn later_passages_of_a_section_carry_its_own_heading_as_context() {
     let line = "The museum stands near the river in an old mill.";
     let text = format!("# Museum\n\n{line}\n\n## Tickets\n\n{line} {line}\n\n{line}");
     let two = format!("## Tickets\n\n{line} {line}");
@@ -218,7 +218,7 @@ fn lists_code_and_emoji_stay_with_their_text() {
 }
 
 #[test]
-fn splitting_takes_time_in_proportion_to_the_text() {
+fn splitting_takes_linear_time() {
     let tokenizer = tokenizer();
     for sentence in [
         "The sea is blue. ",
@@ -288,7 +288,7 @@ proptest! {
             let part = &text[passage.clone()];
             let embedded = embedded_text(&tokenizer, context, part, reading.tokens_max).expect("tokens");
             prop_assert_eq!(tokens, &tokenizer.encode(&embedded, usize::MAX).expect("tokens"));
-            prop_assert!(covered == 0 || (passage.start > start && passage.end > covered), "no step forward");
+            prop_assert!(covered == 0 || (passage.start > start && passage.end > covered), "each passage must start and end after the previous one");
             prop_assert!(bounds.overlap_tokens > 0 || passage.start >= covered);
             prop_assert!(passage.start <= covered || text[covered..passage.start].chars().all(char::is_whitespace));
             let fits = tokens.ids.len() <= reading.tokens_max && !tokenizer.encode(part, tokens_max).expect("tokens").truncated;
@@ -299,9 +299,9 @@ proptest! {
     }
 }
 
-/// The square of the length would take minutes.
+/// Work in proportion to the square of the length would take minutes.
 #[test]
-fn no_text_takes_long_for_its_white_space_or_its_headings() {
+fn long_white_space_and_many_headings_do_not_slow_splitting() {
     let started = std::time::Instant::now();
     let texts = [
         format!("# A\n{}{}", "\n".repeat(200_000), "x! ".repeat(70_000)),

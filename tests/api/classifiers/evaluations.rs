@@ -10,7 +10,7 @@ use crate::server::Server;
 const PATH: &str = "/v1/classifiers/topics/evaluations";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_evaluates_as_a_request_does() {
+async fn an_evaluation_job_gives_the_same_result_as_a_request() {
     let server = Server::with_documents(documents()).await;
     server.classifier(&json!({"name": "topics", "kind": "knn", "examples": weather_and_sports()})).await;
     let body = json!({"documents": {"collection": "news", "field": "topic"}, "threshold": 0.1});
@@ -31,7 +31,7 @@ async fn a_job_evaluates_as_a_request_does() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_evaluated_is_refused_before_a_job() {
+async fn invalid_evaluation_requests_are_refused() {
     let server = Server::with_documents(documents()).await;
     server.classifier(&json!({"name": "topics", "kind": "knn", "examples": weather_and_sports()})).await;
     let documents = json!({"collection": "news", "field": "topic"});
@@ -55,7 +55,7 @@ async fn what_cannot_be_evaluated_is_refused_before_a_job() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_label_that_the_classifier_does_not_have_fails_the_job() {
+async fn a_label_unknown_to_the_classifier_fails_the_evaluation_job() {
     let server = Server::with_documents(documents()).await;
     server.classifier(&json!({"name": "topics", "kind": "knn", "examples": weather_and_sports()})).await;
     let strange = json!({"documents": [{"id": "e0", "text": "stocks fall", "metadata": {"topic": "economy"}}]});
@@ -79,7 +79,7 @@ async fn a_job_of_another_type_has_no_evaluation() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restricted_key_evaluates_and_trains_with_its_collections_alone() {
+async fn a_restricted_key_cannot_evaluate_or_train_in_other_collections() {
     let open = Server::with_settings(Limits::default(), Settings::default(), Some("open sesame"));
     let admin = open.with_key("open sesame");
     for collection in ["news", "blog"] {

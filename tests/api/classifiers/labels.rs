@@ -18,7 +18,7 @@ async fn an_array_of_labels_counts_as_one_metadata_level() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn labels_are_written_into_documents_by_a_job() {
+async fn an_apply_job_writes_labels_into_documents() {
     let server = Server::with_documents(documents()).await;
     let unlabeled = json!({"documents": [
         {"id": "u0", "text": "rain storm", "metadata": {"predicted": {"topic": "old"}, "year": 2026}},
@@ -44,7 +44,7 @@ async fn labels_are_written_into_documents_by_a_job() {
     let metadata = async |id: &str| server.get(&format!("/v1/collections/news/documents/{id}")).await.body["metadata"].clone();
     assert_eq!(metadata("u0").await, json!({"predicted": {"topic": "weather", "probability": 1.0}, "year": 2026}));
     assert_eq!(metadata("u1").await["predicted"]["topic"], "sports");
-    assert_eq!(metadata("u2").await, json!({"predicted": {}}), "an abstention takes back what was there");
+    assert_eq!(metadata("u2").await, json!({"predicted": {}}), "an abstention removes the previous label");
     assert_eq!(metadata("w0").await, json!({"topic": "weather"}), "the filter leaves it out");
     let found = json!({"query": "goal", "filter": {"field": "predicted.topic", "eq": "sports"}});
     assert_eq!(server.post("/v1/collections/news/search", &found).await.body["hits"].as_array().map(Vec::len), Some(1));
@@ -81,7 +81,7 @@ async fn labels_are_written_into_documents_by_a_job() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_document_whose_metadata_has_another_value_on_the_way_to_the_label_is_left_as_it_is() {
+async fn documents_with_a_conflicting_value_on_the_label_path_stay_unchanged() {
     let kept = [json!({"a": 5}), json!({"a": ["x"]}), json!({"a": "x", "year": 2026})];
     let document = |(n, metadata): (usize, &Value)| json!({"id": format!("d{n}"), "text": "rain storm", "metadata": metadata});
     let mut documents: Vec<Value> = kept.iter().enumerate().map(document).collect();
@@ -100,7 +100,7 @@ async fn a_document_whose_metadata_has_another_value_on_the_way_to_the_label_is_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn equal_numbers_are_one_label() {
+async fn integer_and_float_of_equal_value_are_one_label() {
     let document = |(id, text, label): (&str, &str, Value)| json!({"id": id, "text": text, "metadata": {"stars": label}});
     let documents = [("a", "rain storm", json!(1)), ("b", "rain cloud", json!(1.0)), ("c", "goal keeper", json!(2.0))];
     let server = Server::with_documents(documents.into_iter().map(document).collect::<Vec<_>>().into()).await;

@@ -7,7 +7,7 @@ use super::{documents, text, weather_and_sports};
 use crate::server::Server;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_classifier_is_trained_again_in_its_place() {
+async fn retraining_replaces_a_classifier_in_place() {
     let server = Server::with_documents(documents()).await;
     let source = json!({"collection": "news", "field": "topic"});
     let mlp = json!({"learning_rate": 0.05, "epochs_max": 60, "runs": 1, "validation_share": 0.0, "dropout": 0.0});
@@ -36,7 +36,7 @@ async fn a_classifier_is_trained_again_in_its_place() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn with_fewer_examples_than_k_all_of_them_vote() {
+async fn all_examples_vote_if_there_are_fewer_than_k() {
     let server = Server::start();
     let knn = json!({"neighbors": 1000, "weight": "equal"});
     server.classifier(&json!({"name": "topics", "kind": "knn", "examples": weather_and_sports(), "knn": knn})).await;
@@ -47,7 +47,7 @@ async fn with_fewer_examples_than_k_all_of_them_vote() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_classifier_is_created_once() {
+async fn an_idempotency_key_creates_a_classifier_only_once() {
     let server = Server::start();
     let body = |name: &str| json!({"name": name, "kind": "knn", "examples": weather_and_sports()});
     let keyed = async |key: &str, name: &str| {

@@ -59,7 +59,7 @@ impl Running {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_training_waits_for_room_at_the_encoder() {
+async fn a_training_waits_for_space_in_the_encoder_queue() {
     let folder = tempfile::tempdir().unwrap();
     let running = open_narrow(folder.path()).await;
     let held = running.fill_queue().await;
@@ -70,7 +70,7 @@ async fn a_training_waits_for_room_at_the_encoder() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_training_that_waits_for_room_at_the_encoder_can_be_canceled() {
+async fn a_training_waiting_for_the_encoder_queue_can_be_canceled() {
     let folder = tempfile::tempdir().unwrap();
     let running = open_narrow(folder.path()).await;
     let held = running.fill_queue().await;
@@ -82,7 +82,7 @@ async fn a_training_that_waits_for_room_at_the_encoder_can_be_canceled() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn labels_are_written_and_judged_once_the_encoder_has_room() {
+async fn apply_and_evaluation_jobs_wait_for_space_in_the_encoder_queue() {
     let folder = tempfile::tempdir().unwrap();
     let running = open_narrow(folder.path()).await;
     running.train(of_texts(ClassifierKind::Knn, 40)).await;
@@ -104,7 +104,7 @@ async fn labels_are_written_and_judged_once_the_encoder_has_room() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_text_of_many_passages_does_not_go_ahead_of_queries() {
+async fn queries_overtake_the_passages_of_a_long_text_to_classify() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.train(of_texts(ClassifierKind::Knn, 40)).await;

@@ -33,7 +33,7 @@ impl Running {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_evaluation_begins_again_after_a_crash_and_tells_the_same() {
+async fn an_evaluation_restarts_after_a_crash_with_the_same_result() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.fill_judged(4_000, Wait::Indexed).await;
@@ -58,7 +58,7 @@ async fn an_evaluation_begins_again_after_a_crash_and_tells_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_evaluation_without_its_classifier_or_its_collection_fails() {
+async fn an_evaluation_fails_if_its_classifier_or_collection_is_deleted() {
     for (deleted, code) in [("classifier", Code::ClassifierNotFound), ("collection", Code::CollectionNotFound)] {
         let folder = tempfile::tempdir().unwrap();
         let running = open(folder.path()).await;
@@ -80,7 +80,7 @@ async fn an_evaluation_without_its_classifier_or_its_collection_fails() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn labels_are_written_no_more_when_their_collection_is_deleted() {
+async fn an_apply_job_fails_if_its_collection_is_deleted() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.train(of_texts(ClassifierKind::Knn, 40)).await;
@@ -96,7 +96,7 @@ async fn labels_are_written_no_more_when_their_collection_is_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_at_once_are_told_the_same_as_one_by_one() {
+async fn batch_predictions_agree_with_single_ones() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     // Too many documents to compare one text with each of them, but few enough for a batch of many texts.

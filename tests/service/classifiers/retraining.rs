@@ -45,7 +45,7 @@ impl Running {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_network_knows_new_labels_when_it_is_trained_again() {
+async fn retraining_an_mlp_learns_new_labels() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.fill_labeled().await;
@@ -71,7 +71,7 @@ async fn a_network_knows_new_labels_when_it_is_trained_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_training_for_another_model_goes_on_after_a_crash() {
+async fn retraining_for_another_model_resumes_after_a_crash() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.train(of_texts(ClassifierKind::Knn, 400)).await;
@@ -97,7 +97,7 @@ async fn a_training_for_another_model_goes_on_after_a_crash() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_old_one_answers_after_a_crash_in_the_middle_and_after_a_cancellation() {
+async fn the_old_version_answers_after_a_crashed_or_canceled_retraining() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.train(of_texts(ClassifierKind::Knn, 400)).await;
@@ -130,7 +130,7 @@ async fn the_old_one_answers_after_a_crash_in_the_middle_and_after_a_cancellatio
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_learned_from_any_more_leaves_the_old_one() {
+async fn a_refused_retraining_keeps_the_old_version() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.fill_labeled().await;
@@ -149,7 +149,7 @@ async fn what_cannot_be_learned_from_any_more_leaves_the_old_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failed_classifier_can_be_trained_again() {
+async fn a_failed_classifier_can_be_retrained() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.control.pause();
@@ -168,7 +168,7 @@ async fn a_failed_classifier_can_be_trained_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deleted_classifier_is_trained_no_more() {
+async fn deleting_a_classifier_cancels_its_retraining() {
     let folder = tempfile::tempdir().unwrap();
     let running = open(folder.path()).await;
     running.train(of_texts(ClassifierKind::Knn, 40)).await;

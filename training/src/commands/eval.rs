@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_task_everything_is_measured() {
+    fn arguments_without_a_task_are_parsed() {
         let arguments = parse("--bundle models/tiny --data dev --threads 1").unwrap();
         let all = arguments.all;
         assert!(arguments.task.is_none());
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_has_settings_of_its_own() {
+    fn a_task_accepts_its_own_options() {
         let arguments = parse("classification --data dev --server http://127.0.0.1:7700 --model tiny --from de,fr").unwrap();
         let Some(Task::Classification { measured, from, sib200_part }) = arguments.task else { panic!("{arguments:?}") };
         assert_eq!(from.iter().map(|language| language.code()).collect::<Vec<_>>(), ["de", "fr"]);
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_come_with_their_configuration_and_tokenizer() {
+    fn incomplete_or_conflicting_arguments_are_refused() {
         assert!(parse("sts --data dev --weights w --config c --tokenizer t").is_ok());
         for (line, expect) in [
             ("sts --data dev --weights w --config c", "--tokenizer"),
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn each_task_tells_its_format() {
+    fn the_help_of_each_task_describes_its_file_format() {
         for (task, part) in [
             ("flores", "flores.xx.txt"),
             ("short", "short.xx-en.tsv"),
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_without_files_says_so_and_a_report_is_written_as_json() {
+    fn a_task_without_files_fails_and_a_report_round_trips_as_json() {
         let folder = tempfile::tempdir().unwrap();
         let error = found::<()>(folder.path(), None).unwrap_err().to_string();
         assert!(error.contains("no usable data"), "{error}");

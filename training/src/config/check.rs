@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_sense_is_accepted() {
+    fn valid_settings_are_accepted() {
         check(|_| {}, "");
         check(|stage| stage.alignment = objective(2.0), "");
         check(|stage| (stage.xtr, stage.vocabulary_head) = (None, None), "");
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_and_weights_of_the_sampling_are_refused_out_of_range() {
+    fn invalid_sampling_settings_and_corpus_weights_are_refused() {
         let blamed = |change: fn(&mut Config)| {
             let mut config: Config = toml::from_str(include_str!("../../configs/smoke.toml")).unwrap();
             change(&mut config);
@@ -320,14 +320,14 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_no_file_name_of_its_own_is_refused() {
+    fn unsafe_reserved_or_duplicate_stage_names_are_refused() {
         check(|stage| stage.name = "../weights".to_owned(), "stages.name");
         check(|stage| stage.name = "checkpoint".to_owned(), "stages.name");
         check(|stage| stage.name = "smoke".to_owned(), "stages.name");
     }
 
     #[test]
-    fn objectives_that_contradict_each_other_are_refused() {
+    fn conflicting_or_missing_objectives_are_refused() {
         check(|stage| stage.unified_generative = objective(1.0), "stages.unified_generative");
         let margin = AdditiveMarginConfig { weight: 1.0, margin: 0.3, temperature: 0.1, projection: true };
         check(|stage| stage.additive_margin = Some(margin.clone()), "stages.additive_margin");
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_teacher_of_nothing_and_one_of_masked_sentences_are_refused() {
+    fn a_teacher_without_a_loss_or_with_masked_words_is_refused() {
         let teacher = DistillationConfig {
             config: "a".into(),
             weights: "b".into(),
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bag_after_a_transformer_may_only_train_the_table_of_late_interaction() {
+    fn a_bag_after_a_transformer_may_only_train_the_late_interaction_table() {
         let blamed = |change: fn(&mut StageConfig)| {
             let mut config: Config = toml::from_str(include_str!("../../configs/ems-small.toml")).unwrap();
             change(config.stages.iter_mut().find(|stage| stage.name == "late").unwrap());
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_lie_between_an_earlier_stage_of_the_same_encoder_and_the_stage() {
+    fn interpolation_requires_an_earlier_stage_with_the_same_encoder() {
         let between = |stage: &str, share| Some(InterpolationConfig { stage: stage.to_owned(), share });
         check(|stage| stage.interpolation = between("later", 0.5), "stages.interpolation.stage");
         check(|stage| stage.interpolation = between("smoke", 0.5), "stages.interpolation.stage");
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn an_encoder_of_questions_learns_from_the_contrastive_objective_alone() {
+    fn a_question_encoder_accepts_only_the_contrastive_objective() {
         let contrastive = |projection| Some(ContrastiveConfig { weight: 1.0, temperature: 0.05, projection });
         let questions = |stage: &mut StageConfig| {
             (stage.xtr, stage.vocabulary_head, stage.contrastive) = (None, None, contrastive(false));
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn hard_negatives_are_mined_by_an_earlier_stage_among_more_than_are_needed() {
+    fn hard_negatives_require_an_earlier_stage_and_a_pool_of_two_or_more() {
         let hard = |stage: &str, pool| Some(HardNegativesConfig { stage: stage.to_owned(), pool });
         check(|stage| stage.hard_negatives = hard("smoke", 2), "");
         check(|stage| stage.hard_negatives = hard("joint", 2), "stages.hard_negatives.stage");
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_or_more_than_all_without_diacritics_are_refused() {
+    fn the_missing_diacritics_share_must_be_above_0_and_at_most_1() {
         for (share, setting) in
             [(0.2, ""), (1.0, ""), (0.0, "stages.missing_diacritics.share"), (1.1, "stages.missing_diacritics.share")]
         {
@@ -422,14 +422,14 @@ mod tests {
     }
 
     #[test]
-    fn no_pair_or_more_than_all_cropped_are_refused() {
+    fn the_cropping_share_must_be_above_0_and_at_most_1() {
         for (share, setting) in [(0.2, ""), (1.0, ""), (0.0, "stages.cropping.share"), (1.1, "stages.cropping.share")] {
             check(|stage| stage.cropping = Some(CroppingConfig { share }), setting);
         }
     }
 
     #[test]
-    fn a_cache_of_a_bag_and_a_bag_after_layers_are_refused() {
+    fn a_gradient_cache_for_a_bag_and_a_bag_after_a_transformer_are_refused() {
         check(|stage| (stage.encoder, stage.gradient_cache) = (EncoderKind::Bag, true), "stages.gradient_cache");
         let mut config: Config = toml::from_str(include_str!("../../configs/smoke.toml")).unwrap();
         config.stages.reverse();

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_laid_end_to_end_and_reordered_give_the_sentences_back() {
+    fn concatenated_and_reordered_groups_restore_the_sentences() {
         let pairs = [(sentence(&[5, 6, 7, 8]), sentence(&[9])), (sentence(&[5, 5]), sentence(&[7, 6, 5]))];
         let batch = Batch::new(&pairs, 3);
         let distinct: Vec<i64> = Vec::try_from(&batch.distinct).unwrap();
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn sides_apart_keep_their_order_and_share_no_tensor() {
+    fn a_frozen_right_side_gets_a_separate_batch_in_the_same_order() {
         let pairs = [(sentence(&[5, 6, 7]), sentence(&[9])), (sentence(&[5]), sentence(&[7, 6]))];
         let batch = Batch::with_frozen_right(&pairs, 4);
         let passages = batch.passages.unwrap();
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hidden_token_is_the_mask_to_the_encoder_and_itself_to_the_objective() {
+    fn a_masked_token_is_hidden_from_the_encoder_but_kept_as_a_target() {
         let pairs = [(sentence(&[5, 6]), sentence(&[9])), (sentence(&[7]), sentence(&[6, 8]))];
         let batch = Batch::masked(&pairs, 4, &[Some(1), None, None, Some(0)]).with_targets(&pairs);
         let numbers = |tensor: &Tensor| Vec::<i64>::try_from(tensor.flatten(0, -1)).unwrap();
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_are_the_texts_of_the_corpus_whatever_the_encoder_sees_of_them() {
+    fn targets_are_the_uncropped_texts() {
         let cropped = Sentence { whole: Some(vec![5, 6, 7]), ..sentence(&[6]) };
         let pairs = [(sentence(&[9]), cropped)];
         let batch = Batch::new(&pairs, 4).with_targets(&pairs);
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn late_interaction_counts_left_tokens_and_repeats_the_first_token_of_shorter_right_texts() {
+    fn late_interaction_counts_left_and_pads_right_with_the_first_token() {
         let pairs =
             [(sentence(&[5, 6, 5]), sentence(&[9, 6])), (sentence(&[7]), sentence(&[8])), (sentence(&[4]), sentence(&[3]))];
         let batch = Batch::new(&pairs, 4).with_interaction(&pairs, 2);

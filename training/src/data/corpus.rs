@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn the_three_formats_are_found_by_name() {
+    fn the_three_file_formats_are_recognized_by_name() {
         let folder = folder(&[
             ("talk.de-en.tsv", "guten Tag\tgood day\n"),
             ("news.fr.txt", "bonjour\n\n"),
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_languages_and_lone_files_are_named() {
+    fn unsupported_languages_and_unpaired_files_are_skipped() {
         let folder = folder(&[("a.xx-en.tsv", "x\ty\n"), ("b.en.txt", "alone\n"), ("notes", "")]);
         let found = find(folder.path()).unwrap();
         assert!(found.corpora.is_empty());
@@ -289,14 +289,14 @@ mod tests {
     }
 
     #[test]
-    fn files_of_different_length_are_refused() {
+    fn aligned_files_with_different_line_counts_are_refused() {
         let folder = folder(&[("n.en.txt", "one\ntwo\n"), ("n.fr.txt", "un\n")]);
         let corpus = &find(folder.path()).unwrap().corpora[0];
         assert!(matches!(corpus.read(), Err(Error::Misaligned { expected: 2, got: 1, .. })));
     }
 
     #[test]
-    fn a_line_without_tab_is_named_by_number() {
+    fn a_line_without_a_tab_is_reported_by_number() {
         let folder = folder(&[("t.de-en.tsv", "gut\tgood\nschlecht\n")]);
         let corpus = &find(folder.path()).unwrap().corpora[0];
         assert!(matches!(corpus.read(), Err(Error::Line { line: 2, .. })));

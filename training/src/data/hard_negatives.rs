@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_come_in_the_order_of_their_cosine_with_the_first_without_those_that_may_say_the_same() {
+    fn nearest_to_first_sorts_by_cosine_and_drops_near_duplicates() {
         // Directions of the tokens: 0°, 90°, 45°.
         let half = 0.5f32.sqrt();
         let miner = Miner::new(vec![1.0, 0.0, 0.0, 1.0, half, half], 2, 4);

@@ -33,7 +33,7 @@ mod tests {
     }
 
     #[test]
-    fn one_token_of_each_pair_is_hidden_on_either_side() {
+    fn each_pair_has_one_token_masked_on_a_random_side() {
         let hidden = draw(1, 2, &pairs(400), 400);
         let (left, right) = hidden.split_at(400);
         assert!(left.iter().zip(right).all(|(left, right)| left.is_some() != right.is_some()));
@@ -44,12 +44,12 @@ mod tests {
     }
 
     #[test]
-    fn pairs_that_the_head_does_not_see_stay_whole() {
+    fn pairs_beyond_the_maximum_are_not_masked() {
         assert_eq!(draw(1, 2, &pairs(9), 4).iter().flatten().count(), 4);
     }
 
     #[test]
-    fn the_same_step_hides_the_same_and_another_step_others() {
+    fn masks_repeat_for_the_same_step_and_differ_between_steps() {
         assert_eq!(draw(1, 2, &pairs(50), 50), draw(1, 2, &pairs(50), 50));
         assert_ne!(draw(1, 2, &pairs(50), 50), draw(1, 3, &pairs(50), 50));
     }

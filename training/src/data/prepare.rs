@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_long_passage_the_part_that_shares_most_with_its_question_is_kept() {
+    fn a_long_passage_is_cut_to_the_part_that_best_matches_its_question() {
         let tokenizer = Tokenizer::load(Path::new("../models/ems-small/tokenizer.json")).unwrap();
         let filler = "The harbor lies in the south and has three piers for ferries. ".repeat(12);
         let passage = format!("{filler}A lighthouse of white granite warns ships off the reef at night. {filler}");

@@ -397,7 +397,7 @@ fn masses(shards: &[Shard], units: &[Unit], config: &Config) -> Vec<f64> {
         *totals.entry((pool.group, pool.english)).or_default() += amount.powf(exponent(pool.group));
     }
     let rest = 1.0 - sampling.groups.iter().map(|group| group.share).sum::<f64>();
-    // If all pairs have English, or none have, they get everything that the groups leave.
+    // If all or none of the pairs outside of the groups have English, they get the whole share that the groups leave.
     let both = totals.contains_key(&(None, true)) && totals.contains_key(&(None, false));
     let share = |pool: &Pool| match pool.group {
         Some(group) => sampling.groups[group].share,

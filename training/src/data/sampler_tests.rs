@@ -30,7 +30,7 @@ fn draw(sampler: &Sampler, step: u64, pairs: usize, token_dropout: f64) -> Vec<(
 }
 
 #[test]
-fn the_same_step_gives_the_same_batch_and_another_step_another() {
+fn batches_repeat_for_the_same_step_and_differ_between_steps() {
     let folder = tempfile::tempdir().unwrap();
     shards(folder.path(), &[("a", &["de", "en", "fr"], 100)]);
     let sampler = Sampler::open(&config(0.5, 0.6), folder.path()).unwrap();
@@ -39,7 +39,7 @@ fn the_same_step_gives_the_same_batch_and_another_step_another() {
 }
 
 #[test]
-fn english_has_its_share_of_the_pairs() {
+fn the_share_of_pairs_with_english_matches_the_setting() {
     let folder = tempfile::tempdir().unwrap();
     shards(folder.path(), &[("a", &["de", "en", "fr", "it", "ru"], 20_000)]);
     let sampler = Sampler::open(&config(0.75, 0.6), folder.path()).unwrap();
@@ -50,7 +50,7 @@ fn english_has_its_share_of_the_pairs() {
 }
 
 #[test]
-fn pairs_have_only_the_languages_that_are_named() {
+fn only_the_configured_languages_are_sampled() {
     let folder = tempfile::tempdir().unwrap();
     shards(folder.path(), &[("a", &["de", "en", "fr"], 500), ("b", &["fr", "it"], 500)]);
     let mut config = config(0.5, 0.6);
@@ -88,7 +88,7 @@ fn corpora_and_language_pairs_are_weighted_as_computed_by_hand() {
 }
 
 #[test]
-fn a_group_of_corpora_has_its_share_and_keeps_the_sides_of_directed_pairs() {
+fn a_corpus_group_has_its_share_and_directed_pairs_keep_their_sides() {
     let folder = tempfile::tempdir().unwrap();
     shards(folder.path(), &[("a", &["de", "en"], 20_000), ("tydi.q", &["fr", "fr"], 5_000), ("news.q", &["it", "fr"], 5_000)]);
     let mut config = config(0.5, 0.6);
@@ -105,7 +105,7 @@ fn a_group_of_corpora_has_its_share_and_keeps_the_sides_of_directed_pairs() {
 }
 
 #[test]
-fn a_small_corpus_is_seen_as_often_as_the_bound_says_and_a_large_one_takes_the_rest() {
+fn views_max_caps_a_small_corpus_and_gives_the_rest_to_a_large_one() {
     let folder = tempfile::tempdir().unwrap();
     shards(folder.path(), &[("small", &["de", "en", "fr", "it", "ru"], 50), ("large", &["de", "en", "fr", "it", "ru"], 5_000)]);
     let mut config = config(0.5, 0.0);
@@ -121,7 +121,7 @@ fn a_small_corpus_is_seen_as_often_as_the_bound_says_and_a_large_one_takes_the_r
 }
 
 #[test]
-fn pairs_come_in_runs_of_one_corpus_and_two_languages() {
+fn pairs_are_drawn_in_runs_of_the_same_language_pair() {
     let folder = tempfile::tempdir().unwrap();
     shards(folder.path(), &[("a", &["de", "en", "fr", "it", "ru"], 5_000)]);
     let mut config = config(0.5, 0.6);
@@ -135,7 +135,7 @@ fn pairs_come_in_runs_of_one_corpus_and_two_languages() {
 }
 
 #[test]
-fn no_text_and_no_segment_comes_twice_in_a_batch() {
+fn a_batch_contains_no_segment_twice() {
     let folder = tempfile::tempdir().unwrap();
     // Forty segments in three languages make 120 pairs, but only forty of them share no segment.
     shards(folder.path(), &[("a", &["de", "en", "fr"], 40)]);
@@ -145,7 +145,7 @@ fn no_text_and_no_segment_comes_twice_in_a_batch() {
 }
 
 #[test]
-fn joined_segments_translate_each_other_and_fit_the_limit() {
+fn joined_segments_stay_aligned_and_within_the_token_limit() {
     let folder = tempfile::tempdir().unwrap();
     shards(folder.path(), &[("a", &["de", "en"], 2_000)]);
     let config = config(1.0, 0.6);
@@ -166,7 +166,7 @@ fn joined_segments_translate_each_other_and_fit_the_limit() {
 }
 
 #[test]
-fn a_corpus_smaller_than_the_batch_fills_it_by_repetition() {
+fn a_corpus_smaller_than_the_batch_is_repeated_to_fill_it() {
     let folder = tempfile::tempdir().unwrap();
     shards(folder.path(), &[("a", &["de", "en"], 3)]);
     assert_eq!(draw(&Sampler::open(&config(1.0, 0.6), folder.path()).unwrap(), 3, 50, 0.0).len(), 50);
@@ -179,7 +179,7 @@ fn a_folder_without_pairs_is_an_error() {
 }
 
 #[test]
-fn a_mined_run_has_the_pairs_that_are_near_to_its_first() {
+fn a_mined_run_contains_pairs_close_to_its_first_pair() {
     let folder = tempfile::tempdir().unwrap();
     shards(folder.path(), &[("a", &["de", "en"], 1_000)]);
     let mut config = config(1.0, 0.6);
@@ -207,7 +207,7 @@ fn a_mined_run_has_the_pairs_that_are_near_to_its_first() {
         let away: Vec<i32> = rows.flat_map(|run| run[1..].iter().map(|row| (row - run[0]).abs()).collect::<Vec<_>>()).collect();
         (away.iter().copied().min(), away.iter().copied().max())
     };
-    // Within 287 rows the cosine is 0.9 or more, so those rows may have the same meaning.
+    // Rows less than 287 apart have a cosine of 0.9 or more, so they may be translations and are left out.
     let (least, most) = distances(Some(&Miner::new(table, 2, 16)));
     assert!(least >= Some(287) && most < Some(450), "{least:?} to {most:?}");
     let (least, most) = distances(None);
@@ -215,7 +215,7 @@ fn a_mined_run_has_the_pairs_that_are_near_to_its_first() {
 }
 
 #[test]
-fn texts_lose_their_diacritics_as_often_as_is_wanted() {
+fn diacritics_are_removed_from_the_configured_share_of_texts() {
     let tokenizer = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/ems-small/tokenizer.json");
     let tokenizer = dragoman::text::Tokenizer::load(&tokenizer).unwrap();
     let ids = |text: &str| -> Vec<u16> {
@@ -247,7 +247,7 @@ fn texts_lose_their_diacritics_as_often_as_is_wanted() {
 }
 
 #[test]
-fn one_side_of_cropped_pairs_is_a_part_of_its_text_and_the_other_is_whole() {
+fn cropping_shortens_one_side_of_a_pair_and_keeps_the_other_whole() {
     let folder = tempfile::tempdir().unwrap();
     let languages = ["tr", "en"].map(|code| Language::parse(code).unwrap());
     let rows = |first: u16| -> Vec<Vec<u16>> { (0..50).map(|row| (first + row..first + row + 20).collect()).collect() };

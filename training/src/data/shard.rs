@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_back() {
+    fn a_written_shard_is_read_back() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.shard");
         let columns = [vec![vec![1, 2, 3], vec![]], vec![vec![9], vec![65_535, 4]]];
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_shard_is_refused() {
+    fn a_truncated_shard_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.shard");
         write(&path, "a", "a", &languages(&["de", "en"]), &[vec![vec![1; 50]], vec![vec![2; 50]]]).unwrap();

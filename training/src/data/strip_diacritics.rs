@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn latin_and_greek_lose_their_marks() {
+    fn diacritics_are_stripped_from_latin_greek_and_cyrillic() {
         check("Nhà máy mới mở cửa lúc 8 giờ.", Some("nha may moi mo cua luc 8 gio."));
         check("Żółw śpi (wciąż)!", Some("zolw spi (wciaz)!"));
         check("Η βιβλιοθήκη είναι κλειστή", Some("η βιβλιοθηκη ειναι κλειστη"));
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_without_any_stays() {
+    fn texts_without_removable_diacritics_return_none() {
         check("The bridge is closed.", None);
         check("Мост закрыт, но чайник новый", None);
         check("இந்தப் பாலம் மூடப்பட்டுள்ளது", None);
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_without_text_are_left_alone() {
+    fn token_ids_without_text_return_none() {
         assert_eq!(DiacriticsRemover::new(shipped()).strip(&[1, 1]), None);
     }
 }

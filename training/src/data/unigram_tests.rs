@@ -25,14 +25,14 @@ fn best(lattice: &Lattice, word: &str) -> Vec<u32> {
 }
 
 #[test]
-fn a_frequent_word_that_is_part_of_no_other_is_one_piece() {
+fn a_frequent_word_contained_in_no_other_becomes_one_piece() {
     let words = words(&[("▁được", 900), ("▁ngày", 700), ("▁abd", 1), ("▁gcà", 1), ("▁nđy", 1)]);
     let pieces = train(&words, &settings(16));
     assert!(names(&pieces).contains(&"▁được") && names(&pieces).contains(&"▁ngày"), "{pieces:?}");
 }
 
 #[test]
-fn what_occurs_most_is_most_probable_and_the_probabilities_sum_to_at_most_one() {
+fn pieces_are_sorted_by_probability_and_sum_to_at_most_one() {
     let pieces = train(&words(&[("▁und", 500), ("▁oder", 60), ("▁aber", 50)]), &settings(14));
     assert_eq!(pieces[0].0, "▁und");
     assert!(pieces.windows(2).all(|two| two[0].1 >= two[1].1));
@@ -48,7 +48,7 @@ fn characters_outside_the_coverage_are_in_no_piece() {
 }
 
 #[test]
-fn the_size_is_kept_and_every_covered_character_is_a_piece() {
+fn the_vocabulary_fits_its_size_and_contains_every_covered_character() {
     let words = words(&[("▁haus", 40), ("▁hausboot", 7), ("▁boot", 30), ("▁maus", 20), ("▁mausboot", 3)]);
     let pieces = train(&words, &settings(12));
     assert!(pieces.len() <= 12);
@@ -58,14 +58,14 @@ fn the_size_is_kept_and_every_covered_character_is_a_piece() {
 }
 
 #[test]
-fn the_best_segmentation_has_the_highest_product() {
+fn the_best_segmentation_has_the_highest_probability() {
     // ab + c: -1 - 2 = -3; a + bc: -1.5 - 1 = -2.5; a + b + c: -1.5 - 3 - 2 = -6.5.
     let lattice = lattice(&[("a", -1.5), ("b", -3.0), ("c", -2.0), ("ab", -1.0), ("bc", -1.0)]);
     assert_eq!(best(&lattice, "abc"), [0, 4]);
 }
 
 #[test]
-fn unknown_characters_are_passed_over() {
+fn unknown_characters_are_skipped() {
     let lattice = lattice(&[("a", -1.0), ("b", -1.0)]);
     assert_eq!(best(&lattice, "axb"), [0, 1]);
 }
@@ -83,7 +83,7 @@ fn expected_counts_weigh_segmentations_by_probability() {
 }
 
 #[test]
-fn digamma_has_its_known_values() {
+fn digamma_matches_known_values() {
     // digamma(1) is minus Euler's constant; digamma(2) is one more; digamma(10) = 1 + 1/2 + ... + 1/9 minus the constant.
     for (x, expect) in [(1.0, -0.577_215_664_9), (2.0, 0.422_784_335_1), (10.0, 2.251_752_589_1)] {
         assert!((digamma(x) - expect).abs() < 1e-8, "digamma({x}) = {}", digamma(x));

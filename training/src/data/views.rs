@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_seen_too_often_is_scaled_down_and_the_others_make_up_for_it() {
+    fn overused_shards_are_scaled_down_and_the_others_scaled_up() {
         // 1,000 pairs: 2 x 0.5 x 1,000 / 50 = 20 views, 2 x 0.3 x 1,000 / 300 = 2, 2 x 0.2 x 1,000 / 400 = 1.
         let shards = [drawn(50.0, 0.5), drawn(300.0, 0.3), drawn(400.0, 0.2)];
         let factors = factors(&shards, 1_000.0, 10.0);
@@ -89,12 +89,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_within_the_bound_stays() {
+    fn shards_within_the_limit_keep_their_share() {
         assert_eq!(factors(&[drawn(1_000.0, 0.4), drawn(2_000.0, 0.6)], 1_000.0, 5.0), [1.0, 1.0]);
     }
 
     #[test]
-    fn too_few_texts_are_seen_equally_often() {
+    fn when_texts_are_too_few_all_are_seen_equally_often() {
         let shards = [drawn(10.0, 0.9), drawn(90.0, 0.1)];
         let factors = factors(&shards, 1_000.0, 2.0);
         for (factor, shard) in factors.into_iter().zip(shards) {
@@ -103,8 +103,14 @@ mod tests {
     }
 
     #[test]
-    fn the_log_names_the_corpora_seen_most_and_least() {
+    fn the_log_lists_corpora_with_the_most_views_first() {
         let views = [("ntrex", 15.0), ("freedict", 0.84), ("unused", 0.0)].map(|(name, views)| (name.to_owned(), views)).into();
-        assert_eq!(lines(&views)[0], "a text is seen most often in ntrex 15.0, freedict 0.8");
+        let corpora = "ntrex 15.0, freedict 0.8";
+        let expect = ["most", "least"].map(|which| format!("a text is seen {which} often in {corpora}"));
+        assert_eq!(lines(&views), expect);
+        let many = (1..=12_u8).map(|n| (format!("corpus-{n}"), f64::from(n))).collect();
+        let [most, least]: [String; 2] = lines(&many).try_into().unwrap();
+        assert!(most.contains(" most often in corpus-12 12.0, ") && most.ends_with(", corpus-3 3.0"), "{most}");
+        assert!(least.contains(" least often in corpus-10 10.0, ") && least.ends_with(", corpus-1 1.0"), "{least}");
     }
 }

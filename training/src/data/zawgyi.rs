@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn signs_that_stand_before_their_consonant_go_behind_it() {
+    fn signs_written_before_their_consonant_move_after_it() {
         check("ျမန္မာစာ", "မြန်မာစာ");
         check("ေက်ာင္း", "ကျောင်း");
         check("ေျပာၾကသည္", "ပြောကြသည်");
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn stacked_consonants_and_kinzi_become_sequences() {
+    fn stacked_consonants_and_kinzi_become_unicode_sequences() {
         check("အဂၤလိပ္", "အင်္ဂလိပ်");
         check("သတၱဳ", "သတ္တု");
         check("ဥကၠ႒", "ဥက္ကဋ္ဌ");
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn signs_of_other_code_points_are_unicode_s() {
+    fn zawgyi_code_points_are_mapped_to_unicode() {
         check("ႏိုင္ငံ", "နိုင်ငံ");
         check("လႊတ္ေတာ္", "လွှတ်တော်");
         check("ၾကည့္ပါ", "ကြည့်ပါ");
@@ -251,14 +251,14 @@ mod tests {
     }
 
     #[test]
-    fn digits_that_stand_for_letters_become_letters_and_numbers_stay() {
+    fn digits_used_as_letters_become_letters_and_numbers_stay() {
         check("ေ၀လ", "ဝေလ");
         check("၄င္းတို႔", "၎င်းတို့");
         assert_eq!(convert("၂၀၁၉"), "၂၀၁၉");
     }
 
     #[test]
-    fn text_in_unicode_and_in_other_scripts_stays_as_it_is() {
+    fn unicode_burmese_and_other_scripts_are_unchanged() {
         for text in ["မနက်ဖြန် ရထားက ဘယ်အချိန် ထွက်မလဲ။", "တက္ကသိုလ် ကျောင်းသားများ ပန်းခြံထဲမှာ ထိုင်နေကြတယ်။", "the 7 o'clock train"]
         {
             assert!(matches!(to_unicode(text), Cow::Borrowed(_)), "{text}");

@@ -162,13 +162,13 @@ mod tests {
     }
 
     #[test]
-    fn batches_stay_within_the_budget_and_hold_each_text_once() {
+    fn batches_stay_within_the_token_budget_and_contain_each_text_once() {
         let texts: Vec<Vec<u32>> = [3, BATCH_TOKENS_MAX + 1, 1_000, 2_000, 2_048, 1].map(|length| vec![7; length]).into();
         assert_eq!(batches(&texts), [vec![5, 0, 2], vec![3, 4], vec![1]]);
     }
 
     #[test]
-    fn answers_come_in_the_order_of_the_texts_and_of_unit_length() {
+    fn embeddings_are_normalized_and_in_input_order() {
         let mut recorder = Recorder(Vec::new());
         let embeddings = recorder.embed(&[vec![4, 0, 0], vec![8, 1, 2, 3, 4, 5], vec![0]]).unwrap();
         assert_eq!(embeddings.values(), [0.8, 0.6, 0.8, 0.6, 0.0, 1.0]);

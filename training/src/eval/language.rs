@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn the_error_is_the_distance_of_confidence_and_accuracy() {
+    fn calibration_error_is_the_gap_between_confidence_and_accuracy() {
         // Bin 0.733..0.8: three at 0.75, two correct: |2.25 - 2| = 0.25. Last bin: one at 1, wrong: 1. Together 1.25 over 4.
         let outcomes = [(0.75, true), (0.75, true), (0.75, false), (1.0, false)];
         assert!((calibration_error(&outcomes) - 0.3125).abs() < 1e-12);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn languages_count_the_same_and_confusions_are_counted() {
+    fn the_mean_weights_languages_equally_and_confusions_are_counted() {
         let texts = BTreeMap::from([
             (language("da"), ["x", "x", "y", "?"].map(str::to_owned).to_vec()),
             (language("th"), ["y".to_owned()].to_vec()),
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn all_kinds_of_text_are_read() {
+    fn every_kind_of_test_set_is_measured() {
         let folder = tempfile::tempdir().unwrap();
         for (name, content) in [("flores.da.txt", "a b c x\n"), ("flores.th.txt", "y\n"), ("short.da-en.tsv", "x\tyes\ny\tno\n")]
         {

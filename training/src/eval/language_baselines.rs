@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_code_is_known_on_both_sides() {
+    fn every_language_code_is_known_to_whatlang_and_dragoman() {
         let codes: Vec<&str> = KNOWN.split_whitespace().collect();
         assert_eq!(codes.len(), 2 * 53);
         for pair in codes.chunks_exact(2) {
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn it_recognizes_a_language() {
+    fn whatlang_detects_german() {
         let found = whatlang("Die Katze schläft auf dem Tisch, während wir unseren Tee trinken.").unwrap();
         assert_eq!(found.language.code(), "de");
     }

@@ -72,7 +72,7 @@ fn full() -> String {
 }
 
 #[test]
-fn embeddings_come_in_the_order_of_the_texts_and_of_unit_length() {
+fn server_embeddings_are_normalized_and_in_input_order() {
     let listener = Listener::answering(vec![embeddings(&[&[3.0, 4.0], &[0.0, 2.0]])]);
     let got = listener.encoder().encode(&texts(&["Haus", "बिल्ली"])).unwrap();
     assert_eq!(got.values(), [0.6, 0.8, 0.0, 1.0]);
@@ -81,7 +81,7 @@ fn embeddings_come_in_the_order_of_the_texts_and_of_unit_length() {
 }
 
 #[test]
-fn a_model_is_asked_for_by_name() {
+fn the_request_includes_the_model_name() {
     let listener = Listener::answering(vec![embeddings(&[&[1.0]])]);
     let mut encoder = ServerEncoder::new(&format!("{}/", listener.address), Some("tiny".to_owned())).unwrap();
     encoder.encode(&texts(&["Haus"])).unwrap();
@@ -89,7 +89,7 @@ fn a_model_is_asked_for_by_name() {
 }
 
 #[test]
-fn many_texts_go_out_in_several_requests() {
+fn many_texts_are_sent_in_several_requests() {
     let full_batch: Vec<&[f32]> = vec![&[1.0, 0.0]; BATCH_TEXTS_MAX];
     let listener = Listener::answering(vec![embeddings(&full_batch), embeddings(&[&[0.0, 1.0]])]);
     let got = listener.encoder().encode(&vec!["da".to_owned(); BATCH_TEXTS_MAX + 1]).unwrap();
@@ -99,21 +99,21 @@ fn many_texts_go_out_in_several_requests() {
 }
 
 #[test]
-fn long_texts_go_out_in_smaller_batches() {
+fn long_texts_are_sent_in_smaller_batches() {
     let half = "x".repeat(BATCH_BYTES_MAX / 2);
     let whole = "x".repeat(BATCH_BYTES_MAX + 1);
     assert_eq!(batches(&[half.clone(), half.clone(), half, whole.clone(), whole]), [0..2, 2..3, 3..4, 4..5]);
 }
 
 #[test]
-fn a_full_server_is_asked_again() {
+fn an_overloaded_server_is_retried() {
     let listener = Listener::answering(vec![full(), full(), embeddings(&[&[1.0]])]);
     assert_eq!(listener.encoder().encode(&texts(&["Haus"])).unwrap().len(), 1);
     assert_eq!(listener.asked.join().unwrap().len(), 3);
 }
 
 #[test]
-fn a_server_that_stays_full_is_given_up() {
+fn retries_stop_when_the_server_stays_overloaded() {
     let listener = Listener::answering(vec![full(); ATTEMPTS]);
     let error = listener.encoder().encode(&texts(&["Haus"])).unwrap_err().to_string();
     assert!(error.ends_with("/v1/embeddings: expected 200, got 429 6 times: overloaded: the queue is full"), "{error}");
@@ -121,7 +121,7 @@ fn a_server_that_stays_full_is_given_up() {
 }
 
 #[test]
-fn a_refusal_is_told_and_not_repeated() {
+fn an_error_response_is_reported_and_not_retried() {
     let refused = r#"{"error":{"message":"/input/0: must contain something besides white space","code":"invalid_request"}}"#;
     let problem = r#"{"title":"Not here","detail":"no route for /v1/embeddings","code":"route_not_found"}"#;
     for (status, body, expect) in [
@@ -137,7 +137,7 @@ fn a_refusal_is_told_and_not_repeated() {
 }
 
 #[test]
-fn answers_that_are_no_embeddings_are_refused() {
+fn responses_without_valid_embeddings_are_rejected() {
     for (answer, expect) in [
         (answer("200 OK", "", "hello"), "expected embeddings as JSON"),
         (embeddings(&[&[1.0]]), "expected one embedding for each of 2 texts, got 1"),
@@ -149,14 +149,14 @@ fn answers_that_are_no_embeddings_are_refused() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_named() {
+fn an_unreachable_server_is_named_in_the_error() {
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let error = ServerEncoder::new(&format!("http://{nobody}"), None).unwrap().encode(&texts(&["Haus"])).unwrap_err().to_string();
     assert!(error.contains(&format!("http://{nobody}")) && error.contains("is it running?"), "{error}");
 }
 
 #[test]
-fn an_address_of_another_kind_is_refused() {
+fn an_https_address_is_refused() {
     let error = ServerEncoder::new("https://example.org", None).err().unwrap().to_string();
     assert!(error.contains("begins with http://, got https://example.org"), "{error}");
 }

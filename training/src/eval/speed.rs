@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_is_the_middle_of_the_sorted() {
+    fn the_median_is_the_upper_middle_value() {
         assert_eq!(median([9, 1, 5].map(Duration::from_millis).to_vec()), Duration::from_millis(5));
         assert_eq!(median([4, 3, 2, 1].map(Duration::from_millis).to_vec()), Duration::from_millis(3));
     }

@@ -35,7 +35,7 @@ mod tests {
     }
 
     #[test]
-    fn diacritics_are_gone_before_a_text_is_embedded() {
+    fn diacritics_are_removed_before_a_text_is_embedded() {
         let mut notes = Notes(Vec::new());
         let texts = ["Çocuklar şarkı söylüyor.", "The children sing."].map(str::to_owned);
         assert_eq!(WithoutDiacritics(&mut notes).encode(&texts).unwrap().len(), 2);

@@ -331,11 +331,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_graph_beyond_the_limit_of_protobuf_is_refused_with_both_numbers() {
+    fn a_graph_larger_than_protobuf_allows_is_refused() {
         // Zeros that are never read, so no memory is committed for them.
         let tensor = TensorProto { raw_data: Some(vec![0; PROTOBUF_BYTES_MAX]), ..Default::default() };
         let graph = GraphProto { initializer: vec![tensor], ..Default::default() };
-        let error = encoded("model.onnx", &ModelProto { graph: Some(graph), ..Default::default() }).unwrap_err().to_string();
-        assert!(error.contains("model.onnx") && error.contains("expected at most 2147483647"), "{error}");
+        let model = ModelProto { graph: Some(graph), ..Default::default() };
+        let error = encoded("model.onnx", &model).unwrap_err().to_string();
+        // The graph, the tensor and its values each have a tag of one byte and a length of five.
+        let bytes = PROTOBUF_BYTES_MAX + 3 * 6;
+        let expect = format!("the graph has {bytes} bytes, expected at most 2147483647");
+        assert!(error.contains("model.onnx") && error.contains(&expect), "{error}");
     }
 }

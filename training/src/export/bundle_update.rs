@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_card_gets_the_section_before_its_notes_and_only_once() {
+    fn a_section_is_inserted_before_the_notes_and_replaced_on_update() {
         let card = "# tiny 0.1.0\n\nAn encoder.\n\n## Notes\n\nNone.\n";
         let once = with_section(card, "# tiny 0.2.0", "## Questions", "## Questions\n\nFirst.\n\n");
         assert_eq!(once, "# tiny 0.2.0\n\nAn encoder.\n\n## Questions\n\nFirst.\n\n## Notes\n\nNone.\n");
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_section_leaves_the_others_as_they_are() {
+    fn replacing_a_section_keeps_the_other_sections() {
         let card = "# tiny 0.1.0\n\n## Questions\n\nFirst.\n\n## Words\n\nSome.\n\n## Notes\n\nNone.\n";
         let other = with_section(card, "# tiny 0.2.0", "## Questions", "## Questions\n\nSecond.\n\n");
         assert_eq!(other, "# tiny 0.2.0\n\n## Words\n\nSome.\n\n## Questions\n\nSecond.\n\n## Notes\n\nNone.\n");

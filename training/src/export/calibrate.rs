@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_range_reaches_both_ends_and_represents_zero() {
+    fn a_range_covers_both_ends_and_represents_zero() {
         assert_eq!(range_between(-1.0, 1.55), Range { scale: 0.01, zero_point: 100 });
         assert_eq!(range_between(0.0, 510.0), Range { scale: 2.0, zero_point: 0 });
     }
@@ -113,14 +113,14 @@ mod tests {
     }
 
     #[test]
-    fn one_far_value_among_many_is_cut() {
+    fn a_single_outlier_is_clipped() {
         let mut values: Vec<f32> = (0..300_000).map(|step| (step % 2_001) as f32 / 1_000.0 - 1.0).collect();
         values.push(2.0);
         assert!(range_of(&values).scale < 2.5 / 255.0);
     }
 
     #[test]
-    fn nothing_but_zeros_has_a_range() {
+    fn all_zero_values_have_a_valid_range() {
         assert_eq!(range_of(&[0.0; 3]), Range { scale: 1.0, zero_point: 0 });
     }
 }

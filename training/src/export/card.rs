@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_names_sizes_data_and_recipe_and_says_what_was_not_measured() {
+    fn a_card_lists_sizes_data_and_recipe_and_states_unmeasured_quality() {
         let text = card(&[measured("tiny 0.1.0", None)]).to_string();
         let parts = [
             "# tiny 0.1.0",
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_compares_with_the_bundle_before_and_the_baseline_and_tells_each_language() {
+    fn a_card_compares_the_previous_bundle_and_the_baseline_by_language() {
         let all = [
             measured("tiny 0.2.0", Some(report(90.0))),
             measured("tiny 0.1.0", Some(report(80.0))),

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_section_has_means_languages_and_confusions() {
+    fn the_section_lists_means_languages_and_confusions() {
         let text = render(&[report(), LanguageReport { detector: "rules".to_owned(), ..report() }]);
         // Malay: 5 of 8 is 62.5. Norwegian: 100. The mean is 81.25. Two of eight are 25 percent, one is 12.5.
         for line in [
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_manifest_gets_the_means() {
+    fn the_manifest_quality_contains_the_means() {
         assert_eq!(quality(&report()), [("language_short".to_owned(), 81.25)].into());
     }
 }

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_has_a_dash_and_what_nobody_has_no_row() {
+    fn unmeasured_values_show_a_dash_and_empty_rows_are_omitted() {
         let all = [measured("tiny 0.2.0", Some(13_400_000), Some(83.721)), measured("tiny 0.1.0", None, None)];
         let text = Comparison(&all).to_string();
         let expect = "| int8 graphs | tiny 0.2.0 | tiny 0.1.0 |\n\

@@ -75,20 +75,20 @@ mod tests {
     }
 
     #[test]
-    fn files_of_a_corpus_are_one_row() {
+    fn files_of_a_corpus_are_merged_into_one_row() {
         let rows = read(TABLE, |_| true).unwrap();
         assert_eq!(rows.len(), 2);
         assert_eq!((rows[0].name.as_str(), rows[0].segments, rows[0].licences.len()), ("news", 22, 1));
     }
 
     #[test]
-    fn a_corpus_that_was_not_used_is_not_named() {
+    fn unused_corpora_are_left_out() {
         let rows = read(TABLE, |name| name != "words").unwrap();
         assert_eq!(rows.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), ["news"]);
     }
 
     #[test]
-    fn a_table_of_another_shape_is_refused() {
+    fn a_malformed_table_is_refused() {
         for (text, expect) in [
             ("corpus\tlicence\n", "expected a column repository"),
             ("corpus\trepository\tlicence\tlicence_class\tsegments\nnews\torg\n", ":2: expected as many columns"),

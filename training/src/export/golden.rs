@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_language_has_the_same_two_sentences() {
+    fn every_language_has_two_sentences() {
         let golden = by_language();
         assert_eq!(golden.len(), Language::COUNT);
         for (language, sentences) in golden {
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn json_has_one_text_per_line_and_comes_back() {
+    fn json_has_one_text_per_line_and_round_trips() {
         let text = |text: &str| GoldenText {
             language: "en".to_owned(),
             text: text.to_owned(),

@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_operators_of_onnx_runtime_are_declared_only_when_used() {
+    fn the_onnx_runtime_operator_set_is_declared_only_when_used() {
         let domains =
             |graph: GraphWriter| graph.finish("g").opset_import.into_iter().filter_map(|opset| opset.domain).collect::<Vec<_>>();
         let mut graph = GraphWriter::default();

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_names_files_licence_and_what_differs() {
+    fn a_card_names_the_files_the_licence_and_the_differences() {
         let text = imported(Some("CC BY-NC 4.0"));
         for part in
             ["`m.pt`, SHA-256 `aa`", "`p.model`, SHA-256 `bb`", "licence: CC BY-NC 4.0", "Juman++", "ICU4X", "unit length"]

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_far_from_the_reference_is_refused_with_both_numbers() {
+    fn a_graph_too_far_from_the_reference_is_refused() {
         let parity = |variant, cosine_min, p_at_1| Parity {
             variant,
             sentences: 4,

@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_attribute_of_value_zero_is_on_the_wire() {
+    fn an_attribute_with_value_zero_is_encoded() {
         let zero = AttributeProto {
             name: Some("a".to_owned()),
             i: Some(0),
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tensor_is_encoded_as_onnx_numbers_its_fields() {
+    fn a_tensor_is_encoded_with_the_onnx_field_numbers() {
         let tensor = TensorProto {
             dims: vec![2],
             data_type: Some(DataType::Uint8 as i32),

@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_back_is_within_half_a_step() {
+    fn dequantized_values_are_within_half_a_step() {
         let values: Vec<f32> = (0..64).map(|i| (i as f32 * 0.37).sin()).collect();
         let rows = quantize_rows(&values, 16);
         for (index, value) in values.iter().enumerate() {

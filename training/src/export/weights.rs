@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bag_needs_only_the_token_table_and_leaves_training_heads_behind() {
+    fn a_bag_needs_only_the_token_table_and_drops_training_heads() {
         let weights = from_ones(BAG, &[(TOKENS, &[3, 2]), ("heads.xtr.weight", &[7, 7])]).unwrap();
         assert_eq!(weights.get(TOKENS).unwrap(), &Weight { shape: vec![3, 2], values: vec![1.0; 6] });
         assert_eq!(weights.parameters(), 6);

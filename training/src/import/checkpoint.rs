@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn strides_and_offset_say_where_values_lie() {
+    fn strides_and_offset_determine_value_positions() {
         let check = |tensor: &StoredTensor, expect: &[usize]| {
             assert_eq!(Layout::of(tensor).unwrap().positions().collect::<Vec<_>>(), expect);
         };
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_its_storage_is_refused() {
+    fn a_tensor_that_does_not_fit_its_storage_is_refused() {
         for (offset, shape, strides) in [
             (0, &[7][..], &[1][..]),
             (1, &[6], &[1]),
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_every_width_become_float32() {
+    fn floats_of_every_width_are_converted_to_float32() {
         // 1.5 is 0x3ff8 0000 0000 0000, 0x3fc0 0000, 0x3e00 and 0x3fc0 (the upper half of the float32).
         let check = |element, bytes: &[u8]| assert_eq!(number(bytes, element, 1), 1.5, "{element:?}");
         check(Element::Double, &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xf8, 0x3f]);

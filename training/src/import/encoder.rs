@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn their_names_are_ours() {
+    fn original_tensor_names_are_mapped_to_ours() {
         let check = |theirs: &str, ours: Option<&str>| assert_eq!(our_name(theirs).as_deref(), ours, "{theirs}");
         check("embedding.word_embedding.embedding.weight", Some("embeddings.token.weight"));
         check("embedding.position_embedding.position_embeddings.weight", Some("embeddings.position.weight"));

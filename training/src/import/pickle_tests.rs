@@ -40,7 +40,7 @@ fn constants_are_read() {
 }
 
 #[test]
-fn containers_are_filled_and_shared() {
+fn containers_are_filled_and_memoized_ones_are_shared() {
     // A dict with a list under `a`, and the same list, memoized as 7, under `b`.
     let pickle = read(&[b"\x80\x02}(", &text("a"), b"]q\x07(K\x01K\x02e", &text("b"), b"h\x07u."]).unwrap();
     let entries: Vec<(&str, &Value)> = pickle.entries(&pickle.root).unwrap().collect();
@@ -57,7 +57,7 @@ fn tuples_keep_their_order() {
 }
 
 #[test]
-fn an_ordered_dict_is_a_dict_and_loses_its_attributes() {
+fn an_ordered_dict_is_read_as_a_dict_without_its_attributes() {
     let dict = b"ccollections\nOrderedDict\n)R";
     let pickle = read(&[b"\x80\x02", dict, &text("a"), b"K\x01s", b"}", &text("_metadata"), b"Nsb."]).unwrap();
     assert_eq!(pickle.object(&pickle.root), Some(&Object::Dict(vec![(Value::Text("a".into()), Value::Int(1))])));
@@ -73,14 +73,14 @@ fn a_tensor_is_a_view_of_a_storage() {
 }
 
 #[test]
-fn a_parameter_is_its_tensor() {
+fn a_parameter_is_read_as_its_tensor() {
     let tensor = [b"ctorch._utils\n_rebuild_tensor_v2\n(".as_slice(), &floats("0", 1), b"K\x00))\x89NtR"].concat();
     let pickle = read(&[b"ctorch._utils\n_rebuild_parameter\n", &tensor, b"\x88N\x87R."]).unwrap();
     assert!(matches!(pickle.object(&pickle.root), Some(Object::Tensor(_))));
 }
 
 #[test]
-fn anything_that_could_run_is_refused_by_name() {
+fn globals_and_instructions_that_could_run_code_are_refused() {
     refused(&[b"\x80\x02", b"cos\nsystem\n", &text("true"), b"\x85R."], 2, "the pickle names os.system");
     refused(&[b"cbuiltins\neval\n."], 0, "builtins.eval");
     refused(&[&text("posix"), &text("system"), b"\x93."], 21, "posix.system");
@@ -92,7 +92,7 @@ fn anything_that_could_run_is_refused_by_name() {
 }
 
 #[test]
-fn a_program_that_does_not_fit_its_values_is_refused() {
+fn a_malformed_program_is_refused_with_its_offset() {
     refused(&[b"\x80\x05."], 0, "pickle protocol 5, expected 2 to 4");
     refused(&[b"a."], 0, "the stack is empty");
     refused(&[b"K\x01K\x02a."], 4, "nothing to put items into");
@@ -111,7 +111,7 @@ fn a_program_that_does_not_fit_its_values_is_refused() {
 }
 
 #[test]
-fn a_pickle_that_is_cut_off_anywhere_is_refused() {
+fn a_pickle_truncated_anywhere_is_refused() {
     let whole = [b"\x80\x02ccollections\nOrderedDict\n)R(".as_slice(), &text("key"), &floats("0", 1), b"uq\x00."].concat();
     assert!(Pickle::read(&whole).is_ok());
     for length in 0..whole.len() {
@@ -121,13 +121,13 @@ fn a_pickle_that_is_cut_off_anywhere_is_refused() {
 }
 
 #[test]
-fn a_size_beyond_the_end_allocates_nothing() {
+fn a_size_beyond_the_end_is_refused() {
     refused(&[b"X\xff\xff\xff\xffab."], 0, "expected 4294967295 more bytes, got 3");
     refused(&[b"B\xff\xff\xff\x7f."], 0, "cut off");
 }
 
 #[test]
-fn depth_and_repetition_cost_no_more_than_their_bytes() {
+fn deep_nesting_is_accepted_and_amplification_is_refused() {
     // A million nested lists, each closed again.
     let deep = [vec![b']'; 1_000_000], vec![b'a'; 999_999], vec![b'.']].concat();
     assert!(Pickle::read(&deep).is_ok());

@@ -40,7 +40,7 @@ fn letters_and(pieces: &[(&str, f32)]) -> ModelProto {
 }
 
 #[test]
-fn the_highest_score_is_joined_first() {
+fn the_pair_with_the_highest_score_is_merged_first() {
     // ▁ a b c: bc (-1) before ab (-2), so ab is never made; then no two neighbors of ▁ a bc make a piece.
     check(&letters_and(&[("ab", -2.0), ("bc", -1.0)]), "abc", &["▁", "a", "bc"]);
     // In the opposite order, c is left over.
@@ -48,7 +48,7 @@ fn the_highest_score_is_joined_first() {
 }
 
 #[test]
-fn a_piece_is_reached_by_any_two_pieces_that_make_it() {
+fn any_two_neighbors_that_form_a_piece_can_be_merged() {
     // bc (-1), then abc (-2) from a and bc; ab (-3) comes too late.
     check(&letters_and(&[("abc", -2.0), ("bc", -1.0), ("ab", -3.0)]), "abc", &["▁", "abc"]);
     // cd (-1), ab (-2), then abcd (-3) from ab and cd.
@@ -58,31 +58,31 @@ fn a_piece_is_reached_by_any_two_pieces_that_make_it() {
 }
 
 #[test]
-fn the_leftmost_of_equals_is_joined_first() {
+fn the_leftmost_of_equal_scores_is_merged_first() {
     check(&letters_and(&[("aa", -1.0)]), "aaa", &["▁", "aa", "a"]);
     check(&letters_and(&[("aa", -1.0), ("aaa", -2.0)]), "aaaaa", &["▁", "aa", "aaa"]);
 }
 
 #[test]
-fn the_space_before_a_word_is_part_of_it() {
+fn a_leading_space_belongs_to_its_word() {
     let model = letters_and(&[("▁a", -1.0), ("▁ab", -2.0)]);
     check(&model, "ab ba", &["▁ab", "▁", "b", "a"]);
     check(&model, "  ab   ab ", &["▁ab", "▁ab"]);
 }
 
 #[test]
-fn a_piece_may_reach_over_a_space() {
+fn a_piece_may_span_a_space() {
     check(&letters_and(&[("a▁", -1.0), ("a▁b", -2.0)]), "a b", &["▁", "a▁b"]);
 }
 
 #[test]
-fn unknown_characters_in_a_row_are_one_unknown_piece() {
+fn consecutive_unknown_characters_become_one_unknown_piece() {
     check(&letters_and(&[]), "axya", &["▁", "a", "<unk>", "a"]);
     check(&letters_and(&[]), "x y", &["▁", "<unk>", "▁", "<unk>"]);
 }
 
 #[test]
-fn unknown_characters_become_bytes_where_the_model_has_them() {
+fn unknown_characters_become_bytes_with_byte_fallback() {
     let mut model = letters_and(&[]);
     model.pieces.extend((0..=255).map(|byte| piece(&format!("<0x{byte:02X}>"), 0.0, Kind::Byte)));
     model.trainer_spec.as_mut().unwrap().byte_fallback = Some(true);
@@ -90,12 +90,12 @@ fn unknown_characters_become_bytes_where_the_model_has_them() {
 }
 
 #[test]
-fn control_symbols_never_come_out_of_a_text() {
+fn control_symbols_are_never_produced_from_a_text() {
     check(&letters_and(&[("<", -1.0), ("2", -2.0)]), "<2en>", &["▁", "<", "2", "<unk>"]);
 }
 
 #[test]
-fn the_rules_about_spaces_are_the_model_s() {
+fn spaces_follow_the_normalizer_settings_of_the_model() {
     let mut model = letters_and(&[]);
     model.normalizer_spec = Some(NormalizerSpec { add_dummy_prefix: Some(false), ..Default::default() });
     check(&model, " a  b", &["a", "▁", "b"]);
@@ -118,14 +118,14 @@ fn character_map() -> Vec<u8> {
 }
 
 #[test]
-fn the_character_map_goes_first() {
+fn the_character_map_is_applied_before_merging() {
     let mut model = letters_and(&[("▁d", -1.0)]);
     model.normalizer_spec = Some(NormalizerSpec { precompiled_charsmap: Some(character_map()), ..Default::default() });
     check(&model, "D aD", &["▁d", "▁", "a", "d"]);
 }
 
 #[test]
-fn more_pieces_than_16_bits_can_count() {
+fn more_than_65536_pieces_are_supported() {
     let many: Vec<(String, f32)> =
         (0..70_000_u32).filter_map(|n| char::from_u32(0x1_0000 + n)).map(|c| (c.to_string(), -1.0)).collect();
     let many: Vec<(&str, f32)> = many.iter().map(|(text, score)| (text.as_str(), *score)).collect();
@@ -134,7 +134,7 @@ fn more_pieces_than_16_bits_can_count() {
 }
 
 #[test]
-fn what_cannot_be_cut_the_same_way_is_refused() {
+fn unsupported_and_invalid_models_are_refused() {
     let check = |change: &dyn Fn(&mut ModelProto), expect: &str| {
         let mut model = letters_and(&[]);
         change(&mut model);

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_temperature_makes_confidence_the_share_of_right_answers() {
+    fn the_temperature_makes_confidence_match_accuracy() {
         // Scores (4, 0) are correct three times in four: e^(4/T) / (e^(4/T) + 1) = 3/4 for T = 4 / ln 3 = 3.641.
         let scored: Vec<(Vec<f32>, usize)> = [0, 0, 0, 1].into_iter().map(|label| (vec![4.0, 0.0], label)).collect();
         let temperature = best_temperature(&scored);

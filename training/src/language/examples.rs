@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn markup_and_other_scripts_are_no_sentences() {
+    fn markup_and_foreign_scripts_are_not_sentences() {
         assert!(is_sentence("Die Katze schläft auf dem Tisch.", language("de")));
         assert!(!is_sentence("Die Katze hat %d Pfoten.", language("de")));
         assert!(!is_sentence("Siehe https://example.org", language("de")));
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn serbian_has_two_scripts() {
+    fn serbian_sentences_may_use_either_script() {
         assert!(is_sentence("Мачка спава на столу.", language("sr")));
         assert!(is_sentence("Mačka spava na stolu.", language("sr")));
     }

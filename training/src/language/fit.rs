@@ -119,7 +119,7 @@ pub fn probabilities(weights: &Weights, rows: &[u32], exponent: f32, scores: &mu
     scores.iter_mut().for_each(|score| *score /= sum);
 }
 
-/// What the prior takes from a weight each time that its token occurs, [rows]: over an epoch the whole prior.
+/// The part of the prior that applies each time a token occurs, so that over an epoch the parts add up to the prior. [rows]
 fn decays(by_language: &[Vec<&Example>], rows: usize, options: &FitOptions) -> Vec<f32> {
     let mut met = vec![0.0_f64; rows];
     for of in by_language {

@@ -1,4 +1,4 @@
-//! Multi-head self-attention (Vaswani et al., 2017, section 3.2) and the linear layer under everything.
+//! Multi-head self-attention (Vaswani et al., 2017, section 3.2), and the linear layer and the normalization of the model.
 
 use tch::{Kind, Tensor};
 

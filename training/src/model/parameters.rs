@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn weights_move_between_two_and_what_one_alone_has_stays() {
+    fn interpolation_changes_only_weights_present_in_both() {
         let of = |named: &[(&str, f64)]| {
             let mut parameters = Parameters::new(Device::Cpu);
             named.iter().for_each(|(name, value)| parameters.constant(name, &[2], *value));

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_part_is_averaged_evenly() {
+    fn steps_of_the_last_part_are_averaged_equally() {
         check(Averaging::LastPart { share: 1.0 }, 4, 2.5);
         check(Averaging::LastPart { share: 0.5 }, 4, 3.5);
         // A share that is less than a step counts as one step.
@@ -93,14 +93,14 @@ mod tests {
     }
 
     #[test]
-    fn the_exponential_average_moves_by_what_its_decay_leaves() {
+    fn the_exponential_average_moves_by_one_minus_its_decay() {
         // The first step is taken unchanged: 1. Then the rates are max(1 - 0.1, 9/11) = 0.9: 1 + 0.9 (2 - 1) = 1.9, and 1.9 +
         // 0.9 x 1.1 = 2.89.
         check(Averaging::Exponential { decay: 0.1 }, 3, 2.89);
     }
 
     #[test]
-    fn a_young_exponential_average_forgets_faster_than_its_decay() {
+    fn an_exponential_average_moves_faster_in_its_first_steps() {
         // Rates 9/11 and 9/12: 1 + 9/11 = 20/11, then 20/11 + 3/4 (3 - 20/11) = 20/11 + 39/44 = 119/44 = 2.704545.
         check(Averaging::Exponential { decay: 0.999 }, 3, 119.0 / 44.0);
     }

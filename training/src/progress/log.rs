@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_is_opened_again_has_the_lines_that_are_kept() {
+    fn reopening_a_log_keeps_only_the_selected_lines() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(FILE);
         let mut log = Log::open(&path, &[Objective::Contrastive], |_| true).unwrap();
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn an_objective_that_a_later_stage_adds_gets_its_column() {
+    fn an_objective_added_by_a_later_stage_gets_a_column() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(FILE);
         Log::open(&path, &[Objective::Xtr], |_| true).unwrap().append(row("a", 1, &[(Objective::Xtr, 2.0)])).unwrap();
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_line_is_named() {
+    fn a_malformed_line_is_reported_by_number() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(FILE);
         std::fs::write(&path, "stage,step,xtr,learning_rate,gradient_norm,pairs_per_second,elapsed_s\na,one,1,1,1,1,1\n")

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_report_says_what_was_done_and_what_is_left() {
+    fn the_report_lists_finished_and_remaining_stages() {
         let config: Config = toml::from_str(include_str!("../../configs/smoke.toml")).unwrap();
         let report =
             Report { config: &config, rows: &[row("smoke")], shares: &[("de", 0.25), ("en", 0.5), ("fr", 0.25)] }.to_string();
@@ -136,14 +136,14 @@ mod tests {
     }
 
     #[test]
-    fn thousands_are_set_apart() {
+    fn thousands_are_separated_by_commas() {
         for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (4_096_000, "4,096,000")] {
             assert_eq!(grouped(number), text);
         }
     }
 
     #[test]
-    fn stages_that_a_run_began_behind_are_done() {
+    fn stages_skipped_by_starting_from_a_bundle_count_as_finished() {
         let config: Config = toml::from_str(include_str!("../../configs/smoke.toml")).unwrap();
         let report = Report { config: &config, rows: &[row("joint")], shares: &[] }.to_string();
         assert!(

@@ -21,7 +21,7 @@ use crate::eval::{Embeddings, OnnxEncoder, TextEncoder};
 /// Number of passages that each ranking proposes.
 const PROPOSED_PER_RANKING: usize = 50;
 
-/// Kinds of searches, which count alike in the fit.
+/// Kinds of searches. Each has the same total weight in the fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SearchKind {
     /// A question in the language of the passages.
@@ -48,7 +48,7 @@ pub struct RankedQuestion {
     pub candidates: Vec<Evidence>,
     /// Index of the correct one.
     pub answer: usize,
-    /// Random passages that are not candidates, such as a search would not return.
+    /// Random passages that are not candidates: they stand for passages that a search does not find.
     pub others: Vec<Evidence>,
 }
 
@@ -157,8 +157,8 @@ impl<'s> Collection<'s> {
         let mut question = self.scorer.question(query.tokens, &self.tokens)?;
         let tokens: BTreeMap<u64, &[u16]> = self.tokens.iter().map(|(passage, tokens)| (passage.0, tokens)).collect();
         question.read(tokens.values().copied())?;
-        // Like the server, which stems a query in a language that the collection does not have by the rules of most documents'
-        // language.
+        // Like the server: if no document has the language of the query, it stems by the rules of the language that most
+        // documents have.
         let language = if asked_in == self.language { asked_in } else { self.language };
         let (words, terms) = self.words.scores(query.text, language);
         let plain = (!self.translations.is_empty()).then(|| self.plain.scores(query.words, Some(&question), self.translations));

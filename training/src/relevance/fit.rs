@@ -106,9 +106,9 @@ fn proportions(asked: &[RankedQuestion]) -> Features {
 }
 
 /// Changes one proportion at a time, as long as that raises the mean reciprocal rank of the correct candidates (coordinate ascent;
-/// Metzler and Croft, "Linear feature-based models for information retrieval", 2007, section 4). The likelihood favors evidence
-/// that is never far off, because some questions have an answer that nothing connects with them; the rank favors evidence that
-/// is often right. Each kind of search has the same total weight.
+/// Metzler and Croft, "Linear feature-based models for information retrieval", 2007, section 4). For some questions no evidence
+/// points to the correct candidate, and these dominate the likelihood, which therefore favors evidence that is never far off. The
+/// rank favors evidence that is often right. Each kind of search has the same total weight.
 fn ranking_highest(asked: &[RankedQuestion], mut direction: Features) -> Features {
     let groups = SearchKind::ALL.map(|kind| {
         let of_kind = asked.iter().filter(|asked| asked.kind == kind);
@@ -143,7 +143,7 @@ fn mean_reciprocal_rank(group: &[(Vec<Features>, usize)], direction: &Features) 
     group.iter().map(reciprocal).sum::<f64>() / group.len().max(1) as f64
 }
 
-/// The reciprocal of the rank after so many others, 0 beyond rank ten.
+/// The reciprocal of the rank of a candidate behind `others` others, 0 beyond rank ten.
 fn reciprocal_rank(others: usize) -> f64 {
     if others < 10 { 1.0 / (others + 1) as f64 } else { 0.0 }
 }
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_of_the_values_reaches_a_level() {
+    fn reached_by_returns_the_value_that_a_share_reaches() {
         let values: Vec<f32> = (1..=10).map(|n| n as f32).collect();
         assert_eq!((reached_by(0.5, values.clone()), reached_by(0.9, values), reached_by(0.5, Vec::new())), (5.0, 1.0, 0.0));
     }
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tells_gets_the_weight_and_half_means_as_likely_as_not() {
+    fn informative_evidence_gets_the_weight_and_separates_right_from_wrong() {
         let asked = asked();
         let fitted = weights(&asked);
         let RelevanceWeights { dense, late, .. } = fitted;
@@ -241,11 +241,11 @@ mod tests {
         );
         let right = asked.iter().map(|asked| asked.candidates[asked.answer].relevance(&fitted)).sum::<f32>() / 200.0;
         let wrong = asked.iter().flat_map(|asked| &asked.others).map(|other| other.relevance(&fitted)).sum::<f32>() / 400.0;
-        assert!(right > 0.75 && wrong < 0.25, "{right} and {wrong}");
+        assert!(right > 0.75 && wrong < 0.25, "mean relevance of correct passages {right}, of others {wrong}");
     }
 
     #[test]
-    fn proportions_change_as_long_as_that_raises_the_correct_candidates() {
+    fn proportions_change_until_the_mean_reciprocal_rank_stops_rising() {
         let asked = asked();
         let mean = |direction: &Features| {
             let candidates = |asked: &RankedQuestion| (asked.candidates.iter().map(features).collect(), asked.answer);
@@ -253,8 +253,8 @@ mod tests {
         };
         let before = [3.0, 0.5, 0.0, 0.0, 0.1];
         let after = ranking_highest(&asked, before);
-        assert!(after[1] / after[0] > 1.0, "late interaction says more: {after:?}");
-        assert!(mean(&after) > mean(&before) + 0.1, "{} after {}", mean(&after), mean(&before));
+        assert!(after[1] / after[0] > 1.0, "late interaction should weigh more than embeddings: {after:?}");
+        assert!(mean(&after) > mean(&before) + 0.1, "from {} to {}", mean(&before), mean(&after));
         assert_eq!(ranking_highest(&asked, after), after);
     }
 }

@@ -1,6 +1,6 @@
-//! Searches of a few words, to fit weights for them: quoted from FLORES sentences, they have to find the translation.
+//! Searches of a few words, to fit weights for them: each is quoted from a FLORES sentence and should find its translation.
 //!
-//! Files of questions have whole questions and headings. People also type a few words, often names.
+//! The files of questions contain whole questions and headings, but people also type only a few words, often names.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,11 +11,13 @@ use crate::error::Error;
 use crate::eval::flores::{self, ENGLISH};
 use crate::eval::passages::{File, Pool};
 
-/// Number of sentences of a language, and of quotes of each other language that have to find theirs.
+/// Maximum number of sentences of a language to search.
 const SENTENCES: usize = 300;
+/// Maximum number of quotes of each other language that search them.
 const QUOTES: usize = 24;
-/// Number of words of a quote, and of characters where no spaces are between words.
+/// Number of words of a quote.
 const WORDS: usize = 5;
+/// Number of characters of a quote in a language without spaces between words.
 const CHARACTERS: usize = 15;
 /// Languages without spaces between words.
 const UNSPACED: [&str; 4] = ["ja", "my", "th", "zh"];
@@ -41,7 +43,7 @@ pub fn pools(data: &Path) -> Result<BTreeMap<Language, Pool>, Error> {
     Ok(texts.iter().map(|(language, sentences)| (*language, Pool::new(sentences.clone(), asked(language)))).collect())
 }
 
-/// Quotes sentences at even steps, each at another place.
+/// Quotes from sentences at even steps; quotes begin at different positions in their sentences.
 fn file(from: Language, to: Language, sentences: &[String]) -> File {
     let answers: Vec<usize> = (0..sentences.len()).step_by(sentences.len().div_ceil(QUOTES).max(1)).collect();
     let questions = answers.iter().map(|&number| quote(&sentences[number], number, UNSPACED.contains(&from.code()))).collect();
@@ -63,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quote_is_some_neighboring_words_of_a_sentence() {
+    fn a_quote_is_a_few_consecutive_words_of_a_sentence() {
         let sentence = "The ferry to the island leaves at six in the morning.";
         assert_eq!(quote(sentence, 0, false), "The ferry to the island");
         assert_eq!(quote(sentence, 6, false), "at six in the morning.");
@@ -73,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_are_to_and_from_english() {
+    fn quotes_pair_each_language_with_english_in_both_directions() {
         let folder = tempfile::tempdir().unwrap();
         assert!(pools(folder.path()).unwrap().is_empty());
         for (name, text) in [("de", "Eins\nZwei\n"), ("en", "One\nTwo\n"), ("fr", "Un\nDeux\n")] {

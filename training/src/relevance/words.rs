@@ -73,19 +73,19 @@ mod tests {
     }
 
     #[test]
-    fn a_rare_word_counts_more_and_a_stem_less_than_its_spelling() {
+    fn rare_words_score_higher_and_stem_matches_lower_than_exact_ones() {
         let english = Language::parse("en");
         let words = Words::new(&passages(), english);
         let score = |query: &str, passage| words.scores(query, english).0.get(&passage).copied().unwrap_or(0.0);
-        assert!(score("bridge", 1) > score("river", 1), "two passages have a river");
-        assert!(score("the", 2) < 1e-3, "all but one have it");
+        assert!(score("bridge", 1) > score("river", 1), "`river` is in two passages, `bridge` in one");
+        assert!(score("the", 2) < 1e-3, "`the` is in every passage");
         let (exact, stem) = (score("trees", 2), score("tree", 2));
-        assert!(stem > 0.0 && stem < exact, "{stem} and {exact}");
+        assert!(stem > 0.0 && stem < exact, "by stem {stem}, exact {exact}");
         assert_eq!(score("tree", 0), 0.0);
     }
 
     #[test]
-    fn the_score_is_that_of_the_formula() {
+    fn the_score_matches_the_bm25_formula() {
         let words = Words::new(&["one two".to_owned(), "three four five six".to_owned(), "seven".to_owned()], None);
         let (scores, terms) = words.scores("three", None);
         // Lengths 2, 4 and 1: the mean is 7 / 3.

@@ -28,7 +28,7 @@ pub struct Forward<'a> {
     pub model: &'a ModelConfig,
     /// Objectives and their settings.
     pub stage: &'a StageConfig,
-    /// The batch.
+    /// The frozen encoders that the stage learns from.
     pub teachers: &'a Teachers,
 }
 
@@ -318,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn random_partners_are_others_wherever_they_stand_and_each_sentence_is_used_once() {
+    fn random_partners_permute_the_pairs_and_never_pick_their_own() {
         tch::manual_seed(3);
         let partners = |pairs, random| Vec::<i64>::try_from(random_partners(pairs, random, Device::Cpu)).unwrap();
         let got = partners(200, 200);

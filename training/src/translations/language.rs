@@ -70,7 +70,7 @@ fn mixed(word: &str, words: &Learned, stems: &Learned, language: Language) -> Ve
     concepts.into_iter().map(|(concept, probability)| (concept.to_owned(), probability)).collect()
 }
 
-/// The stem of a word, or its beginning without stemming rules.
+/// The stem of a word, or its first characters if the language has no stemming rules.
 fn stem(word: &str, language: Language) -> Cow<'_, str> {
     if has_rules(language) {
         return stemmed(word, language);
@@ -151,22 +151,22 @@ mod tests {
     }
 
     #[test]
-    fn a_form_that_no_translation_has_means_what_its_stem_means() {
+    fn a_word_without_translations_uses_those_of_its_stem() {
         let known = german();
         assert_eq!(best(&known, "boote"), Some("boat"));
         assert_eq!(best(&known, "bienen"), Some("bee"));
-        assert_eq!(best(&known, "biene"), Some("bee"), "though it is in no text, it is in a list of words");
+        assert_eq!(best(&known, "biene"), Some("bee"), "in no text, but in a word list");
     }
 
     #[test]
-    fn what_nothing_is_known_of_is_left_out() {
+    fn untranslated_words_and_words_outside_the_texts_are_left_out() {
         let known = german();
         assert_eq!(best(&known, "quarz"), None);
-        assert_eq!(best(&known, "haus"), None, "it is not in the text");
+        assert_eq!(best(&known, "haus"), None, "no text of the vocabulary contains it");
     }
 
     #[test]
-    fn without_rules_the_beginning_is_the_stem() {
+    fn without_stemming_rules_the_first_characters_are_the_stem() {
         let croatian = Language::parse("hr").unwrap();
         assert_eq!(stem("zahradama", croatian), "zahrad");
         assert_eq!(stem("rat", croatian), "rat");

@@ -82,7 +82,7 @@ fn key(word: u32, translation: u32) -> u64 {
     (u64::from(word) << 32) | u64::from(translation)
 }
 
-/// Turns counts into probabilities: those of each word sum to 1, or to less if there is doubt.
+/// Turns counts into probabilities: those of each word sum to 1, or to less if `doubt` is added to the total.
 fn maximize(pairs: &[u64], counts: &[f32], doubt: f64, likely: &mut [f32]) {
     let mut from = 0;
     for word in pairs.chunk_by(|a, b| a >> 32 == b >> 32) {
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_find_their_translations_by_the_sentences_they_share() {
+    fn translations_are_learned_from_shared_sentences() {
         // 1 das, 2 haus, 3 buch, 4 ein; translations 1 the, 2 house, 3 book, 4 a.
         let mut model = Model::default();
         for _ in 0..5 {
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_seen_once_is_less_sure_than_what_was_seen_often() {
+    fn a_word_seen_once_is_less_certain_than_one_seen_often() {
         let mut model = Model::default();
         model.add(vec![1], vec![1], 1.0);
         for _ in 0..20 {

@@ -97,14 +97,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sentences_are_taken_at_even_steps() {
+    fn sentences_are_sampled_at_even_steps() {
         assert_eq!(spread((0..10).collect(), 5).collect::<Vec<_>>(), [0, 2, 4, 6, 8]);
         assert_eq!(spread((0..3).collect(), 5).collect::<Vec<_>>(), [0, 1, 2]);
         assert_eq!(spread((0..7).collect(), 3).count(), 3);
     }
 
     #[test]
-    fn both_languages_are_found_in_either_order_and_what_is_excluded_is_left_out() {
+    fn pairs_are_read_in_either_order_and_excluded_texts_are_left_out() {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
         write("news.de-en.tsv", "Guten Tag, Welt\tGood day, world\nDas Boot\tThe boat\n");

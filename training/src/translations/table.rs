@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_are_translated_alike_share_a_concept() {
+    fn words_with_the_same_translation_share_a_concept() {
         let table = table();
         let concept = |word| table.senses(word_key(word)).first().map(|sense| sense.concept);
         assert!(concept("boat").is_some());
@@ -137,15 +137,15 @@ mod tests {
     }
 
     #[test]
-    fn a_word_of_two_languages_has_the_concepts_of_both() {
+    fn a_word_in_two_languages_splits_its_probability_between_them() {
         let table = table();
         let senses = table.senses(word_key("boot"));
-        assert_eq!(senses.len(), 1, "that of English is nobody else's: {senses:?}");
+        assert_eq!(senses.len(), 1, "the English concept `boot` belongs to no other word, so it is dropped: {senses:?}");
         assert!((0.1..0.5).contains(&senses[0].probability()), "{senses:?}");
     }
 
     #[test]
-    fn what_no_other_word_means_is_left_out() {
+    fn concepts_of_a_single_word_are_left_out() {
         assert!(table().senses(word_key("quarz")).is_empty());
     }
 }

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_of_two_texts_and_more_are_frequent_first() {
+    fn words_in_at_least_two_texts_are_sorted_by_frequency() {
         let mut vocabulary = Vocabulary::default();
         for text in ["The boat and the river", "the river", "THE end"] {
             vocabulary.add(text);
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn each_language_of_a_folder_is_counted() {
+    fn words_of_each_language_are_counted_separately() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("a.de-en.tsv"), "Das Boot\tThe boat\nEin Boot\tA boat\n").unwrap();
         std::fs::write(folder.path().join("b.en.txt"), "The boat\n\n").unwrap();

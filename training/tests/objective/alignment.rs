@@ -5,7 +5,7 @@ use dragoman_training::objective::alignment::alignment_loss;
 use super::{check_gradient, near, rows};
 
 #[test]
-fn alignment_sees_inner_products_and_so_lengths() {
+fn alignment_uses_inner_products_and_depends_on_length() {
     // Products [[2, 0], [0, 1]]: ln(1 + e^-2) = 0.126928 and ln(1 + e^-1) = 0.313262, by rows as by columns; their mean twice.
     let left = rows(&[2.0, 0.0, 0.0, 1.0], 2);
     let right = rows(&[1.0, 0.0, 0.0, 1.0], 2);
@@ -13,7 +13,7 @@ fn alignment_sees_inner_products_and_so_lengths() {
 }
 
 #[test]
-fn alignment_has_both_directions() {
+fn alignment_adds_both_directions() {
     // Products [[1, 0], [1, 0]]. By rows: (0.313262 + 1.313262) / 2 = 0.813262. By columns: ln 2.
     let left = rows(&[1.0, 0.0, 1.0, 0.0], 2);
     let right = rows(&[1.0, 0.0, 0.0, 1.0], 2);
@@ -21,7 +21,7 @@ fn alignment_has_both_directions() {
 }
 
 #[test]
-fn the_alignment_gradient_is_that_of_finite_differences() {
+fn the_alignment_gradient_matches_finite_differences() {
     let left = rows(&[0.3, -0.8, 0.5, 1.0, 0.2, -0.4, -0.7, 0.6, 0.9], 3);
     let right = rows(&[0.4, -0.5, 0.6, 0.8, 0.1, -0.9, -0.2, 0.7, 0.3], 3);
     check_gradient(&left, |left| alignment_loss(left, &right));

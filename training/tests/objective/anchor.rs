@@ -6,13 +6,13 @@ use tch::{Kind, Tensor};
 use super::{check_gradient, near, rows};
 
 #[test]
-fn the_anchor_loss_is_least_where_the_learner_has_the_anchor_s_distance() {
+fn the_anchor_loss_is_one_when_the_distances_match() {
     // The distance of (0, 0) and (3, 4) is 5: e^|e^-5 - e^-5| = 1.
     near(&anchor_loss(&rows(&[0.0, 0.0], 2), &rows(&[3.0, 4.0], 2), &Tensor::from_slice(&[5.0])), 1.0);
 }
 
 #[test]
-fn the_anchor_loss_grows_with_the_difference_of_what_is_near() {
+fn the_anchor_loss_is_the_mean_exponential_of_the_similarity_gaps() {
     // Distance 5 against ln 2: e^|0.006738 - 0.5| = 1.637649; the second pair matches, 1; the mean is 1.318825.
     let left = rows(&[0.0, 0.0, 1.0, 1.0], 2);
     let right = rows(&[3.0, 4.0, 1.0, 3.0], 2);
@@ -29,7 +29,7 @@ fn translation_mining_is_one_minus_the_mean_cosine() {
 }
 
 #[test]
-fn the_anchor_gradients_are_those_of_finite_differences() {
+fn the_anchor_gradients_match_finite_differences() {
     let left = rows(&[0.3, -0.8, 0.5, 1.0, 0.2, -0.4], 3);
     let right = rows(&[0.4, -0.5, 0.6, 0.8, 0.1, -0.9], 3);
     let distances = Tensor::from_slice(&[0.1, 1.7]);

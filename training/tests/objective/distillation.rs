@@ -13,7 +13,7 @@ fn the_squared_distance_is_the_mean_over_sentences() {
 }
 
 #[test]
-fn the_cosine_distance_sees_angles_and_not_lengths() {
+fn the_cosine_distance_ignores_vector_lengths() {
     // 45 degrees and 0: (1 - 0.707107 + 0) / 2 = 0.146447.
     let student = rows(&[3.0, 0.0, 0.5, 0.5], 2);
     let teacher = rows(&[1.0, 1.0, 7.0, 7.0], 2);
@@ -21,7 +21,7 @@ fn the_cosine_distance_sees_angles_and_not_lengths() {
 }
 
 #[test]
-fn similarities_of_the_teacher_need_no_equal_width() {
+fn a_teacher_of_another_width_can_teach_similarities() {
     // The student's cosines equal the teacher's in three dimensions.
     let (left, right) = (rows(&[1.0, 0.0, 0.0, 1.0], 2), rows(&[1.0, 1.0, 0.0, 1.0], 2));
     let (teacher_left, teacher_right) = (rows(&[1.0, 0.0, 0.0, 0.0, 1.0, 0.0], 3), rows(&[2.0, 2.0, 0.0, 0.0, 3.0, 0.0], 3));
@@ -29,7 +29,7 @@ fn similarities_of_the_teacher_need_no_equal_width() {
 }
 
 #[test]
-fn similarity_loss_is_the_divergence_from_the_teacher() {
+fn similarity_loss_is_the_kl_divergence_from_the_teacher() {
     // Teacher cosines [[1, 0], [0, 1]] at temperature 0.5: p = (0.880797, 0.119203). The student's are all 1: q = (1/2, 1/2).
     // KL = 0.880797 ln(1.761594) + 0.119203 ln(0.238406) = 0.327813, in each direction.
     let teacher = rows(&[1.0, 0.0, 0.0, 1.0], 2);
@@ -38,7 +38,7 @@ fn similarity_loss_is_the_divergence_from_the_teacher() {
 }
 
 #[test]
-fn the_distillation_gradients_are_those_of_finite_differences() {
+fn the_distillation_gradients_match_finite_differences() {
     let student = rows(&[0.3, -0.8, 0.5, 1.0, 0.2, -0.4], 3);
     let other = rows(&[0.4, -0.5, 0.6, 0.8, 0.1, -0.9], 3);
     let teacher = rows(&[-0.2, 0.7, 0.3, 0.9, -0.6, 0.1], 3);

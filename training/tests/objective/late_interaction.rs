@@ -26,7 +26,7 @@ fn weights() -> Tensor {
 }
 
 #[test]
-fn each_left_token_takes_its_nearest_in_the_right_text_by_its_weight() {
+fn scores_average_the_best_match_of_each_left_token_by_weight() {
     let half = 0.5f64.sqrt();
     let scores = late_interaction_scores(&table(), &weights(), &texts());
     // 0° matches 0°, 90° matches 45°: (1 + 3 x 0.7071) / 4. Against 90°: (0 + 3) / 4.
@@ -38,7 +38,7 @@ fn each_left_token_takes_its_nearest_in_the_right_text_by_its_weight() {
 }
 
 #[test]
-fn each_side_picks_its_other_half_by_score() {
+fn the_loss_adds_the_cross_entropy_of_both_directions() {
     // Rows: ln(1 + e^(0.2 / 0.5)), since 0.6 is 0.2 less than 0.8, and ln(1 + e^(-1)); columns: ln(1 + e^-0.6), ln(1 + e^0.2).
     let scores = rows(&[0.6, 0.8, 0.3, 0.8], 2);
     let pick = |wrong_less_right: f64| (wrong_less_right / 0.5).exp().ln_1p();
@@ -47,7 +47,7 @@ fn each_side_picks_its_other_half_by_score() {
 }
 
 #[test]
-fn the_late_interaction_gradients_are_those_of_finite_differences() {
+fn the_late_interaction_gradients_match_finite_differences() {
     check_gradient(&table(), |table| late_interaction_loss(&late_interaction_scores(table, &weights(), &texts()), 0.3));
     check_gradient(&weights(), |weights| late_interaction_loss(&late_interaction_scores(&table(), weights, &texts()), 0.3));
 }

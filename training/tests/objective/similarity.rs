@@ -5,7 +5,7 @@ use dragoman_training::objective::similarity::similarity_loss;
 use super::{check_gradient, near, rows};
 
 #[test]
-fn similarity_is_zero_when_both_languages_have_the_same_similarities() {
+fn similarity_loss_is_zero_for_equal_similarities() {
     // The right side is the left one rotated by 90 degrees, so all inner products within a side are the same.
     let left = rows(&[1.0, 2.0, -0.5, 0.3, 0.7, -1.1], 2);
     let right = rows(&[-2.0, 1.0, -0.3, -0.5, 1.1, 0.7], 2);
@@ -13,7 +13,7 @@ fn similarity_is_zero_when_both_languages_have_the_same_similarities() {
 }
 
 #[test]
-fn similarity_of_a_side_that_tells_its_sentences_apart_with_one_that_does_not() {
+fn similarity_loss_of_different_similarities_is_as_computed_by_hand() {
     // Left products [[1, 0], [0, 1]]: rows of the softmax (0.731059, 0.268941) and mirrored. Right products all 1: (0.5, 0.5).
     // Each difference is ±0.231059, -ln cos(π/2 0.231059) = 0.067364; a row has two of them.
     let left = rows(&[1.0, 0.0, 0.0, 1.0], 2);
@@ -30,7 +30,7 @@ fn opposite_similarities_have_a_finite_loss() {
 }
 
 #[test]
-fn the_similarity_gradient_is_that_of_finite_differences() {
+fn the_similarity_gradient_matches_finite_differences() {
     let left = rows(&[0.3, -0.8, 0.5, 1.0, 0.2, -0.4, -0.7, 0.6, 0.9], 3);
     let right = rows(&[0.4, -0.5, 0.6, 0.8, 0.1, -0.9, -0.2, 0.7, 0.3], 3);
     check_gradient(&left, |left| similarity_loss(left, &right));

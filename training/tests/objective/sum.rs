@@ -20,7 +20,7 @@ fn the_total_is_the_weighted_sum() {
 }
 
 #[test]
-fn every_objective_has_a_column_of_its_own() {
+fn every_objective_has_a_unique_name() {
     let mut names: Vec<_> = Objective::ALL.iter().map(|objective| objective.name()).collect();
     names.sort_unstable();
     names.dedup();

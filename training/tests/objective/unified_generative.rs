@@ -11,7 +11,7 @@ fn ids(values: &[i64], width: i64) -> Tensor {
 }
 
 #[test]
-fn the_masked_word_is_predicted_from_its_sentence_and_from_the_translation() {
+fn the_masked_word_loss_adds_sentence_and_translation_predictions() {
     // -ln(1/4) from one and -ln(1/2) from the other: 3 ln 2.
     let from_masked = rows(&[0.5, 0.25, 0.25], 3).log();
     let from_translation = rows(&[0.25, 0.25, 0.5], 3).log();
@@ -28,7 +28,7 @@ fn the_masked_word_loss_is_the_mean_over_pairs() {
 }
 
 #[test]
-fn a_masked_word_has_half_of_the_mass() {
+fn a_masked_word_gets_half_of_the_target_mass() {
     // The translation is token 1, token 0 is masked: q = (1/2, 1/2, 0), p = (1/2, 1/4, 1/4), KL = 1/2 ln 2.
     let log_probs = rows(&[0.5, 0.25, 0.25], 3).log();
     let loss = unified_generative_loss(&log_probs, &ids(&[1, -1], 2), &Tensor::from_slice(&[0i64]));
@@ -36,7 +36,7 @@ fn a_masked_word_has_half_of_the_mass() {
 }
 
 #[test]
-fn a_masked_word_that_the_translation_has_too_gets_both_masses() {
+fn a_masked_word_in_the_translation_gets_both_shares_of_the_mass() {
     // The translation is 0, 1, token 0 is masked: q = (1/4 + 1/2, 1/4, 0), KL = 3/4 ln(3/2) + 1/4 ln 1 = 0.304099.
     let log_probs = rows(&[0.5, 0.25, 0.25], 3).log();
     let loss = unified_generative_loss(&log_probs, &ids(&[0, 1], 2), &Tensor::from_slice(&[0i64]));
@@ -44,7 +44,7 @@ fn a_masked_word_that_the_translation_has_too_gets_both_masses() {
 }
 
 #[test]
-fn a_sentence_that_lacks_no_word_reconstructs_as_with_xtr() {
+fn without_masked_words_the_generative_loss_equals_xtr() {
     let log_probs = rows(&[0.2, -1.0, 0.7, 0.1, 1.3, -0.3, 0.4, 0.0], 4).log_softmax(1, Kind::Double);
     let targets = ids(&[0, 2, 2, 1, -1, -1], 3);
     let expect = xtr_loss(&log_probs, &targets).double_value(&[]);
@@ -52,7 +52,7 @@ fn a_sentence_that_lacks_no_word_reconstructs_as_with_xtr() {
 }
 
 #[test]
-fn the_generative_gradients_are_those_of_finite_differences() {
+fn the_generative_gradients_match_finite_differences() {
     let logits = rows(&[0.2, -1.0, 0.7, 0.1, 1.3, -0.3, 0.4, 0.0], 4);
     let targets = ids(&[0, 2, 2, 1, -1, -1], 3);
     for masked in [[3i64, -1], [2, 0]] {

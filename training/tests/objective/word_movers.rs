@@ -22,7 +22,7 @@ fn check(left: &[f64], right: &[f64], expect: f64) {
 }
 
 #[test]
-fn words_move_by_their_distance() {
+fn distances_on_a_line_match_values_computed_by_hand() {
     check(&[2.0], &[7.0], 5.0);
     check(&[0.0, 1.0, 2.0], &[2.0, 0.0, 1.0], 0.0);
     // Half of the mass moves by 1.
@@ -32,7 +32,7 @@ fn words_move_by_their_distance() {
 }
 
 #[test]
-fn two_words_do_not_both_move_to_the_nearest() {
+fn two_words_cannot_both_move_to_the_nearest_word() {
     // The relaxed distance, each word to its nearest, would be 0 from left to right; the exact one moves half of the mass by
     // 10.
     check(&[0.0, 0.0], &[0.0, 10.0], 5.0);
@@ -50,7 +50,7 @@ fn padding_has_no_mass() {
 }
 
 #[test]
-fn words_in_space_have_the_euclidean_distance() {
+fn single_words_have_their_euclidean_distance() {
     let left = rows(&[0.0, 0.0], 2).unsqueeze(0);
     let right = rows(&[3.0, 4.0], 2).unsqueeze(0);
     let mask = Tensor::ones([1, 1], (Kind::Float, tch::Device::Cpu));
@@ -79,7 +79,7 @@ fn best_assignment(costs: &[Vec<f64>]) -> f64 {
 proptest! {
     /// Copying each row once per column, and each column once per row, turns it into an assignment problem.
     #[test]
-    fn the_transport_is_the_best_of_all_plans(rows in 1usize..=3, columns in 1usize..=2, costs in prop::collection::vec(0.0f64..10.0, 6)) {
+    fn the_transport_cost_is_the_minimum_over_all_plans(rows in 1usize..=3, columns in 1usize..=2, costs in prop::collection::vec(0.0f64..10.0, 6)) {
         let costs = &costs[..rows * columns];
         let size = rows * columns;
         let copied: Vec<Vec<f64>> =
@@ -88,7 +88,7 @@ proptest! {
     }
 
     #[test]
-    fn the_transport_between_equally_many_words_is_the_best_assignment(costs in prop::collection::vec(0.0f64..10.0, 36)) {
+    fn transport_between_equal_word_counts_is_the_best_assignment(costs in prop::collection::vec(0.0f64..10.0, 36)) {
         let square: Vec<Vec<f64>> = costs.chunks(6).map(<[f64]>::to_vec).collect();
         prop_assert!((transport(&costs, 6, 6) - best_assignment(&square)).abs() < 1e-9);
     }

@@ -1,4 +1,5 @@
-//! A model that was never trained, with everything that its export needs: random weights, and a tokenizer trained on the golden texts.
+//! A model that was never trained, with everything that its export needs: random weights, and a tokenizer trained on the golden
+//! texts.
 
 #![allow(dead_code, reason = "each test target uses its part")]
 

@@ -263,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn narrower_bounds_need_room_for_more_passages() {
+    fn narrower_passage_bounds_raise_the_estimated_passage_count() {
         let bounds = |tokens_max, overlap_tokens| PassageBounds { tokens_max, overlap_tokens };
         for (before, after, expect) in [
             (bounds(120, 0), bounds(60, 0), 20),

@@ -85,9 +85,7 @@ impl CollectionHandle {
         let types = blocking(move || Records::open(&source, (format, &types), line_bytes_max).map(|_| types)).await?;
 
         let request = ImportPlan { format, types, collection_id: collection.row.id.clone() };
-        // The job is listed under the requested name, so that a key restricted to an alias can see it. The id determines the
-        // collection.
-        let collection = Some(self.name.clone());
+        let collection = Some(collection.row.name.clone());
         let new: NewJob<ImportJob> = NewJob { id, collection, request, details: None, total, unit: JobUnit::Bytes };
         let job = service.submit_job(permit, new).await?;
         folder.keep();

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_has_documents_and_everything_else_is_metadata() {
+    fn table_rows_become_documents_with_extra_columns_as_metadata() {
         check(
             FileFormat::Csv,
             "id,text,language,year,metadata.source\n1,\"Ein \"\"Zug\"\", spät\",de,2020,dpa\n2,雨が\n",
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_rows_do_not_stop_the_rest() {
+    fn rows_after_a_malformed_row_are_still_read() {
         check(FileFormat::Csv, "text\n\"a\"b\nc\n", &[(2, "! the row has text after a closing quote"), (3, r#"{"text":"c"}"#)]);
         check(
             FileFormat::Csv,
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn header_rows_are_checked() {
+    fn invalid_header_rows_are_refused() {
         check_header(FileFormat::Csv, "", "is missing");
         check_header(FileFormat::Csv, "id,title\n", "must contain the column text");
         check_header(FileFormat::Tsv, "text\ttext\n", "names the column text twice");
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_have_the_types_of_their_columns() {
+    fn cells_are_converted_to_their_column_types() {
         let file = file(b"text,year,metadata.hot\na,2026,true\nb,soon,\nc,,0\n");
         let types = ColumnTypes::parse("year:int,hot:bool").unwrap();
         let mut records = Records::open(file.path(), (FileFormat::Csv, &types), BYTES_MAX).unwrap();

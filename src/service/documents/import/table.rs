@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_carriage_return_is_half_of_a_line_end_or_a_part_of_its_cell() {
+    fn a_carriage_return_is_dropped_only_at_the_end_of_a_row() {
         for quoting in [true, false] {
             let separator = if quoting { "," } else { "\t" };
             let text = ["foo\rbar", "\r", "end\r\n"].join(separator);

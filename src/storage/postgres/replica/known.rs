@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_age_of_a_replica_is_that_of_the_newest_log_end_it_has_reached() {
+    fn replica_lag_is_measured_from_the_newest_log_end_it_has_reached() {
         let now = Instant::now();
         let end = |seconds: u64, bytes| LogEnd { at: now - Duration::from_secs(seconds), bytes, now_ms: 0 };
         let all: VecDeque<_> = [end(50, 100), end(40, 200), end(30, 200), end(20, 300)].into();
